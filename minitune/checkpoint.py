@@ -1,0 +1,296 @@
+"""Checkpoint: a directory and its metadata; and how one is committed to a trial's directory.
+
+Commit protocol. The content is copied into `.tmp-<number>-<attempt>` beside its place, listed, and renamed to
+`checkpoint_<number>`. A reader therefore never sees half a checkpoint. It counts as committed once the driver's
+journal names it; a directory without such a record is left over from a killed worker and is removed before the next
+attempt. Numbers only grow over all attempts of a trial.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+METADATA_FILE = ".metadata.json"
+TEMPORARY_PREFIX = ".tmp-"
+_CHUNK_BYTES = 1 << 20
+
+
+class Checkpoint:
+    """A directory of the user's files, by reference.
+
+    Args:
+        path: An existing or future directory. It is never moved or deleted on the user's behalf.
+        filesystem: Accepted for Ray Tune's signature; only None, the local file system, is possible.
+
+    Raises:
+        TypeError: If `path` is not a path.
+        ValueError: If `filesystem` is given.
+
+    Example:
+        >>> import tempfile
+        >>> checkpoint = Checkpoint.from_directory(tempfile.mkdtemp())
+        >>> with checkpoint.as_directory() as directory:
+        ...     checkpoint.path == directory
+        True
+    """
+
+    def __init__(self, path: str | os.PathLike[str], filesystem: None = None):
+        if filesystem is not None:
+            raise ValueError(
+                f"filesystem must be None: checkpoints live on the local file system, but got {filesystem!r}; "
+                "mount the storage and pass a path"
+            )
+        if not isinstance(path, (str, os.PathLike)):
+            raise TypeError(
+                f"path must be a directory's path, but got {type(path).__name__}; write your state to a directory "
+                "and pass that"
+            )
+        self.path = os.path.abspath(os.fspath(path))
+
+    @classmethod
+    def from_directory(cls, path: str | os.PathLike[str]) -> Checkpoint:
+        """The checkpoint that lies in directory `path`."""
+        return cls(path)
+
+    @classmethod
+    def from_dict(cls, *args: Any, **kwargs: Any) -> Checkpoint:
+        """Gone, as in Ray Tune: raises an AttributeError that tells what to write instead."""
+        raise AttributeError("Checkpoint.from_dict is gone: write files to a directory, then Checkpoint.from_directory")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Gone, as in Ray Tune: raises an AttributeError that tells what to write instead."""
+        raise AttributeError("Checkpoint.to_dict is gone: read the files under Checkpoint.as_directory()")
+
+    def to_directory(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Copy the content.
+
+        Args:
+            path: The directory to fill; it is made if needed. By default a new temporary one, which the caller owns.
+
+        Returns:
+            The absolute path of the copy.
+        """
+        target = tempfile.mkdtemp(prefix="checkpoint-") if path is None else os.path.abspath(os.fspath(path))
+        shutil.copytree(self.path, target, symlinks=True, dirs_exist_ok=True)
+        return target
+
+    @contextmanager
+    def as_directory(self) -> Iterator[str]:
+        """A context in which the content can be read; its value is the path itself, nothing is copied.
+
+        Raises:
+            FileNotFoundError: If the directory is gone.
+        """
+        if not os.path.isdir(self.path):
+            raise FileNotFoundError(f"the checkpoint's directory {self.path} does not exist (any more)")
+        yield self.path
+
+    def get_metadata(self) -> dict[str, Any]:
+        """The metadata that was stored with `set_metadata`; `{}` if there is none."""
+        try:
+            with open(os.path.join(self.path, METADATA_FILE), encoding="utf-8") as file:
+                metadata: dict[str, Any] = json.load(file)
+        except FileNotFoundError:
+            return {}
+        return metadata
+
+    def set_metadata(self, metadata: Mapping[str, Any]) -> None:
+        """Replace the metadata by `metadata`, a mapping that JSON can hold."""
+        text = json.dumps(dict(metadata))
+        with open(os.path.join(self.path, METADATA_FILE), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def update_metadata(self, metadata: Mapping[str, Any]) -> None:
+        """Add `metadata` to what is there; equal keys take the new value."""
+        self.set_metadata({**self.get_metadata(), **metadata})
+
+    def __repr__(self) -> str:
+        return f"Checkpoint(path={self.path!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Checkpoint) and other.path == self.path
+
+    def __hash__(self) -> int:
+        return hash(self.path)
+
+    def __fspath__(self) -> str:
+        raise TypeError("a Checkpoint is no path: use checkpoint.path, or `with checkpoint.as_directory() as path:`")
+
+
+@dataclass(frozen=True)
+class CheckpointRecord:
+    """One committed checkpoint of a trial, as the journal knows it.
+
+    Attributes:
+        number: Its number within the trial, growing over all attempts.
+        file_count: How many files and links it holds.
+        total_bytes: The size of those files, in bytes.
+        listing_crc: CRC32 over the sorted list of names, sizes and content checksums.
+    """
+
+    number: int
+    file_count: int
+    total_bytes: int
+    listing_crc: int
+
+    @property
+    def directory(self) -> str:
+        """Name of its directory below the trial's."""
+        return directory_name(self.number)
+
+
+def directory_name(number: int) -> str:
+    """Name of the directory of checkpoint `number`, as Ray Tune writes it."""
+    return f"checkpoint_{number:06d}"
+
+
+def temporary_directory(trial_directory: str | os.PathLike[str], number: int, attempt: int) -> str:
+    """Path of the directory in which checkpoint `number` is prepared; it is made, empty.
+
+    Args:
+        trial_directory: The trial's directory.
+        number: The checkpoint's number.
+        attempt: The trial's attempt, so that two attempts never meet.
+    """
+    path = os.path.join(trial_directory, f"{TEMPORARY_PREFIX}{number:06d}-{attempt}")
+    if os.path.lexists(path):
+        shutil.rmtree(path)
+    os.makedirs(path)
+    return path
+
+
+def commit_copy(
+    source: str | os.PathLike[str], trial_directory: str | os.PathLike[str], number: int, attempt: int
+) -> CheckpointRecord:
+    """Copy directory `source` into the trial's directory as checkpoint `number`. Blocks while it copies.
+
+    Args:
+        source: The user's directory; it stays as it is. Links are copied as links.
+        trial_directory: Where to.
+        number: The checkpoint's number.
+        attempt: The trial's attempt.
+
+    Returns:
+        The record of what was written.
+
+    Raises:
+        FileNotFoundError: If `source` is not a directory.
+    """
+    if not os.path.isdir(source):
+        raise FileNotFoundError(f"the reported checkpoint's directory {os.fspath(source)!r} does not exist")
+    temporary = temporary_directory(trial_directory, number, attempt)
+    try:
+        entries = [
+            _copy_entry(os.path.join(source, name), os.path.join(temporary, name), name) for name in _walk(source)
+        ]
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    return _commit(temporary, trial_directory, number, entries)
+
+
+def commit_prepared(temporary: str, trial_directory: str | os.PathLike[str], number: int) -> CheckpointRecord:
+    """Make the content of `temporary`, from `temporary_directory`, checkpoint `number`. Blocks while it reads.
+
+    Args:
+        temporary: The prepared directory; it is renamed.
+        trial_directory: Where to.
+        number: The checkpoint's number.
+
+    Returns:
+        The record of what was written.
+    """
+    entries = [_list_entry(os.path.join(temporary, name), name) for name in _walk(temporary)]
+    return _commit(temporary, trial_directory, number, entries)
+
+
+def matches(record: CheckpointRecord, trial_directory: str | os.PathLike[str]) -> bool:
+    """Whether the directory on disk is what `record` says, byte by byte.
+
+    Args:
+        record: The checkpoint's record.
+        trial_directory: The trial's directory.
+    """
+    directory = os.path.join(trial_directory, record.directory)
+    if not os.path.isdir(directory):
+        return False
+    try:
+        entries = [_list_entry(os.path.join(directory, name), name) for name in _walk(directory)]
+    except OSError:
+        return False
+    return _record(record.number, entries) == record
+
+
+_Entry = tuple[str, int, int]
+"""Name relative to the checkpoint, size in bytes, CRC32 of the content (of the target, for a link)."""
+
+
+def _walk(top: str | os.PathLike[str]) -> list[str]:
+    """Relative names of everything below `top`, sorted; directories end in a slash."""
+    names: list[str] = []
+    root = os.fspath(top)
+    for directory, subdirectories, files in os.walk(root):
+        relative = os.path.relpath(directory, root)
+        prefix = "" if relative == "." else relative + "/"
+        for name in subdirectories:
+            is_link = os.path.islink(os.path.join(directory, name))
+            names.append(prefix + name + ("" if is_link else "/"))
+        names.extend(prefix + name for name in files)
+    return sorted(names)
+
+
+def _copy_entry(source: str, target: str, name: str) -> _Entry:
+    if name.endswith("/"):
+        os.makedirs(target, exist_ok=True)
+        return name, 0, 0
+    if os.path.islink(source):
+        os.symlink(os.readlink(source), target)
+        return _list_entry(target, name)
+    size = crc = 0
+    with open(source, "rb", buffering=0) as reader, open(target, "wb", buffering=0) as writer:
+        while chunk := reader.read(_CHUNK_BYTES):
+            crc = zlib.crc32(chunk, crc)
+            size += len(chunk)
+            view = memoryview(chunk)
+            while view:
+                view = view[writer.write(view) :]
+    shutil.copymode(source, target)
+    return name, size, crc
+
+
+def _list_entry(path: str, name: str) -> _Entry:
+    if name.endswith("/"):
+        return name, 0, 0
+    if os.path.islink(path):
+        return name, 0, zlib.crc32(os.readlink(path).encode("utf-8", "surrogateescape"))
+    size = crc = 0
+    with open(path, "rb", buffering=0) as reader:
+        while chunk := reader.read(_CHUNK_BYTES):
+            crc = zlib.crc32(chunk, crc)
+            size += len(chunk)
+    return name, size, crc
+
+
+def _record(number: int, entries: list[_Entry]) -> CheckpointRecord:
+    text = "".join(f"{name}\0{size}\0{crc}\n" for name, size, crc in entries)
+    return CheckpointRecord(
+        number=number,
+        file_count=sum(not name.endswith("/") for name, _, _ in entries),
+        total_bytes=sum(size for _, size, _ in entries),
+        listing_crc=zlib.crc32(text.encode("utf-8", "surrogateescape")),
+    )
+
+
+def _commit(
+    temporary: str, trial_directory: str | os.PathLike[str], number: int, entries: list[_Entry]
+) -> CheckpointRecord:
+    os.rename(temporary, os.path.join(trial_directory, directory_name(number)))
+    return _record(number, entries)

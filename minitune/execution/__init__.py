@@ -1,0 +1,1 @@
+"""The engine: executors, which run trials, and the driver, which decides about them."""

@@ -1,0 +1,186 @@
+"""TrialExecutor: who runs actors; and the events by which it tells what became of them.
+
+An actor is an object somewhere else, called by method name, with at most one call in flight. Its id is the fence: an
+event of an actor that was let go names an id that nobody waits for any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from minitune.clock import Clock
+from minitune.error import RemoteError
+from minitune.resources import Allocation, Resources
+
+ActorFactory = Callable[[Executor, Allocation], Any]
+"""Makes the actor's object, in the actor's own process or thread: `factory(user_thread, allocation)`.
+
+`user_thread` is a `concurrent.futures.Executor` with one thread, on which all user code is to run. The object's
+methods are called on the control side, must not block, and return a value or a `concurrent.futures.Future`. A method
+named `stop` unwinds user code; `reset` (only called on a parked actor) returns whether the object can be used again.
+"""
+
+
+@dataclass(frozen=True)
+class Started:
+    """The actor's object has been made; it can be called.
+
+    Attributes:
+        actor_id: The actor.
+        pid: Its process; the driver's own if the executor has no processes.
+        host: Name of the machine.
+        allocation: What it was given.
+        reused: True if a parked actor was taken.
+    """
+
+    actor_id: str
+    pid: int
+    host: str
+    allocation: Allocation
+    reused: bool = False
+
+
+@dataclass(frozen=True)
+class CallReturned:
+    """The call in flight has returned `value`."""
+
+    actor_id: str
+    value: Any
+
+
+@dataclass(frozen=True)
+class CallRaised:
+    """The call in flight, or the making of the object, has raised `error`. The actor still lives."""
+
+    actor_id: str
+    error: RemoteError
+
+
+@dataclass(frozen=True)
+class Exited:
+    """The actor is gone, and everything that it had started. Always the last event of an actor.
+
+    Attributes:
+        actor_id: The actor.
+        kind: `"stopped"` if it was asked to end, `"parked"` if it was asked and is kept for reuse, `"died"` if it
+            ended without being asked, `"lost"` if what carried it failed.
+        cause: In words, such as `exit code 3` or `SIGKILL (9)`.
+        exit_code: As in `subprocess`: negative for a signal; None if unknown.
+        peak_bytes: Peak resident memory of the process, 0 if unknown.
+        last_lines: The end of what it printed.
+        counts: False where the actor is not to blame (zygote or node loss, lack of processes).
+    """
+
+    actor_id: str
+    kind: str
+    cause: str = ""
+    exit_code: int | None = None
+    peak_bytes: int = 0
+    last_lines: str = ""
+    counts: bool = True
+
+
+Event = Started | CallReturned | CallRaised | Exited
+
+
+class Shared(Protocol):
+    """A value that is stored once per run; the handle is small and can be pickled."""
+
+    def get(self) -> Any:
+        """The value. The first call in a process may block to load it; later ones return the same object."""
+        ...
+
+
+class TrialExecutor(Protocol):
+    """Runs actors and tells what becomes of them. Not thread-safe, except `wake`."""
+
+    clock: Clock
+    isolates: bool
+    """Whether each actor has a process of its own."""
+
+    def resources(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
+        """Totals and what is free now, by resource name."""
+        ...
+
+    def share(self, value: Any) -> Shared:
+        """Store `value` once for all actors of this executor.
+
+        Raises:
+            TypeError: If it cannot be pickled; the text names the path to the offending member.
+        """
+        ...
+
+    def can_start(self, request: Resources) -> bool:
+        """Whether `start` with this request would find room now."""
+        ...
+
+    def start(
+        self,
+        actor_id: str,
+        factory: ActorFactory,
+        request: Resources,
+        directory: str | None = None,
+        reuse_key: str | None = None,
+        reset_args: tuple[Any, ...] = (),
+    ) -> None:
+        """Ask for an actor; it holds its resources from now on. Does not block.
+
+        Answered by `Started`, or by `CallRaised` if the factory raised, or by `Exited`.
+
+        Args:
+            actor_id: A name never used before with this executor.
+            factory: Makes the object; it must be picklable.
+            request: What to reserve.
+            directory: An existing directory for the actor's output files, which is also its working directory.
+            reuse_key: A parked actor with this key and this request may be taken: its `reset(*reset_args, allocation)`
+                is called. If that returns False, raises or takes longer than 2 s, a fresh actor is made instead.
+            reset_args: See `reuse_key`.
+
+        Raises:
+            RuntimeError: If there is no room; ask `can_start` first.
+        """
+        ...
+
+    def call(self, actor_id: str, method: str, *args: Any) -> None:
+        """Call a method of the object. Does not block; answered by `CallReturned`, `CallRaised` or `Exited`.
+
+        Raises:
+            RuntimeError: If the actor is not there or has a call in flight.
+        """
+        ...
+
+    def stop(self, actor_id: str, grace_s: float, keep: bool = False) -> None:
+        """Let an actor go. Does not block; only `Exited` follows.
+
+        Args:
+            actor_id: The actor; nothing happens if it is gone already.
+            grace_s: Seconds for its `stop()` before it is terminated, then killed with all its descendants.
+            keep: Park it for reuse instead, if it ends in time, has no child left, and was started with a key.
+        """
+        ...
+
+    def wait(self, timeout_s: float | None) -> list[Event]:
+        """Wait for events: the only blocking call.
+
+        Args:
+            timeout_s: Give up after so many seconds; 0 never blocks, None waits without limit.
+
+        Returns:
+            The events in order of arrival; empty after a timeout or `wake()`.
+        """
+        ...
+
+    def wake(self) -> None:
+        """Make the current or the next `wait` return. Safe in a signal handler and from other threads."""
+        ...
+
+    def now(self) -> float:
+        """Seconds of this executor's monotonic clock."""
+        ...
+
+    def shutdown(self, grace_s: float = 0.0) -> None:
+        """Stop all actors, wait until they are gone, and free everything. Blocks, at most `grace_s` + 2 s."""
+        ...

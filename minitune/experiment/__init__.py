@@ -1,0 +1,1 @@
+"""Trials and their life: see `lifecycle` and `trial`."""

@@ -1,0 +1,143 @@
+"""The life of a trial: one phase, moved only through one table.
+
+Theory
+------
+A trial waits (QUEUED), is given a worker (STARTING), loads a checkpoint if it has one (RESTORING), and is then pulled
+(TRAINING) one result at a time. A class trainable is saved between two pulls (SAVING). It is put aside (PAUSED), or
+ends (TERMINATED, ERROR). A retry and a resume go back to QUEUED, so that the way to a running trial is always the
+same::
+
+    QUEUED -> STARTING -> [RESTORING] -> TRAINING <-> SAVING -> PAUSED | TERMINATED | ERROR
+      ^                                                            |
+      +-------------------- RETRY, UNPAUSE ------------------------+
+
+Invariant: in STARTING, RESTORING, TRAINING and SAVING the trial owns exactly one actor, with exactly one call in
+flight; in every other phase it owns none. So no flag such as "is saving" is needed, and an event of an actor that was
+let go finds no trial. The five statuses that users know are derived from the phase.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Phase(Enum):
+    """Where a trial is in its life."""
+
+    QUEUED = "queued"
+    STARTING = "starting"
+    RESTORING = "restoring"
+    TRAINING = "training"
+    SAVING = "saving"
+    PAUSED = "paused"
+    TERMINATED = "terminated"
+    ERROR = "error"
+
+
+class Step(Enum):
+    """What can happen to a trial."""
+
+    START = "start"
+    """A worker was asked for."""
+    RESTORE = "restore"
+    """The worker is ready and loads a checkpoint."""
+    TRAIN = "train"
+    """The next result is pulled."""
+    SAVE = "save"
+    """The worker is asked to save."""
+    PAUSE = "pause"
+    """The trial is put aside, its worker let go."""
+    UNPAUSE = "unpause"
+    """A paused trial waits for a worker again."""
+    RETRY = "retry"
+    """The attempt failed, or its worker was lost; there will be another one."""
+    STOP = "stop"
+    """The trial has ended well, or was ended."""
+    FAIL = "fail"
+    """The trial has ended badly, for good."""
+
+
+PENDING = "PENDING"
+RUNNING = "RUNNING"
+PAUSED = "PAUSED"
+TERMINATED = "TERMINATED"
+ERROR = "ERROR"
+
+TRANSITIONS: dict[Phase, dict[Step, Phase]] = {
+    Phase.QUEUED: {
+        Step.START: Phase.STARTING,
+        Step.PAUSE: Phase.PAUSED,
+        Step.STOP: Phase.TERMINATED,
+        Step.FAIL: Phase.ERROR,
+    },
+    Phase.STARTING: {
+        Step.RESTORE: Phase.RESTORING,
+        Step.TRAIN: Phase.TRAINING,
+        Step.PAUSE: Phase.PAUSED,
+        Step.RETRY: Phase.QUEUED,
+        Step.STOP: Phase.TERMINATED,
+        Step.FAIL: Phase.ERROR,
+    },
+    Phase.RESTORING: {
+        Step.TRAIN: Phase.TRAINING,
+        Step.PAUSE: Phase.PAUSED,
+        Step.RETRY: Phase.QUEUED,
+        Step.STOP: Phase.TERMINATED,
+        Step.FAIL: Phase.ERROR,
+    },
+    Phase.TRAINING: {
+        Step.TRAIN: Phase.TRAINING,
+        Step.SAVE: Phase.SAVING,
+        Step.PAUSE: Phase.PAUSED,
+        Step.RETRY: Phase.QUEUED,
+        Step.STOP: Phase.TERMINATED,
+        Step.FAIL: Phase.ERROR,
+    },
+    Phase.SAVING: {
+        Step.TRAIN: Phase.TRAINING,
+        Step.PAUSE: Phase.PAUSED,
+        Step.RETRY: Phase.QUEUED,
+        Step.STOP: Phase.TERMINATED,
+        Step.FAIL: Phase.ERROR,
+    },
+    Phase.PAUSED: {
+        Step.UNPAUSE: Phase.QUEUED,
+        Step.STOP: Phase.TERMINATED,
+        Step.FAIL: Phase.ERROR,
+    },
+    Phase.TERMINATED: {},
+    Phase.ERROR: {},
+}
+
+STATUS: dict[Phase, str] = {
+    Phase.QUEUED: PENDING,
+    Phase.STARTING: PENDING,
+    Phase.RESTORING: RUNNING,
+    Phase.TRAINING: RUNNING,
+    Phase.SAVING: RUNNING,
+    Phase.PAUSED: PAUSED,
+    Phase.TERMINATED: TERMINATED,
+    Phase.ERROR: ERROR,
+}
+"""The status that users, plug-ins and files see."""
+
+STAGES: dict[Phase | None, str] = {
+    None: "Initialization",
+    Phase.QUEUED: "PENDING",
+    Phase.STARTING: "PENDING",
+    Phase.RESTORING: "RUNNING",
+    Phase.TRAINING: "RUNNING",
+    Phase.SAVING: "RUNNING",
+    Phase.PAUSED: "PAUSED",
+    Phase.TERMINATED: "TERMINATED",
+    Phase.ERROR: "ERRORED",
+}
+"""The six stages of Ray Tune's documentation; a trial is in Initialization (None) before it is queued."""
+
+OWNS_ACTOR = frozenset({Phase.STARTING, Phase.RESTORING, Phase.TRAINING, Phase.SAVING})
+FINISHED = frozenset({Phase.TERMINATED, Phase.ERROR})
+
+
+def after(phase: Phase, step: Step) -> Phase | None:
+    """The phase that `step` leads to from `phase`, or None if the table forbids it."""
+    return TRANSITIONS[phase].get(step)

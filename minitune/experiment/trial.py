@@ -1,0 +1,370 @@
+"""Trial: one configuration on its way through the run. Pure data; it knows no process, no file and no plug-in."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from minitune import clock
+from minitune.checkpoint import Checkpoint, CheckpointRecord
+from minitune.error import TrialError, TuneError
+from minitune.experiment.lifecycle import FINISHED, STATUS, Phase, Step, after
+from minitune.experiment.metric_analysis import MetricAnalysis
+from minitune.resources import Resources
+from minitune.result import flatten
+
+_STORY_LENGTH = 20
+
+
+@dataclass(frozen=True)
+class TrialInfo:
+    """What a worker is told about its trial; it is not smuggled through `config`.
+
+    Attributes:
+        trial_id: The trial's id.
+        name: Its name.
+        directory: Its directory, absolute.
+        experiment_name: The run's name.
+        resources: What it asked for.
+        seed: The trial's own seed, a function of the run's.
+        attempt: 1 for the first attempt, 2 for the first retry.
+        next_checkpoint: Number of the next checkpoint to be written.
+        config: The trial's configuration.
+    """
+
+    trial_id: str
+    name: str
+    directory: str
+    experiment_name: str
+    resources: Resources
+    seed: int
+    attempt: int = 1
+    next_checkpoint: int = 0
+    config: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class KeptCheckpoint:
+    """A committed checkpoint together with the state of its trial at that time.
+
+    Attributes:
+        record: What lies on disk.
+        report_number: How many reports the trial had made, this one included.
+        metrics: The result that the checkpoint belongs to, nested.
+        analysis: The trial's statistics up to that result, to roll back to.
+    """
+
+    record: CheckpointRecord
+    report_number: int
+    metrics: dict[str, Any]
+    analysis: MetricAnalysis
+
+
+class Trial:
+    """One configuration, its place in the run, and what has become of it.
+
+    Args:
+        trainable_name: Name of the trainable, for display.
+        config: The resolved configuration.
+        trial_id: Unique within the run; by default eight random hex digits.
+        number: Position in the order of submission.
+        evaluated_params: The searched parameters by path (`"a/b"`), with the values that were drawn.
+        experiment_tag: `"<counter>_k=v,..."`.
+        resources: What it needs.
+        experiment_path: Directory of the run.
+        stopping_criterion: Limits by flattened metric name.
+        max_failures: Retries; -1 without end.
+        stub: Accepted for Ray Tune's signature; every trial can be made bare.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "analysis",
+        "attempt",
+        "checkpoints",
+        "config",
+        "custom_dirname",
+        "custom_trial_name",
+        "error",
+        "evaluated_params",
+        "experiment_path",
+        "experiment_tag",
+        "last_result",
+        "max_failures",
+        "next_checkpoint",
+        "num_failures",
+        "number",
+        "phase",
+        "pid",
+        "report_count",
+        "resources",
+        "seed",
+        "start_checkpoint",
+        "start_time",
+        "stopping_criterion",
+        "story",
+        "trainable_name",
+        "trial_id",
+    )
+
+    def __init__(
+        self,
+        trainable_name: str,
+        *,
+        config: dict[str, Any] | None = None,
+        trial_id: str | None = None,
+        number: int = 0,
+        evaluated_params: dict[str, Any] | None = None,
+        experiment_tag: str = "",
+        resources: Resources | Mapping[str, Any] | None = None,
+        experiment_path: str = "",
+        stopping_criterion: Mapping[str, Any] | None = None,
+        max_failures: int = 0,
+        stub: bool = False,
+    ):
+        self.trainable_name = trainable_name
+        self.trial_id = trial_id or uuid.uuid4().hex[:8]
+        self.number = number
+        self.config = config or {}
+        self.evaluated_params = evaluated_params or {}
+        self.experiment_tag = experiment_tag
+        self.resources = Resources.of(resources)
+        self.experiment_path = experiment_path
+        self.stopping_criterion = dict(stopping_criterion or {})
+        self.max_failures = max_failures
+        self.seed = 0
+        self.custom_trial_name: str | None = None
+        self.custom_dirname: str | None = None
+        self.start_checkpoint: Checkpoint | None = None
+        self.phase = Phase.QUEUED
+        self.attempt = 0
+        self.num_failures = 0
+        self.report_count = 0
+        self.next_checkpoint = 0
+        self.pid: int | None = None
+        self.start_time: float | None = None
+        self.last_result: dict[str, Any] = {}
+        self.analysis = MetricAnalysis()
+        self.checkpoints: list[KeptCheckpoint] = []
+        self.error: TrialError | None = None
+        self.story: deque[tuple[float, Phase, str]] = deque(maxlen=_STORY_LENGTH)
+
+    # -- life ----------------------------------------------------------------------------------------------
+
+    def move(self, step: Step, reason: str = "") -> None:
+        """Take one step of the life cycle.
+
+        Args:
+            step: The step.
+            reason: Why, for the story.
+
+        Raises:
+            TuneError: If the table forbids the step; nothing has changed then, and the text holds the story.
+        """
+        phase = after(self.phase, step)
+        if phase is None:
+            raise TuneError(
+                f"trial {self.trial_id} cannot take step {step.name} in phase {self.phase.name}"
+                f"{f' ({reason})' if reason else ''}; its story:\n{self.format_story()}"
+            )
+        self.phase = phase
+        self.story.append((clock.current().time(), phase, reason or step.name))
+
+    def format_story(self) -> str:
+        """The last transitions, one per line: time in seconds, phase, reason."""
+        return "\n".join(f"  {at:.3f} {phase.name}: {reason}" for at, phase, reason in self.story) or "  (none yet)"
+
+    @property
+    def status(self) -> str:
+        """PENDING, RUNNING, PAUSED, TERMINATED or ERROR."""
+        return STATUS[self.phase]
+
+    def is_finished(self) -> bool:
+        """Whether the trial has ended, well or badly."""
+        return self.phase in FINISHED
+
+    @property
+    def is_saving(self) -> bool:
+        """Whether the worker is writing a checkpoint."""
+        return self.phase is Phase.SAVING
+
+    # -- what plug-ins read and set ----------------------------------------------------------------------------
+
+    @property
+    def actor_id(self) -> str:
+        """Name of the current attempt's actor; events of earlier ones carry another name."""
+        return f"{self.trial_id}#{self.attempt}"
+
+    @property
+    def placement_group_factory(self) -> Resources:
+        """What the trial needs; Ray Tune's name."""
+        return self.resources
+
+    def update_resources(self, resources: Resources | Mapping[str, Any]) -> None:
+        """Change what the trial needs when it is started next.
+
+        Raises:
+            ValueError: If the trial has a worker now.
+        """
+        if self.status == "RUNNING":
+            raise ValueError(
+                f"resources of trial {self.trial_id} can be changed while it waits, not while it is RUNNING"
+            )
+        self.resources = Resources.of(resources)
+
+    def set_config(self, config: dict[str, Any]) -> None:
+        """Replace the configuration, from the next start on."""
+        self.config = config
+
+    def set_experiment_tag(self, experiment_tag: str) -> None:
+        """Replace the tag."""
+        self.experiment_tag = experiment_tag
+
+    @property
+    def checkpoint(self) -> Checkpoint | None:
+        """The latest committed checkpoint, or what the trial was told to start from, or None."""
+        if self.checkpoints:
+            return Checkpoint(os.path.join(self.local_path, self.checkpoints[-1].record.directory))
+        return self.start_checkpoint
+
+    @property
+    def metric_analysis(self) -> dict[str, dict[str, float]]:
+        """Statistics of every numeric metric; see `MetricAnalysis.as_dict`."""
+        return self.analysis.as_dict()
+
+    def record_result(self, result: dict[str, Any]) -> None:
+        """Take `result`, nested, as the last one."""
+        self.last_result = result
+        self.report_count += 1
+        self.analysis.update(flatten(result))
+
+    def record_checkpoint(self, record: CheckpointRecord) -> KeptCheckpoint:
+        """Take `record` as a committed checkpoint that belongs to the last result."""
+        kept = KeptCheckpoint(record, self.report_count, self.last_result, self.analysis.copy())
+        self.checkpoints.append(kept)
+        self.next_checkpoint = record.number + 1
+        return kept
+
+    def roll_back(self) -> None:
+        """Return to the state of the latest checkpoint, or to the beginning if there is none.
+
+        Later results leave the live view; the journal and the trial's files keep them.
+        """
+        if self.checkpoints:
+            latest = self.checkpoints[-1]
+            self.report_count, self.last_result = latest.report_number, latest.metrics
+            self.analysis = latest.analysis.copy()
+        else:
+            self.report_count, self.last_result, self.analysis = 0, {}, MetricAnalysis()
+
+    # -- names and places ----------------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """What the trial is called: a custom name, else `<trainable>[_<env>]_<trial_id>`."""
+        if self.custom_trial_name:
+            return self.custom_trial_name
+        env = self.config.get("env")
+        middle = f"_{env}" if isinstance(env, str) else ""
+        return f"{self.trainable_name}{middle}_{self.trial_id}".replace("/", "_")
+
+    @property
+    def local_path(self) -> str:
+        """The trial's directory, absolute."""
+        return os.path.join(self.experiment_path, self.custom_dirname or self.name)
+
+    @property
+    def path(self) -> str:
+        """The trial's directory; same as `local_path`."""
+        return self.local_path
+
+    @property
+    def local_experiment_path(self) -> str:
+        """The run's directory."""
+        return self.experiment_path
+
+    @property
+    def error_file(self) -> str | None:
+        """Path of `error.txt` if the trial has failed, else None."""
+        return os.path.join(self.local_path, "error.txt") if self.num_failures else None
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"Trial({self.name}, {self.status})"
+
+
+class TrialMaker:
+    """Makes the trials of one experiment: one scheme of ids for all search algorithms.
+
+    Args:
+        trainable_name: Name of the trainable.
+        experiment_path: Directory of the run.
+        prefix: Five hex digits in front of every id.
+        request: What each trial needs: a request, or a function of the configuration.
+        stopping_criterion: Limits by flattened metric name.
+        max_failures: Retries of each trial.
+        name_creator: Makes the trial's name from the trial, or None.
+        start_checkpoint: What every trial starts from, or None.
+    """
+
+    def __init__(
+        self,
+        trainable_name: str,
+        *,
+        experiment_path: str = "",
+        prefix: str | None = None,
+        request: Resources | Mapping[str, Any] | Callable[[dict[str, Any]], Any] | None = None,
+        stopping_criterion: Mapping[str, Any] | None = None,
+        max_failures: int = 0,
+        name_creator: Callable[[Trial], str] | None = None,
+        start_checkpoint: Checkpoint | None = None,
+    ):
+        self.trainable_name = trainable_name
+        self.experiment_path = experiment_path
+        self.prefix = prefix or uuid.uuid4().hex[:5]
+        self.request = request
+        self.stopping_criterion = dict(stopping_criterion or {})
+        self.max_failures = max_failures
+        self.name_creator = name_creator
+        self.start_checkpoint = start_checkpoint
+        self.count = 0
+
+    def next_id(self) -> str:
+        """The id that the next trial will get: `<prefix>_%05d`."""
+        return f"{self.prefix}_{self.count:05d}"
+
+    def make(self, config: dict[str, Any], evaluated_params: dict[str, Any], experiment_tag: str) -> Trial:
+        """Make the next trial; the counter moves on.
+
+        Args:
+            config: The resolved configuration.
+            evaluated_params: The searched parameters by path, with their values.
+            experiment_tag: The trial's tag.
+
+        Raises:
+            ValueError: If the request for this configuration is no request.
+        """
+        request = self.request(config) if callable(self.request) else self.request
+        trial = Trial(
+            self.trainable_name,
+            config=config,
+            trial_id=self.next_id(),
+            number=self.count,
+            evaluated_params=evaluated_params,
+            experiment_tag=experiment_tag,
+            resources=Resources.of(request),
+            experiment_path=self.experiment_path,
+            stopping_criterion=self.stopping_criterion,
+            max_failures=self.max_failures,
+        )
+        trial.start_checkpoint = self.start_checkpoint
+        self.count += 1
+        if self.name_creator is not None:
+            trial.custom_trial_name = str(self.name_creator(trial))
+        return trial

@@ -1,0 +1,164 @@
+"""Resources: what a trial asks for, as one or several bundles; Allocation: what it was given.
+
+Amounts are logical: they admit trials, they do not limit what a process uses. The names are Ray Tune's: `CPU`, `GPU`,
+`memory` (bytes), and any other name for a custom resource.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+CPU = "CPU"
+GPU = "GPU"
+MEMORY = "memory"
+
+_CANONICAL = {"cpu": CPU, "gpu": GPU, "memory": MEMORY}
+
+
+class Resources:
+    """A request: the sum of its bundles is reserved at once or not at all. Ray Tune's `PlacementGroupFactory`.
+
+    Args:
+        bundles: One dict per bundle, such as `[{"CPU": 1}, {"CPU": 2, "GPU": 1}]`. The first is the trainable's own;
+            it may be empty when only its children need resources. Zero amounts are dropped.
+        strategy: Accepted for Ray Tune's signature; on one machine there is nothing to place.
+        *args: Likewise.
+        **kwargs: Likewise.
+
+    Raises:
+        ValueError: If there is no bundle, or an amount is negative or not a number.
+    """
+
+    __slots__ = ("_hash", "_total", "bundles", "head_bundle_is_empty", "strategy")
+
+    def __init__(self, bundles: Sequence[Mapping[str, float]], strategy: str = "PACK", *args: Any, **kwargs: Any):
+        if not bundles:
+            raise ValueError("bundles must hold at least one bundle, but got an empty list; use [{}] for an empty head")
+        self.bundles: list[dict[str, float]] = [_clean(bundle) for bundle in bundles]
+        self.strategy = strategy
+        self.head_bundle_is_empty = not self.bundles[0]
+        total: dict[str, float] = {}
+        for bundle in self.bundles:
+            for name, amount in bundle.items():
+                total[name] = total.get(name, 0) + amount
+        self._total = total
+        self._hash = hash(tuple(tuple(sorted(bundle.items())) for bundle in self.bundles))
+
+    @classmethod
+    def of(cls, request: Resources | Mapping[str, Any] | None) -> Resources:
+        """Understand what users write.
+
+        Args:
+            request: A Resources, or a dict such as `{"cpu": 1, "gpu": 0.5, "custom_resources": {"tokens": 2}}`, or
+                None for the default of one CPU.
+
+        Returns:
+            The request.
+
+        Raises:
+            ValueError: If it is neither, or holds a bad amount.
+        """
+        if isinstance(request, Resources):
+            return request
+        if request is None:
+            return cls([{CPU: 1}])
+        if not isinstance(request, Mapping):
+            raise ValueError(
+                f"resources must be a dict such as {{'cpu': 1}} or a PlacementGroupFactory, but got {request!r}"
+            )
+        return cls([request])
+
+    @property
+    def required_resources(self) -> dict[str, float]:
+        """The sum over all bundles, by resource name."""
+        return dict(self._total)
+
+    @property
+    def head_cpus(self) -> float:
+        """CPUs of the first bundle."""
+        return self.bundles[0].get(CPU, 0.0)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Resources) and self.bundles == other.bundles
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        return f"PlacementGroupFactory({self.bundles!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Resources, (self.bundles, self.strategy)
+
+
+def _clean(bundle: Mapping[str, Any]) -> dict[str, float]:
+    """One bundle with canonical names, custom resources unfolded and zeros dropped."""
+    if not isinstance(bundle, Mapping):
+        raise ValueError(f"a bundle must be a dict such as {{'CPU': 1}}, but got {bundle!r}")
+    clean: dict[str, float] = {}
+    for name, amount in bundle.items():
+        if name == "custom_resources":
+            for custom, custom_amount in _clean(amount or {}).items():
+                clean[custom] = custom_amount
+            continue
+        if not isinstance(amount, (int, float)) or isinstance(amount, bool):
+            raise ValueError(f"the amount of resource {name!r} must be a number, but got {amount!r}")
+        if not 0 <= amount < math.inf:
+            raise ValueError(f"0 <= amount < infinity must hold for resource {name!r}, but got {amount!r}")
+        if amount:
+            clean[_CANONICAL.get(name.lower(), name)] = amount
+    return clean
+
+
+@dataclass(frozen=True)
+class GpuShare:
+    """A device, or a fraction of one, that a bundle holds.
+
+    Attributes:
+        id: The device's id as `CUDA_VISIBLE_DEVICES` takes it: an index or a UUID.
+        fraction: Between 0 (exclusive) and 1.
+    """
+
+    id: str
+    fraction: float
+
+
+@dataclass(frozen=True)
+class BundleAllocation:
+    """What one bundle of a trial was given.
+
+    Attributes:
+        resources: Amounts by name.
+        gpus: The devices.
+        env: Environment variables for a child process that is to work within this bundle: its devices and its
+            thread caps.
+    """
+
+    resources: Mapping[str, float]
+    gpus: tuple[GpuShare, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def cpus(self) -> float:
+        """CPUs of this bundle."""
+        return self.resources.get(CPU, 0.0)
+
+    @property
+    def gpu_ids(self) -> tuple[str, ...]:
+        """Ids of the devices of this bundle."""
+        return tuple(share.id for share in self.gpus)
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """What a trial was given: one entry per bundle of its request, in the same order."""
+
+    bundles: tuple[BundleAllocation, ...] = ()
+
+    @property
+    def gpu_ids(self) -> tuple[str, ...]:
+        """Ids of all devices of the trial, each once."""
+        return tuple(dict.fromkeys(gpu for bundle in self.bundles for gpu in bundle.gpu_ids))

@@ -1,0 +1,96 @@
+"""Names of the automatic result keys, and what one report is on its way to the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from minitune.checkpoint import CheckpointRecord
+
+TIMESTAMP = "timestamp"
+CHECKPOINT_DIR_NAME = "checkpoint_dir_name"
+SHOULD_CHECKPOINT = "should_checkpoint"
+DONE = "done"
+TRAINING_ITERATION = "training_iteration"
+TRIAL_ID = "trial_id"
+EXPERIMENT_ID = "experiment_id"
+DATE = "date"
+TIME_THIS_ITER_S = "time_this_iter_s"
+TIME_TOTAL_S = "time_total_s"
+PID = "pid"
+HOSTNAME = "hostname"
+NODE_IP = "node_ip"
+CONFIG = "config"
+TIME_SINCE_RESTORE = "time_since_restore"
+ITERATIONS_SINCE_RESTORE = "iterations_since_restore"
+TIMESTEPS_THIS_ITER = "timesteps_this_iter"
+TIMESTEPS_TOTAL = "timesteps_total"
+TIMESTEPS_SINCE_RESTORE = "timesteps_since_restore"
+EPISODES_THIS_ITER = "episodes_this_iter"
+EPISODES_TOTAL = "episodes_total"
+EXPERIMENT_TAG = "experiment_tag"
+RESULT_DUPLICATE = "__duplicate__"
+DEFAULT_METRIC = "_metric"
+
+AUTO_RESULT_KEYS = (
+    TIMESTAMP,
+    CHECKPOINT_DIR_NAME,
+    SHOULD_CHECKPOINT,
+    DONE,
+    TRAINING_ITERATION,
+    TRIAL_ID,
+    DATE,
+    TIME_THIS_ITER_S,
+    TIME_TOTAL_S,
+    PID,
+    HOSTNAME,
+    NODE_IP,
+    CONFIG,
+    TIME_SINCE_RESTORE,
+    ITERATIONS_SINCE_RESTORE,
+    TIMESTEPS_TOTAL,
+    EPISODES_TOTAL,
+    TIMESTEPS_SINCE_RESTORE,
+    EXPERIMENT_TAG,
+)
+"""The keys that minitune adds to a user's metrics, in the order of `result.json`."""
+
+DEBUG_METRICS = (TRIAL_ID, EXPERIMENT_ID, DATE, TIMESTAMP, PID, HOSTNAME, NODE_IP, CONFIG)
+"""Automatic keys that are no measurements: they take no part in metric checks and analyses."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a worker answers to `train()`.
+
+    Attributes:
+        metrics: The user's metrics followed by the automatic keys, `config` (the driver puts it in) being None; or
+            None when a function has returned and has nothing new to say: its last result counts again, with `done`.
+        checkpoint: The checkpoint that came with this report, already committed to the trial's directory, or None.
+        done: True if the trial has ended by itself with this report.
+    """
+
+    metrics: dict[str, Any] | None
+    checkpoint: CheckpointRecord | None = None
+    done: bool = False
+
+
+def flatten(result: Mapping[Any, Any], delimiter: str = "/") -> dict[str, Any]:
+    """Turn nested mappings into one level: `{"eval": {"loss": 1}}` becomes `{"eval/loss": 1}`.
+
+    Args:
+        result: Any mapping; keys that are not text are shown as text. Empty mappings stay as values.
+        delimiter: What stands between the parts of a key.
+
+    Returns:
+        A new dict; values that are not mappings are the same objects.
+    """
+    flat: dict[str, Any] = {}
+    for key, value in result.items():
+        if isinstance(value, Mapping) and value:
+            for inner, leaf in flatten(value, delimiter).items():
+                flat[f"{key}{delimiter}{inner}"] = leaf
+        else:
+            flat[key if isinstance(key, str) else str(key)] = value
+    return flat
