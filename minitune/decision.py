@@ -48,6 +48,7 @@ class Decision(str):
         exploit: tuple[Trial, dict[str, Any]] | None = None,
         resources: Resources | None = None,
     ) -> Decision:
+        """Check the word and attach the rest; see the class."""
         if action not in DECISIONS:
             raise ValueError(f"a scheduler's decision must be one of {', '.join(DECISIONS)}, but got {action!r}")
         self = super().__new__(cls, action)
