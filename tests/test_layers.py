@@ -1,0 +1,317 @@
+"""Which part may import which: read from the source, so that type-only and function-local imports count too.
+
+The layers, from the bottom: values know nothing; plugins, workers and actors know values (actors only the errors);
+executors know actors; the driver knows the executor protocol; the API knows what it puts together. There is no import
+cycle at all.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+PACKAGE = "minitune"
+ROOT = Path(__file__).resolve().parent.parent / PACKAGE
+
+LAYERS: dict[str, str] = {
+    "values": """
+        error result space clock registry checkpoint resources config decision pickling shared
+        experiment experiment.lifecycle experiment.trial experiment.metric_analysis
+        execution
+    """,
+    "plugins": "search.* schedulers.* stopper.* logger.* callback progress_reporter _table",
+    "worker": "trainable.* context",
+    "actor": "actor.*",
+    "executors": """
+        execution.trial_executor execution.ledger execution.devices execution.local execution.inline
+        execution.simulation execution.ray execution.placement_groups
+    """,
+    "driver": "execution.*",
+    "API": """
+        <top> tuner _run tune_config result_grid analysis.* runtime _live experiment.experiment _alias cli __main__
+        html_report.* integration.* examples.* testing.* utils.*
+    """,
+}
+"""Modules by layer, without the leading package name; the first layer that fits counts, so what is in `execution` and no
+executor is the driver's. `x.*` is package x and all below it, a bare package name its `__init__` only, `<top>` the
+package itself."""
+
+ALLOWED: dict[str, set[str]] = {
+    "values": {"values"},
+    "plugins": {"values"},
+    "worker": {"values", "worker"},
+    "actor": {"actor"},
+    "executors": {"values", "actor", "executors"},
+    "driver": {"values", "plugins", "driver"},
+    "API": {"values", "plugins", "worker", "executors", "driver", "API"},
+}
+ALSO: dict[str, set[str]] = {
+    "plugins": {"callback"},
+    "actor": {"error"},
+    "driver": {"execution.trial_executor", "trainable.trial_actor", "trainable.util"},
+}
+"""Single modules that a layer may import besides: the executor protocol, and what makes the worker's factory."""
+
+PLUGIN_FAMILIES = {"progress_reporter": "reporter", "_table": "reporter"}
+"""Plugins in one file each that belong together; else a plugin's family is its package."""
+
+NEEDED_AT_RUN_TIME = {"cloudpickle", "psutil"}
+MAY_NEED_MORE = ("integration.", "testing.")
+"""Packages that exist for another library and are only imported by those who have it."""
+
+
+@dataclass(frozen=True)
+class Import:
+    """Who imports whom, where, whether within the package, and whether as soon as the module is imported."""
+
+    importer: str
+    target: str
+    line: int
+    is_inner: bool
+    is_immediate: bool
+
+
+def layer_of(module: str) -> str | None:
+    """The layer of a module (named without the package), or None if the map does not have it."""
+    for layer, names in LAYERS.items():
+        for pattern in names.split():
+            if pattern.endswith(".*"):
+                found = module == pattern[:-2] or module.startswith(pattern[:-1])
+            else:
+                found = module == pattern
+            if found:
+                return layer
+    return None
+
+
+def sources(root: Path) -> dict[str, tuple[str, bool]]:
+    """Source and whether it is a package, by module name below `root`; the root package itself is `<top>`."""
+    found = {}
+    for path in sorted(root.rglob("*.py")):
+        parts = path.relative_to(root).with_suffix("").parts
+        is_package = parts[-1] == "__init__"
+        name = ".".join(parts[:-1] if is_package else parts) or "<top>"
+        found[name] = (path.read_text(encoding="utf-8"), is_package)
+    return found
+
+
+def read_imports(root: Path) -> list[Import]:
+    """All imports in the package at `root`, inner ones (targets without the package name) and others alike."""
+    modules = sources(root)
+    return [
+        found for name, (text, is_package) in modules.items() for found in _of_module(name, text, is_package, modules)
+    ]
+
+
+def _of_module(name: str, text: str, is_package: bool, modules: dict[str, tuple[str, bool]]) -> Iterator[Import]:
+    tree = ast.parse(text)
+    immediate = set(_immediate(tree))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            targets = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = _absolute(name, is_package, node)
+            # `from package import x` is the module package.x if there is one, else a name within the package
+            targets = [
+                f"{base}.{alias.name}" if _inner(f"{base}.{alias.name}") in modules else base for alias in node.names
+            ]
+        else:
+            continue
+        for target in dict.fromkeys(targets):
+            inner = _inner(target)
+            yield Import(name, inner or target, node.lineno, inner is not None, node in immediate)
+
+
+def _immediate(tree: ast.AST) -> Iterator[ast.AST]:
+    """The nodes that run when the module is imported: not in functions, not under TYPE_CHECKING."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            continue
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            continue
+        yield node
+        yield from _immediate(node)
+
+
+def _absolute(name: str, is_package: bool, node: ast.ImportFrom) -> str:
+    if not node.level:
+        return node.module or ""
+    parts = [PACKAGE, *([] if name == "<top>" else name.split("."))]
+    drop = node.level - is_package
+    return ".".join([*(parts[:-drop] if drop else parts), *([node.module] if node.module else [])])
+
+
+def _inner(target: str) -> str | None:
+    """The module's name without the package, `<top>` for the package, None for other packages."""
+    if target == PACKAGE:
+        return "<top>"
+    return target[len(PACKAGE) + 1 :] if target.startswith(PACKAGE + ".") else None
+
+
+def family(module: str) -> str:
+    """What counts as a plugin's own package."""
+    return PLUGIN_FAMILIES.get(module, module.partition(".")[0])
+
+
+def unmapped(root: Path) -> list[str]:
+    """Modules that no layer claims."""
+    return [
+        f"{name} has no layer: add it to LAYERS in {Path(__file__).name}, in the lowest layer that its imports allow"
+        for name in sources(root)
+        if layer_of(name) is None
+    ]
+
+
+def violations(root: Path) -> list[str]:
+    """Imports that the table forbids, in words."""
+    modules = sources(root)
+    found = []
+    for one in read_imports(root):
+        importer, target = layer_of(one.importer), layer_of(one.target)
+        if one.is_inner and one.target not in modules:
+            found.append(f"{one.importer}:{one.line} imports {one.target}, which does not exist")
+        if one.target not in modules or importer is None or target is None:
+            continue
+        fine = target in ALLOWED[importer] or one.target in ALSO.get(importer, ())
+        if importer == target == "plugins":
+            fine = fine or family(one.importer) == family(one.target)
+        if not fine:
+            found.append(f"{one.importer}:{one.line} ({importer}) must not import {one.target} ({target})")
+    return found
+
+
+def cycle(root: Path) -> list[str] | None:
+    """The first import cycle that is found, as the modules along it, or None."""
+    modules = sources(root)
+    graph: dict[str, list[str]] = {name: [] for name in modules}
+    for one in read_imports(root):
+        if one.target in modules and one.target != one.importer:
+            graph[one.importer].append(one.target)
+    done: set[str] = set()
+
+    def visit(name: str, path: list[str]) -> list[str] | None:
+        if name in path:
+            return [*path[path.index(name) :], name]
+        if name in done:
+            return None
+        for target in graph[name]:
+            if found := visit(target, [*path, name]):
+                return found
+        done.add(name)
+        return None
+
+    return next((found for name in graph if (found := visit(name, []))), None)
+
+
+def foreign(root: Path) -> list[str]:
+    """Imports of optional packages that happen unasked, in words."""
+    return [
+        f"{one.importer}:{one.line} imports {one.target} as soon as it is imported: do it where it is used"
+        for one in read_imports(root)
+        if one.is_immediate
+        and not one.is_inner
+        and one.target.partition(".")[0] not in sys.stdlib_module_names | NEEDED_AT_RUN_TIME | {"__future__"}
+        and not one.importer.startswith(MAY_NEED_MORE)
+    ]
+
+
+def test_every_module_has_a_layer() -> None:
+    assert not unmapped(ROOT)
+
+
+def test_no_module_imports_from_a_layer_that_it_must_not_know() -> None:
+    assert not violations(ROOT)
+
+
+def test_there_is_no_import_cycle() -> None:
+    assert cycle(ROOT) is None
+
+
+def test_optional_packages_are_imported_only_when_used() -> None:
+    assert not foreign(ROOT)
+
+
+def _package(directory: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        path = directory / PACKAGE / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return directory / PACKAGE
+
+
+def test_a_module_without_a_layer_is_found(tmp_path: Path) -> None:
+    (message,) = unmapped(_package(tmp_path, {"error.py": "", "surprise.py": ""}))
+
+    assert message.startswith("surprise has no layer: add it to LAYERS in test_layers.py")
+
+
+def test_forbidden_imports_are_found_wherever_they_stand(tmp_path: Path) -> None:
+    root = _package(
+        tmp_path,
+        {
+            "__init__.py": "",
+            "error.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from minitune.tuner import Tuner\n",
+            "tuner.py": "import minitune.actor.channel\nimport minitune.gone\n",
+            "resources.py": "",
+            "callback.py": "",
+            "actor/__init__.py": "",
+            "actor/channel.py": "from minitune import error, resources\n",
+            "trainable/__init__.py": "",
+            "trainable/util.py": "",
+            "trainable/session.py": "def f():\n    from ..schedulers import fifo\n",
+            "schedulers/__init__.py": "from .fifo import x\n",
+            "schedulers/fifo.py": "import minitune.callback\nfrom minitune.search import basic\n",
+            "search/__init__.py": "",
+            "search/basic.py": "",
+            "execution/__init__.py": "",
+            "execution/local.py": "from minitune.actor.channel import x\n",
+            "execution/trial_executor.py": "",
+            "execution/failure.py": (
+                "from minitune.execution import local, trial_executor\n"
+                "from minitune.trainable.session import report\n"
+                "from minitune.trainable.util import wrap\n"
+                "from minitune import Tuner\n"
+            ),
+        },
+    )
+
+    assert violations(root) == [
+        "actor.channel:1 (actor) must not import resources (values)",
+        "error:3 (values) must not import tuner (API)",
+        "execution.failure:1 (driver) must not import execution.local (executors)",
+        "execution.failure:2 (driver) must not import trainable.session (worker)",
+        "execution.failure:4 (driver) must not import <top> (API)",
+        "schedulers.fifo:2 (plugins) must not import search.basic (plugins)",
+        "trainable.session:2 (worker) must not import schedulers.fifo (plugins)",
+        "tuner:1 (API) must not import actor.channel (actor)",
+        "tuner:2 imports gone, which does not exist",
+    ]
+
+
+def test_cycles_are_found_also_through_type_only_and_inner_imports(tmp_path: Path) -> None:
+    root = _package(
+        tmp_path,
+        {
+            "error.py": "import typing\nif typing.TYPE_CHECKING:\n    from minitune import result\n",
+            "result.py": "def f():\n    import minitune.clock\n",
+            "clock.py": "from .error import TuneError\n",
+        },
+    )
+
+    assert cycle(root) == ["clock", "error", "result", "clock"]
+
+
+def test_eager_optional_imports_are_found(tmp_path: Path) -> None:
+    root = _package(
+        tmp_path,
+        {
+            "space.py": "import math\nimport numpy.random\ndef f():\n    import pandas\n",
+            "integration/keras.py": "import keras\n",
+            "error.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import numpy\nimport psutil\n",
+        },
+    )
+
+    assert foreign(root) == ["space:2 imports numpy.random as soon as it is imported: do it where it is used"]
