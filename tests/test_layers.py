@@ -35,9 +35,9 @@ LAYERS: dict[str, str] = {
         html_report.* integration.* examples.* testing.* utils.*
     """,
 }
-"""Modules by layer, without the leading package name; the first layer that fits counts, so what is in `execution` and no
-executor is the driver's. `x.*` is package x and all below it, a bare package name its `__init__` only, `<top>` the
-package itself."""
+"""Modules by layer, without the leading package name. `x.*` is package x and all below it, a bare package name its
+`__init__` only, `<top>` the package itself. The first layer that fits counts, so what is in `execution` and is no
+executor is the driver's."""
 
 ALLOWED: dict[str, set[str]] = {
     "values": {"values"},
