@@ -1,0 +1,8 @@
+"""`python -m minitune` is the `minitune` command."""
+
+import sys
+
+from minitune.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

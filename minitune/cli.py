@@ -1,0 +1,69 @@
+"""The `minitune` command: `minitune <command> [arguments]`, also as `python -m minitune`.
+
+A command is one function here: it takes the arguments that follow its name, parses them itself, and returns the exit
+status; its docstring is its line in the help. What it needs is imported inside it, so that help and errors are instant.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+
+Command = Callable[[list[str]], int]
+
+
+def demo(arguments: list[str]) -> int:
+    """Tune a small classifier on real data and measure the best model."""
+    from minitune.examples import quickstart
+
+    return quickstart.main(arguments, prog="minitune demo")
+
+
+COMMANDS: dict[str, Command] = {"demo": demo}
+"""Every command by the name that users type."""
+
+
+def version() -> str:
+    """The installed version, or a note that this copy is not installed."""
+    from importlib import metadata
+
+    try:
+        return metadata.version("minitune")
+    except metadata.PackageNotFoundError:
+        return "(not installed: run from its source)"
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of what comes before a command's own arguments."""
+    lines = [f"  {name:<8} {(command.__doc__ or '').partition(chr(10))[0]}" for name, command in COMMANDS.items()]
+    parser = argparse.ArgumentParser(
+        prog="minitune",
+        description="Hyperparameter tuning on one machine.",
+        epilog="\n".join(["commands:", *lines, "", "`minitune COMMAND --help` tells more about one."]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="store_true", help="show the version and exit")
+    parser.add_argument("command", nargs="?", choices=tuple(COMMANDS), metavar="COMMAND", help="what to do; see below")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the command's own arguments")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Args:
+        arguments: What follows `minitune` on the command line; by default this process's.
+
+    Returns:
+        The exit status: 0 if all went well; 2 if the command line makes no sense.
+    """
+    parser = build_parser()
+    options = parser.parse_args(arguments)
+    if options.version:
+        print(f"minitune {version()}")
+        return 0
+    if options.command is None:
+        parser.print_help(sys.stderr)
+        return 2
+    return COMMANDS[options.command](options.arguments)
