@@ -1,0 +1,1 @@
+"""Search algorithms: who decides which configurations are tried."""
