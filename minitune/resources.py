@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 from typing import Any
 
 CPU = "CPU"
@@ -29,7 +30,8 @@ class Resources:
         **kwargs: Likewise.
 
     Raises:
-        ValueError: If there is no bundle, or an amount is negative or not a number.
+        ValueError: If there is no bundle, or an amount is negative or not a number, or a resource is named twice in
+            one bundle, or a bundle asks for more than one GPU and not for whole ones.
     """
 
     __slots__ = ("_hash", "_total", "bundles", "head_bundle_is_empty", "strategy")
@@ -99,18 +101,41 @@ def _clean(bundle: Mapping[str, Any]) -> dict[str, float]:
     if not isinstance(bundle, Mapping):
         raise ValueError(f"a bundle must be a dict such as {{'CPU': 1}}, but got {bundle!r}")
     clean: dict[str, float] = {}
+    for name, amount in _unfold(bundle):
+        if name in clean:
+            raise ValueError(f"a bundle must name a resource once, but got {name!r} twice in {bundle!r}")
+        clean[name] = _check_amount(name, amount)
+    return {name: amount for name, amount in clean.items() if amount}
+
+
+def _unfold(bundle: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    """The pairs of a bundle, those of its `custom_resources` among them, under canonical names."""
+    pairs: list[tuple[str, Any]] = []
     for name, amount in bundle.items():
-        if name == "custom_resources":
-            for custom, custom_amount in _clean(amount or {}).items():
-                clean[custom] = custom_amount
-            continue
-        if not isinstance(amount, (int, float)) or isinstance(amount, bool):
-            raise ValueError(f"the amount of resource {name!r} must be a number, but got {amount!r}")
-        if not 0 <= amount < math.inf:
-            raise ValueError(f"0 <= amount < infinity must hold for resource {name!r}, but got {amount!r}")
-        if amount:
-            clean[_CANONICAL.get(name.lower(), name)] = amount
-    return clean
+        if not isinstance(name, str):
+            raise ValueError(f"the name of a resource must be a string, but got {name!r}")
+        if name != "custom_resources":
+            pairs.append((_CANONICAL.get(name.lower(), name), amount))
+        elif isinstance(amount, Mapping):
+            pairs.extend(_unfold(amount))
+        elif amount is not None:
+            raise ValueError(f"custom_resources must be a dict such as {{'tokens': 2}}, but got {amount!r}")
+    return pairs
+
+
+def _check_amount(name: str, amount: Any) -> float:
+    """The amount as a plain int or float: numbers of other libraries (numpy's) are welcome, but not kept."""
+    if not isinstance(amount, Real) or isinstance(amount, bool):
+        raise ValueError(f"the amount of resource {name!r} must be a number, but got {amount!r}")
+    plain = float(amount)
+    if not 0 <= plain < math.inf:
+        raise ValueError(f"0 <= amount < infinity must hold for resource {name!r}, but got {amount!r}")
+    if name == GPU and plain > 1 and not plain.is_integer():
+        raise ValueError(
+            f"a GPU amount above 1 must be whole, but got {amount!r}; ask for {math.ceil(plain)}, or for a fraction in "
+            "a bundle of its own"
+        )
+    return int(amount) if isinstance(amount, Integral) else plain
 
 
 @dataclass(frozen=True)

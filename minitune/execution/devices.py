@@ -1,0 +1,351 @@
+"""What this machine has: CPUs that may be used, memory, GPUs. Numbers that the user gave come first.
+
+Nothing here imports a GPU library. What a function reads (environment, directories) is an argument, gathered in `Host`.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import logging
+import math
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from minitune.resources import CPU, GPU, MEMORY
+
+_logger = logging.getLogger("minitune")
+
+_NVIDIA_SMI_BOUND_S = 10.0
+"""With many cards and no persistence daemon, `nvidia-smi` may well need several seconds."""
+
+
+@dataclass(frozen=True)
+class Host:
+    """Where to look.
+
+    Attributes:
+        environ: Environment variables.
+        cgroup_root: Where the cgroup file systems are mounted.
+        own_cgroup: The file that names this process's cgroups.
+        dev: The directory of device files.
+    """
+
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    cgroup_root: Path = Path("/sys/fs/cgroup")
+    own_cgroup: Path = Path("/proc/self/cgroup")
+    dev: Path = Path("/dev")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What may be given to trials.
+
+    Attributes:
+        totals: Amounts by name: `CPU`, `memory` in bytes, `GPU` if there are any, and custom ones.
+        gpu_ids: Ids of the devices, as `CUDA_VISIBLE_DEVICES` takes them.
+        find_gpus: Looks for devices more thoroughly, for when a trial asks for one and none was seen; may block for
+            10 s. None if there is nothing more to look for.
+    """
+
+    totals: dict[str, float]
+    gpu_ids: tuple[str, ...]
+    find_gpus: Callable[[], Sequence[str]] | None = None
+
+
+def machine_resources(
+    num_cpus: float | None = None,
+    num_gpus: int | None = None,
+    resources: Mapping[str, float] | None = None,
+    host: Host | None = None,
+) -> Machine:
+    """Find out what may be given to trials.
+
+    For each number: the argument counts, else the environment (`MINITUNE_NUM_CPUS`, `MINITUNE_NUM_GPUS`,
+    `MINITUNE_RESOURCES`, a JSON object), else what is detected. May block for 10 s in `nvidia-smi`, which is only
+    started where there are `/dev/nvidia*`.
+
+    Args:
+        num_cpus: CPUs to give out.
+        num_gpus: GPUs to give out: the first of those that are visible. More than those are taken at the caller's
+            word, with ids that count up from 0, unless `CUDA_VISIBLE_DEVICES` names fewer.
+        resources: Custom amounts by name, and `memory` in bytes.
+        host: Where to look; this machine by default.
+
+    Raises:
+        ValueError: If a number is bad, or `CUDA_VISIBLE_DEVICES` names fewer devices than asked for.
+    """
+    host = host or Host()
+    environ = host.environ
+    custom = _read_resources_variable(environ)
+    if resources is not None:
+        custom.update(_check_custom(resources, "resources"))
+    cpus = _given(num_cpus, "num_cpus", environ, "MINITUNE_NUM_CPUS")
+    gpus = _given(num_gpus, "num_gpus", environ, "MINITUNE_NUM_GPUS")
+    totals: dict[str, float] = {CPU: usable_cpus(host) if cpus is None else cpus}
+    find_gpus = None
+    if gpus is None:
+        gpu_ids = detect_gpus(asked=False, host=host)
+        if not gpu_ids and visible_devices(environ) is None:
+            find_gpus = functools.partial(detect_gpus, asked=True, host=host)
+    else:
+        gpu_ids = _first_gpus(gpus, host)
+    if gpu_ids:
+        totals[GPU] = len(gpu_ids)
+    if MEMORY not in custom:
+        totals[MEMORY] = memory_bytes(host)
+    return Machine({**totals, **custom}, gpu_ids, find_gpus)
+
+
+# -- numbers that the user gave ------------------------------------------------------------------------------------
+
+
+def _given(argument: float | None, name: str, environ: Mapping[str, str], variable: str) -> float | None:
+    """The argument, or else the variable, checked; None if there is neither."""
+    value: Any = argument
+    if argument is None:
+        text = environ.get(variable, "").strip()
+        if not text:
+            return None
+        name = variable
+        try:
+            value = json.loads(text)
+        except ValueError:
+            value = text
+    amount = _check_number(value, name)
+    if name in ("num_gpus", "MINITUNE_NUM_GPUS") and not float(amount).is_integer():
+        raise ValueError(f"{name} must be a whole number, but got {value!r}; trials may ask for fractions of a GPU")
+    return amount
+
+
+def _check_number(value: Any, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ValueError(f"{name} must be a number such as 4, but got {value!r}")
+    if not 0 <= value < math.inf:
+        raise ValueError(f"0 <= {name} < infinity must hold, but got {value!r}")
+    return value
+
+
+def _read_resources_variable(environ: Mapping[str, str]) -> dict[str, float]:
+    text = environ.get("MINITUNE_RESOURCES", "").strip()
+    if not text:
+        return {}
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise ValueError(
+            f'MINITUNE_RESOURCES must be a JSON object such as {{"tokens": 2}}, but got {text!r}: {error}'
+        ) from None
+    return _check_custom(value, "MINITUNE_RESOURCES")
+
+
+def _check_custom(value: Any, name: str) -> dict[str, float]:
+    if not isinstance(value, Mapping):
+        raise ValueError(f'{name} must map names to amounts, as in {{"tokens": 2}}, but got {value!r}')
+    checked = {}
+    for key, amount in value.items():
+        if not isinstance(key, str):
+            raise ValueError(f"{name} must map names to amounts, but got the name {key!r}")
+        if key.lower() in ("cpu", "gpu"):
+            raise ValueError(
+                f"{name} must not hold {key!r}: use num_{key.lower()}s or MINITUNE_NUM_{key.upper()}S instead"
+            )
+        checked[MEMORY if key.lower() == MEMORY else key] = _check_number(amount, f"{name}[{key!r}]")
+    return checked
+
+
+# -- CPUs and memory -------------------------------------------------------------------------------------------------
+
+
+def usable_cpus(host: Host | None = None) -> int:
+    """CPUs that this process may use: its affinity or its cgroup's quota, whichever is less; at least 1."""
+    host = host or Host()
+    try:
+        count = len(os.sched_getaffinity(0))
+    except (AttributeError, OSError):  # not on every system
+        count = os.cpu_count() or 1
+    quotas = [quota for directory in _own_cgroups("cpu", host) if (quota := _cpu_quota(directory)) is not None]
+    return max(1, math.floor(min([float(count), *quotas])))
+
+
+def memory_bytes(host: Host | None = None) -> int:
+    """Memory of the machine, or the limit of this process's cgroup if that is less."""
+    import psutil
+
+    limits = [
+        int(text)
+        for directory in _own_cgroups("memory", host or Host())
+        for name in ("memory.max", "memory.limit_in_bytes")
+        if (text := _read(directory / name)).isdigit()
+    ]
+    return min([int(psutil.virtual_memory().total), *limits])
+
+
+def _cpu_quota(directory: Path) -> float | None:
+    """CPUs that the cgroup at `directory` may use by its own files, or None if these set no limit."""
+    words = _read(directory / "cpu.max").split()  # version 2: "150000 100000" or "max 100000"
+    if not words:
+        words = [_read(directory / "cpu.cfs_quota_us"), _read(directory / "cpu.cfs_period_us")]
+    if len(words) == 2 and words[0].isdigit() and words[1].isdigit() and int(words[1]) > 0:
+        return int(words[0]) / int(words[1])
+    return None
+
+
+def _own_cgroups(controller: str, host: Host) -> Iterator[Path]:
+    """Directories of this process's cgroups for a controller, and of those above: each may set a limit.
+
+    In a container the path may be one of the host's, of which only the top is mounted: what does not exist is for the
+    reader to skip.
+    """
+    lines = [line.split(":", 2) for line in _read(host.own_cgroup).splitlines() if line.count(":") >= 2]
+    for _, controllers, path in lines:
+        if controllers == "":
+            bases = [host.cgroup_root]
+        elif controller in controllers.split(","):
+            bases = [host.cgroup_root / name for name in dict.fromkeys((controllers, controller))]
+        else:
+            continue
+        parts = [part for part in path.split("/") if part]
+        depth = 0 if ".." in parts else len(parts)
+        for base in bases:
+            for length in range(depth, -1, -1):
+                yield base.joinpath(*parts[:length])
+    if not lines:
+        yield from (host.cgroup_root, host.cgroup_root / controller)
+
+
+def _read(path: Path) -> str:
+    """The stripped text of a small file; empty if it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""
+
+
+# -- GPUs ------------------------------------------------------------------------------------------------------------
+
+
+def visible_devices(environ: Mapping[str, str]) -> tuple[str, ...] | None:
+    """The devices that `CUDA_VISIBLE_DEVICES` leaves, or None if it is not set.
+
+    Like CUDA itself, it reads indices and UUIDs (`GPU-...`, `MIG-...`) up to the first entry that is neither: so
+    an empty value, `-1` and `NoDevFiles` all mean that there are none.
+    """
+    text = environ.get("CUDA_VISIBLE_DEVICES")
+    if text is None:
+        return None
+    ids: dict[str, None] = {}
+    for entry in text.split(","):
+        entry = entry.strip()
+        if not (entry.isdigit() or entry.startswith(("GPU-", "MIG-"))):
+            break
+        ids[entry] = None
+    return tuple(ids)
+
+
+def detect_gpus(asked: bool, host: Host | None = None) -> tuple[str, ...]:
+    """Ids of the GPUs: those of `CUDA_VISIBLE_DEVICES`, else those that `nvidia-smi` lists. May block for 10 s.
+
+    Args:
+        asked: Whether a trial needs one: `nvidia-smi` is then started even where no device file is seen.
+        host: Where to look; this machine by default.
+
+    Returns:
+        The ids, in order; none if they cannot be found out, which is logged for debugging.
+    """
+    host = host or Host()
+    visible = visible_devices(host.environ)
+    if visible is not None:
+        return visible
+    if not asked and not any(host.dev.glob("nvidia*")):
+        return ()
+    command = shutil.which("nvidia-smi", path=host.environ.get("PATH"))
+    if command is None:
+        _logger.debug("nvidia-smi is not on PATH; no GPU is counted")
+        return ()
+    try:
+        return _parse_listing(_list_gpus(command))
+    except (OSError, subprocess.SubprocessError) as error:
+        _logger.debug("nvidia-smi -L failed, so no GPU is counted: %s", error)
+        return ()
+
+
+def _first_gpus(count: float, host: Host) -> tuple[str, ...]:
+    """Ids for as many GPUs as the user says there are."""
+    if not count:
+        return ()
+    visible = visible_devices(host.environ)
+    if visible is not None and len(visible) < count:
+        raise ValueError(
+            f"num_gpus <= the number of visible devices must hold, but got num_gpus={count:g} and "
+            f"CUDA_VISIBLE_DEVICES={host.environ['CUDA_VISIBLE_DEVICES']!r}; change one of them"
+        )
+    found = detect_gpus(asked=False, host=host)
+    if len(found) < count:
+        if found:
+            _logger.warning("num_gpus=%g, but only %d GPUs were found: %s", count, len(found), ", ".join(found))
+        return tuple(str(index) for index in range(int(count)))
+    return found[: int(count)]
+
+
+def _parse_listing(text: str) -> tuple[str, ...]:
+    """Ids from the output of `nvidia-smi -L`: indices, but UUIDs of the slices where a card is split into some (MIG).
+
+    A process sees only one slice, and only by its UUID; the index of a split card would mean its first one.
+    """
+    cards: list[tuple[str, list[str]]] = []
+    for line in text.splitlines():
+        if card := re.match(r"GPU (\d+):", line):
+            cards.append((card[1], []))
+        elif cards and (part := re.match(r"\s+MIG .*\(UUID: (MIG-[^)\s]+)\)", line)):
+            cards[-1][1].append(part[1])
+    return tuple(gpu_id for index, slices in cards for gpu_id in (slices or [index]))
+
+
+@functools.lru_cache(maxsize=4)  # a failure raises and is not remembered
+def _list_gpus(command: str) -> str:
+    """What `nvidia-smi -L` prints.
+
+    It must not hang us: a broken driver can leave it in a state in which it cannot be killed, or a child of it may
+    keep a pipe open. So the output goes to a file, and nothing is waited for without a bound.
+
+    Raises:
+        OSError: If it cannot be started.
+        subprocess.SubprocessError: If it fails or takes too long.
+    """
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(
+            [command, "-L"],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            code = process.wait(_NVIDIA_SMI_BOUND_S)
+        except BaseException:
+            _kill(process)
+            raise
+        if code:
+            raise subprocess.CalledProcessError(code, [command, "-L"])
+        output.seek(0)
+        return output.read().decode("utf-8", "replace")
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    try:
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)  # it leads a session of its own
+        else:
+            process.kill()
+        process.wait(1.0)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        _logger.debug("nvidia-smi (pid %d) could not be killed: %s", process.pid, error)

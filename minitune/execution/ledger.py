@@ -1,0 +1,406 @@
+"""Ledger: who holds which CPUs, memory and GPU fractions, and what a process in them finds in its environment."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from minitune.error import TuneError
+from minitune.execution.gpu_placement import UNIT, Placement, place, place_on
+from minitune.execution.waiting_line import PATIENCE, WaitingLine
+from minitune.resources import CPU, GPU, Allocation, BundleAllocation, GpuShare, Resources
+
+NOSET_VARIABLES = ("MINITUNE_NOSET_CUDA_VISIBLE_DEVICES", "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES")
+"""Any of these, set to something like 1, leaves the visible devices of workers as they are."""
+
+_MAX_DEMANDS = 4_096
+
+
+@dataclass(frozen=True)
+class _Demand:
+    """A request in integers.
+
+    Attributes:
+        units: By name, GPUs excepted.
+        gpus: Of each bundle; empty if the request has no GPUs.
+        is_feasible: Whether a ledger without holders has room for it.
+    """
+
+    units: Mapping[str, int]
+    gpus: tuple[int, ...]
+    is_feasible: bool
+
+
+@dataclass(frozen=True)
+class _Holding:
+    demand: _Demand
+    placement: Placement
+
+
+class Ledger:
+    """Counts what is held, in integers of 1/10,000, so that ten times 0.1 CPU fit on one CPU, and three thirds.
+
+    Not thread-safe, and no method blocks (but see `find_gpus`). The costs of a call do not grow with the number of
+    holders or waiters, only with the number of devices and of distinct requests that wait.
+
+    How a driver keeps big requests from starving: it asks `can_acquire(request, waiter)` for those who wish to start,
+    in any order it likes, and calls `acquire` for whoever got True. The ledger remembers refused waiters by
+    itself. A waiter that was overtaken 16 times while there was no room for it is *owed*: until it starts, nobody
+    else is admitted who would take of what it needs. It must therefore either go on asking, or be dropped by
+    `forget`. As a safeguard, an owed waiter that does not ask although it has room, while another one asks in vain
+    16 times, loses its place.
+
+    Args:
+        totals: Amounts by name: `CPU`, `GPU`, `memory` (bytes) and custom ones.
+        gpu_ids: Ids of the devices behind `totals["GPU"]`.
+        find_gpus: Asked, once, for the ids of devices if a request needs GPUs and `gpu_ids` is empty; it may block.
+        environ: The environment that workers inherit; by default that of this process, read at each `acquire`.
+
+    Raises:
+        ValueError: If an amount is bad, an id comes twice, or the number of ids is not `totals["GPU"]`.
+    """
+
+    def __init__(
+        self,
+        totals: Mapping[str, float],
+        gpu_ids: Sequence[str] = (),
+        *,
+        find_gpus: Callable[[], Sequence[str]] | None = None,
+        environ: Mapping[str, str] | None = None,
+    ):
+        for name, amount in totals.items():
+            if not 0 <= amount < math.inf:
+                raise ValueError(f"0 <= total < infinity must hold for resource {name!r}, but got {amount!r}")
+        if len(set(gpu_ids)) != len(gpu_ids):
+            raise ValueError(f"each GPU id must be given once, but got {list(gpu_ids)}")
+        if totals.get(GPU, len(gpu_ids)) != len(gpu_ids):
+            raise ValueError(
+                f"there must be one id for each GPU, but got a total of {totals[GPU]:g} and ids {list(gpu_ids)}"
+            )
+        self._total = {name: _total_units(amount) for name, amount in totals.items() if name != GPU}
+        self._free = dict(self._total)
+        self._gpu_total = dict.fromkeys(gpu_ids, UNIT)
+        self._gpu_free = dict(self._gpu_total)
+        self._find_gpus = find_gpus
+        self._environ: Mapping[str, str] = os.environ if environ is None else environ
+        self._holdings: dict[str, _Holding] = {}
+        self._demands: dict[Resources, _Demand] = {}
+        self._line = WaitingLine()
+        self._kept_for: str | None = None
+        self._asks_in_vain: dict[str, int] = {}
+
+    # -- what there is -------------------------------------------------------------------------------------------
+
+    def totals(self) -> dict[str, float]:
+        """Amounts by name, held ones included. `GPU` is there if there are any."""
+        return _amounts(self._total, self._gpu_total)
+
+    def free(self) -> dict[str, float]:
+        """Amounts by name that nobody holds."""
+        return _amounts(self._free, self._gpu_free)
+
+    def check(self, request: Resources) -> None:
+        """Refuse what can never fit, whoever lets go.
+
+        Raises:
+            TuneError: Naming the request and the totals.
+        """
+        self._demand(request)
+
+    # -- asking ----------------------------------------------------------------------------------------------------
+
+    def can_acquire(self, request: Resources, waiter: str | None = None, gpu_ids: Sequence[str] | None = None) -> bool:
+        """Whether `acquire` may be called now: there is room, and it is not kept for somebody who is owed.
+
+        Args:
+            request: What would be held.
+            waiter: Who asks. If refused, it waits from its first refusal on, until it acquires, or `forget`.
+            gpu_ids: See `acquire`. A refusal for want of just these devices makes nobody wait.
+
+        Raises:
+            TuneError: If the request can never fit.
+        """
+        demand = self._demand(request)
+        placement = self._place(demand, gpu_ids)
+        owed = self._owed()
+        if owed is not None and owed[0] == waiter:
+            self._asks_in_vain.clear()
+        elif owed is not None and placement is not None and not self._leaves_room(demand, placement, owed[1]):
+            if self._is_given_up(owed, waiter):
+                self.forget(owed[0])
+                return self.can_acquire(request, waiter, gpu_ids)
+            placement = None
+        if placement is None and waiter is not None and gpu_ids is None:
+            self._line.join(waiter, request)
+        return placement is not None
+
+    def owed(self) -> str | None:
+        """The waiter for which resources are kept, if there is one."""
+        owed = self._owed()
+        return None if owed is None else owed[0]
+
+    def forget(self, waiter: str) -> None:
+        """`waiter` does not want to start any more: nothing is kept for it. Nothing happens if it does not wait."""
+        self._line.leave(waiter)
+
+    # -- holding -----------------------------------------------------------------------------------------------------
+
+    def acquire(self, holder: str, request: Resources, gpu_ids: Sequence[str] | None = None) -> Allocation:
+        """Take everything that `request` asks for, or nothing.
+
+        Fractions of GPUs are packed: each goes to the most used device that has room for it, never to two. This only
+        looks at what is free; whether it is somebody else's turn, `can_acquire` knows.
+
+        Args:
+            holder: A name that holds nothing now. The wait of a waiter with this name ends, or with the part of it
+                before the last `#`.
+            request: What to hold.
+            gpu_ids: Insist on exactly these devices, in this order (that of `Allocation.gpu_ids`): for a process that
+                runs already and has them in its environment.
+
+        Returns:
+            What was taken. The `env` of each bundle is complete for a child process that is to work in it.
+
+        Raises:
+            RuntimeError: If there is no room, or `holder` holds something.
+            TuneError: If the request can never fit.
+        """
+        if holder in self._holdings:
+            raise RuntimeError(f"{holder!r} holds resources already; release them first")
+        demand = self._demand(request)
+        placement = self._place(demand, gpu_ids)
+        if placement is None:
+            devices = "" if gpu_ids is None else f" on the devices {list(gpu_ids)}"
+            raise RuntimeError(
+                f"there is no room for {request!r}{devices}, free is {self.free()}; ask can_acquire first"
+            )
+        waiter = holder if holder in self._line else holder.rpartition("#")[0]
+        self._line.note_admission(waiter, self._has_room)
+        self.forget(waiter)
+        self._move(self._free, self._gpu_free, demand, placement, -1)
+        self._holdings[holder] = _Holding(demand, placement)
+        return _allocation(request, placement, self._environ)
+
+    def release(self, holder: str) -> None:
+        """Give back all that `holder` has. To be called when its last process is gone, not before.
+
+        Raises:
+            RuntimeError: If it holds nothing.
+        """
+        holding = self._pop(holder)
+        self._move(self._free, self._gpu_free, holding.demand, holding.placement, +1)
+
+    def write_off(self, holder: str) -> None:
+        """What `holder` has never comes back (its process cannot be killed): the totals are smaller from now on.
+
+        Requests that do not fit into what is left can never fit; nothing is kept for them any more.
+
+        Raises:
+            RuntimeError: If it holds nothing.
+        """
+        holding = self._pop(holder)
+        self._move(self._total, self._gpu_total, holding.demand, holding.placement, -1)
+        self._demands.clear()
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _pop(self, holder: str) -> _Holding:
+        holding = self._holdings.pop(holder, None)
+        if holding is None:
+            raise RuntimeError(f"{holder!r} holds no resources; each acquire is released once")
+        return holding
+
+    def _demand(self, request: Resources) -> _Demand:
+        """The request in integers, if it is feasible."""
+        demand = self._demands.get(request)
+        if demand is None:
+            if GPU in request.required_resources and not self._gpu_total:
+                self._look_for_gpus()
+            if len(self._demands) >= _MAX_DEMANDS:
+                self._demands.clear()
+            demand = self._demands[request] = self._count(request)
+        if not demand.is_feasible:
+            raise TuneError(self._why_never(request))
+        return demand
+
+    def _look_for_gpus(self) -> None:
+        find, self._find_gpus = self._find_gpus, None
+        if find is not None:
+            self._gpu_total = dict.fromkeys(find(), UNIT)
+            self._gpu_free = dict(self._gpu_total)
+
+    def _count(self, request: Resources) -> _Demand:
+        required = request.required_resources
+        has_gpus = required.pop(GPU, 0) > 0
+        units = {name: to_units(amount, self._total.get(name, 0)) for name, amount in required.items()}
+        gpus = tuple(to_units(bundle.get(GPU, 0), UNIT) for bundle in request.bundles) if has_gpus else ()
+        fits = all(count <= self._total.get(name, 0) for name, count in units.items())
+        return _Demand(units, gpus, fits and place(gpus, self._gpu_total) is not None)
+
+    def _why_never(self, request: Resources) -> str:
+        totals = self.totals()
+        required = request.required_resources
+        lacks = [
+            f"{name}: {amount:g} asked, {totals.get(name, 0):g} there"
+            for name, amount in required.items()
+            if amount > totals.get(name, 0)
+        ]
+        shown = ", ".join(f"{name}: {amount:g}" for name, amount in totals.items())
+        bundles = request.bundles[0] if len(request.bundles) == 1 else request.bundles
+        return (
+            f"the request {bundles} can never be met ({'; '.join(lacks) or 'its bundles do not fit on the GPUs'}); the "
+            f"totals are {{{shown}}}. Ask for less, or set the totals with init(num_cpus=..., num_gpus=..., "
+            "resources={...}) or MINITUNE_NUM_CPUS, MINITUNE_NUM_GPUS, MINITUNE_RESOURCES"
+        )
+
+    def _place(self, demand: _Demand, gpu_ids: Sequence[str] | None = None) -> Placement | None:
+        """Where the demand would go now, or None if there is no room. Without GPUs the placement is empty."""
+        for name, count in demand.units.items():
+            if count > self._free[name]:
+                return None
+        if gpu_ids is not None:
+            return place_on(demand.gpus, self._gpu_free, gpu_ids)
+        return place(demand.gpus, self._gpu_free) if demand.gpus else ()
+
+    def _has_room(self, request: Resources) -> bool:
+        """Whether a request finds room now; one that can never fit is none to wait for and counts as if it did."""
+        try:
+            return self._place(self._demand(request)) is not None
+        except TuneError:
+            return True
+
+    def _leaves_room(self, demand: _Demand, placement: Placement, owed: Resources) -> bool:
+        """Whether the demand can be met beside the owed request: it takes nothing of what that one needs.
+
+        Only what both ask for counts: who wants a CPU does not keep a GPU from anybody.
+        """
+        needed = self._demand(owed)
+        for name, count in demand.units.items():
+            if name in needed.units and self._free[name] - count < needed.units[name]:
+                return False
+        if not (demand.gpus and needed.gpus):
+            return True
+        left = dict(self._gpu_free)
+        self._move({}, left, _Demand({}, demand.gpus, True), placement, -1)
+        return place(needed.gpus, left) is not None
+
+    def _owed(self) -> tuple[str, Resources] | None:
+        """Who is owed, and what; those whose request has become infeasible lose their place."""
+        while (owed := self._line.owed()) is not None:
+            try:
+                self._demand(owed[1])
+            except TuneError:
+                self._line.leave(owed[0])
+            else:
+                break
+        return owed
+
+    def _is_given_up(self, owed: tuple[str, Resources], waiter: str | None) -> bool:
+        """Whether the owed one has stopped asking: it has room, but others come round again and again."""
+        if waiter is None or not self._has_room(owed[1]):
+            return False
+        if self._kept_for != owed[0]:
+            self._kept_for = owed[0]
+            self._asks_in_vain.clear()
+        asks = self._asks_in_vain[waiter] = self._asks_in_vain.get(waiter, 0) + 1
+        return asks > PATIENCE
+
+    @staticmethod
+    def _move(units: dict[str, int], gpus: dict[str, int], demand: _Demand, placement: Placement, sign: int) -> None:
+        """Add the demand to what is free (or there), or take it away."""
+        for name, count in demand.units.items():
+            units[name] += sign * count
+        for want, devices in zip(demand.gpus, placement, strict=True):
+            for device in devices:
+                gpus[device] += sign * min(want, UNIT)
+
+
+def to_units(amount: float, total_units: int) -> int:
+    """An amount in 1/10,000, rounded up, except that what fits k times into the total by arithmetic does so here.
+
+    So a third of a GPU is 3,333 and not 3,334, of which only two would fit on one device.
+
+    Args:
+        amount: What is asked for; at least 0.
+        total_units: What it is asked of, in 1/10,000.
+
+    Returns:
+        The count; 0 for 0 only.
+    """
+    if amount == int(amount):
+        return int(amount) * UNIT
+    exact = amount * UNIT
+    count = math.ceil(exact - 1e-6)  # 0.1 * 3 is a little more than 0.3
+    times = int(total_units / exact + 1e-9)
+    if count * times > total_units:
+        count = total_units // times
+    return max(count, 1)
+
+
+def _total_units(amount: float) -> int:
+    return int(amount) * UNIT if amount == int(amount) else math.floor(amount * UNIT + 1e-6)
+
+
+def allocation_env(allocation: Allocation, environ: Mapping[str, str]) -> dict[str, str]:
+    """What to set in the environment of a trial's own process, before any user code is imported.
+
+    Args:
+        allocation: What the trial was given. Its process sees all of the trial's devices, and has the threads of the
+            first bundle.
+        environ: The environment that it inherits; what the user has set there stays.
+
+    Returns:
+        The variables to set.
+    """
+    cpus = allocation.bundles[0].cpus if allocation.bundles else 0
+    return _env(cpus, allocation.gpu_ids or None, environ)
+
+
+def _allocation(request: Resources, placement: Placement, environ: Mapping[str, str]) -> Allocation:
+    bundles = []
+    for bundle, devices in zip(request.bundles, placement or ((),) * len(request.bundles), strict=True):
+        fraction = min(bundle.get(GPU, 0), 1.0)
+        bundles.append(
+            BundleAllocation(
+                resources=dict(bundle),
+                gpus=tuple(GpuShare(device, fraction) for device in devices),
+                env=_env(bundle.get(CPU, 0), devices if placement else None, environ),
+            )
+        )
+    return Allocation(tuple(bundles))
+
+
+def _env(cpus: float, gpu_ids: Sequence[str] | None, environ: Mapping[str, str]) -> dict[str, str]:
+    """Devices and thread cap.
+
+    `OMP_NUM_THREADS` is enough: OpenBLAS, MKL, BLIS and numexpr go by it unless their own variable is set, which is
+    then the user's wish.
+
+    Args:
+        cpus: What the process is given.
+        gpu_ids: The devices that it is to see. None, for a trial without GPUs, hides nothing: libraries may well use
+            a device that nobody counts. Empty, for a bundle without GPUs in a trial that has some, hides those.
+        environ: The environment that it inherits.
+    """
+    env = {}
+    if not environ.get("OMP_NUM_THREADS"):
+        env["OMP_NUM_THREADS"] = str(max(1, math.floor(cpus)))
+    if gpu_ids is not None and not any(_is_true(environ.get(name, "")) for name in NOSET_VARIABLES):
+        env["CUDA_VISIBLE_DEVICES"] = ",".join(gpu_ids)
+        if not environ.get("CUDA_DEVICE_ORDER"):
+            # CUDA's own order is by speed, nvidia-smi's by bus: without this an index would name another card.
+            env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+    return env
+
+
+def _is_true(text: str) -> bool:
+    return text.strip().lower() not in ("", "0", "false", "no", "off")
+
+
+def _amounts(units: Mapping[str, int], gpus: Mapping[str, int]) -> dict[str, float]:
+    amounts = {name: count / UNIT for name, count in units.items()}
+    if gpus:
+        amounts[GPU] = sum(gpus.values()) / UNIT
+    return amounts
