@@ -18,7 +18,8 @@ ROOT = Path(__file__).resolve().parent.parent / PACKAGE
 
 LAYERS: dict[str, str] = {
     "values": """
-        error result space clock registry checkpoint resources config decision pickling shared
+        error result space _domains _numbers _samplers clock registry checkpoint resources config decision pickling
+        shared
         experiment experiment.lifecycle experiment.trial experiment.metric_analysis
         execution
     """,
@@ -26,7 +27,7 @@ LAYERS: dict[str, str] = {
     "worker": "trainable.* context",
     "actor": "actor.*",
     "executors": """
-        execution.trial_executor execution.ledger execution.devices execution.local execution.inline
+        execution.trial_executor execution.ledger execution.devices execution.gpu_placement execution.local execution.inline
         execution.simulation execution.ray execution.placement_groups execution.gpu_placement execution.waiting_line
     """,
     "driver": "execution.*",

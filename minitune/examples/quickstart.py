@@ -39,6 +39,7 @@ from minitune import (
 
 MAX_EPOCHS = 81
 SPECIES = ("setosa", "versicolor", "virginica")
+Weights = list[list[float]]
 Row = tuple[list[float], int]
 """The standardised measurements followed by a constant 1 (which makes a bias a weight), and the species' number."""
 
@@ -57,15 +58,14 @@ def split(seed: int) -> tuple[list[Row], list[Row], list[Row]]:
 class Network:
     """Four inputs, one hidden layer of tanh units, three probabilities; the last weight of each row is the bias."""
 
-    def __init__(self, hidden: list[list[float]], output: list[list[float]]):
+    def __init__(self, hidden: Weights, output: Weights):
         self.hidden, self.output = hidden, output
 
     @classmethod
     def fresh(cls, units: int, rng: random.Random) -> Network:
         """A network with random weights."""
-        return cls(
-            *([[rng.gauss(0, 0.5) for _ in range(n)] for _ in range(m)] for m, n in ((units, 5), (3, units + 1)))
-        )
+        hidden = [[rng.gauss(0, 0.5) for _ in range(5)] for _ in range(units)]
+        return cls(hidden, [[rng.gauss(0, 0.5) for _ in range(units + 1)] for _ in SPECIES])
 
     def forward(self, features: list[float]) -> tuple[list[float], list[float]]:
         """Activations of the hidden layer (with the constant 1), and the probability of each species."""
@@ -76,26 +76,31 @@ class Network:
 
     def learn(self, batch: list[Row], lr: float, l2: float) -> None:
         """One step of gradient descent on the cross-entropy of `batch`."""
-        inputs = [features for features, _ in batch]
-        passes = [self.forward(features) for features in inputs]
-        errors = [
-            [p - (k == label) for k, p in enumerate(ps)] for (_, ps), (_, label) in zip(passes, batch, strict=True)
-        ]
-        columns = list(zip(*self.output, strict=True))[:-1]
-        blames = [
-            [(1 - h * h) * sum(map(mul, es, column)) for h, column in zip(hs, columns, strict=False)]
-            for (hs, _), es in zip(passes, errors, strict=True)
-        ]
-        for weights, deltas, values in ((self.output, errors, [hs for hs, _ in passes]), (self.hidden, blames, inputs)):
-            for row, delta in zip(weights, zip(*deltas, strict=True), strict=True):
-                for j, value in enumerate(zip(*values, strict=True)):
-                    row[j] -= lr * (sum(map(mul, delta, value)) / len(batch) + l2 * row[j])
+        inputs, activations, errors, blames = [], [], [], []
+        for features, label in batch:
+            hidden, probabilities = self.forward(features)
+            error = [p - (k == label) for k, p in enumerate(probabilities)]
+            columns = zip(*self.output, strict=True)
+            blame = [(1 - h * h) * sum(map(mul, error, column)) for h, column in zip(hidden, columns, strict=True)]
+            inputs.append(features)
+            activations.append(hidden)
+            errors.append(error)
+            blames.append(blame[:-1])  # nothing leads to the constant 1
+        _descend(self.output, errors, activations, lr, l2)
+        _descend(self.hidden, blames, inputs, lr, l2)
 
     def evaluate(self, rows: list[Row]) -> tuple[float, float]:
         """Mean cross-entropy, and the share of flowers whose species is found."""
         answers = [(self.forward(features)[1], label) for features, label in rows]
         loss = statistics.mean(-math.log(max(ps[label], 1e-12)) for ps, label in answers)
         return loss, statistics.mean(float(max(ps) == ps[label]) for ps, label in answers)
+
+
+def _descend(weights: Weights, errors: Weights, inputs: Weights, lr: float, l2: float) -> None:
+    """Move the weights of a layer, given what each of its units did wrong and what it had seen, flower by flower."""
+    for row, error in zip(weights, zip(*errors, strict=True), strict=True):
+        for j, values in enumerate(zip(*inputs, strict=True)):
+            row[j] -= lr * (sum(map(mul, error, values)) / len(values) + l2 * row[j])
 
 
 def save(directory: str, network: Network, epoch: int) -> None:
@@ -118,9 +123,10 @@ def train_iris(config: dict[str, Any]) -> None:
         network, epoch = load(checkpoint.path)
     while epoch < MAX_EPOCHS:
         epoch += 1
-        random.Random(f"{config['seed']} {epoch}").shuffle(training)
-        for start in range(0, len(training), config["batch"]):
-            network.learn(training[start : start + config["batch"]], config["lr"], config["l2"])
+        # The order depends on the epoch alone, so that a training that was interrupted goes on as if it had not been.
+        order = random.Random(f"{config['seed']} {epoch}").sample(training, len(training))
+        for start in range(0, len(order), config["batch"]):
+            network.learn(order[start : start + config["batch"]], config["lr"], config["l2"])
         loss, accuracy = network.evaluate(validation)
         with tempfile.TemporaryDirectory() as directory:
             save(directory, network, epoch)

@@ -1,0 +1,157 @@
+"""The demo, run as users run it; its figures are computed again from the files that it leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minitune import Checkpoint
+from minitune.examples import quickstart
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture
+def run_demo(tmp_path: Path, bound_s: Callable[[float], float]) -> Callable[..., str]:
+    """Runs `minitune demo` in a new process and returns what it printed."""
+
+    def run(*arguments: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "minitune", "demo", *arguments],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=bound_s(60),
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert done.stderr == ""
+        return done.stdout
+
+    return run
+
+
+def _reports(run: Path) -> dict[Path, list[dict[str, Any]]]:
+    """What each trial has reported, by its directory."""
+    return {
+        path.parent: [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        for path in sorted(run.glob("*/result.json"))
+    }
+
+
+def _held_out_accuracy(trial: Path, reports: list[dict[str, Any]], seed: int) -> float:
+    """The held-out accuracy of the checkpoint that came with the trial's lowest validation loss."""
+    best = min(reports, key=lambda report: report["loss"])
+    network, epoch = quickstart.load(str(trial / best["checkpoint_dir_name"]))
+    assert epoch == best["training_iteration"]
+    _, validation, held_out = quickstart.split(seed)
+    assert network.evaluate(validation) == pytest.approx((best["loss"], best["accuracy"]))
+    return network.evaluate(held_out)[1]
+
+
+def _shown(pattern: str, output: str) -> str:
+    found = re.search(pattern, output)
+    assert found, f"{pattern} is not in:\n{output}"
+    return found[1]
+
+
+def _check(output: str, storage: Path, seed: int, samples: int) -> tuple[str, str, str]:
+    """Hold the demo's figures against its files; returns the figures as they were shown."""
+    (run,) = storage.iterdir()
+    trials = _reports(run)
+    assert len(trials) == samples
+    assert {row["config"]["seed"] for rows in trials.values() for row in rows} == {seed}
+    winner = min(trials, key=lambda trial: min(row["loss"] for row in trials[trial]))
+    accuracies = {trial: _held_out_accuracy(trial, rows, seed) for trial, rows in trials.items()}
+    epochs = sum(len(rows) for rows in trials.values())
+    saved = 1 - epochs / (samples * quickstart.MAX_EPOCHS)
+
+    figures = (
+        _shown(r"Held-out accuracy, best trial: +(\S+)", output),
+        _shown(r"Held-out accuracy, median trial: +(\S+)", output),
+        _shown(r"Epochs saved by early stopping: +(\S+)", output),
+    )
+    assert figures == (f"{accuracies[winner]:.4f}", f"{statistics.median(accuracies.values()):.4f}", f"{saved:.2%}")
+    assert f"({epochs} were run)" in output
+    assert _shown(r"All results: +(.+)", output) == str(run)
+    assert Path(_shown(r"Best checkpoint: +(.+)", output)).parent == winner
+    config = json.loads((winner / "params.json").read_text(encoding="utf-8"))
+    shown = dict(pair.split("=") for pair in _shown(r"Best configuration: +(.+)", output).split(", "))
+    assert shown == {key: f"{value:.3g}" for key, value in config.items() if key != "seed"}
+    return figures
+
+
+def test_the_demo_shows_what_its_files_say_and_another_seed_is_another_run(
+    run_demo: Callable[..., str], tmp_path: Path
+) -> None:
+    figures = {}
+    for seed in (1, 2):
+        storage = tmp_path / f"storage{seed}"
+        output = run_demo("--seed", str(seed), "--samples", "12", "--storage", str(storage))
+        figures[seed] = _check(output, storage, seed, 12)
+        assert "12/12" in output, "the status of the run was not shown"
+
+    assert figures[1] != figures[2]
+    assert all(float(best) > float(median) for best, median, _ in figures.values())
+
+
+def test_the_demo_refuses_a_number_of_samples_that_makes_no_sense(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        quickstart.main(["--samples", "0"], prog="minitune demo")
+
+    assert "--samples >= 1 must hold, but got 0" in capsys.readouterr().err
+
+
+def test_the_data_are_split_into_parts_that_share_no_flower() -> None:
+    for seed in (1, 2):
+        parts = quickstart.split(seed)
+
+        assert [len(part) for part in parts] == [45, 45, 60]
+        assert [sum(label == k for part in parts for _, label in part) for k in range(3)] == [50, 50, 50]
+    assert quickstart.split(1) == quickstart.split(1) != quickstart.split(2)
+
+
+def test_a_training_that_was_interrupted_goes_on_as_if_it_had_not_been(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    config = {"lr": 0.2, "l2": 1e-3, "units": 4, "batch": 8, "seed": 3}
+    stopped_after = 7
+
+    class Stop(Exception):
+        pass
+
+    def train(start: Checkpoint | None, stop_after: int | None) -> list[float]:
+        losses: list[float] = []
+
+        def report(metrics: dict[str, float], checkpoint: Checkpoint) -> None:
+            losses.append(metrics["loss"])
+            if len(losses) == stop_after:
+                checkpoint.to_directory(tmp_path / "kept")
+                raise Stop
+
+        monkeypatch.setattr(quickstart, "report", report)
+        monkeypatch.setattr(quickstart, "get_checkpoint", lambda: start)
+        try:
+            quickstart.train_iris(config)
+        except Stop:
+            pass
+        return losses
+
+    whole = train(None, None)
+    first = train(None, stopped_after)
+    rest = train(Checkpoint(tmp_path / "kept"), None)
+
+    assert len(whole) == quickstart.MAX_EPOCHS
+    assert first + rest == whole
+    assert whole[-1] < whole[0] / 2
