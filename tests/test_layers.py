@@ -27,7 +27,7 @@ LAYERS: dict[str, str] = {
     "worker": "trainable.* context",
     "actor": "actor.*",
     "executors": """
-        execution.trial_executor execution.ledger execution.devices execution.gpu_placement execution.local execution.inline
+        execution.trial_executor execution.ledger execution.devices execution.local execution.inline
         execution.simulation execution.ray execution.placement_groups execution.gpu_placement execution.waiting_line
     """,
     "driver": "execution.*",
