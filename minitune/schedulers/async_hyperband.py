@@ -1,0 +1,400 @@
+"""ASHA: asynchronous successive halving, by stopping or by promotion.
+
+Source: Li et al., "A System for Massively Parallel Hyperparameter Tuning" (MLSys 2020, arXiv 1810.05934). The promoting
+variant is the paper's algorithm 2; the stopping variant needs no checkpoints: a trial that is not among the best
+1/eta of a level when it arrives there ends, and the others run straight on.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+from bisect import bisect_right, insort
+from dataclasses import dataclass
+from typing import Any
+
+from minitune import decision
+from minitune.decision import Decision
+from minitune.experiment.lifecycle import PAUSED, PENDING, RUNNING
+from minitune.experiment.trial import Trial
+from minitune.schedulers._rungs import Entry, Level, bracket_shares, exact, milestones
+from minitune.schedulers.trial_scheduler import (
+    CONTINUE,
+    SchedulerContext,
+    TrialScheduler,
+    as_number,
+    check_mode,
+    score,
+)
+
+_log = logging.getLogger("minitune")
+
+
+@dataclass(slots=True)
+class _Standing:
+    """How far one live trial has come.
+
+    Attributes:
+        bracket: Its bracket.
+        level: Index of the highest level where it was recorded, -1 for none.
+        entry: What was recorded there.
+        promoted: Whether it may go beyond that level (always, in the stopping variant).
+    """
+
+    bracket: int
+    level: int = -1
+    entry: Entry | None = None
+    promoted: bool = True
+
+
+class AsyncHyperBandScheduler(TrialScheduler):
+    """Compares trials at levels `r, r * eta, r * eta^2, ...` and lets about the best 1/eta of each go on.
+
+    A value that is NaN or no number ranks below every other. Of equal values the one that arrived first ranks better.
+    A trial is recorded only at the highest level that it has passed. A trial that ends by itself counts at its level.
+
+    Args:
+        time_attr: The result key that tells how far a trial is: any number that grows.
+        metric: The result key to optimise; by default the run's.
+        mode: `min` or `max`; by default the run's.
+        max_t: The end of a trial, in units of `time_attr`.
+        grace_period: r: no trial is compared before; in units of `time_attr`.
+        reduction_factor: eta, above 1.
+        brackets: How many brackets, each starting one level higher than the one before. One is the best choice for
+            nearly everybody: three cost about 1.5 times the work.
+        stop_last_trials: Whether a trial ends at `max_t`; if not, it runs on unchecked.
+        variant: `stop` ends the trials that do not go on. `promote` pauses every trial at every level and resumes the
+            best, so that a good trial with a slow start is not lost; trials have to save checkpoints for that.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+
+    def __init__(
+        self,
+        time_attr: str = "training_iteration",
+        metric: str | None = None,
+        mode: str | None = None,
+        max_t: float = 100,
+        grace_period: float = 1,
+        reduction_factor: float = 4,
+        brackets: int = 1,
+        stop_last_trials: bool = True,
+        variant: str = "stop",
+    ):
+        check_mode(mode)
+        _check_range(max_t, grace_period, reduction_factor, brackets)
+        if variant not in ("stop", "promote"):
+            raise ValueError(f"variant must be 'stop' or 'promote', but got {variant!r}")
+        self._time_attr = time_attr
+        self._metric = metric
+        self._mode = mode
+        self._max_t = max_t
+        self._eta = exact(reduction_factor)
+        self._stop_last_trials = stop_last_trials
+        self._promotes = variant == "promote"
+        self._brackets = _make_brackets(brackets, grace_period, max_t, reduction_factor)
+        self._times = [[level.milestone for level in levels] for levels in self._brackets]
+        self._shares = bracket_shares(len(self._brackets), self._eta)
+        self._from_the_top = sorted(
+            (level for levels in self._brackets for level in levels), key=lambda level: -level.milestone
+        )
+        self._rng = random.Random(0)
+        self._arrivals = 0
+        self._num_stopped = 0
+        self._standings: dict[str, _Standing] = {}
+        self._trials: dict[str, Trial] = {}
+
+    def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
+        """See `TrialScheduler.set_search_properties`.
+
+        Raises:
+            ValueError: If no mode is known afterwards.
+        """
+        if not super().set_search_properties(metric, mode, **spec):
+            return False
+        if self._mode is None:
+            raise ValueError(
+                f"{type(self).__name__} has to know whether {self._metric!r} is to be small or large, but mode is "
+                "None; pass mode='min' or mode='max' to TuneConfig or to the scheduler"
+            )
+        return True
+
+    def set_seed(self, seed: int) -> None:
+        """Seed the draw of brackets."""
+        self._rng = random.Random(seed)
+
+    # -- hooks ---------------------------------------------------------------------------------------------------
+
+    def on_trial_add(self, tune_controller: SchedulerContext, trial: Trial) -> None:
+        """Draw the trial's bracket; one that is queued again keeps its own."""
+        self._standing_of(trial)
+
+    def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
+        """Record the result if it reaches a level, and decide there. O(log n) comparisons.
+
+        Args:
+            tune_controller: The context.
+            trial: The trial that reported.
+            result: Its result, flattened.
+
+        Returns:
+            The decision, with rank and cutoff as its reason.
+        """
+        at = self._time_of(result)
+        if at is None:
+            return CONTINUE
+        if at >= self._max_t:
+            if not self._stop_last_trials:
+                return CONTINUE
+            self._num_stopped += 1
+            return Decision(decision.STOP, f"{self._time_attr} {_text(at)} has reached max_t={_text(self._max_t)}")
+        standing = self._standing_of(trial)
+        recorded = self._record(trial.trial_id, standing, at, result)
+        if recorded is None:
+            return self._between_levels(standing, at)
+        return self._put_aside(standing, *recorded) if self._promotes else self._judge(*recorded)
+
+    def on_trial_complete(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> None:
+        """Let the last result count at its level, if it was not recorded, and forget the trial."""
+        at = self._time_of(result or {})
+        if at is not None and at < self._max_t:
+            self._record(trial.trial_id, self._standing_of(trial), at, result)
+        self._forget(trial)
+
+    def on_trial_remove(self, tune_controller: SchedulerContext, trial: Trial) -> None:
+        """Forget the trial; its values stay."""
+        self._forget(trial)
+
+    def on_trial_error(self, tune_controller: SchedulerContext, trial: Trial) -> None:
+        """Forget the trial if it has failed for good; its values stay."""
+        if not (trial.is_finished() or 0 <= trial.max_failures < trial.num_failures):
+            return
+        standing = self._forget(trial)
+        if self._promotes and standing is not None and standing.entry is not None:
+            insort(self._brackets[standing.bracket][standing.level].lost, standing.entry)
+
+    def choose_trial_to_run(self, tune_controller: SchedulerContext) -> Trial | None:
+        """Promote from the highest level down, else start a new trial.
+
+        Once no new trial will come and nothing runs, every level promotes at least its best, so that one trial reaches
+        `max_t`; what is still paused when there is nobody left to promote is stopped.
+        """
+        if not self._promotes:
+            return super().choose_trial_to_run(tune_controller)
+        chosen = self._best_to_promote(tune_controller, at_least=0) or tune_controller.first_pending()
+        if chosen is not None or tune_controller.supply != "ENDED":
+            return chosen
+        live = tune_controller.get_live_trials()
+        if any(trial.status in (PENDING, RUNNING) for trial in live):
+            return None
+        chosen = self._best_to_promote(tune_controller, at_least=1)
+        if chosen is None:
+            for trial in live:
+                tune_controller.stop_trial(trial)
+        return chosen
+
+    def debug_string(self) -> str:
+        """Variant, how many were stopped, and how many values each level holds."""
+        levels = ", ".join(f"{_text(level.milestone)}: {len(level)}" for level in reversed(self._from_the_top))
+        variant = "promote" if self._promotes else "stop"
+        return f"Using ASHA ({variant}): {self._num_stopped} stopped; trials per level: {levels or 'no level'}."
+
+    # -- state ---------------------------------------------------------------------------------------------------
+
+    def get_state(self) -> dict[str, Any]:
+        """See `TrialScheduler.get_state`; the arguments are no part of it."""
+        return {
+            "brackets": [[level.get_state() for level in levels] for levels in self._brackets],
+            "standings": {
+                trial_id: (known.bracket, known.level, known.entry and tuple(known.entry), known.promoted)
+                for trial_id, known in self._standings.items()
+            },
+            "rng": self._rng.getstate(),
+            "arrivals": self._arrivals,
+            "num_stopped": self._num_stopped,
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """See `TrialScheduler.set_state`."""
+        saved = [[level["milestone"] for level in levels] for levels in state["brackets"]]
+        if saved != self._times:
+            raise ValueError(
+                f"the saved levels {saved} must be those of this scheduler, but it has {self._times}; "
+                "use the same max_t, grace_period, reduction_factor and brackets as before"
+            )
+        for levels, level_states in zip(self._brackets, state["brackets"], strict=True):
+            for level, level_state in zip(levels, level_states, strict=True):
+                level.set_state(level_state)
+        self._standings = {
+            trial_id: _Standing(bracket, level, Entry(*entry) if entry else None, promoted)
+            for trial_id, (bracket, level, entry, promoted) in state["standings"].items()
+        }
+        version, numbers, gauss = state["rng"]
+        self._rng.setstate((version, tuple(numbers), gauss))
+        self._arrivals = state["arrivals"]
+        self._num_stopped = state["num_stopped"]
+
+    # -- the rule ------------------------------------------------------------------------------------------------
+
+    def _time_of(self, result: dict[str, Any]) -> float | None:
+        """How far the trial is, or None if the result does not tell or lacks the metric."""
+        return as_number(result.get(self._time_attr)) if self._metric in result else None
+
+    def _standing_of(self, trial: Trial) -> _Standing:
+        """The trial's standing; one that is new draws its bracket."""
+        self._trials[trial.trial_id] = trial
+        standing = self._standings.get(trial.trial_id)
+        if standing is None:
+            count = len(self._brackets)
+            bracket = self._rng.choices(range(count), self._shares)[0] if count > 1 else 0
+            standing = self._standings[trial.trial_id] = _Standing(bracket)
+        return standing
+
+    def _record(
+        self, trial_id: str, standing: _Standing, at: float, result: dict[str, Any]
+    ) -> tuple[Level, Entry] | None:
+        """Record the result at the highest level passed, unless the trial was recorded there or higher.
+
+        Lower levels that were skipped are never filled in afterwards: their values would come from a later time.
+
+        Returns:
+            The level and what was recorded, or None if nothing was.
+        """
+        index = bisect_right(self._times[standing.bracket], at) - 1
+        if index <= standing.level:
+            return None
+        if standing.entry is not None:
+            self._brackets[standing.bracket][standing.level].discard_waiting(standing.entry)
+        level = self._brackets[standing.bracket][index]
+        entry = Entry(-score(result[self._metric or ""], self._mode or "max"), self._arrivals, trial_id)
+        self._arrivals += 1
+        standing.level, standing.entry = index, entry
+        level.record(entry)
+        return level, entry
+
+    def _judge(self, level: Level, entry: Entry) -> Decision:
+        """The stopping rule: stay among the best ceil(n / eta), the newcomer included."""
+        size = len(level)
+        keep = -(-size // self._eta)
+        rank = level.rank(entry)
+        passes = rank <= keep and entry.loss < math.inf
+        if not passes:
+            self._num_stopped += 1
+        cutoff = level.ranked[keep - 1].loss
+        return Decision(
+            decision.CONTINUE if passes else decision.STOP,
+            f"rank {rank} of {size} at {self._time_attr} {_text(level.milestone)}, where the best {keep} go on: "
+            f"{self._metric}={self._show(entry.loss)}, cutoff {self._show(cutoff)}",
+        )
+
+    def _put_aside(self, standing: _Standing, level: Level, entry: Entry) -> Decision:
+        """The promoting rule: wait at the level."""
+        standing.promoted = False
+        insort(level.waiting, entry)
+        return Decision(
+            decision.PAUSE,
+            f"rank {level.rank(entry)} of {len(level)} at {self._time_attr} {_text(level.milestone)}, waiting to be "
+            f"promoted: {self._metric}={self._show(entry.loss)}",
+        )
+
+    def _between_levels(self, standing: _Standing, at: float) -> Decision:
+        """Go on; but a trial that was started again without a promotion goes no further than before."""
+        if standing.promoted or at < self._times[standing.bracket][standing.level]:
+            return CONTINUE
+        return Decision(decision.PAUSE, "back at the level where it waits to be promoted")
+
+    def _best_to_promote(self, context: SchedulerContext, at_least: int) -> Trial | None:
+        """The best trial that waits and is among the top floor(n / eta), from the highest level down.
+
+        Args:
+            context: The context.
+            at_least: The least number that a level promotes; if positive, trials that failed for good do not count.
+        """
+        for level in self._from_the_top:
+            found = self._first_available(context, level)
+            if found is None or found[0].loss == math.inf:
+                continue
+            entry, trial = found
+            quota, rank = max(at_least, len(level) // self._eta), level.rank(entry)
+            if rank - (level.lost_before(entry) if at_least else 0) <= quota:
+                self._standings[trial.trial_id].promoted = True
+                return trial
+        return None
+
+    def _first_available(self, context: SchedulerContext, level: Level) -> tuple[Entry, Trial] | None:
+        """The best trial that waits at `level` and can be resumed now.
+
+        Whoever is running is passed over: it is still being saved, or on its way to the next level. So is whoever is
+        to be started again after a failure. There are never more of those than workers, or about as many.
+        """
+        place = 0
+        while place < len(level.waiting):
+            entry = level.waiting[place]
+            trial, standing = self._find(context, entry.trial_id), self._standings.get(entry.trial_id)
+            if trial is None or standing is None or trial.is_finished():
+                del level.waiting[place]
+            elif trial.status == PAUSED or (trial.status == PENDING and standing.promoted):
+                return entry, trial
+            else:
+                place += 1
+        return None
+
+    def _find(self, context: SchedulerContext, trial_id: str) -> Trial | None:
+        """The live trial of that id; after a restore the scheduler knows ids only."""
+        if trial_id not in self._trials:
+            self._trials.update((trial.trial_id, trial) for trial in context.get_live_trials())
+        return self._trials.get(trial_id)
+
+    def _forget(self, trial: Trial) -> _Standing | None:
+        """Drop what belongs to the trial alone; returns what it was."""
+        self._trials.pop(trial.trial_id, None)
+        standing = self._standings.pop(trial.trial_id, None)
+        if standing is not None and standing.entry is not None:
+            self._brackets[standing.bracket][standing.level].discard_waiting(standing.entry)
+        return standing
+
+    def _show(self, loss: float) -> str:
+        """A loss as the user's metric."""
+        return "no number" if loss == math.inf else _text(-loss if self._mode == "max" else loss)
+
+
+ASHAScheduler = AsyncHyperBandScheduler
+
+
+def _check_range(max_t: float, grace_period: float, reduction_factor: float, brackets: int) -> None:
+    """Raise ValueError for the first argument that is out of range."""
+    for name, value in (("max_t", max_t), ("grace_period", grace_period), ("reduction_factor", reduction_factor)):
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
+            raise ValueError(f"0 < {name} < infinity must hold, but got {value!r}")
+    if grace_period > max_t:
+        raise ValueError(f"grace_period <= max_t must hold, but got grace_period={grace_period}, max_t={max_t}")
+    if reduction_factor <= 1:
+        raise ValueError(f"reduction_factor > 1 must hold, but got {reduction_factor!r}")
+    if isinstance(brackets, bool) or not isinstance(brackets, int) or brackets < 1:
+        raise ValueError(f"brackets must be a whole number of at least 1, but got {brackets!r}")
+
+
+def _make_brackets(count: int, grace_period: float, max_t: float, factor: float) -> list[list[Level]]:
+    """The levels of each bracket that has any; at least one bracket, even if it has none."""
+    levels = [[Level(at) for at in milestones(grace_period, max_t, factor, bracket)] for bracket in range(count)]
+    brackets = [bracket for bracket in levels if bracket]
+    if not brackets:
+        _log.warning("ASHA stops no trial before max_t=%s: grace_period=%s leaves no level below", max_t, grace_period)
+    elif len(brackets) < count:
+        _log.warning(
+            "ASHA uses %d brackets instead of %d: the others have no level below max_t=%s",
+            len(brackets),
+            count,
+            max_t,
+        )
+    return brackets or [[]]
+
+
+def _text(number: float) -> str:
+    """A number for people, whatever its size."""
+    try:
+        return f"{number:.6g}"
+    except OverflowError:
+        return "a number above 1e308" if number > 0 else "a number below -1e308"

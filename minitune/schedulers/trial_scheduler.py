@@ -1,0 +1,248 @@
+"""TrialScheduler: what every scheduler must answer; FIFOScheduler, the default; SchedulerContext, what they may ask."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from minitune import decision
+from minitune.decision import Decision
+from minitune.experiment.trial import Trial
+from minitune.resources import Resources
+from minitune.result import DEFAULT_METRIC
+
+WORST = float("-inf")
+"""The score of NaN, None, non-numbers and infinities on the bad side: below every number, equal among themselves."""
+
+CONTINUE = Decision(decision.CONTINUE)
+"""Go on, with nothing to say about it; shared, since most results get it."""
+
+
+class ResourceTotals(Protocol):
+    """What the machine has, for schedulers that hand out resources."""
+
+    def get_num_cpus(self) -> float:
+        """CPUs of the run in all."""
+        ...
+
+    def get_num_gpus(self) -> float:
+        """GPUs of the run in all."""
+        ...
+
+
+class SchedulerContext(Protocol):
+    """The first argument of every hook. The verbs enqueue a request, which is carried out after the hook.
+
+    Attributes:
+        search_alg: The run's search algorithm.
+        supply: `OPEN` while new trials can come at any time, `WAITING` while the search algorithm has none just now,
+            `ENDED` once there will be no new trial.
+    """
+
+    search_alg: Any
+    _resource_updater: ResourceTotals
+
+    @property
+    def supply(self) -> str:
+        """`OPEN`, `WAITING` or `ENDED`."""
+        ...
+
+    def get_trials(self) -> Sequence[Trial]:
+        """All trials of the run, in order of submission."""
+        ...
+
+    def get_live_trials(self) -> Sequence[Trial]:
+        """The trials that have not ended, in order of submission."""
+        ...
+
+    def first_pending(self) -> Trial | None:
+        """The first PENDING trial that may be started now, or None. O(log n)."""
+        ...
+
+    def first_paused(self) -> Trial | None:
+        """The first PAUSED trial that may be resumed now, or None. O(log n)."""
+        ...
+
+    def stop_trial(self, trial: Trial) -> None:
+        """Ask for the end of `trial`; nothing happens if it has ended by then."""
+        ...
+
+    def pause_trial(self, trial: Trial, should_checkpoint: bool = True) -> None:
+        """Ask to put `trial` aside, saved first unless `should_checkpoint` is False."""
+        ...
+
+    def exploit_trial(self, trial: Trial, donor: Trial, config: dict[str, Any]) -> None:
+        """Ask `trial` to go on from the latest checkpoint of `donor`, under `config`."""
+        ...
+
+    def set_resources(self, trial: Trial, request: Resources) -> None:
+        """Ask that `trial` holds `request` from now on."""
+        ...
+
+
+class TrialScheduler:
+    """Decides which trial runs next and, after each result, whether it goes on. Every default is that of FIFO.
+
+    A subclass overrides `on_trial_result`, and what else it needs. Hooks may not block: they return data or ask the
+    context for something. They run in the driver's only thread.
+    """
+
+    CONTINUE = decision.CONTINUE
+    PAUSE = decision.PAUSE
+    STOP = decision.STOP
+    NOOP = decision.NOOP
+
+    _metric: str | None = None
+    _mode: str | None = None
+    _supports_buffered_results = True
+
+    @property
+    def metric(self) -> str | None:
+        """The flattened name of the metric that decides, or None if none has been set."""
+        return self._metric
+
+    @property
+    def supports_buffered_results(self) -> bool:
+        """Whether results may be handed over in batches."""
+        return self._supports_buffered_results
+
+    def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
+        """Take over the run's metric and mode, once, before the start.
+
+        Args:
+            metric: The run's metric, or None.
+            mode: `min` or `max`, or None.
+            **spec: The experiment's public settings (`stop`, `num_samples`, `time_budget_s`).
+
+        Returns:
+            False if metric or mode has been set here already, so that the two could contradict each other.
+
+        Raises:
+            ValueError: If `mode` is neither `min`, `max` nor None.
+        """
+        check_mode(mode)
+        if (self._metric and metric) or (self._mode and mode):
+            return False
+        self._metric = self._metric or metric or DEFAULT_METRIC
+        self._mode = self._mode or mode
+        return True
+
+    def set_seed(self, seed: int) -> None:
+        """Seed the scheduler's own random numbers, unless the user gave it a seed. Called before the first trial.
+
+        Args:
+            seed: The scheduler's share of the run's seed.
+        """
+
+    def on_trial_add(self, tune_controller: SchedulerContext, trial: Trial) -> None:
+        """Emitted when a trial joins the run, and again when it is queued for another attempt."""
+
+    def on_trial_error(self, tune_controller: SchedulerContext, trial: Trial) -> None:
+        """Emitted at each failure, whether there will be another attempt or not."""
+
+    def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
+        """Emitted for each result that does not end the trial.
+
+        Args:
+            tune_controller: The context.
+            trial: The trial that reported.
+            result: Its result, flattened.
+
+        Returns:
+            CONTINUE, PAUSE, STOP or NOOP; best as a `Decision` with a reason.
+        """
+        return CONTINUE
+
+    def on_trial_complete(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> None:
+        """Emitted when a RUNNING trial ends well or is stopped; `result` is its last one, flattened."""
+
+    def on_trial_remove(self, tune_controller: SchedulerContext, trial: Trial) -> None:
+        """Emitted when a PENDING or PAUSED trial is ended."""
+
+    def choose_trial_to_run(self, tune_controller: SchedulerContext) -> Trial | None:
+        """Choose what to start next: a PENDING or PAUSED trial, or None. Idempotent; asked in every loop."""
+        return tune_controller.first_pending() or tune_controller.first_paused()
+
+    def debug_string(self) -> str:
+        """What the status block says about the scheduler."""
+        return f"Using {type(self).__name__}."
+
+    def get_state(self) -> dict[str, Any]:
+        """What has to be saved with the run, as plain data; by default everything."""
+        return dict(self.__dict__)
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take over what `get_state` returned.
+
+        Raises:
+            ValueError: If the state does not fit the scheduler's arguments.
+        """
+        self.__dict__.update(state)
+
+    def save(self, checkpoint_path: str) -> None:
+        """Write the state to a file, which is replaced in one step.
+
+        Raises:
+            OSError: If the file cannot be written.
+        """
+        # Imported here because only a save needs it: a plain state of a user's subclass may hold lambdas.
+        import cloudpickle
+
+        temporary = f"{checkpoint_path}.tmp"
+        with open(temporary, "wb") as file:
+            cloudpickle.dump(self.get_state(), file)
+        os.replace(temporary, checkpoint_path)
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Read the state from a file that `save` wrote.
+
+        Raises:
+            OSError: If the file cannot be read.
+            ValueError: If the state does not fit the scheduler's arguments.
+        """
+        with open(checkpoint_path, "rb") as file:
+            self.set_state(pickle.load(file))
+
+
+class FIFOScheduler(TrialScheduler):
+    """Runs the trials in the order of submission and ends none. The default."""
+
+    def debug_string(self) -> str:
+        """See `TrialScheduler.debug_string`."""
+        return "Using FIFO scheduling algorithm."
+
+
+def check_mode(mode: str | None) -> None:
+    """Raise ValueError unless `mode` is `min`, `max` or None."""
+    if mode not in (None, "min", "max"):
+        raise ValueError(f"mode must be 'min' or 'max', but got {mode!r}")
+
+
+def as_number(value: Any) -> float | None:
+    """`value` as a number that compares (an int stays one, however large), or None if it is none; NaN is none."""
+    if not isinstance(value, (int, float)):
+        if isinstance(value, (str, bytes, complex)) or getattr(value, "shape", ()) != ():
+            return None
+        try:
+            value = float(value)
+        except Exception:
+            return None
+    return None if value != value else value
+
+
+def score(value: Any, mode: str) -> float:
+    """The score of a metric's value: larger is better.
+
+    Args:
+        value: What was reported.
+        mode: `min` or `max`.
+
+    Returns:
+        `value` for `max` and `-value` for `min`; `WORST` for NaN and whatever is no number.
+    """
+    number = as_number(value)
+    if number is None:
+        return WORST
+    return number if mode == "max" else -number

@@ -1,0 +1,430 @@
+"""ASHA: who goes on, who ends, who is promoted."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plugin_fakes import FakeContext, make_trial, run_trial
+
+from minitune.experiment.lifecycle import Step
+from minitune.experiment.trial import Trial
+from minitune.schedulers import ASHAScheduler
+
+CONTEXT = FakeContext()
+
+
+def asha(**kwargs: Any) -> ASHAScheduler:
+    return ASHAScheduler(**{"metric": "score", "mode": "max", "max_t": 64, "grace_period": 4, **kwargs})
+
+
+def ask(scheduler: ASHAScheduler, trial: Trial, t: float, value: Any) -> str:
+    return scheduler.on_trial_result(CONTEXT, trial, {"training_iteration": t, "score": value})
+
+
+def decisions(scheduler: ASHAScheduler, values: list[Any], t: float = 4) -> list[str]:
+    return [ask(scheduler, make_trial(i), t, value) for i, value in enumerate(values)]
+
+
+# -- stopping ------------------------------------------------------------------------------------------------------
+
+
+def test_the_best_quarter_of_a_level_goes_on_the_newcomer_included() -> None:
+    assert decisions(asha(), [5, 4, 6, 3, 5.5, 7, 5]) == [
+        "CONTINUE",
+        "STOP",
+        "CONTINUE",
+        "STOP",
+        "CONTINUE",
+        "CONTINUE",
+        "STOP",
+    ]
+
+
+def test_mode_min_turns_the_order_round() -> None:
+    assert decisions(asha(mode="min"), [5, 6, 4]) == ["CONTINUE", "STOP", "CONTINUE"]
+
+
+def test_of_equal_values_the_first_ranks_better() -> None:
+    assert decisions(asha(), [1.0] * 5) == ["CONTINUE", "STOP", "STOP", "STOP", "STOP"]
+
+
+@pytest.mark.parametrize("bad", [math.nan, None, "high", -math.inf, [1.0]])
+def test_what_is_no_number_is_worst_and_ends_even_as_the_first(bad: Any) -> None:
+    assert decisions(asha(), [bad, -1e308, bad]) == ["STOP", "CONTINUE", "STOP"]
+
+
+def test_an_infinity_on_the_good_side_is_best() -> None:
+    assert decisions(asha(mode="min"), [1.0, -math.inf, 10**400]) == ["CONTINUE", "CONTINUE", "STOP"]
+
+
+def test_between_levels_nothing_is_compared() -> None:
+    scheduler = asha()
+    first, second = make_trial(1), make_trial(2)
+    assert [ask(scheduler, first, t, 9) for t in (1, 2, 3, 4, 5, 15, 16)] == ["CONTINUE"] * 7
+    assert [ask(scheduler, second, t, 1) for t in (1, 2, 3)] == ["CONTINUE"] * 3
+    assert ask(scheduler, second, 4, 1) == "STOP"
+
+
+def test_a_skipped_level_is_never_filled_in_afterwards() -> None:
+    scheduler = asha()
+    jumper = make_trial(1)
+    assert ask(scheduler, jumper, 20, 100.0) == "CONTINUE"  # recorded at 16 only
+    assert ask(scheduler, jumper, 21, 100.0) == "CONTINUE"
+    assert ask(scheduler, make_trial(2), 4, 1.0) == "CONTINUE"  # the first at level 4
+
+
+def test_a_trial_that_goes_back_in_time_is_not_recorded_again() -> None:
+    scheduler = asha()
+    trial = make_trial(1)
+    ask(scheduler, trial, 16, 5)
+    scheduler.on_trial_error(CONTEXT, trial)
+    scheduler.on_trial_add(CONTEXT, trial)
+    assert ask(scheduler, trial, 4, 5) == "CONTINUE"
+    assert ask(scheduler, trial, 16, math.nan) == "CONTINUE"
+    assert ask(scheduler, make_trial(2), 4, 1) == "CONTINUE"  # still the first at level 4
+
+
+def test_max_t_ends_a_trial_or_lets_it_run_on() -> None:
+    assert ask(asha(), make_trial(), 64, 1) == "STOP"
+    assert ask(asha(), make_trial(), 100, 1) == "STOP"
+    free = asha(stop_last_trials=False)
+    assert ask(free, make_trial(), 64, math.nan) == "CONTINUE"
+    assert ask(free, make_trial(), 1e9, math.nan) == "CONTINUE"
+
+
+@pytest.mark.parametrize(
+    ("max_t", "grace", "eta", "levels"),
+    [
+        (100, 1, 4, [1, 4, 16, 64]),
+        (64, 1, 4, [1, 4, 16]),
+        (1000, 1, 10, [1, 10, 100]),
+        (243, 1, 3, [1, 3, 9, 27, 81]),
+        (10, 4, 4, [4]),
+    ],
+)
+def test_levels_lie_below_max_t(max_t: int, grace: int, eta: int, levels: list[int]) -> None:
+    scheduler = asha(max_t=max_t, grace_period=grace, reduction_factor=eta)
+    trial = make_trial()
+    reached = []
+    for t in range(1, max_t):
+        before = scheduler.get_state()["arrivals"]
+        ask(scheduler, trial, t, 1)
+        if scheduler.get_state()["arrivals"] > before:
+            reached.append(t)
+    assert reached == levels
+
+
+def test_a_result_without_metric_or_time_says_nothing() -> None:
+    scheduler = asha()
+    trial = make_trial()
+    assert scheduler.on_trial_result(CONTEXT, trial, {"training_iteration": 4}) == "CONTINUE"
+    assert scheduler.on_trial_result(CONTEXT, trial, {"score": 4}) == "CONTINUE"
+    assert scheduler.on_trial_result(CONTEXT, trial, {"training_iteration": math.nan, "score": 4}) == "CONTINUE"
+    assert scheduler.get_state()["arrivals"] == 0
+
+
+def test_a_trial_that_ends_by_itself_counts_at_its_level_once() -> None:
+    scheduler = asha()
+    trial, other = make_trial(1), make_trial(2)
+    scheduler.on_trial_complete(CONTEXT, trial, {"training_iteration": 4, "score": 10})
+    assert ask(scheduler, other, 4, 1) == "STOP"
+    scheduler.on_trial_complete(CONTEXT, other, {"training_iteration": 4, "score": 1})
+    assert scheduler.get_state()["arrivals"] == 2
+
+
+def test_what_belongs_to_a_trial_goes_with_it() -> None:
+    scheduler = asha()
+    for number, end in enumerate(("complete", "remove", "error")):
+        trial = make_trial(number)
+        scheduler.on_trial_add(CONTEXT, trial)
+        assert ask(scheduler, trial, 4, number) == "CONTINUE"
+        if end == "complete":
+            scheduler.on_trial_complete(CONTEXT, trial, {"training_iteration": 4, "score": number})
+        elif end == "remove":
+            scheduler.on_trial_remove(CONTEXT, trial)
+        else:
+            trial.move(Step.FAIL)
+            scheduler.on_trial_error(CONTEXT, trial)
+    state = scheduler.get_state()
+    assert not state["standings"]
+    assert state["arrivals"] == 3
+
+
+def test_a_decision_tells_its_reason() -> None:
+    scheduler = asha(mode="min", metric="eval/loss")
+    result = {"training_iteration": 4, "eval/loss": 0.25}
+    scheduler.on_trial_result(CONTEXT, make_trial(1), result)
+    stop = scheduler.on_trial_result(CONTEXT, make_trial(2), {**result, "eval/loss": 0.5})
+    assert stop.reason == (  # type: ignore[attr-defined]
+        "rank 2 of 2 at training_iteration 4, where the best 1 go on: eval/loss=0.5, cutoff 0.25"
+    )
+    nan = scheduler.on_trial_result(CONTEXT, make_trial(3), {**result, "eval/loss": math.nan})
+    assert "eval/loss=no number" in nan.reason  # type: ignore[attr-defined]
+    last = scheduler.on_trial_result(CONTEXT, make_trial(4), {**result, "training_iteration": 64})
+    assert "max_t=64" in last.reason  # type: ignore[attr-defined]
+
+
+def test_64_trials_in_random_order_leave_about_a_quarter() -> None:
+    order = random.Random(3)
+    survivors = [decisions(asha(), order.sample(range(64), 64)).count("CONTINUE") for _ in range(20)]
+    assert 15 <= sum(survivors) / len(survivors) <= 24
+
+
+# -- brackets --------------------------------------------------------------------------------------------------------
+
+
+def test_brackets_are_drawn_with_the_shares_of_hyperband() -> None:
+    scheduler = asha(max_t=81, grace_period=1, reduction_factor=3, brackets=4)
+    scheduler.set_seed(7)
+    for number in range(4000):
+        scheduler.on_trial_add(CONTEXT, make_trial(number))
+    counts = Counter(bracket for bracket, *_ in scheduler.get_state()["standings"].values())
+    for bracket, share in enumerate((27 / 49, 12 / 49, 6 / 49, 4 / 49)):
+        assert abs(counts[bracket] / 4000 - share) < 0.03
+
+
+def test_the_same_seed_draws_the_same_brackets() -> None:
+    drawn = []
+    for seed in (1, 1, 2):
+        scheduler = asha(brackets=3, grace_period=1)
+        scheduler.set_seed(seed)
+        for number in range(50):
+            scheduler.on_trial_add(CONTEXT, make_trial(number))
+        drawn.append(scheduler.get_state()["standings"])
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+def test_a_higher_bracket_starts_one_level_higher() -> None:
+    scheduler = asha(brackets=2, grace_period=1, max_t=64)
+    assert [[level["milestone"] for level in levels] for levels in scheduler.get_state()["brackets"]] == [
+        [1, 4, 16],
+        [4, 16],
+    ]
+
+
+def test_brackets_without_a_level_are_dropped_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    scheduler = asha(brackets=5, grace_period=1, max_t=10)
+    assert len(scheduler.get_state()["brackets"]) == 2
+    assert "2 brackets instead of 5" in caplog.text
+
+
+def test_without_any_level_only_max_t_ends_a_trial(caplog: pytest.LogCaptureFixture) -> None:
+    scheduler = asha(grace_period=10, max_t=10)
+    assert "no trial before max_t" in caplog.text
+    assert decisions(scheduler, [3, 1, math.nan], t=9) == ["CONTINUE"] * 3
+    assert decisions(scheduler, [3], t=10) == ["STOP"]
+
+
+# -- state and arguments -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variant", ["stop", "promote"])
+def test_a_restored_scheduler_decides_as_the_first_would(variant: str, tmp_path: Path) -> None:
+    def make() -> ASHAScheduler:
+        return asha(brackets=2, grace_period=1, variant=variant)
+
+    rng = random.Random(5)
+    reports = [(rng.randrange(30), rng.choice((1, 2, 4, 5, 16, 20)), rng.random()) for _ in range(200)]
+    trials = [make_trial(number) for number in range(30)]
+    first = make()
+    first.set_seed(11)
+    for number, t, value in reports[:100]:
+        ask(first, trials[number], t, value)
+    first.save(str(tmp_path / "scheduler.pkl"))
+    second = make()
+    second.restore(str(tmp_path / "scheduler.pkl"))
+    assert [ask(first, trials[n], t, v) for n, t, v in reports[100:]] == [
+        ask(second, trials[n], t, v) for n, t, v in reports[100:]
+    ]
+    assert first.get_state() == second.get_state()
+    assert [path.name for path in tmp_path.iterdir()] == ["scheduler.pkl"]
+
+
+def test_a_state_with_other_levels_is_refused() -> None:
+    with pytest.raises(ValueError, match="same max_t"):
+        asha(max_t=16).set_state(asha(max_t=64).get_state())
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "words"),
+    [
+        ({"mode": "maximum"}, "mode"),
+        ({"max_t": 0}, "0 < max_t"),
+        ({"grace_period": 0}, "0 < grace_period"),
+        ({"grace_period": 65}, "grace_period <= max_t"),
+        ({"reduction_factor": 1}, "reduction_factor > 1"),
+        ({"brackets": 0}, "brackets"),
+        ({"variant": "both"}, "'stop' or 'promote'"),
+        ({"max_t": math.nan}, "max_t"),
+    ],
+)
+def test_bad_arguments_are_refused(kwargs: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        asha(**kwargs)
+
+
+def test_metric_and_mode_come_from_one_place() -> None:
+    assert not asha().set_search_properties("loss", "min")
+    assert asha().set_search_properties(None, None)
+    from_run = ASHAScheduler()
+    assert from_run.set_search_properties("loss", "min", stop={"training_iteration": 3})
+    assert from_run.metric == "loss"
+    with pytest.raises(ValueError, match="mode='min' or mode='max'"):
+        ASHAScheduler().set_search_properties("loss", None)
+
+
+def test_debug_string_counts_stops_and_levels() -> None:
+    scheduler = asha()
+    decisions(scheduler, [3, 2, 1])
+    assert scheduler.debug_string() == "Using ASHA (stop): 2 stopped; trials per level: 4: 3, 16: 0."
+
+
+# -- promotion ------------------------------------------------------------------------------------------------------
+
+
+class PromotingRun:
+    """Runs trials of ASHA's promoting variant one after the other; trial i always reports `values[i]`."""
+
+    def __init__(self, values: list[Any], **kwargs: Any):
+        self.scheduler = asha(variant="promote", **{"grace_period": 1, "max_t": 16, **kwargs})
+        self.trials = [make_trial(number) for number in range(len(values))]
+        self.values = dict(zip(self.trials, values, strict=True))
+        self.context = FakeContext(self.trials)
+        self.times = dict.fromkeys(self.trials, 0)
+        self.resumed: list[tuple[int, int]] = []
+        for trial in self.trials:
+            self.scheduler.on_trial_add(self.context, trial)
+
+    def step(self) -> Trial | None:
+        """Start what the scheduler chooses and run it until it decides something."""
+        trial = self.scheduler.choose_trial_to_run(self.context)
+        assert trial is self.scheduler.choose_trial_to_run(self.context), "choosing must be idempotent"
+        if trial is not None:
+            if self.times[trial]:
+                self.resumed.append((trial.number, self.times[trial]))
+            self.run(run_trial(trial))
+        return trial
+
+    def run(self, trial: Trial) -> str:
+        while True:
+            self.times[trial] += 1
+            result = {"training_iteration": self.times[trial], "score": self.values[trial]}
+            decision = self.scheduler.on_trial_result(self.context, trial, result)
+            if decision == "PAUSE":
+                trial.move(Step.PAUSE)
+                return decision
+            if decision == "STOP":
+                self.scheduler.on_trial_complete(self.context, trial, result)
+                trial.move(Step.STOP)
+                return decision
+
+    def to_the_end(self) -> None:
+        while self.step() is not None:
+            pass
+
+
+def test_promotion_prefers_the_highest_level_then_a_new_trial() -> None:
+    run = PromotingRun([1, 2, 3, 4, 5, 6, 7, 8])
+    for _ in range(4):
+        run.step()
+    assert run.resumed == []
+    run.step()  # four at level 1: the best one goes on
+    assert run.resumed == [(3, 1)]
+    assert [run.times[trial] for trial in run.trials[:5]] == [1, 1, 1, 4, 0]
+    run.step()
+    assert run.times[run.trials[4]] == 1
+
+
+def test_in_the_end_one_trial_reaches_max_t_and_the_rest_is_stopped() -> None:
+    run = PromotingRun([1, 2, 3, 4, 5])
+    run.to_the_end()
+    assert [run.times[trial] for trial in run.trials] == [1, 1, 1, 4, 16]
+    paused = [trial for trial in run.trials if trial.status == "PAUSED"]
+    assert [request[1] for request in run.context.requests[: len(paused)]] == paused
+    assert len(paused) == 4
+
+
+def test_while_trials_may_still_come_nobody_is_promoted_for_want_of_others() -> None:
+    run = PromotingRun([1, 2])
+    run.context.supply = "WAITING"
+    run.to_the_end()
+    assert run.resumed == []
+    assert run.context.requests == []
+    run.context.supply = "ENDED"
+    run.to_the_end()
+    assert run.resumed == [(1, 1), (1, 4)]
+
+
+def test_values_that_are_no_numbers_are_never_promoted() -> None:
+    run = PromotingRun([math.nan, None, math.nan, math.nan, math.nan])
+    run.to_the_end()
+    assert run.resumed == []
+    assert {request[1] for request in run.context.requests} == set(run.trials)
+
+
+def test_ties_promote_exactly_one_in_four_the_first_ones() -> None:
+    run = PromotingRun([1.0] * 8, max_t=4)
+    run.context.supply = "OPEN"
+    run.to_the_end()
+    assert [number for number, _ in run.resumed] == [0, 1]
+
+
+def test_a_trial_that_is_being_saved_is_not_taken_for_a_running_one() -> None:
+    run = PromotingRun([4, 3, 2, 1])
+    for _ in range(3):
+        run.step()
+    last = run.trials[3]
+    run.values[last] = 9
+    run_trial(last)
+    assert run.scheduler.on_trial_result(run.context, last, {"training_iteration": 1, "score": 9}) == "PAUSE"
+    last.move(Step.SAVE)
+    assert run.scheduler.choose_trial_to_run(run.context) is None
+    last.move(Step.PAUSE)
+    assert run.scheduler.choose_trial_to_run(run.context) is last
+
+
+def test_a_retry_before_the_promotion_waits_again() -> None:
+    run = PromotingRun([4, 3, 2])
+    run.step()
+    trial = run_trial(run.trials[0])  # its save failed, say, and it was queued and started again
+    assert run.scheduler.on_trial_result(run.context, trial, {"training_iteration": 1, "score": 4}) == "PAUSE"
+    assert run.scheduler.get_state()["arrivals"] == 1
+
+
+def test_a_best_trial_that_fails_for_good_leaves_its_place_to_the_next() -> None:
+    run = PromotingRun([5, 4, 1, 1], max_t=4)
+    for _ in range(4):
+        run.step()
+    best = run.scheduler.choose_trial_to_run(run.context)
+    assert best is run.trials[0]
+    run_trial(best)
+    best.move(Step.FAIL)
+    run.scheduler.on_trial_error(run.context, best)
+    run.to_the_end()
+    assert run.times[run.trials[1]] == 4
+
+
+def test_promotion_goes_on_after_a_restore_with_new_trial_objects() -> None:
+    run = PromotingRun([1, 2, 3, 4])
+    for _ in range(4):
+        run.step()
+    second = asha(variant="promote", grace_period=1, max_t=16)
+    second.set_state(run.scheduler.get_state())
+    assert second.choose_trial_to_run(run.context) is run.trials[3]
+
+
+def test_the_stopping_variant_chooses_first_in_first_out() -> None:
+    trials = [make_trial(number) for number in range(3)]
+    context = FakeContext(trials)
+    scheduler = asha()
+    assert scheduler.choose_trial_to_run(context) is trials[0]
+    for trial in trials:
+        run_trial(trial)
+    assert scheduler.choose_trial_to_run(context) is None
+    trials[1].move(Step.PAUSE)
+    assert scheduler.choose_trial_to_run(context) is trials[1]

@@ -1,0 +1,109 @@
+"""The scheduler's contract: defaults, FIFO, schedulers made by users, and names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plugin_fakes import FakeContext, make_trial, run_trial
+
+from minitune.experiment.lifecycle import Step
+from minitune.schedulers import AsyncHyperBandScheduler, FIFOScheduler, TrialScheduler, create_scheduler
+
+
+def test_fifo_takes_pending_trials_in_order_then_paused_ones_and_stops_none() -> None:
+    trials = [make_trial(number) for number in range(3)]
+    context = FakeContext(trials)
+    scheduler = FIFOScheduler()
+    run_trial(trials[0]).move(Step.PAUSE)
+    assert scheduler.choose_trial_to_run(context) is trials[1]
+    run_trial(trials[1])
+    run_trial(trials[2])
+    assert scheduler.choose_trial_to_run(context) is trials[0]
+    run_trial(trials[0])
+    assert scheduler.choose_trial_to_run(context) is None
+    assert scheduler.on_trial_result(context, trials[0], {"loss": float("nan")}) == "CONTINUE"
+    assert scheduler.debug_string() == "Using FIFO scheduling algorithm."
+
+
+def test_fifo_scans_no_list() -> None:
+    class Strict(FakeContext):
+        def get_trials(self) -> Any:
+            raise AssertionError("a scan of all trials")
+
+        get_live_trials = get_trials
+
+    trials = [make_trial(number) for number in range(3)]
+    assert FIFOScheduler().choose_trial_to_run(Strict(trials)) is trials[0]
+
+
+def test_a_users_scheduler_that_scans_the_trials_works() -> None:
+    class Largest(TrialScheduler):
+        def on_trial_add(self, tune_controller: Any, trial: Any) -> None:
+            self.seen = [*getattr(self, "seen", []), trial.trial_id]
+
+        def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
+            return self.STOP if result["loss"] > 1 else self.CONTINUE
+
+        def choose_trial_to_run(self, tune_controller: Any) -> Any:
+            waiting = [t for t in tune_controller.get_trials() if t.status in ("PENDING", "PAUSED")]
+            return max(waiting, key=lambda t: t.config["size"], default=None)
+
+    trials = [make_trial(number, config={"size": number}) for number in range(3)]
+    scheduler, context = Largest(), FakeContext(trials)
+    scheduler.on_trial_add(context, trials[0])
+    assert scheduler.choose_trial_to_run(context) is trials[2]
+    assert scheduler.on_trial_result(context, trials[0], {"loss": 2}) == "STOP"
+    assert scheduler.get_state() == {"seen": ["t0000"]}
+
+
+def test_defaults_answer_every_hook() -> None:
+    scheduler, context, trial = TrialScheduler(), FakeContext(), make_trial()
+    scheduler.set_seed(1)
+    for hook in (scheduler.on_trial_add, scheduler.on_trial_error, scheduler.on_trial_remove):
+        assert hook(context, trial) is None
+    assert scheduler.on_trial_complete(context, trial, {}) is None
+    assert (scheduler.CONTINUE, scheduler.PAUSE, scheduler.STOP, scheduler.NOOP) == (
+        "CONTINUE",
+        "PAUSE",
+        "STOP",
+        "NOOP",
+    )
+    assert scheduler.supports_buffered_results
+    assert "TrialScheduler" in scheduler.debug_string()
+
+
+def test_search_properties_are_set_once() -> None:
+    scheduler = FIFOScheduler()
+    assert scheduler.metric is None
+    assert scheduler.set_search_properties("loss", "min")
+    assert scheduler.metric == "loss"
+    assert not scheduler.set_search_properties("loss", None)
+    anonymous = FIFOScheduler()
+    assert anonymous.set_search_properties(None, None)
+    assert anonymous.metric == "_metric"
+    with pytest.raises(ValueError, match="'min' or 'max'"):
+        FIFOScheduler().set_search_properties("loss", "smallest")
+
+
+def test_the_state_of_a_plain_subclass_is_saved_whole(tmp_path: Path) -> None:
+    class Counting(FIFOScheduler):
+        count = 0
+
+    first, second = Counting(), Counting()
+    first.count = 5
+    first.save(str(tmp_path / "s"))
+    second.restore(str(tmp_path / "s"))
+    assert second.count == 5
+
+
+def test_schedulers_have_names(caplog: pytest.LogCaptureFixture) -> None:
+    assert type(create_scheduler("FIFO")) is FIFOScheduler
+    for name in ("asha", "async_hyperband", "AsyncHyperBand"):
+        assert type(create_scheduler(name, metric="m", mode="min")) is AsyncHyperBandScheduler
+    assert not caplog.records
+    create_scheduler("asha", max_t=3, patience=4)
+    assert "patience" in caplog.text
+    with pytest.raises(ValueError, match="fifo"):
+        create_scheduler("best")
