@@ -39,7 +39,7 @@ class Host:
         dev: The directory of device files.
     """
 
-    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)  # it may hold secrets
     cgroup_root: Path = Path("/sys/fs/cgroup")
     own_cgroup: Path = Path("/proc/self/cgroup")
     dev: Path = Path("/dev")

@@ -1,0 +1,277 @@
+"""What the machine has: quotas, limits, visible devices, and a fake `nvidia-smi`."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from minitune.execution.devices import Host, detect_gpus, machine_resources, memory_bytes, usable_cpus, visible_devices
+
+AFFINITY = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+TWO_CARDS = """GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-0aa0)
+GPU 1: NVIDIA H100 80GB HBM3 (UUID: GPU-1bb1)
+"""
+SPLIT_CARD = """GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-0aa0)
+  MIG 3g.20gb     Device  0: (UUID: MIG-c7384736-a75d)
+  MIG 3g.20gb     Device  1: (UUID: MIG-a28ad590-3fda)
+GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-1bb1)
+"""
+
+
+@pytest.fixture
+def make_host(tmp_path: Path) -> Callable[..., Host]:
+    """Builds a host in a directory: environment, cgroup files, own cgroups, and device files."""
+
+    def make(
+        environ: dict[str, str] | None = None,
+        files: dict[str, str] | None = None,
+        own: str = "0::/\n",
+        devices: str = "",
+    ) -> Host:
+        root, dev, own_file = tmp_path / "cgroup", tmp_path / "dev", tmp_path / "own_cgroup"
+        for directory in (root, dev, tmp_path / "bin"):
+            directory.mkdir(exist_ok=True)
+        for name, text in (files or {}).items():
+            path = root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text + "\n")
+        for name in devices.split():
+            (dev / name).touch()
+        own_file.write_text(own)
+        return Host({"PATH": str(tmp_path / "bin"), **(environ or {})}, root, own_file, dev)
+
+    return make
+
+
+@pytest.fixture
+def nvidia_smi(tmp_path: Path) -> Callable[[str], Callable[[], int]]:
+    """Puts a script named nvidia-smi on the host's PATH; what it returns counts how often it was started."""
+
+    def install(body: str) -> Callable[[], int]:
+        (tmp_path / "bin").mkdir(exist_ok=True)
+        script, log = tmp_path / "bin" / "nvidia-smi", tmp_path / "calls"
+        script.write_text(f'#!/bin/sh\necho "$@" >> {log}\n{body}\n')
+        script.chmod(0o755)
+        return lambda: log.read_text().splitlines().count("-L") if log.exists() else 0
+
+    return install
+
+
+def listing(text: str) -> str:
+    return f"cat <<'END'\n{text}END"
+
+
+# -- CPUs and memory -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("files", "own", "quota"),
+    [
+        ({}, "0::/\n", None),
+        ({"cpu.max": "max 100000"}, "0::/\n", None),
+        ({"cpu.max": "100000 100000"}, "0::/\n", 1),
+        ({"cpu.max": "50000 100000"}, "0::/\n", 1),
+        ({"a/cpu.max": "100000 100000", "a/b/cpu.max": "max 100000"}, "0::/a/b\n", 1),
+        ({"cpu.max": "100000 100000"}, "0::/not/mounted/here\n", 1),
+        ({"cpu.max": "100000 100000"}, "0::/../outside\n", 1),
+        ({"cpu.max": "100000 100000"}, "", 1),
+        ({"cpu.max": "rubbish"}, "0::/\n", None),
+        ({"cpu,cpuacct/cpu.cfs_quota_us": "100000", "cpu,cpuacct/cpu.cfs_period_us": "100000"}, "4:cpu,cpuacct:/\n", 1),
+        ({"cpu/d/cpu.cfs_quota_us": "100000", "cpu/d/cpu.cfs_period_us": "100000"}, "4:cpuacct,cpu:/d\n0::/\n", 1),
+        ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, "4:cpu:/\n", None),
+    ],
+)
+def test_cpus_are_bounded_by_the_quota(
+    make_host: Callable[..., Host], files: dict[str, str], own: str, quota: int | None
+) -> None:
+    assert usable_cpus(make_host(files=files, own=own)) == (AFFINITY if quota is None else min(quota, AFFINITY))
+
+
+def test_cpus_are_bounded_by_the_affinity(make_host: Callable[..., Host], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(16)), raising=False)
+    assert usable_cpus(make_host()) == 16
+    assert usable_cpus(make_host(files={"cpu.max": "250000 100000"})) == 2
+    assert usable_cpus(make_host(files={"cpu.max": "9900000 100000"})) == 16
+
+
+@pytest.mark.parametrize(
+    ("files", "own", "limit"),
+    [
+        ({}, "0::/\n", None),
+        ({"memory.max": "max"}, "0::/\n", None),
+        ({"memory.max": "1000000"}, "0::/\n", 1_000_000),
+        ({"a/memory.max": "1000000", "a/b/memory.max": "max"}, "0::/a/b\n", 1_000_000),
+        ({"memory/d/memory.limit_in_bytes": "1000000"}, "3:memory:/d\n", 1_000_000),
+        ({"memory/memory.limit_in_bytes": "9223372036854771712"}, "3:memory:/d\n", None),
+    ],
+)
+def test_memory_is_bounded_by_the_limit(
+    make_host: Callable[..., Host], files: dict[str, str], own: str, limit: int | None
+) -> None:
+    assert memory_bytes(make_host(files=files, own=own)) == (limit or psutil.virtual_memory().total)
+
+
+# -- GPUs ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "ids"),
+    [
+        ("2,3", ("2", "3")),
+        ("0", ("0",)),
+        (" 1 , 0 ", ("1", "0")),
+        ("GPU-0aa0,MIG-1bb1", ("GPU-0aa0", "MIG-1bb1")),
+        ("", ()),
+        ("-1", ()),
+        ("0,-1,1", ("0",)),
+        ("NoDevFiles", ()),
+        ("1,1", ("1",)),
+    ],
+)
+def test_visible_devices_are_read_as_cuda_does(text: str, ids: tuple[str, ...]) -> None:
+    assert visible_devices({"CUDA_VISIBLE_DEVICES": text}) == ids
+    assert visible_devices({}) is None
+
+
+def test_the_variable_spares_the_command(make_host: Callable[..., Host], nvidia_smi: Any) -> None:
+    calls = nvidia_smi(listing(TWO_CARDS))
+    assert detect_gpus(True, make_host({"CUDA_VISIBLE_DEVICES": "5"}, devices="nvidia0")) == ("5",)
+    assert detect_gpus(True, make_host({"CUDA_VISIBLE_DEVICES": ""}, devices="nvidia0")) == ()
+    assert calls() == 0
+
+
+def test_the_command_runs_only_where_there_may_be_a_gpu(make_host: Callable[..., Host], nvidia_smi: Any) -> None:
+    calls = nvidia_smi(listing(TWO_CARDS))
+    host = make_host()
+    assert detect_gpus(False, host) == ()
+    machine = machine_resources(host=host)
+    assert machine.gpu_ids == ()
+    assert "GPU" not in machine.totals
+    assert calls() == 0
+    assert machine.find_gpus is not None
+    assert machine.find_gpus() == ("0", "1")
+    assert calls() == 1
+
+
+def test_device_files_start_the_command(make_host: Callable[..., Host], nvidia_smi: Any) -> None:
+    calls = nvidia_smi(listing(TWO_CARDS))
+    host = make_host(devices="nvidiactl nvidia0 nvidia1")
+    for _ in range(2):
+        machine = machine_resources(host=host)
+        assert machine.gpu_ids == ("0", "1")
+        assert machine.totals["GPU"] == 2
+        assert machine.find_gpus is None
+    assert calls() == 1, "cards do not come and go"
+
+
+def test_slices_of_a_card_are_devices(make_host: Callable[..., Host], nvidia_smi: Any) -> None:
+    nvidia_smi(listing(SPLIT_CARD))
+    assert detect_gpus(True, make_host()) == ("MIG-c7384736-a75d", "MIG-a28ad590-3fda", "1")
+
+
+@pytest.mark.parametrize(
+    "body", ["echo 'NVIDIA-SMI has failed'; exit 9", "echo 'No devices were found'", "kill -9 $$", None]
+)
+def test_failures_mean_no_gpu(
+    make_host: Callable[..., Host], nvidia_smi: Any, body: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    if body is not None:
+        nvidia_smi(body)
+    with caplog.at_level(logging.DEBUG, logger="minitune"):
+        assert detect_gpus(True, make_host(devices="nvidia0")) == ()
+    assert all(record.levelno == logging.DEBUG for record in caplog.records)
+
+
+def test_a_command_that_hangs_is_ended_with_its_children(
+    make_host: Callable[..., Host], nvidia_smi: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("minitune.execution.devices._NVIDIA_SMI_BOUND_S", 0.2)
+    nvidia_smi("PATH=/usr/bin:/bin sleep 1000 & PATH=/usr/bin:/bin sleep 1000")
+    assert detect_gpus(True, make_host()) == ()
+
+
+# -- what the user says --------------------------------------------------------------------------------------------
+
+
+def test_detected_totals(make_host: Callable[..., Host]) -> None:
+    machine = machine_resources(host=make_host(files={"cpu.max": "100000 100000", "memory.max": "4096000"}))
+    assert machine.totals == {"CPU": 1, "memory": 4_096_000}
+
+
+def test_arguments_win_over_the_environment_and_that_over_detection(make_host: Callable[..., Host]) -> None:
+    environ = {"MINITUNE_NUM_CPUS": "6", "MINITUNE_NUM_GPUS": "2", "MINITUNE_RESOURCES": '{"tokens": 3, "memory": 100}'}
+    machine = machine_resources(host=make_host(environ))
+    assert machine.totals == {"CPU": 6, "GPU": 2, "tokens": 3, "memory": 100}
+    assert machine.gpu_ids == ("0", "1")
+    assert machine.find_gpus is None
+    machine = machine_resources(3, 0, {"tokens": 1, "licences": 2}, host=make_host(environ))
+    assert machine.totals == {"CPU": 3, "tokens": 1, "licences": 2, "memory": 100}
+    assert machine.gpu_ids == ()
+
+
+def test_given_gpus_are_the_first_visible_ones(make_host: Callable[..., Host], nvidia_smi: Any) -> None:
+    nvidia_smi(listing(SPLIT_CARD))
+    assert machine_resources(num_gpus=1, host=make_host({"CUDA_VISIBLE_DEVICES": "2,3"})).gpu_ids == ("2",)
+    assert machine_resources(num_gpus=2, host=make_host(devices="nvidia0")).gpu_ids == (
+        "MIG-c7384736-a75d",
+        "MIG-a28ad590-3fda",
+    )
+
+
+def test_more_gpus_than_were_found_are_believed_with_a_warning(
+    make_host: Callable[..., Host], nvidia_smi: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    nvidia_smi(listing(TWO_CARDS))
+    assert machine_resources(num_gpus=4, host=make_host(devices="nvidia0")).gpu_ids == ("0", "1", "2", "3")
+    assert "only 2 GPUs were found" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("environ", "words"),
+    [
+        ({"MINITUNE_NUM_CPUS": "many"}, ["MINITUNE_NUM_CPUS", "'many'"]),
+        ({"MINITUNE_NUM_CPUS": "-1"}, ["MINITUNE_NUM_CPUS", "-1"]),
+        ({"MINITUNE_NUM_CPUS": "NaN"}, ["MINITUNE_NUM_CPUS", "nan"]),
+        ({"MINITUNE_NUM_GPUS": "0.5"}, ["MINITUNE_NUM_GPUS", "whole", "0.5"]),
+        ({"MINITUNE_NUM_GPUS": "true"}, ["MINITUNE_NUM_GPUS", "True"]),
+        ({"MINITUNE_RESOURCES": "{tokens: 2}"}, ["MINITUNE_RESOURCES", "JSON", "{tokens: 2}"]),
+        ({"MINITUNE_RESOURCES": "[1]"}, ["MINITUNE_RESOURCES", "[1]"]),
+        ({"MINITUNE_RESOURCES": '{"tokens": "2"}'}, ["MINITUNE_RESOURCES['tokens']", "'2'"]),
+        ({"MINITUNE_RESOURCES": '{"GPU": 2}'}, ["'GPU'", "MINITUNE_NUM_GPUS"]),
+        ({"MINITUNE_NUM_GPUS": "3", "CUDA_VISIBLE_DEVICES": "2,3"}, ["num_gpus=3", "'2,3'"]),
+    ],
+)
+def test_bad_text_is_refused(make_host: Callable[..., Host], environ: dict[str, str], words: list[str]) -> None:
+    with pytest.raises(ValueError) as caught:
+        machine_resources(host=make_host(environ))
+    for word in words:
+        assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"num_cpus": -1},
+        {"num_cpus": "4"},
+        {"num_cpus": True},
+        {"num_gpus": 1.5},
+        {"resources": {"CPU": 3}},
+        {"resources": ["tokens"]},
+        {"resources": {3: 3}},
+    ],
+)
+def test_bad_arguments_are_refused(make_host: Callable[..., Host], arguments: dict[str, Any]) -> None:
+    with pytest.raises(ValueError):
+        machine_resources(**arguments, host=make_host())
+
+
+def test_empty_variables_count_as_unset(make_host: Callable[..., Host]) -> None:
+    names = ("MINITUNE_NUM_CPUS", "MINITUNE_NUM_GPUS", "MINITUNE_RESOURCES")
+    host = make_host(dict.fromkeys(names, " "))
+    assert set(machine_resources(host=host).totals) == {"CPU", "memory"}

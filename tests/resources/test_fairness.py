@@ -1,0 +1,183 @@
+"""Who is next: small requests pass big ones, but not for ever."""
+
+from __future__ import annotations
+
+import pytest
+
+from minitune.error import TuneError
+from minitune.execution.ledger import Ledger
+from minitune.resources import Resources
+
+SMALL, BIG = Resources.of({"cpu": 1}), Resources.of({"cpu": 4})
+
+
+def busy_ledger() -> Ledger:
+    """Four CPUs, all of them held by small ones."""
+    book = Ledger({"CPU": 4, "GPU": 1}, ["0"], environ={})
+    for index in range(4):
+        book.acquire(f"first{index}", SMALL)
+    return book
+
+
+def overtake(book: Ledger, times: int, request: Resources = SMALL) -> int:
+    """Let one go and admit another, so many times or until that is refused; how often it was admitted."""
+    for count in range(times):
+        holder = f"first{count}" if count < 4 else f"next{count - 4}"
+        book.release(holder)
+        if not book.can_acquire(request, f"next{count}"):
+            return count
+        book.acquire(f"next{count}", request)
+    return times
+
+
+def test_a_big_request_does_not_hold_up_smaller_ones() -> None:
+    book = busy_ledger()
+    assert not book.can_acquire(BIG, "big")
+    assert overtake(book, 15) == 15
+    assert book.owed() is None
+
+
+def test_overtaken_sixteen_times_it_is_owed() -> None:
+    book = busy_ledger()
+    assert not book.can_acquire(BIG, "big")
+    assert overtake(book, 100) == 16
+    assert book.owed() == "big"
+    for holder in ("next13", "next14", "next15"):
+        assert not book.can_acquire(SMALL, "another")
+        assert not book.can_acquire(SMALL)
+        assert not book.can_acquire(BIG, "big")
+        book.release(holder)
+    assert book.free()["CPU"] == 4
+    assert not book.can_acquire(SMALL, "another"), "it asks first, but the big one has a right to go first"
+    assert book.can_acquire(BIG, "big")
+    book.acquire("big", BIG)
+    assert book.owed() is None
+    book.release("big")
+    assert book.can_acquire(SMALL, "another")
+
+
+def test_the_next_attempt_of_a_waiter_ends_its_wait() -> None:
+    book = busy_ledger()
+    book.can_acquire(BIG, "big")
+    overtake(book, 100)
+    for holder in ("next13", "next14", "next15"):
+        book.release(holder)
+    book.acquire("big#2", BIG)
+    assert book.owed() is None
+
+
+def test_who_goes_away_is_owed_nothing() -> None:
+    book = busy_ledger()
+    book.can_acquire(BIG, "big")
+    overtake(book, 100)
+    book.forget("big")
+    book.forget("never heard of")
+    assert book.owed() is None
+    assert book.can_acquire(SMALL, "another")
+
+
+def test_while_one_is_owed_others_may_go_beside_it() -> None:
+    book = busy_ledger()
+    three = Resources.of({"cpu": 3})
+    book.can_acquire(three, "three")
+    overtake(book, 100)
+    assert book.owed() == "three"
+    assert book.can_acquire(Resources.of({"gpu": 1}), "gpu only"), "it needs no CPU"
+    for holder in ("next13", "next14", "next15"):
+        book.release(holder)
+    assert book.can_acquire(SMALL, "small"), "four are free, three are owed"
+    book.acquire("small", SMALL)
+    assert not book.can_acquire(SMALL, "small too")
+    assert book.can_acquire(three, "three")
+
+
+def test_a_gpu_that_is_owed_is_not_given_away_in_parts() -> None:
+    book = Ledger({"CPU": 64, "GPU": 2}, ["0", "1"], environ={})
+    half, both = Resources.of({"cpu": 1, "gpu": 0.5}), Resources.of({"cpu": 1, "gpu": 2})
+    for index in range(4):
+        book.acquire(f"first{index}", half)
+    book.can_acquire(both, "both")
+    assert overtake(book, 100, half) == 16
+    assert book.can_acquire(SMALL, "cpu only")
+    for holder in ("next12", "next13", "next14", "next15"):
+        assert not book.can_acquire(half, "half")
+        if holder != "next12":
+            book.release(holder)
+    assert book.can_acquire(both, "both")
+
+
+def test_equal_requests_do_not_overtake_each_other() -> None:
+    book = busy_ledger()
+    for index in range(100):
+        assert not book.can_acquire(SMALL, f"waiter{index}")
+    # The scheduler likes the last ones best: that is its right, as there was room for each of the others, too.
+    assert [book.can_acquire(SMALL, f"waiter{index}") for index in range(100)] == [False] * 100
+    for index in range(40):
+        book.release(f"first{index}" if index < 4 else f"waiter{103 - index}")
+        assert book.can_acquire(SMALL, f"waiter{99 - index}")
+        book.acquire(f"waiter{99 - index}", SMALL)
+    assert book.owed() is None
+
+
+def test_who_came_first_does_not_overtake_who_came_later() -> None:
+    book = busy_ledger()
+    for index in range(50):
+        book.can_acquire(SMALL, f"small{index}")
+    book.can_acquire(BIG, "big")
+    for index in range(50):
+        book.release(f"first{index}" if index < 4 else f"small{index - 4}")
+        assert book.can_acquire(SMALL, f"small{index}")
+        book.acquire(f"small{index}", SMALL)
+    assert book.owed() is None
+
+
+def test_the_first_of_several_owed_goes_first() -> None:
+    book = busy_ledger()
+    book.can_acquire(BIG, "big")
+    book.can_acquire(Resources.of({"cpu": 3}), "three")
+    overtake(book, 100)
+    assert book.owed() == "big"
+    for holder in ("next13", "next14", "next15"):
+        book.release(holder)
+    assert not book.can_acquire(Resources.of({"cpu": 3}), "three")
+    book.acquire("big", BIG)
+    assert book.owed() == "three"
+    book.release("big")
+    assert book.can_acquire(SMALL, "another")
+    assert book.can_acquire(Resources.of({"cpu": 3}), "three")
+
+
+def test_one_that_never_asks_again_does_not_block_the_others_for_ever() -> None:
+    book = busy_ledger()
+    book.can_acquire(BIG, "paused and forgotten")
+    overtake(book, 100)
+    for holder in ("next13", "next14", "next15"):
+        book.release(holder)
+    asked = 1
+    while not book.can_acquire(SMALL, "another"):
+        asked += 1
+        assert asked < 100
+    assert book.owed() is None
+
+
+def test_one_that_asks_last_in_each_round_keeps_its_right() -> None:
+    book = busy_ledger()
+    book.can_acquire(BIG, "big")
+    overtake(book, 100)
+    for holder in ("next13", "next14", "next15"):
+        book.release(holder)
+    for _ in range(50):
+        assert not book.can_acquire(SMALL, "another")
+        assert book.can_acquire(BIG, "big")
+
+
+def test_what_became_infeasible_is_not_waited_for() -> None:
+    book = busy_ledger()
+    book.can_acquire(BIG, "big")
+    overtake(book, 100)
+    book.write_off("next15")
+    assert book.owed() is None
+    book.release("next14")
+    assert book.can_acquire(SMALL, "another")
+    with pytest.raises(TuneError):
+        book.can_acquire(BIG, "big")

@@ -1,0 +1,258 @@
+"""Who may hold what: exact counts, gangs, devices, and clear words for what can never be."""
+
+from __future__ import annotations
+
+import pytest
+
+from minitune.error import TuneError
+from minitune.execution.ledger import Ledger
+from minitune.resources import GpuShare, Resources
+
+
+def ledger(cpus: float = 0, gpus: int = 0, **others: float) -> Ledger:
+    return Ledger({"CPU": cpus, "GPU": gpus, **others}, [str(index) for index in range(gpus)], environ={})
+
+
+def fill(book: Ledger, request: Resources, prefix: str = "holder") -> int:
+    """Acquire until nothing fits any more; how often that was."""
+    count = 0
+    while book.can_acquire(request):
+        book.acquire(f"{prefix}{count}", request)
+        count += 1
+    return count
+
+
+# -- counts --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("amount", "total", "places"),
+    [(0.1, 1, 10), (0.3, 3, 10), (4, 32, 8), (1 / 3, 1, 3), (1 / 6, 4, 24), (4 / 3, 4, 3), (5 / 3, 5, 3), (0.7, 7, 10)],
+)
+def test_as_many_fit_as_by_arithmetic(amount: float, total: float, places: int) -> None:
+    book = ledger(total)
+    request = Resources.of({"cpu": amount})
+    assert fill(book, request) == places
+    for index in range(places):
+        book.release(f"holder{index}")
+    assert book.free() == book.totals() == {"CPU": total}
+
+
+def test_memory_is_counted_to_the_byte() -> None:
+    book = ledger(8, memory=16_000_000_000)
+    assert fill(book, Resources.of({"memory": 8_000_000_001})) == 1
+    book.acquire("rest", Resources.of({"memory": 7_999_999_999}))
+    assert book.free()["memory"] == 0
+
+
+def test_a_request_of_nothing_always_fits() -> None:
+    book = ledger(0)
+    assert book.can_acquire(Resources([{}]))
+    assert book.acquire("idle", Resources([{}])).gpu_ids == ()
+    book.release("idle")
+
+
+def test_custom_resources_are_counted_like_others() -> None:
+    book = ledger(8, tokens=2)
+    request = Resources.of({"cpu": 1, "custom_resources": {"tokens": 1}})
+    assert fill(book, request) == 2
+    assert book.free() == {"CPU": 6, "tokens": 0}
+
+
+def test_a_gang_gets_all_or_nothing() -> None:
+    book = ledger(4, 1)
+    gang = Resources([{"CPU": 1}, {"CPU": 2, "GPU": 1}])
+    book.acquire("other", Resources.of({"cpu": 2}))
+    assert not book.can_acquire(gang)
+    with pytest.raises(RuntimeError, match="no room"):
+        book.acquire("gang", gang)
+    assert book.free() == {"CPU": 2, "GPU": 1}
+    book.release("other")
+    allocation = book.acquire("gang", gang)
+    assert [dict(bundle.resources) for bundle in allocation.bundles] == [{"CPU": 1}, {"CPU": 2, "GPU": 1}]
+    assert [bundle.gpu_ids for bundle in allocation.bundles] == [(), ("0",)]
+    assert book.free() == {"CPU": 1, "GPU": 0}
+
+
+def test_names_hold_once_and_are_released_once() -> None:
+    book = ledger(4)
+    book.acquire("a#1", Resources.of(None))
+    with pytest.raises(RuntimeError, match="a#1"):
+        book.acquire("a#1", Resources.of(None))
+    book.release("a#1")
+    with pytest.raises(RuntimeError, match="a#1"):
+        book.release("a#1")
+    assert book.free() == {"CPU": 4}
+
+
+# -- what can never be ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("request_", "words"),
+    [
+        (Resources.of({"cpu": 64}), ["'CPU': 64", "CPU: 64 asked, 4 there", "CPU: 4", "MINITUNE_NUM_CPUS"]),
+        (Resources.of({"gpu": 3}), ["'GPU': 3", "GPU: 3 asked, 2 there"]),
+        (Resources.of({"tokens": 1}), ["tokens: 1 asked, 0 there"]),
+        (Resources([{"GPU": 0.6}] * 3), ["'GPU': 0.6", "do not fit on the GPUs", "GPU: 2"]),
+        (Resources([{"CPU": 3}, {"CPU": 2}]), ["CPU: 5 asked, 4 there"]),
+    ],
+)
+def test_what_can_never_fit_is_refused_at_once(request_: Resources, words: list[str]) -> None:
+    book = ledger(4, 2)
+    for ask in (book.check, book.can_acquire, lambda request: book.acquire("holder", request)):
+        with pytest.raises(TuneError) as caught:
+            ask(request_)
+        for word in words:
+            assert word in str(caught.value)
+
+
+def test_what_waits_for_others_is_not_infeasible() -> None:
+    book = ledger(4)
+    book.acquire("all", Resources.of({"cpu": 4}))
+    book.check(Resources.of({"cpu": 4}))
+    assert not book.can_acquire(Resources.of({"cpu": 4}))
+
+
+def test_what_was_written_off_is_gone_for_good() -> None:
+    book = ledger(4, 2)
+    book.acquire("unkillable", Resources.of({"cpu": 1, "gpu": 0.5}))
+    book.write_off("unkillable")
+    assert book.totals() == book.free() == {"CPU": 3, "GPU": 1.5}
+    with pytest.raises(TuneError):
+        book.check(Resources.of({"gpu": 2}))
+    with pytest.raises(TuneError):
+        book.check(Resources.of({"cpu": 4}))
+    assert book.acquire("whole", Resources.of({"gpu": 1})).gpu_ids == ("1",)
+    assert book.acquire("half", Resources.of({"gpu": 0.5})).gpu_ids == ("0",)
+
+
+@pytest.mark.parametrize(
+    ("totals", "ids"),
+    [
+        ({"CPU": -1}, []),
+        ({"CPU": float("nan")}, []),
+        ({"GPU": 2}, ["0"]),
+        ({"GPU": 2}, ["0", "0"]),
+        ({"GPU": 0.5}, ["0"]),
+    ],
+)
+def test_bad_totals_are_refused(totals: dict[str, float], ids: list[str]) -> None:
+    with pytest.raises(ValueError):
+        Ledger(totals, ids)
+
+
+# -- devices -------------------------------------------------------------------------------------------------------
+
+
+def test_fractions_are_packed_and_whole_devices_stay_free() -> None:
+    book = ledger(gpus=2)
+    half = Resources.of({"gpu": 0.5})
+    assert [book.acquire(name, half).gpu_ids for name in "abc"] == [("0",), ("0",), ("1",)]
+    book.release("a")
+    assert book.acquire("quarter", Resources.of({"gpu": 0.25})).gpu_ids == ("0",)
+    book.release("c")
+    assert book.acquire("whole", Resources.of({"gpu": 1})).bundles[0].gpus == (GpuShare("1", 1.0),)
+
+
+def test_a_fraction_goes_to_the_most_used_device_with_room() -> None:
+    book = ledger(gpus=3)
+    for name, fraction in (("a", 0.4), ("b", 0.7), ("c", 0.4)):
+        book.acquire(name, Resources.of({"gpu": fraction}))
+    # 0: 0.2 free, 1: 0.3 free, 2: all
+    assert book.acquire("d", Resources.of({"gpu": 0.2})).gpu_ids == ("0",)
+    assert book.acquire("e", Resources.of({"gpu": 0.2})).gpu_ids == ("1",)
+
+
+def test_a_fraction_is_never_spread() -> None:
+    book = ledger(gpus=2)
+    for name in "ab":
+        book.acquire(name, Resources.of({"gpu": 0.7}))
+    assert book.free()["GPU"] == pytest.approx(0.6)
+    assert not book.can_acquire(Resources.of({"gpu": 0.5}))
+    assert book.can_acquire(Resources.of({"gpu": 0.3}))
+
+
+def test_whole_gpus_need_whole_devices() -> None:
+    book = ledger(gpus=2)
+    book.acquire("half", Resources.of({"gpu": 0.5}))
+    assert not book.can_acquire(Resources.of({"gpu": 2}))
+    assert book.acquire("whole", Resources.of({"gpu": 1})).gpu_ids == ("1",)
+
+
+@pytest.mark.parametrize("fraction", [0.05, 0.1, 0.25, 0.3, 1 / 3, 0.34, 0.5, 0.51, 1 / 7, 0.0101, 1])
+def test_places_on_gpus_are_the_sum_over_devices(fraction: float) -> None:
+    book = ledger(gpus=3)
+    assert fill(book, Resources.of({"gpu": fraction})) == 3 * int(1 / fraction + 1e-9)
+
+
+def test_ids_are_those_given() -> None:
+    book = Ledger({}, ["GPU-aa", "7"], environ={})
+    assert book.totals() == {"GPU": 2}
+    assert book.acquire("both", Resources.of({"gpu": 2})).gpu_ids == ("GPU-aa", "7")
+
+
+def test_bundles_of_a_gang_may_share_a_device() -> None:
+    book = ledger(4, 2)
+    allocation = book.acquire("gang", Resources([{"CPU": 1}, {"GPU": 0.5}, {"GPU": 1}, {"GPU": 0.5}]))
+    assert [bundle.gpu_ids for bundle in allocation.bundles] == [(), ("1",), ("0",), ("1",)]
+    assert allocation.gpu_ids == ("1", "0")
+    assert book.free()["GPU"] == 0
+    book.release("gang")
+    assert book.free()["GPU"] == 2
+
+
+def test_a_gang_is_packed_where_best_fit_fails() -> None:
+    # Best fit puts 0.5 and 0.4 on one device, 0.4, 0.3 and 0.2 on the other: no room for the last 0.2.
+    book = ledger(gpus=2)
+    gang = Resources([{"GPU": share} for share in (0.5, 0.4, 0.4, 0.3, 0.2, 0.2)])
+    allocation = book.acquire("gang", gang)
+    assert book.free()["GPU"] == 0
+    loads = {"0": 0.0, "1": 0.0}
+    for bundle in allocation.bundles:
+        loads[bundle.gpu_ids[0]] += bundle.gpus[0].fraction
+    assert loads == pytest.approx({"0": 1, "1": 1})
+
+
+def test_a_parked_process_gets_its_own_devices_or_none() -> None:
+    book = ledger(4, 4)
+    whole, half = Resources.of({"gpu": 1}), Resources.of({"gpu": 0.5})
+    assert book.can_acquire(whole, gpu_ids=["3"])
+    assert book.acquire("parked", whole, gpu_ids=["3"]).gpu_ids == ("3",)
+    assert not book.can_acquire(half, gpu_ids=["3"])
+    with pytest.raises(RuntimeError, match="'3'"):
+        book.acquire("other", half, gpu_ids=["3"])
+    assert not book.can_acquire(whole, gpu_ids=["unknown"])
+    assert not book.can_acquire(whole, gpu_ids=["1", "2"])
+    assert not book.can_acquire(whole, gpu_ids=[])
+    assert book.can_acquire(Resources.of({"cpu": 1}), gpu_ids=[])
+    assert not book.can_acquire(Resources.of({"cpu": 1}), gpu_ids=["1"])
+    assert book.free()["GPU"] == 3
+
+
+def test_a_parked_gang_gets_its_devices_in_its_order() -> None:
+    book = ledger(4, 3)
+    gang = Resources([{"CPU": 1}, {"GPU": 0.5}, {"GPU": 1}, {"GPU": 0.5}, {"GPU": 0.5}])
+    allocation = book.acquire("gang", gang, gpu_ids=["2", "0", "1"])
+    assert allocation.gpu_ids == ("2", "0", "1")
+    assert [bundle.gpu_ids for bundle in allocation.bundles] == [(), ("2",), ("0",), ("2",), ("1",)]
+
+
+# -- finding GPUs late ---------------------------------------------------------------------------------------------
+
+
+def test_gpus_are_only_looked_for_when_asked_for() -> None:
+    calls: list[str] = []
+
+    def find() -> list[str]:
+        calls.append("looked")
+        return ["0", "1"]
+
+    book = Ledger({"CPU": 4}, find_gpus=find, environ={})
+    book.acquire("cpu", Resources.of(None))
+    assert calls == []
+    assert book.acquire("gpu", Resources.of({"gpu": 2})).gpu_ids == ("0", "1")
+    assert book.totals() == {"CPU": 4, "GPU": 2}
+    with pytest.raises(TuneError):
+        book.check(Resources.of({"gpu": 3}))
+    assert calls == ["looked"]

@@ -1,0 +1,172 @@
+"""The ledger is exact, never idle without a reason, and nobody starves: whatever is asked, in any order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from minitune.error import TuneError
+from minitune.execution.ledger import Ledger
+from minitune.resources import Allocation, Resources
+
+hypothesis = pytest.importorskip("hypothesis")
+from hypothesis import strategies as st  # noqa: E402 - only where hypothesis is there
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule  # noqa: E402
+
+TINY = 2e-4
+"""The ledger counts in 1/10,000; thirds and the like may stand a little over."""
+
+fractions = st.sampled_from([0.05, 0.1, 0.2, 0.25, 0.3, 1 / 3, 0.4, 0.5, 0.6, 0.75, 0.9])
+cpu_amounts = st.sampled_from([0, 0.1, 0.25, 0.5, 1, 1.5, 2, 3, 4])
+gpu_amounts = st.one_of(st.just(0), fractions, st.sampled_from([1, 2]))
+bundles = st.fixed_dictionaries({"CPU": cpu_amounts, "GPU": gpu_amounts})
+requests = st.lists(bundles, min_size=1, max_size=3).map(Resources)
+
+
+class Model(RuleBasedStateMachine):
+    """A driver that acquires and releases at random, beside a plain record of who has what."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ledger = Ledger({"CPU": 8, "GPU": 4}, "abcd", environ={})
+        self.held: dict[str, tuple[Resources, Allocation]] = {}
+        self.count = 0
+
+    @rule(request=requests)
+    def acquire(self, request: Resources) -> None:
+        try:
+            fits = self.ledger.can_acquire(request)
+        except TuneError:
+            return
+        self.count += 1
+        name = f"holder{self.count}"
+        if fits:
+            self.held[name] = request, self.ledger.acquire(name, request)
+        else:
+            before = self.ledger.free()
+            with pytest.raises(RuntimeError):
+                self.ledger.acquire(name, request)
+            assert self.ledger.free() == before
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data())
+    def release(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(sorted(self.held)))
+        del self.held[name]
+        self.ledger.release(name)
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data())
+    def hand_over(self, data: st.DataObject) -> None:
+        """A parked process: the same request finds the same devices again."""
+        name = data.draw(st.sampled_from(sorted(self.held)))
+        request, before = self.held.pop(name)
+        self.ledger.release(name)
+        assert self.ledger.can_acquire(request, gpu_ids=before.gpu_ids)
+        after = self.ledger.acquire(name, request, before.gpu_ids)
+        assert after.gpu_ids == before.gpu_ids
+        self.held[name] = request, after
+
+    @invariant()
+    def no_device_is_overcommitted(self) -> None:
+        load = dict.fromkeys("abcd", 0.0)
+        for request, allocation in self.held.values():
+            for asked, given in zip(request.bundles, allocation.bundles, strict=True):
+                amount = asked.get("GPU", 0)
+                assert sum(share.fraction for share in given.gpus) == pytest.approx(amount)
+                assert len(given.gpus) == (1 if 0 < amount < 1 else amount)
+                for share in given.gpus:
+                    load[share.id] += share.fraction
+        assert max(load.values()) <= 1 + TINY
+        assert self.ledger.free()["GPU"] == pytest.approx(4 - sum(load.values()), abs=0.01)
+
+    @invariant()
+    def the_sum_is_right(self) -> None:
+        used = sum(request.required_resources.get("CPU", 0) for request, _ in self.held.values())
+        assert used <= 8 + TINY
+        assert self.ledger.free()["CPU"] == pytest.approx(8 - used)
+
+    @invariant()
+    def nothing_idles_that_is_wanted(self) -> None:
+        free = self.ledger.free()
+        assert self.ledger.can_acquire(Resources.of({"cpu": 1})) == (free["CPU"] >= 1)
+        load = dict.fromkeys("abcd", 0.0)
+        for _, allocation in self.held.values():
+            for bundle in allocation.bundles:
+                for share in bundle.gpus:
+                    load[share.id] += share.fraction
+        unused = sum(amount == 0 for amount in load.values())
+        for whole in (1, 2, 4):
+            assert self.ledger.can_acquire(Resources.of({"gpu": whole})) == (unused >= whole)
+        assert self.ledger.can_acquire(Resources.of({"gpu": 0.3})) == (min(load.values()) <= 0.7 + TINY / 2)
+
+    def teardown(self) -> None:
+        for name in self.held:
+            self.ledger.release(name)
+        assert self.ledger.free() == self.ledger.totals() == {"CPU": 8, "GPU": 4}
+
+
+Model.TestCase.settings = hypothesis.settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestLedger = Model.TestCase
+
+
+@hypothesis.settings(max_examples=200, deadline=None)
+@hypothesis.given(fraction=st.floats(0.01, 1), devices=st.integers(1, 4))
+def test_places_are_the_sum_over_devices(fraction: float, devices: int) -> None:
+    book = Ledger({}, [str(index) for index in range(devices)], environ={})
+    request = Resources.of({"gpu": fraction})
+    places = 0
+    while book.can_acquire(request):
+        book.acquire(f"holder{places}", request)
+        places += 1
+    assert places == devices * int(1 / fraction + 1e-9)
+
+
+@hypothesis.settings(max_examples=100, deadline=None)
+@hypothesis.given(
+    sizes=st.lists(st.sampled_from([0.5, 1, 2, 3, 4, 6, 8]), min_size=5, max_size=80),
+    gpus=st.lists(st.sampled_from([0, 0, 0.5, 1, 2]), min_size=80, max_size=80),
+    data=st.data(),
+)
+def test_everybody_starts_sooner_or_later(sizes: list[float], gpus: list[float], data: Any) -> None:
+    """A stream of requests, in each round in another order, one released per round: all get their turn, in bounds."""
+    book = Ledger({"CPU": 8, "GPU": 2}, ["0", "1"], environ={})
+    waiting = {f"trial{i}": Resources.of({"cpu": size, "gpu": gpus[i]}) for i, size in enumerate(sizes)}
+    running: list[str] = []
+    random = data.draw(st.randoms(use_true_random=False))
+    for _ in range(2 * len(sizes) + 10):
+        for name in random.sample(sorted(waiting), len(waiting)):
+            if book.can_acquire(waiting[name], name):
+                book.acquire(f"{name}#1", waiting.pop(name))
+                running.append(name)
+        if not waiting:
+            break
+        if book.owed() is None:
+            assert not any(book.can_acquire(request) for request in waiting.values())
+        assert running, "nobody runs, but some wait"
+        book.release(f"{running.pop(random.randrange(len(running)))}#1")
+    assert not waiting
+
+
+@hypothesis.settings(max_examples=50, deadline=None)
+@hypothesis.given(big=st.sampled_from([2, 4, 8]), data=st.data())
+def test_a_big_one_starts_in_an_endless_stream_of_small_ones(big: float, data: Any) -> None:
+    book = Ledger({"CPU": 8}, environ={})
+    small = Resources.of({"cpu": 1})
+    running = [f"small{i}" for i in range(8)]
+    for name in running:
+        book.acquire(name, small)
+    big_first = data.draw(st.booleans())
+    random = data.draw(st.randoms(use_true_random=False))
+    for count in range(8, 100):
+        ask = [("big", Resources.of({"cpu": big})), (f"small{count}", small)]
+        for name, request in ask if big_first else reversed(ask):
+            if book.can_acquire(request, name):
+                book.acquire(name, request)
+                if name == "big":
+                    assert count <= 8 + 17 + 8
+                    return
+                running.append(name)
+        book.release(running.pop(random.randrange(len(running))))
+    pytest.fail("the big one never started")

@@ -1,0 +1,80 @@
+"""What users may write as a request, and what they are told when they may not."""
+
+from __future__ import annotations
+
+import pickle
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from minitune.execution.placement_groups import PlacementGroupFactory
+from minitune.resources import Resources
+
+
+def test_default_is_one_cpu() -> None:
+    assert Resources.of(None).required_resources == {"CPU": 1}
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ({"cpu": 2, "gpu": 0.5}, {"CPU": 2, "GPU": 0.5}),
+        ({"CPU": 2, "GPU": 0}, {"CPU": 2}),
+        ({"cpu": 1, "memory": 10**9, "custom_resources": {"tokens": 2}}, {"CPU": 1, "memory": 10**9, "tokens": 2}),
+        ({"cpu": 1, "custom_resources": None, "tokens": 3}, {"CPU": 1, "tokens": 3}),
+        ({"gpu": 2.0}, {"GPU": 2}),
+        ({"cpu": Fraction(1, 2)}, {"CPU": 0.5}),
+        ({}, {}),
+    ],
+)
+def test_a_dict_is_one_bundle(written: dict[str, Any], meant: dict[str, float]) -> None:
+    request = Resources.of(written)
+    assert request.required_resources == meant
+    assert len(request.bundles) == 1
+
+
+def test_a_gang_is_the_sum_of_its_bundles() -> None:
+    gang = PlacementGroupFactory([{"CPU": 1}, {"CPU": 2, "GPU": 1}, {"CPU": 2, "GPU": 0.5}], strategy="SPREAD")
+    assert gang.required_resources == {"CPU": 5, "GPU": 1.5}
+    assert gang.head_cpus == 1
+    assert not gang.head_bundle_is_empty
+    assert gang.strategy == "SPREAD"
+    assert PlacementGroupFactory([{}, {"CPU": 1}]).head_bundle_is_empty
+
+
+def test_requests_compare_by_value_and_survive_pickling() -> None:
+    one, other = Resources([{"CPU": 1, "GPU": 0.5}]), Resources([{"gpu": 0.5, "cpu": 1.0}])
+    assert one == other
+    assert hash(one) == hash(other)
+    assert pickle.loads(pickle.dumps(one)) == one
+    assert one != Resources([{"CPU": 1}, {"GPU": 0.5}])
+
+
+@pytest.mark.parametrize(
+    ("bundles", "words"),
+    [
+        ([], "at least one bundle"),
+        ([{"CPU": -1}], "0 <= amount"),
+        ([{"CPU": float("nan")}], "0 <= amount"),
+        ([{"CPU": float("inf")}], "0 <= amount"),
+        ([{"CPU": "2"}], "must be a number"),
+        ([{"CPU": True}], "must be a number"),
+        ([{"GPU": 1.5}], "must be whole, but got 1.5"),
+        ([{"cpu": 1, "CPU": 2}], "twice"),
+        ([{"cpu": 1, "custom_resources": {"cpu": 2}}], "twice"),
+        ([{"custom_resources": [2]}], "custom_resources must be a dict"),
+        ([{3: 2}], "must be a string"),
+        (["CPU"], "a bundle must be a dict"),
+    ],
+)
+def test_bad_requests_are_refused_when_made(bundles: Any, words: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        Resources(bundles)
+    assert words in str(caught.value)
+
+
+def test_what_is_no_request_is_refused() -> None:
+    with pytest.raises(ValueError) as caught:
+        Resources.of(4)  # type: ignore[arg-type]  # the error is what is tested
+    assert "but got 4" in str(caught.value)
