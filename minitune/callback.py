@@ -1,0 +1,205 @@
+"""Callback: what a user's code can hear of a run; CallbackList: several as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from minitune.checkpoint import Checkpoint
+
+if TYPE_CHECKING:
+    from minitune.experiment.trial import Trial
+
+
+class Callback:
+    """Base class of callbacks. Every hook does nothing; override those that you need.
+
+    Hooks run in the driver's only thread and must not block: while one works, no trial is served. They get keyword
+    arguments, and have to accept more than those named here (`**info`). An exception ends the experiment. State that
+    belongs to a trial is best kept by `trial.trial_id` and dropped when the trial ends.
+
+    Example:
+        >>> class Shout(Callback):
+        ...     def on_trial_result(self, iteration, trials, trial, result, **info):
+        ...         print(trial, result["loss"])
+    """
+
+    def setup(
+        self, stop: Any = None, num_samples: int | None = None, total_num_samples: int | None = None, **info: Any
+    ) -> None:
+        """Emitted once, before everything else.
+
+        Args:
+            stop: The stop criterion as the user gave it.
+            num_samples: Repetitions of the search space.
+            total_num_samples: Trials that are to be expected in all.
+            **info: More, `time_budget_s` among it.
+        """
+
+    def on_step_begin(self, iteration: int, trials: list[Trial], **info: Any) -> None:
+        """Emitted when a turn of the driver's loop begins; `iteration` counts turns."""
+
+    def on_step_end(self, iteration: int, trials: list[Trial], **info: Any) -> None:
+        """Emitted when a turn of the driver's loop ends; `iteration` is one higher than at its beginning."""
+
+    def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        """Emitted when a trial's worker is ready, still PENDING: at every start, resume and retry."""
+
+    def on_trial_restore(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        """Emitted when a trial has loaded a checkpoint."""
+
+    def on_trial_save(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        """Emitted when a trial was told to save, even if there was nothing to keep."""
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
+    ) -> None:
+        """Emitted for each result, after scheduler and searcher have seen it, before it becomes `last_result`.
+
+        Args:
+            iteration: Turn of the driver's loop.
+            trials: All trials.
+            trial: The trial that reported.
+            result: Its result, nested, which may be changed; `done` is set if the trial is about to end.
+            **info: More to come.
+        """
+
+    def on_checkpoint(
+        self, iteration: int, trials: list[Trial], trial: Trial, checkpoint: Checkpoint, **info: Any
+    ) -> None:
+        """Emitted when a checkpoint has arrived, before it is registered with the trial."""
+
+    def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        """Emitted when a trial ends well or is stopped, whoever ended it; its status is still what it was."""
+
+    def on_trial_recover(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        """Emitted when a trial has failed and will be tried again; it is PENDING."""
+
+    def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        """Emitted when a trial has failed for good; its status is ERROR."""
+
+    def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
+        """Emitted at the very end: all workers are gone, everything is saved."""
+
+    def get_state(self) -> dict[str, Any] | None:
+        """What has to be saved with the run, as something that can be pickled; None for nothing."""
+        return None
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take over what `get_state` returned, when a run is resumed."""
+
+
+HOOKS = (
+    "setup",
+    "on_step_begin",
+    "on_step_end",
+    "on_trial_start",
+    "on_trial_restore",
+    "on_trial_save",
+    "on_trial_result",
+    "on_checkpoint",
+    "on_trial_complete",
+    "on_trial_recover",
+    "on_trial_error",
+    "on_experiment_end",
+)
+"""The hooks that a run calls."""
+
+
+class CallbackList(Callback):
+    """Several callbacks as one: each hook is called in the order of the list. Exceptions pass through.
+
+    Args:
+        callbacks: The callbacks.
+
+    Raises:
+        TypeError: If one of them is none.
+    """
+
+    def __init__(self, callbacks: Iterable[Callback] = ()):
+        self._callbacks = tuple(callbacks)
+        for callback in self._callbacks:
+            if not isinstance(callback, Callback):
+                hint = "; pass an instance of it" if isinstance(callback, type) else ""
+                raise TypeError(f"callbacks must be instances of minitune.Callback, but got {callback!r}{hint}")
+
+    def __len__(self) -> int:
+        return len(self._callbacks)
+
+    def __iter__(self) -> Iterator[Callback]:
+        return iter(self._callbacks)
+
+    def __getitem__(self, position: int) -> Callback:
+        return self._callbacks[position]
+
+    def _call(self, hook: str, info: dict[str, Any]) -> None:
+        for callback in self._callbacks:
+            getattr(callback, hook)(**info)
+
+    def setup(self, **info: Any) -> None:  # type: ignore[override]  # hands on whatever it is given
+        """See `Callback.setup`."""
+        self._call("setup", info)
+
+    def on_step_begin(self, **info: Any) -> None:  # type: ignore[override]  # hands on whatever it is given
+        """See `Callback.on_step_begin`."""
+        self._call("on_step_begin", info)
+
+    def on_step_end(self, **info: Any) -> None:  # type: ignore[override]  # hands on whatever it is given
+        """See `Callback.on_step_end`."""
+        self._call("on_step_end", info)
+
+    def on_trial_start(self, **info: Any) -> None:  # type: ignore[override]  # hands on whatever it is given
+        """See `Callback.on_trial_start`."""
+        self._call("on_trial_start", info)
+
+    def on_trial_restore(self, **info: Any) -> None:  # type: ignore[override]  # hands on whatever it is given
+        """See `Callback.on_trial_restore`."""
+        self._call("on_trial_restore", info)
+
+    def on_trial_save(self, **info: Any) -> None:  # type: ignore[override]  # hands on whatever it is given
+        """See `Callback.on_trial_save`."""
+        self._call("on_trial_save", info)
+
+    def on_trial_result(self, **info: Any) -> None:  # type: ignore[override]  # hands on whatever it is given
+        """See `Callback.on_trial_result`."""
+        self._call("on_trial_result", info)
+
+    def on_checkpoint(self, **info: Any) -> None:  # type: ignore[override]  # hands on whatever it is given
+        """See `Callback.on_checkpoint`."""
+        self._call("on_checkpoint", info)
+
+    def on_trial_complete(self, **info: Any) -> None:  # type: ignore[override]  # hands on whatever it is given
+        """See `Callback.on_trial_complete`."""
+        self._call("on_trial_complete", info)
+
+    def on_trial_recover(self, **info: Any) -> None:  # type: ignore[override]  # hands on whatever it is given
+        """See `Callback.on_trial_recover`."""
+        self._call("on_trial_recover", info)
+
+    def on_trial_error(self, **info: Any) -> None:  # type: ignore[override]  # hands on whatever it is given
+        """See `Callback.on_trial_error`."""
+        self._call("on_trial_error", info)
+
+    def on_experiment_end(self, **info: Any) -> None:  # type: ignore[override]  # hands on whatever it is given
+        """See `Callback.on_experiment_end`."""
+        self._call("on_experiment_end", info)
+
+    def get_state(self) -> dict[str, Any] | None:
+        """The states by position in the list, as `{"callbacks": {0: ..., 2: ...}}`; None if nobody has any."""
+        states = {place: callback.get_state() for place, callback in enumerate(self._callbacks)}
+        kept = {place: state for place, state in states.items() if state is not None}
+        return {"callbacks": kept} if kept else None
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Hand each callback what the one in its position returned from `get_state`.
+
+        Raises:
+            ValueError: If there is a state for a position that the list does not have.
+        """
+        for place, one in state["callbacks"].items():
+            if place >= len(self._callbacks):
+                raise ValueError(
+                    f"there is a saved state for callback number {place}, but only {len(self._callbacks)} callbacks; "
+                    "pass the same callbacks in the same order as before"
+                )
+            self._callbacks[place].set_state(one)
