@@ -1,0 +1,160 @@
+"""BasicVariantGenerator: grid and random search, the default search algorithm."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from minitune.experiment.trial import Trial, TrialMaker
+from minitune.search.search_algorithm import ExperimentSpec, SearchAlgorithm, experiment_list
+from minitune.search.tags import format_tag
+from minitune.search.variant_generator import Position, VariantTable
+from minitune.space import random_generator
+
+
+class BasicVariantGenerator(SearchAlgorithm):
+    """Grid search over `grid_search` variables, random search over the other ones.
+
+    The n-th configuration depends on the seed, n and the space alone, not on when it is asked for.
+
+    Args:
+        points_to_evaluate: Values for some parameters, tried first. Each uses one of `num_samples`; a point that fixes
+            a grid variable collapses that grid.
+        max_concurrent: How many trials may be live and not paused at once; 0 for no limit.
+        constant_grid_search: Draw random parameters once per sample rather than per grid point.
+        random_state: A seed or generator; see `minitune.space.random_generator`. It takes precedence over the run's.
+
+    Raises:
+        ValueError: If `max_concurrent` is negative.
+        TypeError: If `points_to_evaluate` is no list of dicts, or `random_state` no seed.
+    """
+
+    CKPT_FILE_TMPL = "basic-variant-state-{}.json"
+
+    def __init__(
+        self,
+        points_to_evaluate: Sequence[Mapping[str, Any]] | None = None,
+        max_concurrent: int = 0,
+        constant_grid_search: bool = False,
+        random_state: Any = None,
+    ):
+        points = points_to_evaluate if points_to_evaluate is not None else []
+        if isinstance(points, Mapping) or not all(isinstance(point, Mapping) for point in points):
+            raise TypeError(f"points_to_evaluate must be a list of dicts, but got {points_to_evaluate!r}")
+        if max_concurrent < 0:
+            raise ValueError(f"max_concurrent must be >= 0 (0: no limit), but got {max_concurrent!r}")
+        self.max_concurrent = max_concurrent
+        self._points = list(points)
+        self._constant_grid_search = constant_grid_search
+        self._is_seeded_by_user = random_state is not None
+        # An unseeded generator takes its seed from the system, once: nothing global is touched.
+        self._seed = (
+            random_generator(random_state) if random_state is not None else random.SystemRandom()
+        ).getrandbits(63)
+        self._tables: list[tuple[VariantTable, TrialMaker]] = []
+        self._current = 0
+        self._live: set[str] = set()
+        self._paused: set[str] = set()
+
+    @property
+    def total_samples(self) -> int:
+        """See `SearchAlgorithm.total_samples`; without variants that a drawn value may bring in."""
+        total = sum(table.total for table, _ in self._tables)
+        return sys.maxsize if math.isinf(total) else int(total)
+
+    def set_seed(self, seed: int) -> None:
+        """See `SearchAlgorithm.set_seed`."""
+        if not self._is_seeded_by_user:
+            self._seed = seed
+            self._reseed_tables()
+
+    def add_configurations(self, experiments: ExperimentSpec | Iterable[ExperimentSpec]) -> None:
+        """Take experiments; their trials are made in this order.
+
+        Raises:
+            ValueError: If a number of samples is out of range, or a point does not belong to a space.
+        """
+        for experiment in experiment_list(experiments):
+            seed = f"{self._seed}/{len(self._tables)}"
+            table = VariantTable(
+                experiment.param_space, experiment.num_samples, self._points, self._constant_grid_search, seed
+            )
+            self._tables.append((table, experiment.maker))
+
+    def next_trial(self) -> Trial | None:
+        """See `SearchAlgorithm.next_trial`."""
+        if self.is_finished() or 0 < self.max_concurrent <= len(self._live) - len(self._paused):
+            return None
+        while self._tables[self._current][0].is_exhausted():
+            self._current += 1
+        table, maker = self._tables[self._current]
+        variant = table.next()
+        if variant is None:
+            return None
+        trial = maker.make(variant.config, variant.evaluated_params, format_tag(maker.count, variant.resolved_vars))
+        self._live.add(trial.trial_id)
+        return trial
+
+    def is_finished(self) -> bool:
+        """See `SearchAlgorithm.is_finished`."""
+        return self._finished or all(table.is_exhausted() for table, _ in self._tables[self._current :])
+
+    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        """The trial no longer counts."""
+        self._live.discard(trial_id)
+        self._paused.discard(trial_id)
+
+    def on_pause(self, trial_id: str) -> None:
+        """The trial does not count for now."""
+        if trial_id in self._live:
+            self._paused.add(trial_id)
+
+    def on_unpause(self, trial_id: str) -> None:
+        """The trial counts again."""
+        self._paused.discard(trial_id)
+
+    def get_state(self) -> dict[str, Any]:
+        """See `SearchAlgorithm.get_state`; plain JSON, its size does not depend on the number of trials made."""
+        return {
+            "finished": self._finished,
+            "seed": self._seed,
+            "current": self._current,
+            "positions": [asdict(table.position) for table, _ in self._tables],
+            "live": sorted(self._live),
+            "paused": sorted(self._paused),
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """See `SearchAlgorithm.set_state`.
+
+        Raises:
+            ValueError: If there are fewer experiments than in the state.
+        """
+        if len(state["positions"]) > len(self._tables):
+            raise ValueError(
+                f"add_configurations must be called first, with the {len(state['positions'])} experiments of the "
+                f"state, but got {len(self._tables)}"
+            )
+        super().set_state(state)
+        self._seed, self._current = state["seed"], state["current"]
+        self._live, self._paused = set(state["live"]), set(state["paused"])
+        self._reseed_tables()
+        for (table, _), position in zip(self._tables, state["positions"], strict=False):
+            table.seek(Position(**position))
+
+    def _reseed_tables(self) -> None:
+        for number, (table, _) in enumerate(self._tables):
+            table.reseed(f"{self._seed}/{number}")
+
+    def _write(self, path: str, state: dict[str, Any]) -> None:
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(state, file)
+
+    def _read(self, path: str) -> Any:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)

@@ -1,0 +1,147 @@
+"""SearchAlgorithm: what the controller asks for trials."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from minitune.experiment.trial import Trial, TrialMaker
+from minitune.search.searcher import Metric, newest_file, read_state, write_state
+
+
+class ExperimentSpec(Protocol):
+    """What a search algorithm needs of an experiment."""
+
+    param_space: dict[str, Any]
+    num_samples: int
+    """Rounds; -1 for endlessly many."""
+    maker: TrialMaker
+
+
+class SearchAlgorithm:
+    """Base of what yields trials; most users want a `Searcher` instead.
+
+    A run calls `set_search_properties`, `set_seed` and `add_configurations` in this order, then `next_trial` until
+    `is_finished()`.
+    """
+
+    CKPT_FILE_TMPL = "search-algorithm-state-{}.pkl"
+
+    _finished = False
+
+    # -- setting up ----------------------------------------------------------------------------------------------
+
+    def set_search_properties(self, metric: Metric, mode: str | list[str] | None, config: Any, **spec: Any) -> bool:
+        """Take over what the run knows; see `Searcher.set_search_properties`.
+
+        Raises:
+            ValueError: If `config` holds domains and nobody searches it.
+        """
+        return True
+
+    def set_seed(self, seed: int) -> None:
+        """Seed all random choices, unless the user has done so. Called before the first trial."""
+
+    def add_configurations(self, experiments: ExperimentSpec | Iterable[ExperimentSpec]) -> None:
+        """Take one experiment, or several, whose trials are to be made.
+
+        Raises:
+            ValueError: If an experiment's space or number of samples makes no sense.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must override add_configurations()")
+
+    @property
+    def metric(self) -> Metric:
+        """Name of what is optimised, or None."""
+        return None
+
+    @property
+    def total_samples(self) -> int:
+        """How many trials there will be; `sys.maxsize` for endlessly many."""
+        return 0
+
+    # -- the loop --------------------------------------------------------------------------------------------------
+
+    def next_trial(self) -> Trial | None:
+        """Make the next trial.
+
+        Returns:
+            The trial; None if there is none now, or none at all: `is_finished` tells.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must override next_trial()")
+
+    def is_finished(self) -> bool:
+        """Whether all trials have been made."""
+        return self._finished
+
+    def set_finished(self) -> None:
+        """Make no more trials."""
+        self._finished = True
+
+    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+        """Emitted for every result that does not end the trial; `result` is flattened."""
+
+    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        """Emitted when the trial has ended; see `Searcher.on_trial_complete`."""
+
+    def on_trial_error(self, trial_id: str) -> None:
+        """Emitted for every failure of the trial, also those that are retried."""
+
+    def on_pause(self, trial_id: str) -> None:
+        """Emitted when the trial is paused."""
+
+    def on_unpause(self, trial_id: str) -> None:
+        """Emitted when a paused trial goes on."""
+
+    # -- state ---------------------------------------------------------------------------------------------------
+
+    def get_state(self) -> dict[str, Any]:
+        """Everything to be saved, without the experiments: a new object gets those through `add_configurations`."""
+        return {"finished": self._finished}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take over what `get_state` returned, after `add_configurations` with the same experiments."""
+        self._finished = state["finished"]
+
+    def has_checkpoint(self, dirpath: str) -> bool:
+        """Whether a state lies in the directory."""
+        return newest_file(dirpath, self.CKPT_FILE_TMPL) is not None
+
+    def save_to_dir(self, dirpath: str, session_str: str = "default") -> None:
+        """Write the state to a directory, in one step that a crash cannot halve. Blocks.
+
+        Args:
+            dirpath: The directory.
+            session_str: Part of the file's name.
+        """
+        temporary = os.path.join(dirpath, f".tmp-{uuid.uuid4().hex}")
+        try:
+            self._write(temporary, self.get_state())
+            os.replace(temporary, os.path.join(dirpath, self.CKPT_FILE_TMPL.format(session_str)))
+        finally:
+            if os.path.exists(temporary):
+                os.unlink(temporary)
+
+    def restore_from_dir(self, dirpath: str) -> None:
+        """Read the newest state from a directory. Blocks.
+
+        Raises:
+            RuntimeError: If there is none.
+        """
+        path = newest_file(dirpath, self.CKPT_FILE_TMPL)
+        if path is None:
+            raise RuntimeError(f"no state of a {type(self).__name__} ({self.CKPT_FILE_TMPL}) lies in {dirpath}")
+        self.set_state(self._read(path))
+
+    def _write(self, path: str, state: dict[str, Any]) -> None:
+        write_state(path, state)
+
+    def _read(self, path: str) -> Any:
+        return read_state(path)
+
+
+def experiment_list(experiments: Any) -> list[ExperimentSpec]:
+    """One experiment or several, as a list."""
+    return list(experiments) if isinstance(experiments, Iterable) else [experiments]

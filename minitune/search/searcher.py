@@ -1,0 +1,387 @@
+"""Searcher: proposes configurations and hears what became of them. Subclass it to bring your own.
+
+A searcher is `suggest` and, if it learns, `on_trial_complete`. All its hooks run in the driver, one at a time.
+"""
+
+from __future__ import annotations
+
+import glob
+import inspect
+import logging
+import os
+import pickle
+import uuid
+from collections.abc import Callable, Iterable
+from copy import deepcopy
+from typing import Any
+
+from minitune.experiment.trial import Trial
+from minitune.result import DONE, flatten
+
+logger = logging.getLogger("minitune")
+
+MODES = ("min", "max", "obs")
+
+Metric = str | list[str] | None
+Suggestion = dict[str, Any] | str | None
+
+
+class Searcher:
+    """Base of all search algorithms that learn.
+
+    Args:
+        metric: Name of the flattened result to optimise, or a list of names for several objectives.
+        mode: `"min"` or `"max"`; for several objectives a list of the same length, in which `"obs"` marks one that is
+            only observed.
+
+    Raises:
+        ValueError: If `mode` is none of these, or the lengths differ.
+
+    Example:
+        >>> class Halving(Searcher):
+        ...     x = 1.0
+        ...     def suggest(self, trial_id):
+        ...         self.x /= 2
+        ...         return {"x": self.x}
+        >>> Halving(metric="loss", mode="min").suggest("trial_0")
+        {'x': 0.5}
+    """
+
+    FINISHED = "FINISHED"
+    """What `suggest` returns when there is nothing left to try."""
+    CKPT_FILE_TMPL = "searcher-state-{}.pkl"
+
+    _metric: Metric = None
+    _mode: str | list[str] | None = None
+
+    def __init__(self, metric: Metric = None, mode: str | list[str] | None = None):
+        check_mode(metric, mode)
+        self._metric = metric
+        self._mode = mode
+
+    @property
+    def metric(self) -> Metric:
+        """Name of what is optimised, a list of names, or None while unknown."""
+        return self._metric
+
+    @property
+    def mode(self) -> str | list[str] | None:
+        """`"min"`, `"max"`, a list, or None while unknown."""
+        return self._mode
+
+    # -- setting up --------------------------------------------------------------------------------------------
+
+    def set_search_properties(self, metric: Metric, mode: str | list[str] | None, config: Any, **spec: Any) -> bool:
+        """Take over what the run knows. Called once, before the first suggestion.
+
+        Args:
+            metric: The run's metric, or None.
+            mode: The run's mode, or None.
+            config: The search space.
+            **spec: `num_samples`, `stop`, `time_budget_s` of the run.
+
+        Returns:
+            True if the searcher now searches `config`; False if it has a space of its own, and then `config` may hold
+            no domains. This default takes a metric and mode where it has none and returns False.
+        """
+        self._metric = metric if self._metric is None else self._metric
+        self._mode = mode if self._mode is None else self._mode
+        return False
+
+    def set_max_concurrency(self, max_concurrent: int) -> bool:
+        """Take over a limit of concurrent trials.
+
+        Returns:
+            True if the searcher keeps to it by itself; this default returns False.
+        """
+        return False
+
+    def set_seed(self, seed: int) -> None:
+        """Seed all random choices, unless the user has done so. Called before the first suggestion."""
+
+    # -- the loop ------------------------------------------------------------------------------------------------
+
+    def suggest(self, trial_id: str) -> Suggestion:
+        """Propose a configuration.
+
+        Args:
+            trial_id: Name under which the searcher will hear of it.
+
+        Returns:
+            Values, nested like the search space; None to be asked again later; `FINISHED` to end the search.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must override suggest()")
+
+    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+        """Emitted for every result that does not end the trial; `result` is flattened."""
+
+    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        """Emitted exactly once for every suggestion that became a trial, however it ended.
+
+        Args:
+            trial_id: The name given to `suggest`.
+            result: The last result, flattened; None if the trial ended while it was waiting or paused, or failed.
+            error: Whether it has failed for good.
+        """
+
+    def on_trial_error(self, trial_id: str) -> None:
+        """Emitted for every failure of the trial, also those that are retried."""
+
+    def on_pause(self, trial_id: str) -> None:
+        """Emitted when the trial is paused."""
+
+    def on_unpause(self, trial_id: str) -> None:
+        """Emitted when a paused trial goes on."""
+
+    # -- warm start ------------------------------------------------------------------------------------------------
+
+    def add_evaluated_point(
+        self,
+        parameters: dict[str, Any],
+        value: float,
+        error: bool = False,
+        pruned: bool = False,
+        intermediate_values: list[float] | None = None,
+    ) -> None:
+        """Learn from a configuration that was tried elsewhere.
+
+        Args:
+            parameters: The configuration.
+            value: The metric's value.
+            error: Whether the trial failed.
+            pruned: Whether it was stopped early.
+            intermediate_values: The metric at every step, if known.
+
+        Raises:
+            NotImplementedError: If this searcher cannot.
+        """
+        raise NotImplementedError(f"{type(self).__name__} cannot learn from points that were tried elsewhere")
+
+    def add_evaluated_trials(self, trials_or_analysis: Any, metric: str) -> None:
+        """Learn from earlier trials.
+
+        Args:
+            trials_or_analysis: A trial, several, or an object with `trials`, such as an analysis.
+            metric: Name of the flattened result that is the objective's value.
+
+        Raises:
+            NotImplementedError: If this searcher cannot.
+            TypeError: If `trials_or_analysis` is something else.
+        """
+        count = 0
+        for trial in _trials_of(trials_or_analysis):
+            result = flatten(trial.last_result)
+            if metric in result:
+                count += 1
+                has_failed = trial.status == "ERROR"
+                pruned = not has_failed and not result.get(DONE, False)
+                self.add_evaluated_point(trial.config, result[metric], error=has_failed, pruned=pruned)
+        if not count:
+            logger.warning("no trial has reported %r: the searcher has learned nothing from earlier trials", metric)
+
+    # -- state -------------------------------------------------------------------------------------------------------
+
+    def get_state(self) -> dict[str, Any]:
+        """Everything to be saved; by default all attributes."""
+        return dict(self.__dict__)
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take over what `get_state` returned."""
+        self.__dict__.update(state)
+
+    def save(self, checkpoint_path: str) -> None:
+        """Write the state to a file. Blocks."""
+        write_state(checkpoint_path, self.get_state())
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Read the state from a file that `save` has written. Blocks. It is unpickled: read only what you trust."""
+        self.set_state(read_state(checkpoint_path))
+
+    def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
+        """Write the state to a directory, in one step that a crash cannot halve. Blocks.
+
+        A searcher whose `save` raises NotImplementedError is left out, with a warning.
+
+        Args:
+            checkpoint_dir: The directory.
+            session_str: Part of the file's name.
+        """
+        target = os.path.join(checkpoint_dir, self.CKPT_FILE_TMPL.format(session_str))
+        temporary = os.path.join(checkpoint_dir, f".tmp-{uuid.uuid4().hex}")
+        try:
+            self.save(temporary)
+            if os.path.exists(temporary):
+                os.replace(temporary, target)
+        except NotImplementedError:
+            logger.warning("%s cannot be saved: it does not implement save()", type(self).__name__)
+        finally:
+            if os.path.exists(temporary):
+                os.unlink(temporary)
+
+    def restore_from_dir(self, checkpoint_dir: str) -> None:
+        """Read the newest state from a directory. Blocks.
+
+        Raises:
+            RuntimeError: If there is none.
+        """
+        path = newest_file(checkpoint_dir, self.CKPT_FILE_TMPL)
+        if path is None:
+            raise RuntimeError(f"no state of a {type(self).__name__} ({self.CKPT_FILE_TMPL}) lies in {checkpoint_dir}")
+        self.restore(path)
+
+
+class SearcherWrapper(Searcher):
+    """A searcher around another one: everything is passed on; a subclass changes what it has to.
+
+    Args:
+        searcher: The inner searcher.
+
+    Raises:
+        TypeError: If it is none.
+    """
+
+    def __init__(self, searcher: Searcher):
+        if not isinstance(searcher, Searcher):
+            raise TypeError(
+                f"searcher must be a Searcher, but got a {type(searcher).__name__}; the default search algorithm "
+                "has a max_concurrent of its own"
+            )
+        self.searcher = searcher
+
+    @property
+    def metric(self) -> Metric:
+        """See `Searcher.metric`."""
+        return self.searcher.metric
+
+    @property
+    def mode(self) -> str | list[str] | None:
+        """See `Searcher.mode`."""
+        return self.searcher.mode
+
+    def set_search_properties(self, metric: Metric, mode: str | list[str] | None, config: Any, **spec: Any) -> bool:
+        """See `Searcher.set_search_properties`."""
+        return call_set_search_properties(self.searcher.set_search_properties, metric, mode, config, spec)
+
+    def set_max_concurrency(self, max_concurrent: int) -> bool:
+        """See `Searcher.set_max_concurrency`."""
+        return self.searcher.set_max_concurrency(max_concurrent)
+
+    def set_seed(self, seed: int) -> None:
+        """See `Searcher.set_seed`."""
+        self.searcher.set_seed(seed)
+
+    def suggest(self, trial_id: str) -> Suggestion:
+        """See `Searcher.suggest`."""
+        return self.searcher.suggest(trial_id)
+
+    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+        """See `Searcher.on_trial_result`."""
+        self.searcher.on_trial_result(trial_id, result)
+
+    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        """See `Searcher.on_trial_complete`."""
+        self.searcher.on_trial_complete(trial_id, result=result, error=error)
+
+    def on_trial_error(self, trial_id: str) -> None:
+        """See `Searcher.on_trial_error`."""
+        self.searcher.on_trial_error(trial_id)
+
+    def on_pause(self, trial_id: str) -> None:
+        """See `Searcher.on_pause`."""
+        self.searcher.on_pause(trial_id)
+
+    def on_unpause(self, trial_id: str) -> None:
+        """See `Searcher.on_unpause`."""
+        self.searcher.on_unpause(trial_id)
+
+    def add_evaluated_point(
+        self,
+        parameters: dict[str, Any],
+        value: float,
+        error: bool = False,
+        pruned: bool = False,
+        intermediate_values: list[float] | None = None,
+    ) -> None:
+        """See `Searcher.add_evaluated_point`."""
+        self.searcher.add_evaluated_point(parameters, value, error, pruned, intermediate_values)
+
+    def get_state(self) -> dict[str, Any]:
+        """The wrapper's own state; the inner searcher has its own."""
+        return deepcopy({name: value for name, value in self.__dict__.items() if name != "searcher"})
+
+    def save(self, checkpoint_path: str) -> None:
+        """Write the inner searcher's state, so that it can be restored with and without the wrapper."""
+        self.searcher.save(checkpoint_path)
+
+    def restore(self, checkpoint_path: str) -> None:
+        """Read the inner searcher's state."""
+        self.searcher.restore(checkpoint_path)
+
+    def save_to_dir(self, checkpoint_dir: str, session_str: str = "default") -> None:
+        """See `Searcher.save_to_dir`."""
+        self.searcher.save_to_dir(checkpoint_dir, session_str)
+
+    def restore_from_dir(self, checkpoint_dir: str) -> None:
+        """See `Searcher.restore_from_dir`."""
+        self.searcher.restore_from_dir(checkpoint_dir)
+
+
+# -- shared with the search algorithms --------------------------------------------------------------------------
+
+
+def check_mode(metric: Metric, mode: str | list[str] | None) -> None:
+    """Check a metric and a mode, single or lists.
+
+    Raises:
+        ValueError: If a mode is unknown, or the lists differ in length.
+    """
+    modes = mode if isinstance(mode, (list, tuple)) else [mode]
+    if mode is not None and not all(each in MODES for each in modes):
+        raise ValueError(f"mode must be one of {', '.join(MODES)}, or a list of them, but got {mode!r}")
+    if metric is None or mode is None:
+        return
+    is_list = isinstance(metric, (list, tuple))
+    if is_list != isinstance(mode, (list, tuple)) or (is_list and len(metric) != len(mode)):
+        raise ValueError(
+            f"metric and mode must both be text or lists of one length, but got metric={metric!r}, mode={mode!r}"
+        )
+
+
+def call_set_search_properties(
+    hook: Callable[..., bool], metric: Metric, mode: str | list[str] | None, config: Any, spec: dict[str, Any]
+) -> bool:
+    """Call `set_search_properties`, which older subclasses write without `**spec`."""
+    parameters = inspect.signature(hook).parameters.values()
+    takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+    known = spec if takes_all else {name: value for name, value in spec.items() if name in {p.name for p in parameters}}
+    return bool(hook(metric, mode, config, **known))
+
+
+def write_state(path: str, state: Any) -> None:
+    """Pickle `state` to a file. Blocks."""
+    import cloudpickle
+
+    data: bytes = cloudpickle.dumps(state)
+    with open(path, "wb") as file:
+        file.write(data)
+
+
+def read_state(path: str) -> Any:
+    """Unpickle a file. Blocks."""
+    with open(path, "rb") as file:
+        return pickle.load(file)
+
+
+def newest_file(directory: str, template: str) -> str | None:
+    """The file that was written last of those whose names match `template` with any session; None if there is none."""
+    paths = glob.glob(os.path.join(glob.escape(directory), template.format("*")))
+    return max(paths, key=lambda path: (os.stat(path).st_mtime_ns, path), default=None)
+
+
+def _trials_of(trials_or_analysis: Any) -> Iterable[Trial]:
+    if isinstance(trials_or_analysis, Trial):
+        return [trials_or_analysis]
+    trials = getattr(trials_or_analysis, "trials", trials_or_analysis)
+    if not isinstance(trials, Iterable) or isinstance(trials, (str, bytes, dict)):
+        raise TypeError(f"trials or an analysis must be given, but got a {type(trials_or_analysis).__name__}")
+    return trials

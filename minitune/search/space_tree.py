@@ -1,0 +1,221 @@
+"""A search space as a tree: walking it, setting values in it, laying given values over it.
+
+A path is a tuple of dict keys and list indices. Dicts, lists and tuples are walked; everything else is a leaf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from copy import copy
+from typing import Any
+
+from minitune.error import TuneError
+from minitune.space import AttributeDict, Domain, as_domain, is_grid, is_same
+
+Path = tuple[Any, ...]
+
+
+class RecursiveDependencyError(TuneError):
+    """A parameter's function needs a parameter that has no value yet, or never gets one."""
+
+
+class ConfigView(AttributeDict):
+    """A configuration as a `sample_from` function sees it: a parameter without a value yet cannot be read."""
+
+    def __getitem__(self, key: str) -> Any:
+        value = dict.__getitem__(self, key)
+        if not isinstance(value, dict) or is_grid(value):
+            if has_unresolved_values(value):
+                raise RecursiveDependencyError(f"parameter {key!r} has no value yet: {value!r}")
+            return value
+        return value if isinstance(value, AttributeDict) else ConfigView(value)
+
+    # A dict's own versions of these read past `__getitem__`; `**config` asks whether `__iter__` is the dict's own.
+    def __iter__(self) -> Iterator[str]:
+        return super().__iter__()
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The value, or `default` if there is no such parameter."""
+        try:
+            return self[key]
+        except KeyError:
+            return default
+
+    def values(self) -> Any:
+        """All values."""
+        return [self[key] for key in self]
+
+    def items(self) -> Any:
+        """All pairs of name and value."""
+        return [(key, self[key]) for key in self]
+
+
+def copy_tree(value: Any) -> Any:
+    """Copy dicts, lists and tuples; domains, grids and other leaves stay the same objects."""
+    if isinstance(value, dict) and not is_grid(value):
+        if type(value) is dict or isinstance(value, AttributeDict):
+            return {key: copy_tree(member) for key, member in dict.items(value)}
+        mapping = copy(value)
+        for key, member in value.items():
+            mapping[key] = copy_tree(member)
+        return mapping
+    if type(value) is list:
+        return [copy_tree(member) for member in value]
+    if _is_walked_tuple(value):
+        return _rebuild_tuple(value, [copy_tree(member) for member in value])
+    return value
+
+
+def find_unresolved(value: Any, path: Path = ()) -> Iterator[tuple[Path, Domain]]:
+    """Find what has to be resolved in `value`.
+
+    Args:
+        value: A search space or a part of one.
+        path: Where it hangs.
+
+    Yields:
+        Paths and domains, a grid as a `Categorical` with the sampler `Grid`. Domains inside the values of another
+        domain are not looked for: they come up when that one is resolved.
+    """
+    domain = as_domain(value)
+    if domain is not None:
+        yield path, domain
+    elif isinstance(value, dict):
+        for key, member in dict.items(value):
+            yield from find_unresolved(member, (*path, key))
+    elif type(value) is list or _is_walked_tuple(value):
+        for index, member in enumerate(value):
+            yield from find_unresolved(member, (*path, index))
+
+
+def has_unresolved_values(value: Any) -> bool:
+    """Whether `value` holds a domain or a grid anywhere."""
+    return next(find_unresolved(value), None) is not None
+
+
+def assign_value(tree: Any, path: Path, value: Any) -> Any:
+    """Set `value` at `path`, in place except for tuples, which are made anew.
+
+    Returns:
+        The tree; another object only if it is a tuple itself or `path` is empty.
+    """
+    if not path:
+        return value
+    key, rest = path[0], path[1:]
+    member = assign_value(tree[key], rest, value) if rest else value
+    if isinstance(tree, tuple):
+        members = list(tree)
+        members[key] = member
+        return _rebuild_tuple(tree, members)
+    tree[key] = member
+    return tree
+
+
+def get_value(tree: Any, path: Path) -> Any:
+    """What hangs at `path`."""
+    for key in path:
+        tree = tree[key]
+    return tree
+
+
+def path_key(path: Path) -> tuple[tuple[bool, int, str], ...]:
+    """A sort key for paths: indices by number, before names by text."""
+    return tuple((False, key, "") if isinstance(key, int) else (True, 0, str(key)) for key in path)
+
+
+def path_text(path: Path) -> str:
+    """`a/b/0` for a path."""
+    return "/".join(map(str, path))
+
+
+def topmost(paths: list[Path]) -> list[Path]:
+    """Those of `paths` that lie below no other, sorted, each once."""
+    known = set(paths)
+    return sorted((p for p in known if not any(p[:n] in known for n in range(len(p)))), key=path_key)
+
+
+def leaves(tree: Any, paths: list[Path]) -> dict[Path, Any]:
+    """The values at `paths` in a resolved tree; a dict is given leaf by leaf.
+
+    Args:
+        tree: A configuration.
+        paths: Paths, none below another.
+    """
+    found: dict[Path, Any] = {}
+    for path in paths:
+        _collect_leaves(get_value(tree, path), path, found)
+    return found
+
+
+def overlay(space: Any, values: Any, path: Path = (), unknown_keys: bool = True) -> tuple[Any, list[Path]]:
+    """Lay given values over a search space.
+
+    Args:
+        space: The space, or the part of it at `path`; it stays as it is.
+        values: Values for some of its parameters, nested alike. For a list that holds domains they may also be a dict
+            from indices to values.
+        path: Where `space` hangs.
+        unknown_keys: Take parameters that the space does not have.
+
+    Returns:
+        The space with those values, and the paths that were set to something other than the constant that was there.
+
+    Raises:
+        ValueError: If `unknown_keys` is False and there is one.
+    """
+    if isinstance(space, dict) and isinstance(values, Mapping) and not is_grid(space) and not is_grid(values):
+        merged, fixed = copy_tree(space), []
+        for key, value in values.items():
+            if key not in space and not unknown_keys:
+                raise ValueError(
+                    f"every key of a point must be one of the search space, but got {path_text((*path, key))!r}; "
+                    f"there are {', '.join(map(str, space)) or 'none'}"
+                )
+            merged[key], below = (
+                overlay(space[key], value, (*path, key), unknown_keys)
+                if key in space
+                else (copy_tree(value), [(*path, key)])
+            )
+            fixed.extend(below)
+        return merged, fixed
+    members = _by_index(space, values)
+    if members is not None:
+        merged, fixed = copy_tree(space), []
+        for index, value in members.items():
+            member, below = overlay(space[index], value, (*path, index), unknown_keys)
+            merged = assign_value(merged, (index,), member)
+            fixed.extend(below)
+        return merged, fixed
+    is_new = has_unresolved_values(space) or not is_same(space, values)
+    return copy_tree(values), [path] if is_new else []
+
+
+def _collect_leaves(value: Any, path: Path, found: dict[Path, Any]) -> None:
+    if isinstance(value, dict) and value:
+        for key in sorted(value, key=lambda key: path_key((key,))):
+            _collect_leaves(value[key], (*path, key), found)
+    else:
+        found[path] = value
+
+
+def _by_index(space: Any, values: Any) -> dict[int, Any] | None:
+    """The values by index if they are meant for the members of a list that holds domains, else None."""
+    if not (type(space) is list or _is_walked_tuple(space)) or not has_unresolved_values(space):
+        return None
+    if isinstance(values, (list, tuple)):
+        return dict(enumerate(values)) if len(values) == len(space) else None
+    if not isinstance(values, Mapping) or not values:
+        return None
+    indices = {str(index): index for index in range(len(space))}
+    if any(str(key) not in indices for key in values):
+        return None
+    return {indices[str(key)]: value for key, value in values.items()}
+
+
+def _is_walked_tuple(value: Any) -> bool:
+    """Plain and named tuples; other subclasses may not be made from a list of members."""
+    return type(value) is tuple or (isinstance(value, tuple) and hasattr(value, "_fields"))
+
+
+def _rebuild_tuple(old: tuple[Any, ...], members: list[Any]) -> tuple[Any, ...]:
+    return tuple(members) if type(old) is tuple else type(old)(*members)

@@ -1,0 +1,52 @@
+"""Tags: a trial's searched parameters as text that is fit for file names."""
+
+from __future__ import annotations
+
+import numbers
+import os
+import re
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+from minitune.search.space_tree import Path, path_key
+
+
+def format_vars(resolved_vars: Mapping[Path, Any]) -> str:
+    """Format searched parameters for a tag, fit for file names.
+
+    Args:
+        resolved_vars: Values by path, such as `{("model", "width"): 64}`.
+
+    Returns:
+        `"width=64,..."`, sorted by path. Floats have four digits; objects are given by name.
+    """
+    pairs = sorted(resolved_vars.items(), key=lambda item: path_key(item[0]))
+    return ",".join(f"{_clean(path[-1])}={_clean(value)}" for path, value in pairs)
+
+
+def format_tag(counter: int, resolved_vars: Mapping[Path, Any]) -> str:
+    """A trial's tag: `"<counter>_k=v,k2=v2"`, or the counter alone if nothing is searched."""
+    return f"{counter}_{format_vars(resolved_vars)}" if resolved_vars else str(counter)
+
+
+def _clean(value: Any) -> str:
+    text = _text(value)
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral)
+    return text if is_number else re.sub(r"[^a-zA-Z0-9_-]+", "_", text).strip("_")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, Enum):
+        return value.name
+    if isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral):
+        return f"{float(value):.4g}"
+    if value is None or isinstance(value, (str, bytes, numbers.Number, os.PathLike)):
+        return str(value)
+    if isinstance(value, Mapping):
+        return "_".join(f"{_text(key)}_{_text(member)}" for key, member in value.items())
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return "_".join(_text(member) for member in value)
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):
+        return str(value.item())
+    return str(getattr(value, "__name__", None) or type(value).__name__)
