@@ -1,0 +1,130 @@
+"""get_context(): what user code can ask about the trial that it runs in."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from minitune.resources import BundleAllocation, Resources
+from minitune.trainable.session import Session, current_session, warn_outside
+
+
+@dataclass(frozen=True)
+class StorageContext:
+    """Where a trial's run lies on disk.
+
+    Attributes:
+        storage_fs_path: The directory that holds runs.
+        experiment_dir_name: Name of the run's directory.
+        trial_dir_name: Name of the trial's directory.
+    """
+
+    storage_fs_path: str
+    experiment_dir_name: str
+    trial_dir_name: str
+
+    @property
+    def experiment_fs_path(self) -> str:
+        """The run's directory."""
+        return os.path.join(self.storage_fs_path, self.experiment_dir_name)
+
+    @property
+    def trial_fs_path(self) -> str:
+        """The trial's directory."""
+        return os.path.join(self.experiment_fs_path, self.trial_dir_name)
+
+
+class TuneContext:
+    """The trial that the calling code belongs to. Outside of trials each getter warns once and returns None."""
+
+    def get_trial_name(self) -> str | None:
+        """The trial's name."""
+        session = _session("get_trial_name")
+        return None if session is None else session.info.name
+
+    def get_trial_id(self) -> str | None:
+        """The trial's id."""
+        session = _session("get_trial_id")
+        return None if session is None else session.info.trial_id
+
+    def get_trial_resources(self) -> Resources | None:
+        """What the trial asked for."""
+        session = _session("get_trial_resources")
+        return None if session is None else session.info.resources
+
+    def get_trial_dir(self) -> str | None:
+        """The trial's directory, absolute."""
+        session = _session("get_trial_dir")
+        return None if session is None else session.info.directory
+
+    def get_experiment_name(self) -> str | None:
+        """The run's name."""
+        session = _session("get_experiment_name")
+        return None if session is None else session.info.experiment_name
+
+    def get_storage(self) -> StorageContext | None:
+        """Where the run and the trial lie."""
+        session = _session("get_storage")
+        if session is None:
+            return None
+        experiment, trial_name = os.path.split(session.info.directory)
+        storage, experiment_name = os.path.split(experiment)
+        return StorageContext(storage, experiment_name, trial_name)
+
+    def get_bundles(self) -> tuple[BundleAllocation, ...] | None:
+        """What each bundle of the trial's request was given: CPUs, GPU ids, and `env` for a child that works in it."""
+        session = _session("get_bundles")
+        return None if session is None else session.allocation.bundles
+
+    def get_trial_seed(self) -> int | None:
+        """The trial's own seed, a function of the run's."""
+        session = _session("get_trial_seed")
+        return None if session is None else session.info.seed
+
+    def get_attempt(self) -> int | None:
+        """1 for the first attempt, 2 for the first retry."""
+        session = _session("get_attempt")
+        return None if session is None else session.info.attempt
+
+    def get_world_size(self) -> int:
+        """How many workers the trial has: 1."""
+        return 1
+
+    def get_world_rank(self) -> int:
+        """Rank of this worker: 0."""
+        return 0
+
+    def get_local_world_size(self) -> int:
+        """How many workers of the trial are on this machine: 1."""
+        return 1
+
+    def get_local_rank(self) -> int:
+        """Rank of this worker on this machine: 0."""
+        return 0
+
+    def get_node_rank(self) -> int:
+        """Rank of this machine: 0."""
+        return 0
+
+
+_CONTEXT = TuneContext()
+
+
+def get_context() -> TuneContext:
+    """The context of the calling trial; usable anywhere, see `TuneContext`."""
+    return _CONTEXT
+
+
+def get_gpu_ids() -> list[Any]:
+    """Ids of the devices of the calling trial, numbers where they are numbers; `[]` elsewhere."""
+    session = current_session()
+    ids = () if session is None else session.allocation.gpu_ids
+    return [int(gpu) if gpu.isdecimal() else gpu for gpu in ids]
+
+
+def _session(name: str) -> Session | None:
+    session = current_session()
+    if session is None:
+        warn_outside(name)
+    return session

@@ -1,0 +1,245 @@
+"""Pickling of what users hand over, with errors that name the offending member.
+
+Objects of the user's main module, lambdas and closures travel by value (cloudpickle), because a worker never imports
+that module again. In the worker they are entered into its own `__main__`, so that plain `pickle` finds them there.
+"""
+
+from __future__ import annotations
+
+import functools
+import pickle
+import sys
+import types
+from collections.abc import Callable, Iterator, Mapping
+from typing import IO, Any
+
+PROTOCOL = 5
+"""The pickle protocol of everything that is written: large buffers are copied once less than before it."""
+
+_DEPTH_LIMIT = 12
+_VISIT_LIMIT = 2_000
+"""How far the search for a culprit goes: it runs on an error path, yet a huge list must not hold it up for minutes."""
+
+
+def dumps(value: Any, what: str) -> bytes:
+    """Pickle `value`, by value where it belongs to the user's main module.
+
+    Args:
+        value: Any object.
+        what: What it is, for the error: `the trainable`.
+
+    Returns:
+        The bytes, for `pickle.loads`.
+
+    Raises:
+        TypeError: If it cannot be pickled; the text names the path to the offending member.
+    """
+    import cloudpickle
+
+    try:
+        data: bytes = cloudpickle.dumps(value, protocol=PROTOCOL)
+    except Exception as error:
+        raise unpicklable_error(value, what, error) from error
+    return data
+
+
+def unpicklable_error(value: Any, what: str, error: BaseException) -> TypeError:
+    """The error to raise when pickling `value` has failed with `error`.
+
+    Args:
+        value: What could not be pickled.
+        what: What it is, for the text.
+        error: What pickling raised.
+    """
+    path = find_unpicklable(value) or f"it is {_describe(value)}"
+    return TypeError(
+        f"{what} cannot be pickled: {path} ({type(error).__name__}: {error}); "
+        "make it inside the trainable instead, or leave it out"
+    )
+
+
+def find_unpicklable(value: Any) -> str | None:
+    """Find out which part of `value` cannot be pickled. May take seconds on large objects.
+
+    Args:
+        value: Any object.
+
+    Returns:
+        The path from `value` to the part, such as `closure variable 'model' -> attribute 'lock' is a _thread.lock`;
+        None if `value` can be pickled.
+    """
+    search = _Search()
+    if search.can_pickle(value):
+        return None
+    steps, culprit = search.descend(value, 0)
+    return f"{' -> '.join(steps) or 'it'} is {_describe(culprit)}"
+
+
+class _Search:
+    """One walk to the culprit: remembers where it has been, so that cycles end, and how much it has tried."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, Any] = {}  # holds the objects: an id is only unique among living ones
+        self._visits = 0
+
+    def can_pickle(self, value: Any) -> bool:
+        import cloudpickle
+
+        self._visits += 1
+        try:
+            cloudpickle.dumps(value, protocol=PROTOCOL)
+        except Exception:
+            return False
+        return True
+
+    def descend(self, value: Any, depth: int) -> tuple[list[str], Any]:
+        """Steps from `value`, which cannot be pickled, to its innermost part that cannot, and that part."""
+        self._seen[id(value)] = value
+        if depth < _DEPTH_LIMIT:
+            for label, part in _parts(value):
+                if self._visits >= _VISIT_LIMIT:
+                    break
+                if id(part) in self._seen or self.can_pickle(part):
+                    continue
+                steps, culprit = self.descend(part, depth + 1)
+                return [label, *steps], culprit
+        return [], value
+
+
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    """What pickling `value` would pickle, each with the words that name it."""
+    for kind, parts in _PARTS:
+        if isinstance(value, kind):
+            yield from parts(value)
+            return
+    if type(value).__module__.partition(".")[0] in sys.stdlib_module_names - {"__main__"}:
+        return  # "a threading.Thread" says more than the lock inside it
+    for name, part in _attributes(value):
+        yield f"attribute {name!r}", part
+
+
+def _function_parts(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
+        try:
+            yield f"closure variable {name!r}", cell.cell_contents
+        except ValueError:
+            continue  # a cell that is not filled yet
+    for default in function.__defaults__ or ():
+        yield "a default argument", default
+    for name, default in (function.__kwdefaults__ or {}).items():
+        yield f"default of argument {name!r}", default
+    for name in _global_names(function.__code__):
+        if name in function.__globals__:
+            yield f"global {name!r}", function.__globals__[name]
+    for name, part in vars(function).items():
+        yield f"attribute {name!r}", part
+
+
+def _global_names(code: types.CodeType) -> Iterator[str]:
+    """Names that `code` and the functions defined inside it may look up as globals."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _global_names(constant)
+
+
+def _method_parts(method: types.MethodType) -> Iterator[tuple[str, Any]]:
+    yield "the object it is bound to", method.__self__
+    yield f"function {method.__func__.__name__!r}", method.__func__
+
+
+def _partial_parts(partial: functools.partial[Any]) -> Iterator[tuple[str, Any]]:
+    yield "the partial's function", partial.func
+    for position, argument in enumerate(partial.args):
+        yield f"the partial's argument {position}", argument
+    for name, argument in partial.keywords.items():
+        yield f"the partial's argument {name!r}", argument
+
+
+def _class_parts(kind: type) -> Iterator[tuple[str, Any]]:
+    for name, part in list(vars(kind).items()):
+        if name not in ("__dict__", "__weakref__", "__doc__", "__module__"):
+            yield f"class attribute {name!r}", getattr(part, "__func__", part)
+    for base in kind.__bases__:
+        yield f"base class {base.__name__}", base
+
+
+def _mapping_parts(mapping: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
+    for key, part in list(mapping.items()):
+        yield f"item {key!r:.80}", part
+        yield f"key {key!r:.80}", key
+
+
+def _sequence_parts(sequence: Any) -> Iterator[tuple[str, Any]]:
+    for position, part in enumerate(sequence):
+        yield f"item {position}", part
+
+
+def _exception_parts(error: BaseException) -> Iterator[tuple[str, Any]]:
+    for position, part in enumerate(error.args):
+        yield f"argument {position}", part
+    for name, part in _attributes(error):
+        yield f"attribute {name!r}", part
+
+
+_PARTS: tuple[tuple[Any, Callable[[Any], Iterator[tuple[str, Any]]]], ...] = (
+    (types.FunctionType, _function_parts),
+    (types.MethodType, _method_parts),
+    (functools.partial, _partial_parts),
+    (type, _class_parts),
+    ((dict, types.MappingProxyType), _mapping_parts),
+    ((list, tuple, set, frozenset), _sequence_parts),
+    (BaseException, _exception_parts),
+)
+
+
+def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
+    """The state of an instance: its `__dict__` and its slots."""
+    yield from list(getattr(value, "__dict__", {}).items())
+    for kind in type(value).__mro__:
+        slots = vars(kind).get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if name not in ("__dict__", "__weakref__") and hasattr(value, name):
+                yield name, getattr(value, name)
+    if type(value).__module__ == "__main__" or "<locals>" in type(value).__qualname__:
+        yield "__class__", type(value)
+
+
+def _describe(value: Any) -> str:
+    kind = type(value)
+    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
+
+
+def load(file: IO[bytes]) -> Any:
+    """Unpickle what `dumps`, or cloudpickle, has pickled. May run user code and import modules.
+
+    Classes and functions that came by value from the `__main__` of the driver are entered into this process's own
+    `__main__`: `pickle.dumps(Net())` in a trial looks `Net` up there by name. Names that `__main__` has already stay
+    as they are, so in the process that runs the user's script nothing changes.
+
+    Args:
+        file: An open binary file.
+
+    Returns:
+        The object.
+    """
+    return _EnteringUnpickler(file).load()
+
+
+class _EnteringUnpickler(pickle.Unpickler):
+    """Sees each class and function that is made from its parts, when cloudpickle fills it in."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        found = super().find_class(module, name)
+        if name in ("_class_setstate", "_function_setstate") and module.partition(".")[0] == "cloudpickle":
+            return functools.partial(_fill_and_enter, found)
+        return found
+
+
+def _fill_and_enter(fill: Callable[[Any, Any], Any], made: Any, state: Any) -> Any:
+    result = fill(made, state)
+    name = getattr(made, "__qualname__", "")
+    if getattr(made, "__module__", None) == "__main__" and name.isidentifier():  # not one local to a function
+        vars(sys.modules["__main__"]).setdefault(name, made)
+    return result

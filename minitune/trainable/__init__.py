@@ -1,0 +1,18 @@
+"""What runs in a worker: trainables, and what they can call."""
+
+from minitune.trainable.function_runner import FunctionRunner, FunctionTrainable, wrap_function
+from minitune.trainable.session import get_checkpoint, report
+from minitune.trainable.trainable import Trainable, TrainingResult
+from minitune.trainable.util import with_parameters, with_resources
+
+__all__ = [
+    "FunctionRunner",
+    "FunctionTrainable",
+    "Trainable",
+    "TrainingResult",
+    "get_checkpoint",
+    "report",
+    "with_parameters",
+    "with_resources",
+    "wrap_function",
+]

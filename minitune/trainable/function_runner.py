@@ -1,0 +1,356 @@
+"""FunctionRunner: gives the user's function a thread to itself and pulls one report at a time out of it.
+
+Theory
+------
+Two threads take turns. The control side calls `pull()`, which returns a Future at once. The user's thread runs until
+`report()`, which resolves that Future and waits for the next pull::
+
+    control   pull ------------------> (Future done) ...... pull ------------------> (Future done)
+    user            runs ... report()                            returns ... report()
+
+Invariant: while user code runs outside of `report()`, exactly one Future is pending. A pull is one entry in a
+`SimpleQueue`, whose `get` waits in C without polling and, on the main thread, still lets signal handlers run. A stop is
+one more entry and a flag: whoever waits wakes up, sees the flag, and raises `TrialStopped` in the user's frame.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import logging
+import threading
+from collections.abc import Callable, Generator
+from concurrent.futures import Executor, Future, wait
+from numbers import Number
+from queue import SimpleQueue
+from typing import Any
+
+from minitune.checkpoint import Checkpoint
+from minitune.error import TrialStopped
+from minitune.experiment.trial import TrialInfo
+from minitune.resources import Allocation, Resources
+from minitune.result import DEFAULT_METRIC, DONE, RESULT_DUPLICATE, Report
+from minitune.trainable.auto_fields import LOG_SYS_USAGE, AutoFields
+from minitune.trainable.session import Session
+from minitune.trainable.trainable import Trainable, TrainingResult, as_path, read_state, write_state
+
+logger = logging.getLogger("minitune")
+
+UserFunction = Callable[[dict[str, Any]], Any]
+
+_END = Report(metrics=None, done=True)
+"""The function has returned, and has nothing new to say."""
+
+_STANDALONE_STOP_S = 10.0
+"""How long a function that is used without a driver may take to unwind."""
+
+
+class FunctionRunner:
+    """Runs one function once. All methods but `_hand_over` belong to the control side and never block.
+
+    Args:
+        function: The user's function.
+        config: Its argument.
+        session: Its way to `report()`.
+        user_thread: One thread; the function is submitted to it at the first pull.
+    """
+
+    def __init__(self, function: UserFunction, config: dict[str, Any], session: Session, user_thread: Executor):
+        self._function = function
+        self._config = config
+        self._session = session
+        self._user_thread = user_thread
+        self._lock = threading.Lock()  # orders a pull against the end of the function; held for a few instructions
+        self._reporting = threading.Lock()  # one report at a time, should the function report from several threads
+        self._turns: SimpleQueue[None] = SimpleQueue()
+        # The latest pull, answered (done) or not. It is never cleared: an exception out of a signal handler may strike
+        # between any two lines, and then a Future taken out of here would be lost.
+        self._pull: Future[Report] | None = None
+        self._late_error: BaseException | None = None
+        self._is_started = False
+        self._is_stopping = False
+        self._has_ended = False
+        self._unwound: Future[None] = Future()
+        session.hand_over = self._hand_over
+
+    @property
+    def is_started(self) -> bool:
+        """Whether the function was ever asked for a report."""
+        return self._is_started
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the user's code has unwound, or will never start."""
+        return self._has_ended
+
+    def pull(self) -> Future[Report]:
+        """Ask for the next report.
+
+        Returns:
+            Resolved by the next `report()`, by the function's exception, or with `Report(None, done=True)` once it
+            has returned.
+
+        Raises:
+            RuntimeError: If the previous pull has not been answered.
+        """
+        future: Future[Report] = Future()
+        with self._lock:
+            if self._pull is not None and not self._pull.done():
+                raise RuntimeError("the function was pulled again before it had answered the previous pull")
+            if self._has_ended:
+                error, self._late_error = self._late_error, None
+                _resolve(future, error)
+                return future
+            self._pull = future
+        if self._is_started:
+            self._turns.put(None)
+        else:
+            self._is_started = True
+            self._user_thread.submit(self._main)
+        return future
+
+    def stop(self) -> Future[None]:
+        """End the function: its current or next `report()` raises `TrialStopped`.
+
+        Returns:
+            Done when the user's code has unwound.
+        """
+        self._is_stopping = True
+        if self._is_started:
+            self._turns.put(None)
+        elif not self._has_ended:
+            self._has_ended = True
+            self._unwound.set_result(None)
+        return self._unwound
+
+    # -- on the user's thread --------------------------------------------------------------------------------------
+
+    def _hand_over(self, report: Report) -> None:
+        """Answer the pull and wait for the next one. Called by `report()`, on any thread of the trial."""
+        with self._reporting:
+            pull = self._await_pull()  # waits only if an exception had ended the wait of the previous report
+            pull.set_result(report)
+            self._await_pull()
+
+    def _await_pull(self) -> Future[Report]:
+        """The pull that is to be answered; blocks until there is one.
+
+        Raises:
+            TrialStopped: If the trial is to stop, or the function has returned while another thread reports.
+        """
+        while not (self._is_stopping or self._has_ended):
+            if self._pull is not None and not self._pull.done():
+                return self._pull
+            self._turns.get()
+        raise TrialStopped("the trial is stopped; let this exception through, so that the trial can end")
+
+    def _main(self) -> None:
+        """The whole life of the function; never raises."""
+        error: BaseException | None = None
+        with self._session.bound():
+            try:
+                self._session.fields.begin()
+                self._take_return_value(self._function(self._config))
+            except BaseException as raised:
+                error = None if is_clean_end(raised) else raised
+        if error is not None and self._is_stopping:
+            logger.warning("the trial was stopped, and its function raised while it unwound", exc_info=error)
+            error = None
+        with self._lock:
+            self._has_ended = True
+            pull = self._pull
+            if pull is None or pull.done():
+                self._late_error = error
+        self._turns.put(None)  # for another thread of the trial's that still waits in report()
+        if pull is not None and not pull.done():
+            _resolve(pull, error)
+        self._unwound.set_result(None)
+
+    def _take_return_value(self, value: Any) -> None:
+        """Report what the function returned, if that is a last result; run it, if it is a generator."""
+        if isinstance(value, Generator):
+            value = self._drain(value)
+        if value is not None:
+            self._session.report(_as_metrics(value, "returned"))
+
+    def _drain(self, generator: Generator[Any, Any, Any]) -> Any:
+        """Report whatever `generator` yields; returns what it returns.
+
+        Whatever `report()` would raise is raised at the generator's `yield`, so that its `finally` blocks run.
+        """
+        error: BaseException | None = None
+        while True:
+            try:
+                value = next(generator) if error is None else generator.throw(error)
+            except StopIteration as end:
+                return end.value
+            error = None
+            try:
+                self._session.report(_as_metrics(value, "yielded"))
+            except BaseException as raised:
+                error = raised
+
+
+def is_clean_end(error: BaseException) -> bool:
+    """Whether user code that raised `error` meant to end well: a stop, `StopIteration`, `sys.exit()`, `sys.exit(0)`."""
+    if isinstance(error, SystemExit):
+        return error.code is None or error.code == 0
+    return isinstance(error, (TrialStopped, StopIteration))
+
+
+def _as_metrics(value: Any, verb: str) -> dict[str, Any]:
+    if isinstance(value, dict):
+        return value
+    if isinstance(value, Number):
+        return {DEFAULT_METRIC: value}
+    raise ValueError(
+        f"a trainable function must return or yield a dict of metrics, a number or None, but it {verb} "
+        f"{type(value).__name__}: {value!r:.200}"
+    )
+
+
+def _resolve(future: Future[Report], outcome: BaseException | None) -> None:
+    if outcome is None:
+        future.set_result(_END)
+    else:
+        future.set_exception(outcome)
+
+
+class _DaemonThread(Executor):
+    """Runs each call on a daemon thread of its own: a function that nobody stops must not hold the interpreter."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+
+        def run() -> None:
+            try:
+                future.set_result(fn(*args, **kwargs))
+            except BaseException as error:
+                future.set_exception(error)
+
+        threading.Thread(target=run, name="minitune-function", daemon=True).start()
+        return future
+
+
+class FunctionTrainable(Trainable):
+    """A function as a class: each `train()` is one report. Made by `wrap_function`.
+
+    Under a driver only the function counts; without one this class runs it on a thread of its own.
+    """
+
+    _tune_function: UserFunction
+
+    @classmethod
+    def default_resource_request(cls, config: dict[str, Any]) -> Any:
+        """What `with_resources` said of the function, if anything."""
+        request = getattr(cls._tune_function, "resources", None)
+        return request(config) if callable(request) else request
+
+    def setup(self, config: dict[str, Any]) -> None:
+        """Prepare the function; it starts with the first `train()`."""
+        self._tune_start(config)
+
+    def _tune_start(self, config: dict[str, Any]) -> None:
+        info = TrialInfo(
+            trial_id=self.trial_id,
+            name=self.trial_name,
+            directory=self._tune_directory,
+            experiment_name=self.trial_name,
+            resources=self.trial_resources or Resources.of(None),
+            seed=0,
+            config=config,
+        )
+        fields = AutoFields(self.trial_id, self.config, bool(config.get(LOG_SYS_USAGE)))
+        self._tune_fields = fields
+        self._tune_session = Session(info, Allocation(), fields)
+        self._tune_runner = FunctionRunner(type(self)._tune_function, config, self._tune_session, _DaemonThread())
+
+    def train(self) -> dict[str, Any]:
+        """Let the function run to its next report. Blocks until then.
+
+        Returns:
+            The result; after the function has returned, the last one again, with `done`.
+
+        Raises:
+            BaseException: What the function has raised.
+        """
+        report = self._tune_runner.pull().result()
+        if report.metrics is None:
+            result = {**self._tune_last_result, DONE: True, RESULT_DUPLICATE: True}
+        else:
+            result = report.metrics
+        self._tune_last_result = result
+        self.log_result(result)
+        return result
+
+    def step(self) -> dict[str, Any]:
+        """Same as `train`: a function completes its own results."""
+        return self.train()
+
+    def save(self, checkpoint_dir: str | None = None) -> TrainingResult:
+        """The last reported checkpoint.
+
+        Args:
+            checkpoint_dir: Where to copy it, if anywhere.
+
+        Raises:
+            RuntimeError: If the function has not reported any.
+        """
+        checkpoint = self._tune_session.checkpoint
+        if checkpoint is None:
+            raise RuntimeError("there is nothing to save: the function has not reported a checkpoint yet")
+        if checkpoint_dir is not None:
+            checkpoint = Checkpoint(checkpoint.to_directory(checkpoint_dir))
+        write_state(checkpoint.path, self._tune_fields)
+        return TrainingResult(checkpoint, dict(self._tune_last_result))
+
+    def restore(self, checkpoint_path: Any) -> None:
+        """Let the function start from a checkpoint.
+
+        Args:
+            checkpoint_path: What `save` returned, a Checkpoint, or a path.
+
+        Raises:
+            RuntimeError: If the function runs already.
+        """
+        if self._tune_runner.is_started:
+            raise RuntimeError("a function can only be restored before its first train()")
+        path = as_path(checkpoint_path)
+        metrics = checkpoint_path.metrics if isinstance(checkpoint_path, TrainingResult) else read_state(path)
+        self._tune_fields.restore(metrics)
+        self._tune_session.checkpoint = Checkpoint(path)
+
+    def reset(self, new_config: dict[str, Any]) -> bool:
+        """Stop the function and prepare it again under another configuration. Blocks until it has unwound."""
+        if not self._tune_unwind():
+            return False
+        self.config = new_config
+        self._tune_last_result = {}
+        self._tune_start(copy.deepcopy(new_config))
+        return True
+
+    def stop(self) -> None:
+        """End the function: its `report()` raises `TrialStopped`. Blocks until it has unwound, 10 s at most."""
+        if not self._tune_unwind():
+            logger.warning("the function of %s did not end within %g s", self.trial_name, _STANDALONE_STOP_S)
+
+    def _tune_unwind(self) -> bool:
+        return bool(wait([self._tune_runner.stop()], _STANDALONE_STOP_S).done)
+
+
+def wrap_function(fn: UserFunction) -> type[FunctionTrainable]:
+    """Make a class of a function.
+
+    Args:
+        fn: A function of one positional argument.
+
+    Returns:
+        A subclass of FunctionTrainable with the function's name.
+    """
+    name = getattr(fn, "__name__", type(fn).__name__)
+    body = {
+        "_tune_function": staticmethod(fn),
+        "__module__": FunctionTrainable.__module__,
+        "__doc__": inspect.getdoc(fn),
+    }
+    return type(name, (FunctionTrainable,), body)

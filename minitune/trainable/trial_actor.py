@@ -1,0 +1,241 @@
+"""The actor of one trial: answers the driver's calls on the control side, and runs user code on the user's thread."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from minitune.checkpoint import Checkpoint, CheckpointRecord, commit_prepared, temporary_directory
+from minitune.error import TrialStopped
+from minitune.experiment.trial import TrialInfo
+from minitune.registry import register_env
+from minitune.resources import Allocation
+from minitune.result import CONFIG, DONE, Report
+from minitune.trainable.auto_fields import LOG_SYS_USAGE, AutoFields
+from minitune.trainable.function_runner import FunctionRunner, UserFunction, is_clean_end
+from minitune.trainable.metric_check import check_metrics
+from minitune.trainable.session import Session
+from minitune.trainable.trainable import Trainable, building_for
+from minitune.trainable.util import Handle, as_function, is_function_trainable
+
+logger = logging.getLogger("minitune")
+
+_T = TypeVar("_T")
+
+
+def make_trial_actor(
+    trainable: Handle,
+    info: TrialInfo,
+    user_thread: Executor,
+    allocation: Allocation,
+    *,
+    env_creators: Mapping[str, Handle] | None = None,
+) -> FunctionActor | ClassActor:
+    """Make the actor of a trial. Runs on the user's thread: it loads the trainable and sets a class up.
+
+    `functools.partial(make_trial_actor, handle, info)` is what an executor takes as a factory.
+
+    Args:
+        trainable: Handle of a function or a Trainable subclass.
+        info: The trial.
+        user_thread: One thread, for all user code.
+        allocation: What the trial was given.
+        env_creators: Handles of environment creators by the names under which the trial may ask for them.
+
+    Raises:
+        BaseException: What loading the trainable, or the `setup` of a class, raises.
+    """
+    for name, creator in (env_creators or {}).items():
+        register_env(name, creator.get())
+    loaded = trainable.get()
+    if is_function_trainable(loaded):
+        return FunctionActor(as_function(loaded), info, user_thread, allocation)
+    return ClassActor(loaded, info, user_thread, allocation)
+
+
+class FunctionActor:
+    """The actor of a function. No method blocks.
+
+    Args:
+        function: The user's function.
+        info: The trial.
+        user_thread: One thread, on which the function runs.
+        allocation: What the trial was given.
+    """
+
+    def __init__(self, function: UserFunction, info: TrialInfo, user_thread: Executor, allocation: Allocation):
+        self._function = function
+        self._user_thread = user_thread
+        self._prepare(info, allocation)
+
+    def _prepare(self, info: TrialInfo, allocation: Allocation) -> None:
+        # config is None: the driver knows it, so it need not cross the pipe with every report
+        fields = AutoFields(info.trial_id, None, bool(info.config.get(LOG_SYS_USAGE)))
+        self._session = Session(info, allocation, fields)
+        self._runner = FunctionRunner(self._function, info.config, self._session, self._user_thread)
+
+    def train(self) -> Future[Report]:
+        """Ask for the next report; the first call starts the function."""
+        return self._runner.pull()
+
+    def save(self) -> CheckpointRecord | None:
+        """The last checkpoint that the function reported in this attempt, or None."""
+        return self._session.last_record
+
+    def restore(self, path: str, metrics: Mapping[str, Any]) -> None:
+        """Let the function start from a committed checkpoint.
+
+        Args:
+            path: Its directory.
+            metrics: The result that it belongs to: iteration, time and totals go on from there.
+
+        Raises:
+            RuntimeError: If the function runs already.
+            FileNotFoundError: If there is no such directory.
+        """
+        if self._runner.is_started:
+            raise RuntimeError("a function can only be restored before its first train()")
+        _require_directory(path)
+        self._session.fields.restore(metrics)
+        self._session.checkpoint = Checkpoint(path)
+
+    def reset(self, info: TrialInfo, allocation: Allocation) -> bool:
+        """Become the actor of another trial of the same function.
+
+        Returns:
+            True if the previous function has unwound; else this actor cannot be used again.
+        """
+        if not self._runner.has_ended:
+            return False
+        self._prepare(info, allocation)
+        return True
+
+    def stop(self) -> Future[None]:
+        """End the function: its current or next `report()` raises `TrialStopped`.
+
+        Returns:
+            Done when the user's code has unwound.
+        """
+        return self._runner.stop()
+
+
+class ClassActor:
+    """The actor of a Trainable subclass. Making one sets the class up, on the calling thread; no method blocks.
+
+    Args:
+        kind: The user's class.
+        info: The trial.
+        user_thread: One thread, on which all methods of the class run.
+        allocation: What the trial was given.
+    """
+
+    def __init__(self, kind: type[Trainable], info: TrialInfo, user_thread: Executor, allocation: Allocation):
+        self._user_thread = user_thread
+        self._can_save = kind.save_checkpoint is not Trainable.save_checkpoint
+        self._trainable: Trainable | None = None
+        self._enter(info, allocation)
+        with self._session.bound(), building_for(info):
+            self._trainable = kind(config=info.config)
+
+    def _enter(self, info: TrialInfo, allocation: Allocation) -> None:
+        # a class counts by itself; the fields of the session are only there for functions
+        self._session = Session(info, allocation, AutoFields(info.trial_id, None))
+
+    def train(self) -> Future[Report]:
+        """Do one step."""
+        return self._on_user_thread(self._train)
+
+    def save(self) -> Future[CheckpointRecord] | None:
+        """Write and commit a checkpoint; None if the class does not define `save_checkpoint`."""
+        return self._on_user_thread(self._save) if self._can_save else None
+
+    def restore(self, path: str, metrics: Mapping[str, Any]) -> Future[None]:
+        """Load a committed checkpoint.
+
+        Args:
+            path: Its directory.
+            metrics: The result that it belongs to: iteration, time and totals go on from there.
+        """
+        return self._on_user_thread(lambda: self._restore(path, metrics))
+
+    def reset(self, info: TrialInfo, allocation: Allocation) -> Future[bool]:
+        """Become the actor of another trial of the same class, through its `reset_config`.
+
+        Returns:
+            Whether the class allows it.
+        """
+        self._enter(info, allocation)
+        return self._on_user_thread(lambda: self._own().reset_for(info))
+
+    def stop(self) -> Future[None]:
+        """Clean up, after the step that runs. What `cleanup` raises is logged; the trial keeps its status."""
+        return self._on_user_thread(self._stop)
+
+    # -- on the user's thread --------------------------------------------------------------------------------------
+
+    def _on_user_thread(self, work: Callable[[], _T]) -> Future[_T]:
+        session = self._session
+
+        def run() -> _T:
+            with session.bound():
+                return work()
+
+        return self._user_thread.submit(run)
+
+    def _own(self) -> Trainable:
+        if self._trainable is None:
+            raise RuntimeError("this trainable has been cleaned up")
+        return self._trainable
+
+    def _train(self) -> Report:
+        try:
+            result = dict(self._own().train())
+        except BaseException as error:
+            if is_clean_end(error):
+                return Report(metrics=None, done=True)
+            raise
+        check_metrics({key: value for key, value in result.items() if key != CONFIG})
+        result[CONFIG] = None  # the driver knows it, so it need not cross the pipe with every report
+        return Report(result, None, bool(result.get(DONE)))
+
+    def _save(self) -> CheckpointRecord:
+        info, number = self._session.info, self._session.take_checkpoint_number()
+        directory = temporary_directory(info.directory, number, info.attempt)
+        try:
+            self._own().save_into(directory)
+            record = commit_prepared(directory, info.directory, number)
+        except BaseException:
+            shutil.rmtree(directory, ignore_errors=True)
+            raise
+        self._session.last_record = record
+        self._session.checkpoint = Checkpoint(os.path.join(info.directory, record.directory))
+        return record
+
+    def _restore(self, path: str, metrics: Mapping[str, Any]) -> None:
+        self._own().restore_from(path, metrics)
+        self._session.checkpoint = Checkpoint(path)
+
+    def _stop(self) -> None:
+        with _logged("cleanup() raised; the trial keeps its status"):
+            if self._trainable is not None:
+                self._trainable.stop()
+
+
+@contextmanager
+def _logged(text: str) -> Iterator[None]:
+    """Log what the `with` block raises, whatever it is, and go on; a clean end is no news."""
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, TrialStopped) and not is_clean_end(error):
+            logger.warning(text, exc_info=error)
+
+
+def _require_directory(path: str) -> None:
+    if not os.path.isdir(path):
+        raise FileNotFoundError(f"the checkpoint's directory {path} does not exist (any more)")

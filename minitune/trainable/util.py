@@ -1,0 +1,314 @@
+"""What is done to trainables before they run: values and resources bound to them, names, checks."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from minitune.resources import Resources
+from minitune.trainable.function_runner import FunctionTrainable, wrap_function
+from minitune.trainable.trainable import Trainable
+
+DEFAULT_NAME = "DEFAULT"
+"""Name of a trainable that has none."""
+
+ResourceRequest = Resources | Mapping[str, Any] | Callable[[dict[str, Any]], Any]
+"""What `with_resources` takes."""
+
+
+class Handle(Protocol):
+    """A small picklable reference to a value that is stored once per run."""
+
+    def get(self) -> Any:
+        """The value; loaded once per process."""
+        ...
+
+
+Share = Callable[[Any], Handle]
+"""Stores a value once and returns its handle: `TrialExecutor.share`."""
+
+
+class BoundFunction:
+    """A function with values and resources bound to it; made by `with_parameters` and `with_resources`.
+
+    Attributes:
+        function: The user's function.
+        parameters: Values that are given to it as keywords.
+        handles: Likewise, but stored once per run and loaded when the function is called.
+        resources: What a trial needs: a request, a function of the configuration, or None.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        parameters: Mapping[str, Any] | None = None,
+        handles: Mapping[str, Handle] | None = None,
+        resources: ResourceRequest | None = None,
+    ):
+        self.function = function
+        self.parameters = dict(parameters or {})
+        self.handles = dict(handles or {})
+        self.resources = resources
+        self.__name__ = trainable_name(function)
+        self.__doc__ = getattr(function, "__doc__", None)
+        self.__wrapped__ = function
+
+    def __call__(self, config: dict[str, Any]) -> Any:
+        """Call the function with `config` and the bound values."""
+        return self.function(config, **self.parameters, **_load(self.handles))
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self.function!r}>"
+
+
+def with_parameters(trainable: Any, **kwargs: Any) -> Any:
+    """Give large or unserialisable-by-config values to every trial, stored once per run.
+
+    Args:
+        trainable: A function, called as `fn(config, **kwargs)`, or a Trainable subclass, set up as
+            `setup(config, **kwargs)`.
+        **kwargs: The values. A later call with the same name replaces the value. Trials share them: treat them as
+            read-only.
+
+    Returns:
+        A new trainable of the same name and resources; the given one stays as it is.
+
+    Raises:
+        ValueError: If `trainable` is no trainable, or the function does not take these keywords.
+    """
+    if isinstance(trainable, type):
+        trainable = _trainable_class(trainable, ValueError)
+        if issubclass(trainable, FunctionTrainable):
+            return wrap_function(with_parameters(trainable._tune_function, **kwargs))
+        own, handles = _bound(trainable)
+        handles = {name: handle for name, handle in handles.items() if name not in kwargs}
+        return _subclass(trainable, parameters={**own, **kwargs}, handles=handles)
+    if not callable(trainable):
+        raise ValueError(f"trainable must be a function or a Trainable subclass, but got {trainable!r:.200}")
+    bound = _as_bound(trainable)
+    handles = {name: handle for name, handle in bound.handles.items() if name not in kwargs}
+    wrapped = BoundFunction(bound.function, {**bound.parameters, **kwargs}, handles, bound.resources)
+    validate_trainable(wrapped)
+    return wrapped
+
+
+def with_resources(trainable: Any, resources: ResourceRequest) -> Any:
+    """Say what each trial of this trainable needs.
+
+    Args:
+        trainable: A function or a Trainable subclass.
+        resources: A dict such as `{"cpu": 2, "gpu": 0.5}`, a PlacementGroupFactory, or a function that returns one
+            of these for a configuration.
+
+    Returns:
+        A new trainable of the same name and parameters; the given one stays as it is.
+
+    Raises:
+        ValueError: If `trainable` is no trainable, or `resources` no request.
+    """
+    request = resources if callable(resources) else Resources.of(_require_request(resources))
+    if isinstance(trainable, type):
+        trainable = _trainable_class(trainable, ValueError)
+        if issubclass(trainable, FunctionTrainable):
+            return wrap_function(with_resources(trainable._tune_function, request))
+        own, handles = _bound(trainable)
+        return _subclass(trainable, parameters=own, handles=handles, resources=request)
+    if not callable(trainable):
+        raise ValueError(f"trainable must be a function or a Trainable subclass, but got {trainable!r:.200}")
+    bound = _as_bound(trainable)
+    return BoundFunction(bound.function, bound.parameters, bound.handles, request)
+
+
+def bind_parameters(trainable: Any, share: Share) -> Any:
+    """Store the values of `with_parameters` once, and leave only handles in the trainable. May block to write.
+
+    Args:
+        trainable: Any trainable.
+        share: Stores one value.
+
+    Returns:
+        A copy in which each value is a handle that the worker loads when it needs it; `trainable` itself if nothing
+        is bound to it.
+
+    Raises:
+        TypeError: If a value cannot be pickled.
+    """
+    if isinstance(trainable, type):
+        if issubclass(trainable, FunctionTrainable):
+            function = bind_parameters(trainable._tune_function, share)
+            return trainable if function is trainable._tune_function else wrap_function(function)
+        own, handles = _bound(trainable)
+        if not own:
+            return trainable
+        shared = {name: share(value) for name, value in own.items()}
+        return _subclass(_trainable_class(trainable, TypeError), parameters={}, handles={**handles, **shared})
+    if not isinstance(trainable, BoundFunction) or not trainable.parameters:
+        return trainable
+    shared = {name: share(value) for name, value in trainable.parameters.items()}
+    return BoundFunction(trainable.function, {}, {**trainable.handles, **shared}, trainable.resources)
+
+
+# -- questions ---------------------------------------------------------------------------------------------------------
+
+
+def is_function_trainable(trainable: Any) -> bool:
+    """Whether trials run a function that reports; False for classes that step."""
+    return not isinstance(trainable, type) or issubclass(trainable, FunctionTrainable)
+
+
+def as_function(trainable: Any) -> Callable[[dict[str, Any]], Any]:
+    """The function to run for a trainable of which `is_function_trainable` is true."""
+    if isinstance(trainable, type) and issubclass(trainable, FunctionTrainable):
+        return trainable._tune_function
+    function: Callable[[dict[str, Any]], Any] = trainable
+    return function
+
+
+def trainable_name(trainable: Any) -> str:
+    """What a trainable is called, for display and for the names of trials and runs.
+
+    Args:
+        trainable: A trainable, or its registered name.
+
+    Returns:
+        `_name`, else `__name__` (`lambda` for one), else the name of a partial's function, else `DEFAULT`.
+    """
+    if isinstance(trainable, str):
+        return trainable
+    for attribute in ("_name", "__name__"):
+        name = getattr(trainable, attribute, None)
+        if isinstance(name, str) and name:
+            return "lambda" if name == "<lambda>" else name
+    if isinstance(trainable, functools.partial):
+        return trainable_name(trainable.func)
+    return DEFAULT_NAME
+
+
+def trainable_resources(trainable: Any, config: dict[str, Any]) -> Resources | None:
+    """What a trial of `trainable` with this configuration asks for.
+
+    Args:
+        trainable: Any trainable.
+        config: The trial's configuration.
+
+    Returns:
+        The request of `with_resources` or `default_resource_request`; None if neither says anything.
+
+    Raises:
+        ValueError: If what the user's function returned is no request.
+    """
+    if isinstance(trainable, type):
+        request: Any = trainable.default_resource_request(config) if issubclass(trainable, Trainable) else None
+    else:
+        request = trainable.resources if isinstance(trainable, BoundFunction) else None
+        request = request(config) if callable(request) else request
+    return None if request is None else Resources.of(request)
+
+
+def validate_trainable(trainable: Any) -> None:
+    """Refuse what cannot be a trainable.
+
+    Args:
+        trainable: What the user passed.
+
+    Raises:
+        TypeError: If it is neither callable nor a Trainable subclass, or takes the long-gone `checkpoint_dir`.
+        ValueError: If it is a function that cannot be called with the configuration alone.
+    """
+    if isinstance(trainable, type):
+        _trainable_class(trainable, TypeError)
+        return
+    if not callable(trainable):
+        raise TypeError(f"trainable must be a function or a Trainable subclass, but got {trainable!r:.200}")
+    bound = _as_bound(trainable)
+    names = {**bound.parameters, **bound.handles}
+    try:
+        signature = inspect.signature(bound.function)
+    except (TypeError, ValueError):
+        return  # something built in that has no signature: the call itself will tell
+    if "checkpoint_dir" in signature.parameters and "checkpoint_dir" not in names:
+        raise TypeError(
+            f"{trainable_name(trainable)} takes checkpoint_dir, which is gone: call get_checkpoint() inside instead"
+        )
+    try:
+        signature.bind({}, **names)
+    except TypeError as error:
+        keywords = "".join(f", {name}=..." for name in names)
+        raise ValueError(
+            f"a trainable function must be callable as {trainable_name(trainable)}(config{keywords}), but its "
+            f"signature is {signature}: {error}; bind further arguments with with_parameters()"
+        ) from None
+
+
+# -- classes -----------------------------------------------------------------------------------------------------------
+
+
+def _subclass(
+    trainable: type[Trainable],
+    *,
+    parameters: Mapping[str, Any],
+    handles: Mapping[str, Handle],
+    resources: Resources | Callable[[dict[str, Any]], Any] | None = None,
+) -> type[Trainable]:
+    """A subclass of the user's class, under its name, with values and resources bound to it.
+
+    The attributes `_tune_parameters`, `_tune_handles`, `_tune_base` and `_tune_resources` hold them. Binding again
+    starts from `_tune_base`, the user's class, so that wrappers do not pile up.
+    """
+    base: type[Trainable] = vars(trainable).get("_tune_base", trainable)
+    if resources is None:
+        resources = vars(trainable).get("_tune_resources")
+
+    def setup(self: Trainable, config: dict[str, Any]) -> None:
+        base.setup(self, config, **parameters, **_load(handles))
+
+    def default_resource_request(cls: type[Trainable], config: dict[str, Any]) -> Any:
+        return resources(config) if callable(resources) else resources
+
+    body: dict[str, Any] = {
+        "_tune_base": base,
+        "_tune_parameters": dict(parameters),
+        "_tune_handles": dict(handles),
+        "_tune_resources": resources,
+        "__module__": base.__module__,
+        "__qualname__": base.__qualname__,
+        "__doc__": base.__doc__,
+    }
+    if parameters or handles:
+        body["setup"] = setup
+    if resources is not None:
+        body["default_resource_request"] = classmethod(default_resource_request)
+    return types.new_class(base.__name__, (base,), exec_body=lambda namespace: namespace.update(body))
+
+
+def _bound(trainable: type) -> tuple[dict[str, Any], dict[str, Handle]]:
+    """Values and handles bound to a class itself (not to one that it inherits from: `super().setup` serves those)."""
+    own = vars(trainable)
+    return own.get("_tune_parameters", {}), own.get("_tune_handles", {})
+
+
+def _as_bound(function: Callable[..., Any]) -> BoundFunction:
+    return function if isinstance(function, BoundFunction) else BoundFunction(function)
+
+
+def _load(handles: Mapping[str, Handle]) -> dict[str, Any]:
+    return {name: handle.get() for name, handle in handles.items()}
+
+
+def _require_request(resources: Any) -> Any:
+    if resources is None:
+        raise ValueError("resources must be a dict, a PlacementGroupFactory or a function of the config, but got None")
+    return resources
+
+
+def _trainable_class(trainable: type, error: type[Exception]) -> type[Trainable]:
+    """`trainable`, if it is a class that can be tuned; else raises `error`."""
+    if not issubclass(trainable, Trainable):
+        raise error(
+            f"a class must be a subclass of Trainable to be tuned, but {trainable.__qualname__} is not; "
+            "subclass minitune.Trainable, or pass a function that uses the class"
+        )
+    return trainable
