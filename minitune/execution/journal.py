@@ -1,0 +1,408 @@
+"""Journal: the append-only record of a run, written before anything is acknowledged; and its reading.
+
+One file, one writer, one line per event (`journal_codec`), one unbuffered write per line. A write that has returned
+survives the death of the process, because it is in the kernel's hands; what a power cut may cost is the choice of
+`durability`:
+
+* `process`: nothing is synced;
+* `batched`: the housekeeper syncs at most 100 ms after the first unsynced record (later where a sync is so slow that
+  it would take over 5 % of the time), and the end is synced;
+* `strict`: each record is synced before `append` returns.
+
+A killed writer or a power cut leaves at most a torn end behind: lines without a good one after them. At the next open
+it is set aside in a file of its own and cut off. A bad line *before* good ones is damage of another kind: nobody can
+say what it held, so the journal is refused until somebody decides.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+from minitune.config import DURABILITIES, require
+from minitune.error import JournalCorruptError, TuneError
+from minitune.execution import files, journal_codec, records
+from minitune.execution.housekeeper import Housekeeper
+from minitune.execution.pickled import ObjectStore
+
+logger = logging.getLogger("minitune")
+
+_FLAGS = os.O_RDWR | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+_WRITE_TRIES = 3
+_CHUNK_BYTES = 1 << 20
+OBJECTS_DIRECTORY = "objects"
+
+
+class Journal:
+    """The writing end. Made by `create` or `open`; used by one thread, except `sync`.
+
+    Attributes:
+        path: The file.
+        durability: `process`, `batched` or `strict`.
+        objects: Where large objects go.
+    """
+
+    def __init__(self, path: str, descriptor: int, durability: str, housekeeper: Housekeeper | None):
+        """Use `create` or `open` instead."""
+        self.path = path
+        self.durability = durability
+        self.objects = _object_store(path, sync=durability != "process")
+        self._descriptor: int | None = descriptor
+        self._failure: OSError | None = None
+        self._torn_bytes = 0  # at the end of the file, from a short write that could not be cut back yet
+        self._is_unsynced = False
+        self._sync_guard = threading.Lock()  # the descriptor is not closed under a sync
+        self._owns_housekeeper = durability == "batched" and housekeeper is None
+        self._housekeeper = housekeeper or Housekeeper() if durability == "batched" else None
+
+    @classmethod
+    def create(
+        cls, path: str | os.PathLike[str], durability: str = "batched", housekeeper: Housekeeper | None = None
+    ) -> Journal:
+        """Begin a journal.
+
+        Args:
+            path: The file; it must not exist.
+            durability: See the module.
+            housekeeper: Who syncs a `batched` journal; by default one of its own, with one thread.
+
+        Raises:
+            ValueError: If `durability` is unknown.
+            TuneError: If the file exists or cannot be made.
+        """
+        require(durability in DURABILITIES, f"durability: one of {', '.join(DURABILITIES)}", durability)
+        file = os.path.abspath(path)
+        try:
+            descriptor = os.open(file, _FLAGS | os.O_CREAT | os.O_EXCL, 0o666)
+        except OSError as error:
+            raise _os_error(file, "created", error) from error
+        try:
+            if durability != "process":
+                files.sync_directory(os.path.dirname(file))
+        except OSError as error:
+            os.close(descriptor)
+            raise _os_error(file, "created", error) from error
+        return cls(file, descriptor, durability, housekeeper)
+
+    @classmethod
+    def open(
+        cls, path: str | os.PathLike[str], durability: str = "batched", housekeeper: Housekeeper | None = None
+    ) -> Journal:
+        """Go on with a journal; a torn end is set aside first. Blocks: the whole file is checked.
+
+        Args:
+            path: The file.
+            durability: See the module.
+            housekeeper: Who syncs a `batched` journal; by default one of its own, with one thread.
+
+        Raises:
+            ValueError: If `durability` is unknown.
+            JournalCorruptError: If there is a bad line before good ones.
+            TuneError: If the file cannot be opened, or was written by a newer version.
+        """
+        require(durability in DURABILITIES, f"durability: one of {', '.join(DURABILITIES)}", durability)
+        file = os.path.abspath(path)
+        try:
+            valid_bytes = _valid_bytes(file)
+            if valid_bytes < os.path.getsize(file):
+                _cut(file, valid_bytes)
+            descriptor = os.open(file, _FLAGS)
+        except OSError as error:
+            raise _os_error(file, "opened", error) from error
+        return cls(file, descriptor, durability, housekeeper)
+
+    @property
+    def offset(self) -> int:
+        """The journal's length in bytes: where the next record will begin."""
+        if self._descriptor is None:
+            return os.path.getsize(self.path)
+        return os.fstat(self._descriptor).st_size - self._torn_bytes
+
+    def append(self, record: dict[str, Any]) -> None:
+        """Write one record. Blocks for the sync if the journal is `strict`.
+
+        Args:
+            record: As made by `records`.
+
+        Raises:
+            TypeError: If a value can be held by neither JSON nor pickle.
+            TuneError: If it could not be written, naming path and reason. Nothing of the record stays in the journal,
+                so `append` may be tried again, unless a sync has failed: after that nobody knows what is on the disk.
+        """
+        descriptor = self._usable()
+        try:
+            line = journal_codec.encode(record, self.objects)
+            self._write(descriptor, line)
+        except OSError as error:
+            raise _os_error(self.path, "written", error) from error
+        if self.durability == "strict":
+            self.sync()
+            self._usable()
+        elif self._housekeeper is not None and not self._is_unsynced:
+            self._is_unsynced = True
+            self._housekeeper.sync_soon(self)
+
+    def sync(self) -> None:
+        """Bring everything written so far to the disk. Blocks. A failure is raised by the next `append` or `close`."""
+        self._is_unsynced = False  # before the sync: what is written meanwhile asks for another one
+        with self._sync_guard:
+            if self._descriptor is None or self._failure is not None:
+                return
+            try:
+                files.sync_descriptor(self._descriptor)
+            except OSError as error:
+                self._failure = error
+
+    def close(self) -> None:
+        """Sync unless the journal is of durability `process`, and close it. Blocks. A second call does nothing.
+
+        Raises:
+            TuneError: If a sync has failed.
+        """
+        if self._descriptor is None:
+            return
+        if self._housekeeper is not None:
+            self._housekeeper.forget(self)
+        if self.durability != "process":
+            self.sync()
+        with self._sync_guard:
+            descriptor, self._descriptor = self._descriptor, None
+            os.close(descriptor)
+        if self._housekeeper is not None and self._owns_housekeeper:
+            self._housekeeper.close()
+        if self._failure is not None:
+            raise self._sync_error(self._failure)
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        try:
+            self.close()
+        except TuneError:
+            if error is None:  # else the first error says more
+                raise
+
+    def _usable(self) -> int:
+        """The descriptor, if the journal can be trusted to take a record."""
+        if self._failure is not None:
+            raise self._sync_error(self._failure)
+        if self._descriptor is None:
+            raise TuneError(f"the journal {self.path} is closed")
+        return self._descriptor
+
+    def _write(self, descriptor: int, line: bytes) -> None:
+        """One write for the whole line; what a short write has left behind is cut off before it is tried again."""
+        for _ in range(_WRITE_TRIES):
+            if self._torn_bytes:
+                self._cut_back(descriptor)
+            written = os.write(descriptor, line)
+            if written == len(line):
+                return
+            self._torn_bytes = written
+        self._cut_back(descriptor)
+        raise OSError(errno.ENOSPC, "only a part of a record could be written")
+
+    def _cut_back(self, descriptor: int) -> None:
+        os.ftruncate(descriptor, os.fstat(descriptor).st_size - self._torn_bytes)
+        self._torn_bytes = 0
+
+    def _sync_error(self, failure: OSError) -> TuneError:
+        error = TuneError(
+            f"the journal {self.path} could not be brought to the disk ({failure.strerror}, errno {failure.errno}): "
+            "records of the last moments may be lost after a power cut; check the disk, then resume the run"
+        )
+        error.__cause__ = failure
+        return error
+
+
+# -- reading -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Repair:
+    """What `repair` has done.
+
+    Attributes:
+        kept_bytes: Length of the good beginning, which is the journal now.
+        aside: The file that holds the rest, or None if there was no rest.
+    """
+
+    kept_bytes: int
+    aside: str | None
+
+
+def read(path: str | os.PathLike[str], unpickle: bool = False) -> Iterator[dict[str, Any]]:
+    """The records of a journal, one after the other; also while another process writes it.
+
+    Args:
+        path: The file. A torn end is left out, and left alone.
+        unpickle: See `journal_codec.decode`: only after `trust.check_trusted`.
+
+    Yields:
+        The records. Memory does not grow with the file.
+
+    Raises:
+        JournalCorruptError: If there is a bad line before good ones, when it is reached.
+        TuneError: If the file cannot be read, was written by a newer version, or an object cannot be unpickled.
+    """
+    for _, record in scan(path, unpickle):
+        yield record
+
+
+def scan(path: str | os.PathLike[str], unpickle: bool = False, begin: int = 0) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Like `read`, with positions.
+
+    Args:
+        path: The file.
+        unpickle: See `read`.
+        begin: Where to begin, in bytes: the beginning of a record.
+
+    Yields:
+        (where the record begins, in bytes; the record).
+
+    Raises:
+        JournalCorruptError: See `read`.
+        TuneError: See `read`.
+    """
+    file_path = os.path.abspath(path)
+    objects = _object_store(file_path)
+    try:
+        with open(file_path, "rb") as file:
+            for offset, line in _lines(file, begin):
+                try:
+                    record = journal_codec.decode(line, unpickle, objects)
+                except ValueError:
+                    _require_torn(file, file_path, offset)
+                    return
+                if offset == 0:
+                    _check_schema(file_path, record)
+                yield offset, record
+    except OSError as error:
+        raise _os_error(file_path, "read", error) from error
+
+
+def repair(path: str | os.PathLike[str]) -> Repair:
+    """Keep the lines before the first bad one, and set the rest aside. The run must not be live.
+
+    Args:
+        path: The journal.
+
+    Raises:
+        TuneError: If the file cannot be read or written.
+    """
+    file_path = os.path.abspath(path)
+    try:
+        with open(file_path, "rb") as file:
+            kept_bytes, _ = _good_beginning(file, file_path)
+        if kept_bytes == os.path.getsize(file_path):
+            return Repair(kept_bytes, None)
+        return Repair(kept_bytes, _cut(file_path, kept_bytes))
+    except OSError as error:
+        raise _os_error(file_path, "repaired", error) from error
+
+
+def _lines(file: BinaryIO, begin: int) -> Iterator[tuple[int, bytes]]:
+    """(position, line) up to the length that the file has now: a record that is just being written is left out."""
+    left = os.fstat(file.fileno()).st_size - begin
+    file.seek(begin)
+    offset = begin
+    while left > 0:
+        line = file.readline(left)
+        if not line:
+            return  # it has been cut meanwhile
+        yield offset, line
+        offset += len(line)
+        left -= len(line)
+
+
+def _good_beginning(file: BinaryIO, path: str) -> tuple[int, bool]:
+    """Length in bytes of the lines before the first bad one, and whether there is a bad one."""
+    length = 0
+    for offset, line in _lines(file, 0):
+        try:
+            journal_codec.check(line)
+            if offset == 0:
+                _check_schema(path, journal_codec.decode(line))
+        except ValueError:
+            return length, True
+        length = offset + len(line)
+    return length, False
+
+
+def _valid_bytes(path: str) -> int:
+    """Length in bytes of a journal without its torn end; raises JournalCorruptError if that is no torn end."""
+    with open(path, "rb") as file:
+        length, has_bad = _good_beginning(file, path)
+        if has_bad:
+            _require_torn(file, path, length)
+    return length
+
+
+def _require_torn(file: BinaryIO, path: str, offset: int) -> None:
+    """Raise JournalCorruptError if a good line follows the bad one at `offset`."""
+    lines = _lines(file, offset)
+    next(lines, None)
+    for later, line in lines:
+        try:
+            journal_codec.check(line)
+        except ValueError:
+            continue
+        raise JournalCorruptError(
+            f"the journal {path} has a bad line at byte {offset}, but good ones after it, from byte {later}: it was "
+            "damaged or edited. Put back a copy; or copy the run's directory, then keep what stands before the bad "
+            f'line with: python -c "from minitune.execution import journal; print(journal.repair({path!r}))"'
+        )
+
+
+def _check_schema(path: str, record: dict[str, Any]) -> None:
+    """Raise unless `record`, the first one, says that this version can read the journal."""
+    if record.get(records.KIND) != records.RUN:
+        raise JournalCorruptError(
+            f"the journal {path} must begin with a record of kind {records.RUN!r}, but its first is of kind "
+            f"{record.get(records.KIND)!r} (byte 0): its beginning is missing; put back a copy"
+        )
+    schema = record.get("schema")
+    if type(schema) is not int or not 1 <= schema <= records.SCHEMA:
+        raise TuneError(
+            f"the journal {path} has schema {schema!r}, but this version of minitune reads schemas up to "
+            f"{records.SCHEMA}; use a newer minitune"
+        )
+
+
+def _cut(path: str, length: int) -> str:
+    """Move what stands behind byte `length` to a file of its own, for people to look at; return its path.
+
+    The copy is on the disk before the journal is cut: at no time does the content exist nowhere.
+    """
+    with open(path, "r+b") as file:
+        number = 1
+        while os.path.lexists(f"{path}.torn-{number}"):
+            number += 1
+        aside = f"{path}.torn-{number}"
+        file.seek(length)
+        with open(aside, "xb") as copy:
+            while chunk := file.read(_CHUNK_BYTES):
+                copy.write(chunk)
+            copy.flush()
+            files.sync_descriptor(copy.fileno())
+        files.sync_directory(os.path.dirname(path))
+        file.truncate(length)
+        files.sync_descriptor(file.fileno())
+    logger.warning("the journal %s had a torn end after byte %d; it is in %s now", path, length, aside)
+    return aside
+
+
+def _object_store(journal_path: str, sync: bool = False) -> ObjectStore:
+    return ObjectStore(os.path.join(os.path.dirname(journal_path), OBJECTS_DIRECTORY), sync)
+
+
+def _os_error(path: str, action: str, error: OSError) -> TuneError:
+    name = errno.errorcode.get(error.errno or 0, "unknown errno")
+    advice = "free some space, then go on" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "check path and disk"
+    return TuneError(f"the journal {path} could not be {action}: {error.strerror or error} ({name}); {advice}")

@@ -1,0 +1,255 @@
+"""The records of a run's journal: what each kind holds. The names of all fields stand here and nowhere else.
+
+A record is a dict whose first field is its kind. A reader finds the fields under the names of the writing function's
+arguments.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from minitune import clock
+from minitune.checkpoint import CheckpointRecord
+from minitune.resources import Resources
+
+SCHEMA = 1
+"""Version of what stands here. A reader refuses a journal with a higher one."""
+
+KIND = "type"
+"""The field that holds a record's kind."""
+RUN = "run"
+OPEN = "open"
+TRIAL = "trial"
+START = "start"
+RESULT = "result"
+CHECKPOINT = "checkpoint"
+DROP = "drop"
+ROLLBACK = "rollback"
+EXPLOIT = "exploit"
+STATUS = "status"
+STATE = "state"
+CLOSE = "close"
+
+Record = dict[str, Any]
+
+
+def run(
+    name: str,
+    *,
+    metric: str | None,
+    mode: str | None,
+    seed: int | None,
+    space_keys: Iterable[str],
+    trainable: str,
+    versions: Mapping[str, str],
+) -> Record:
+    """The first record: what the run is.
+
+    Args:
+        name: The run's name.
+        metric: What is optimised, or None.
+        mode: `"max"`, `"min"` or None.
+        seed: The run's seed, or None.
+        space_keys: The flattened keys of the search space.
+        trainable: The trainable's name.
+        versions: Of minitune and of what else matters; Python's is added.
+    """
+    python = ".".join(map(str, sys.version_info[:3]))
+    return {
+        KIND: RUN,
+        "schema": SCHEMA,
+        "name": name,
+        "metric": metric,
+        "mode": mode,
+        "seed": seed,
+        "space_keys": list(space_keys),
+        "trainable": trainable,
+        "versions": {"python": python, **versions},
+        "at": clock.current().time(),
+    }
+
+
+def opened(pid: int, start_time: float, boot_id: str, host: str) -> Record:
+    """A driver begins to work on the run.
+
+    Args:
+        pid: The driver's process.
+        start_time: When that process was started, in seconds since the epoch: a pid alone may be used again.
+        boot_id: Identifies the machine's boot, likewise.
+        host: The machine's name.
+    """
+    at = clock.current().time()
+    return {KIND: OPEN, "pid": pid, "start_time": start_time, "boot_id": boot_id, "host": host, "at": at}
+
+
+def trial(
+    trial: str,
+    number: int,
+    config: Mapping[str, Any],
+    *,
+    seed: int,
+    resources: Resources,
+    name: str,
+    directory: str,
+    tag: str = "",
+    evaluated_params: Mapping[str, Any] | None = None,
+) -> Record:
+    """A trial is part of the run.
+
+    Args:
+        trial: Its id.
+        number: Its place in the order of submission.
+        config: Its configuration.
+        seed: Its seed.
+        resources: What it asks for.
+        name: Its name.
+        directory: Name of its directory below the run's, or an empty text if it has none yet.
+        tag: Its experiment tag.
+        evaluated_params: The searched parameters by path.
+    """
+    return {
+        KIND: TRIAL,
+        "trial": trial,
+        "number": number,
+        "config": config,
+        "seed": seed,
+        "resources": {"bundles": resources.bundles, "strategy": resources.strategy},
+        "name": name,
+        "directory": directory,
+        "tag": tag,
+        "evaluated_params": evaluated_params or {},
+    }
+
+
+def start(trial: str, attempt: int, checkpoint: int | None, directory: str = "") -> Record:
+    """A trial's worker is about to get its first call.
+
+    Args:
+        trial: The trial's id.
+        attempt: 1 for the first.
+        checkpoint: Number of the checkpoint that it goes on from, or None.
+        directory: Name of the trial's directory below the run's.
+    """
+    at = clock.current().time()
+    return {KIND: START, "trial": trial, "attempt": attempt, "checkpoint": checkpoint, "directory": directory, "at": at}
+
+
+def result(
+    trial: str,
+    attempt: int,
+    number: int,
+    metrics: Mapping[str, Any],
+    decision: str,
+    reason: str = "",
+    checkpoint: CheckpointRecord | None = None,
+) -> Record:
+    """A report, what was decided upon it, and the checkpoint that came with it.
+
+    Args:
+        trial: The trial's id.
+        attempt: The attempt that reported.
+        number: Our own count of the trial's reports, from 1.
+        metrics: The report.
+        decision: CONTINUE, PAUSE, STOP or NOOP.
+        reason: Why.
+        checkpoint: Committed with this very record.
+    """
+    return {
+        KIND: RESULT,
+        "trial": trial,
+        "attempt": attempt,
+        "number": number,
+        "metrics": metrics,
+        "decision": str.__str__(decision),  # a plain text: a Decision carries objects
+        "reason": reason,
+        "checkpoint": None if checkpoint is None else _checkpoint_fields(checkpoint),
+    }
+
+
+def checkpoint(trial: str, attempt: int, number: int, checkpoint: CheckpointRecord) -> Record:
+    """A class has been saved; this record commits the checkpoint.
+
+    Args:
+        trial: The trial's id.
+        attempt: The attempt that wrote it.
+        number: The report that it belongs to.
+        checkpoint: What was written.
+    """
+    fields = _checkpoint_fields(checkpoint)
+    return {KIND: CHECKPOINT, "trial": trial, "attempt": attempt, "number": number, "checkpoint": fields}
+
+
+def drop(trial: str, checkpoint: int) -> Record:
+    """A surplus checkpoint, by its number, is about to be removed."""
+    return {KIND: DROP, "trial": trial, "checkpoint": checkpoint}
+
+
+def rollback(trial: str, attempt: int, number: int) -> Record:
+    """Attempt `attempt` starts after report `number`: later ones of earlier attempts leave the live view."""
+    return {KIND: ROLLBACK, "trial": trial, "attempt": attempt, "number": number}
+
+
+def exploit(trial: str, donor: str, checkpoint: int, config: Mapping[str, Any]) -> Record:
+    """A trial is about to go on from the donor's checkpoint, by its number, under a new configuration."""
+    return {KIND: EXPLOIT, "trial": trial, "donor": donor, "checkpoint": checkpoint, "config": config}
+
+
+def status(trial: str, status: str, cause: str = "") -> Record:
+    """A trial's public status changes, and why."""
+    return {KIND: STATUS, "trial": trial, "status": status, "cause": cause, "at": clock.current().time()}
+
+
+def state(component: str, file: str, sha256: str, offset: int) -> Record:
+    """A component's state has been written.
+
+    Args:
+        component: Such as `searcher`.
+        file: Name of the file below the run's directory.
+        sha256: Of its content.
+        offset: Length of the journal that the state stands for, in bytes.
+    """
+    return {KIND: STATE, "component": component, "file": file, "sha256": sha256, "offset": offset}
+
+
+def close(reason: str) -> Record:
+    """The driver has ended in order, and why."""
+    return {KIND: CLOSE, "reason": reason, "at": clock.current().time()}
+
+
+def _checkpoint_fields(checkpoint: CheckpointRecord) -> dict[str, int]:
+    return {
+        "number": checkpoint.number,
+        "file_count": checkpoint.file_count,
+        "total_bytes": checkpoint.total_bytes,
+        "listing_crc": checkpoint.listing_crc,
+    }
+
+
+def checkpoint_of(record: Mapping[str, Any]) -> CheckpointRecord | None:
+    """The checkpoint that a `result` or `checkpoint` record commits, or None.
+
+    Raises:
+        ValueError: If the fields are not what they should be.
+    """
+    fields = record.get("checkpoint")
+    if fields is None:
+        return None
+    try:
+        values = [fields[name] for name in ("number", "file_count", "total_bytes", "listing_crc")]
+    except (TypeError, KeyError) as error:
+        raise ValueError(f"a record of a checkpoint must hold its manifest, but got {fields!r}") from error
+    if not all(type(value) is int and value >= 0 for value in values):
+        raise ValueError(f"a checkpoint's manifest must consist of ints >= 0, but got {fields!r}")
+    return CheckpointRecord(*values)
+
+
+def resources_of(record: Mapping[str, Any]) -> Resources:
+    """What the trial of a `trial` record asks for.
+
+    Raises:
+        ValueError: If the fields are not what they should be.
+    """
+    fields = record["resources"]
+    return Resources(fields["bundles"], fields["strategy"])
