@@ -156,8 +156,13 @@ def _from_csv(run: Path) -> dict[str, list[float]]:
 
 
 def _from_journal(run: Path) -> dict[str, list[float]]:
-    """The losses in the run's journal, by trial."""
-    raise NotImplementedError
+    """The losses in the run's journal, by trial; a line is a checksum, a space and a JSON object."""
+    losses: dict[str, list[float]] = {}
+    for line in Path(run, "journal").read_text(encoding="utf-8").splitlines():
+        record = json.loads(line.partition(" ")[2])
+        if record["type"] == "result":
+            losses.setdefault(record["trial"], []).append(record["metrics"]["loss"])
+    return losses
 
 
 def rounds(figure: Figure, engines: dict[str, str], repeats: int) -> Iterator[tuple[str, float]]:
