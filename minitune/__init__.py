@@ -1,1 +1,128 @@
-"""minitune: hyperparameter tuning on one machine, with Ray Tune's programming model and none of Ray."""
+"""minitune: hyperparameter tuning on one machine, with Ray Tune's programming model and none of Ray.
+
+Every public name is here; it is loaded when it is first used, so that `import minitune` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from minitune._run import run as run
+    from minitune.analysis import ExperimentAnalysis as ExperimentAnalysis
+    from minitune.callback import Callback as Callback
+    from minitune.checkpoint import Checkpoint as Checkpoint
+    from minitune.config import CheckpointConfig as CheckpointConfig
+    from minitune.config import FailureConfig as FailureConfig
+    from minitune.config import RunConfig as RunConfig
+    from minitune.context import get_context as get_context
+    from minitune.error import TrialError as TrialError
+    from minitune.error import TuneError as TuneError
+    from minitune.execution.placement_groups import PlacementGroupFactory as PlacementGroupFactory
+    from minitune.experiment.trial import Trial as Trial
+    from minitune.logger import CSVLoggerCallback as CSVLoggerCallback
+    from minitune.logger import JsonLoggerCallback as JsonLoggerCallback
+    from minitune.logger import LoggerCallback as LoggerCallback
+    from minitune.progress_reporter import CLIReporter as CLIReporter
+    from minitune.progress_reporter import ProgressReporter as ProgressReporter
+    from minitune.registry import register_env as register_env
+    from minitune.registry import register_trainable as register_trainable
+    from minitune.resources import Resources as Resources
+    from minitune.result_grid import Result as Result
+    from minitune.result_grid import ResultGrid as ResultGrid
+    from minitune.schedulers import ASHAScheduler as ASHAScheduler
+    from minitune.schedulers import AsyncHyperBandScheduler as AsyncHyperBandScheduler
+    from minitune.schedulers import FIFOScheduler as FIFOScheduler
+    from minitune.schedulers import TrialScheduler as TrialScheduler
+    from minitune.search import BasicVariantGenerator as BasicVariantGenerator
+    from minitune.search import ConcurrencyLimiter as ConcurrencyLimiter
+    from minitune.search import Repeater as Repeater
+    from minitune.search import Searcher as Searcher
+    from minitune.space import choice as choice
+    from minitune.space import grid_search as grid_search
+    from minitune.space import lograndint as lograndint
+    from minitune.space import loguniform as loguniform
+    from minitune.space import qlograndint as qlograndint
+    from minitune.space import qloguniform as qloguniform
+    from minitune.space import qrandint as qrandint
+    from minitune.space import qrandn as qrandn
+    from minitune.space import quniform as quniform
+    from minitune.space import randint as randint
+    from minitune.space import randn as randn
+    from minitune.space import sample_from as sample_from
+    from minitune.space import uniform as uniform
+    from minitune.stopper import Stopper as Stopper
+    from minitune.trainable import Trainable as Trainable
+    from minitune.trainable.session import get_checkpoint as get_checkpoint
+    from minitune.trainable.session import report as report
+    from minitune.trainable.util import with_parameters as with_parameters
+    from minitune.trainable.util import with_resources as with_resources
+    from minitune.tune_config import TuneConfig as TuneConfig
+    from minitune.tuner import Tuner as Tuner
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "_run": ("run",),
+    "analysis": ("ExperimentAnalysis",),
+    "callback": ("Callback",),
+    "checkpoint": ("Checkpoint",),
+    "config": ("CheckpointConfig", "FailureConfig", "RunConfig"),
+    "context": ("get_context",),
+    "error": ("TrialError", "TuneError"),
+    "execution.placement_groups": ("PlacementGroupFactory",),
+    "experiment.trial": ("Trial",),
+    "logger": ("CSVLoggerCallback", "JsonLoggerCallback", "LoggerCallback"),
+    "progress_reporter": ("CLIReporter", "ProgressReporter"),
+    "registry": ("register_env", "register_trainable"),
+    "resources": ("Resources",),
+    "result_grid": ("Result", "ResultGrid"),
+    "schedulers": ("ASHAScheduler", "AsyncHyperBandScheduler", "FIFOScheduler", "TrialScheduler"),
+    "search": ("BasicVariantGenerator", "ConcurrencyLimiter", "Repeater", "Searcher"),
+    "space": (
+        "choice",
+        "grid_search",
+        "lograndint",
+        "loguniform",
+        "qlograndint",
+        "qloguniform",
+        "qrandint",
+        "qrandn",
+        "quniform",
+        "randint",
+        "randn",
+        "sample_from",
+        "uniform",
+    ),
+    "stopper": ("Stopper",),
+    "trainable": ("Trainable",),
+    "trainable.session": ("get_checkpoint", "report"),
+    "trainable.util": ("with_parameters", "with_resources"),
+    "tune_config": ("TuneConfig",),
+    "tuner": ("Tuner",),
+}
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+
+__all__ = ["__version__", *_MODULE_OF]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name, or a sub-module, when it is first used."""
+    module = _MODULE_OF.get(name)
+    if module is not None:
+        value = getattr(importlib.import_module(f"minitune.{module}"), name)
+        globals()[name] = value
+        return value
+    if not name.startswith("_"):
+        try:
+            return importlib.import_module(f"minitune.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"minitune.{name}":
+                raise
+    raise AttributeError(f"module 'minitune' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)

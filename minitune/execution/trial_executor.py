@@ -7,7 +7,6 @@ event of an actor that was let go names an id that nobody waits for any more.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,12 +14,13 @@ from minitune.clock import Clock
 from minitune.error import RemoteError
 from minitune.resources import Allocation, Resources
 
-ActorFactory = Callable[[Executor, Allocation], Any]
-"""Makes the actor's object, in the actor's own process or thread: `factory(user_thread, allocation)`.
+ActorFactory = Callable[..., Any]
+"""Makes the actor's object, in its own process or thread: `factory(user_thread, allocation=allocation)`.
 
-`user_thread` is a `concurrent.futures.Executor` with one thread, on which all user code is to run. The object's
-methods are called on the control side, must not block, and return a value or a `concurrent.futures.Future`. A method
-named `stop` unwinds user code; `reset` (only called on a parked actor) returns whether the object can be used again.
+`user_thread` is a `concurrent.futures.Executor` with one thread, on which all user code is to run; the call itself is
+made there. `allocation` is the actor's `Allocation`. The object's methods are called on the control side, must not
+block, and return a value or a `concurrent.futures.Future`. A method named `stop` unwinds user code; `reset` (only
+called on a parked actor) returns whether the object can be used again.
 """
 
 
@@ -113,8 +113,21 @@ class TrialExecutor(Protocol):
         """
         ...
 
-    def can_start(self, request: Resources) -> bool:
-        """Whether `start` with this request would find room now."""
+    def can_start(self, request: Resources, waiter: str | None = None) -> bool:
+        """Whether `start` with this request would find room now.
+
+        Args:
+            request: What would be reserved.
+            waiter: Who asks. A waiter that is overtaken too often is owed its resources: what becomes free is then
+                kept for it. `start` for an actor whose id begins with `<waiter>#`, or `forget`, ends the wait.
+
+        Raises:
+            TuneError: If the request can never fit; the text names it and the totals.
+        """
+        ...
+
+    def forget(self, waiter: str) -> None:
+        """`waiter` does not want to start any more; nothing is kept for it."""
         ...
 
     def start(

@@ -9,7 +9,7 @@ same::
 
     QUEUED -> STARTING -> [RESTORING] -> TRAINING <-> SAVING -> PAUSED | TERMINATED | ERROR
       ^                                                            |
-      +-------------------- RETRY, UNPAUSE ------------------------+
+      +------------- RETRY, UNPAUSE, REVIVE (of a later driver) ----+
 
 Invariant: in STARTING, RESTORING, TRAINING and SAVING the trial owns exactly one actor, with exactly one call in
 flight; in every other phase it owns none. So no flag such as "is saving" is needed, and an event of an actor that was
@@ -51,6 +51,8 @@ class Step(Enum):
     """A paused trial waits for a worker again."""
     RETRY = "retry"
     """The attempt failed, or its worker was lost; there will be another one."""
+    REVIVE = "revive"
+    """A later part of the run goes on with a trial that had failed."""
     STOP = "stop"
     """The trial has ended well, or was ended."""
     FAIL = "fail"
@@ -106,7 +108,7 @@ TRANSITIONS: dict[Phase, dict[Step, Phase]] = {
         Step.FAIL: Phase.ERROR,
     },
     Phase.TERMINATED: {},
-    Phase.ERROR: {},
+    Phase.ERROR: {Step.REVIVE: Phase.QUEUED},
 }
 
 STATUS: dict[Phase, str] = {

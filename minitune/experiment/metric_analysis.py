@@ -26,8 +26,10 @@ class MetricAnalysis:
     def update(self, flat_result: Mapping[str, Any]) -> None:
         """Take in one flattened result. O(number of its keys)."""
         for key, value in flat_result.items():
-            if key in _EXCLUDED or not isinstance(value, (int, float)) or isinstance(value, bool):
-                if not _is_number(value) or key in _EXCLUDED:
+            if key in _EXCLUDED:
+                continue
+            if type(value) is not float and type(value) is not int:
+                if not _is_number(value):
                     continue
                 value = float(value)
             known = self._metrics.get(key)
@@ -71,7 +73,9 @@ class MetricAnalysis:
 
 def _is_number(value: Any) -> bool:
     """Whether a value of another type, such as a numpy scalar, is a single number."""
-    if isinstance(value, (bool, str, bytes, complex)) or getattr(value, "shape", None) != ():
+    if isinstance(value, (float, int)):
+        return not isinstance(value, bool)
+    if getattr(value, "shape", None) != () or type(value).__name__ in ("bool", "bool_"):
         return False
     try:
         float(value)

@@ -1,0 +1,471 @@
+"""From plain values to a run: builds its plug-ins, its executor and its controller, and runs them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from minitune import __version__, clock
+from minitune._progress import Progress
+from minitune._tuner_file import RecordedTuner, save_tuner_file
+from minitune.callback import Callback
+from minitune.config import CheckpointConfig, FailureConfig, RunConfig, default_storage_path
+from minitune.execution import records
+from minitune.execution.devices import machine_resources
+from minitune.execution.hooks import Hooks
+from minitune.execution.interrupts import Interrupts
+from minitune.execution.open_run import OpenRun
+from minitune.execution.recorder import Recorder
+from minitune.execution.replay import Replay, ResumeChoice, read_run_record
+from minitune.execution.run_state import RunState
+from minitune.execution.scheduler_context import DriverContext, SupplyView
+from minitune.execution.storage import RunDirectory, create_run_directory
+from minitune.execution.trial_executor import TrialExecutor
+from minitune.execution.tune_controller import GRACE_S, RunSettings, TuneController
+from minitune.experiment.experiment import Experiment
+from minitune.experiment.trial import Trial
+from minitune.pickling import dumps
+from minitune.resources import GPU
+from minitune.result import flatten
+from minitune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
+from minitune.search.basic_variant import BasicVariantGenerator
+from minitune.search.concurrency_limiter import ConcurrencyLimiter
+from minitune.search.search_generator import SearchAlgorithm, SearchGenerator
+from minitune.search.searcher import Searcher
+from minitune.shared import SharedObject
+from minitune.stopper import CombinedStopper, Stopper, TimeoutStopper, make_stopper
+from minitune.trainable.util import bind_parameters
+from minitune.tune_config import TuneConfig
+
+logger = logging.getLogger("minitune")
+
+
+@dataclass
+class Plan:
+    """What is to be run.
+
+    Attributes:
+        experiment: The trainable and its space.
+        tune_config: How it is searched.
+        run_config: Where it lies and how it fails.
+    """
+
+    experiment: Experiment
+    tune_config: TuneConfig
+    run_config: RunConfig
+
+    @property
+    def failure_config(self) -> FailureConfig:
+        """The failure config, with its defaults."""
+        return self.run_config.failure_config or FailureConfig()
+
+    @property
+    def checkpoint_config(self) -> CheckpointConfig:
+        """The checkpoint config, checked against the trainable.
+
+        Raises:
+            ValueError: If a function is to be saved at a frequency or at its end: it reports its checkpoints itself.
+        """
+        config = self.run_config.checkpoint_config or CheckpointConfig()
+        if self.experiment.is_function and (config.checkpoint_frequency or config.checkpoint_at_end):
+            raise ValueError(
+                "checkpoint_frequency and checkpoint_at_end must not be set for a function, but got "
+                f"checkpoint_frequency={config.checkpoint_frequency}, checkpoint_at_end={config.checkpoint_at_end}; a "
+                "function passes its checkpoints to report(..., checkpoint=...)"
+            )
+        if config.checkpoint_at_end and not self.experiment.saves:
+            raise ValueError(
+                f"checkpoint_at_end must not be True for {self.experiment.name}, which does not override "
+                "save_checkpoint"
+            )
+        at_end = self.experiment.saves if config.checkpoint_at_end is None else config.checkpoint_at_end
+        return replace(config, checkpoint_at_end=at_end)
+
+    def recorded(self) -> RecordedTuner:
+        """What a later driver needs to know of this plan."""
+        return RecordedTuner(self.experiment.name, self.experiment.param_space, self.tune_config, self.run_config)
+
+    @property
+    def verbose(self) -> int:
+        """0, 1 or 2."""
+        verbose = self.run_config.verbose
+        return 1 if verbose is None else int(verbose)
+
+
+@dataclass
+class Components:
+    """The plug-ins of a run, configured and seeded.
+
+    Attributes:
+        search_alg: Proposes configurations.
+        scheduler: Decides about trials.
+        stopper: Stops trials or the run.
+        callbacks: In their order, loggers last.
+        reporter: Shows the progress, or None.
+    """
+
+    search_alg: SearchAlgorithm
+    scheduler: TrialScheduler
+    stopper: Stopper
+    callbacks: list[Callback]
+    reporter: Any
+
+
+@dataclass
+class Outcome:
+    """What a run has come to.
+
+    Attributes:
+        trials: In order of submission.
+        interrupted: Whether a signal has ended the run before its trials.
+        failed_fast: The trial whose failure has ended the run, or None.
+        raises: Whether that failure is to come out of `fit`.
+    """
+
+    trials: list[Trial]
+    interrupted: bool = False
+    failed_fast: Trial | None = None
+    raises: bool = False
+
+
+# -- building ------------------------------------------------------------------------------------------------------
+
+
+def base_seed(seed: int | None) -> int:
+    """The base seed of a run: the user's, else one draw from numpy's global state if it is loaded, else `random`'s."""
+    if seed is not None:
+        return seed
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        return int(numpy.random.randint(0, 2**31 - 1))
+    return random.getrandbits(31)
+
+
+def build_components(plan: Plan, seed: int) -> Components:
+    """Build and configure the plug-ins.
+
+    Args:
+        plan: What is to be run.
+        seed: The base seed.
+
+    Raises:
+        ValueError: If metric or mode are set in two places, or something is no plug-in.
+    """
+    tune, run = plan.tune_config, plan.run_config
+    spec = {"num_samples": tune.num_samples, "time_budget_s": tune.budget_s(), "stop": run.stop}
+    scheduler = tune.scheduler if tune.scheduler is not None else FIFOScheduler()
+    if not isinstance(scheduler, TrialScheduler):
+        raise ValueError(f"scheduler must be a TrialScheduler, but got {scheduler!r}")
+    scheduler.set_seed(component_seed(seed, "scheduler"))
+    if not scheduler.set_search_properties(tune.metric, tune.mode, **spec):
+        raise ValueError(
+            f"metric and mode must be set in one place, but both {type(scheduler).__name__} and TuneConfig have them "
+            f"(TuneConfig: metric={tune.metric!r}, mode={tune.mode!r}); leave them out of one"
+        )
+    stopper = make_stopper(run.stop)
+    budget_s = tune.budget_s()
+    if budget_s is not None:
+        stopper = CombinedStopper(stopper, TimeoutStopper(budget_s))
+    return Components(
+        search_alg=build_search_alg(plan, seed, spec),
+        scheduler=scheduler,
+        stopper=stopper,
+        callbacks=build_callbacks(run.callbacks or ()),
+        reporter=build_reporter(plan),
+    )
+
+
+def build_search_alg(plan: Plan, seed: int, spec: dict[str, Any]) -> SearchAlgorithm:
+    """The search algorithm of the plan, limited and configured.
+
+    Args:
+        plan: What is to be run.
+        seed: The base seed.
+        spec: Limits of the run, for the searcher's information.
+
+    Raises:
+        ValueError: If it is no searcher, or the searcher was configured already and there are domains in the space.
+    """
+    tune, experiment = plan.tune_config, plan.experiment
+    search_alg = tune.search_alg if tune.search_alg is not None else BasicVariantGenerator()
+    if isinstance(search_alg, Searcher):
+        limit = tune.max_concurrent_trials
+        if limit and not isinstance(search_alg, ConcurrencyLimiter):
+            search_alg = ConcurrencyLimiter(search_alg, max_concurrent=limit)
+        search_alg = SearchGenerator(search_alg)
+    if not isinstance(search_alg, SearchAlgorithm):
+        raise ValueError(f"search_alg must be a Searcher or a SearchAlgorithm, but got {search_alg!r}")
+    search_alg.set_seed(component_seed(seed, "searcher"))
+    search_alg.set_search_properties(tune.metric, tune.mode, experiment.param_space, **spec)
+    experiment.num_samples = tune.num_samples
+    search_alg.add_configurations(experiment)
+    return search_alg
+
+
+def build_callbacks(callbacks: Sequence[Any]) -> list[Callback]:
+    """The user's callbacks, then the CSV and JSON loggers unless they are there or disabled.
+
+    Raises:
+        ValueError: If one of them is no callback.
+    """
+    from minitune.logger import CSVLoggerCallback, JsonLoggerCallback
+
+    for callback in callbacks:
+        if not isinstance(callback, Callback):
+            raise ValueError(f"callbacks must hold Callback objects, but got {callback!r}")
+    built = list(callbacks)
+    if setting("DISABLE_AUTO_CALLBACK_LOGGERS", "0") == "0":
+        for kind in (CSVLoggerCallback, JsonLoggerCallback):
+            if not any(isinstance(callback, kind) for callback in callbacks):
+                built.append(kind())
+    return built
+
+
+def build_reporter(plan: Plan) -> Any:
+    """The user's reporter, or the default one, or None at `verbose=0`."""
+    if plan.verbose == 0 or not plan.run_config.progress:
+        return None
+    if plan.run_config.progress_reporter is not None:
+        return plan.run_config.progress_reporter
+    from minitune.progress_reporter import CLIReporter
+
+    return CLIReporter()
+
+
+def build_executor(plan: Plan, run: RunDirectory) -> TrialExecutor:
+    """The executor of the plan; `MINITUNE_EXECUTOR` is used where the plan leaves the default.
+
+    Raises:
+        ValueError: If there is none of that name.
+    """
+    choice = plan.tune_config.executor
+    if not isinstance(choice, str):
+        executor: TrialExecutor = choice
+        return executor
+    name = (os.environ.get("MINITUNE_EXECUTOR") or choice) if choice == "local" else choice
+    machine = machine_resources()
+    if name == "inline":
+        from minitune.execution.inline import InlineTrialExecutor
+
+        return InlineTrialExecutor(machine)
+    if name != "local":
+        raise ValueError(f"MINITUNE_EXECUTOR must be 'local' or 'inline', but got {name!r}")
+    from minitune.execution.local import LocalTrialExecutor
+
+    return LocalTrialExecutor(
+        machine,
+        directory=run.path,
+        output_names=output_names(plan.run_config.log_to_file),
+        changes_directory=setting("CHDIR_TO_TRIAL_DIR", "1") != "0",
+        keep_descendants=plan.run_config.keep_descendants,
+    )
+
+
+def output_names(log_to_file: bool | str | tuple[str, str]) -> tuple[str, str]:
+    """Names of the files that take a trial's output.
+
+    Raises:
+        ValueError: If it is neither a bool, a name nor a pair of names, or a name is a path.
+    """
+    if isinstance(log_to_file, bool):
+        return "stdout", "stderr"
+    names = (log_to_file, log_to_file) if isinstance(log_to_file, str) else tuple(log_to_file)
+    if len(names) != 2 or not all(isinstance(n, str) and n and os.path.basename(n) == n for n in names):
+        raise ValueError(
+            f"log_to_file must be a bool, a file name, or a pair of names (stdout, stderr), but got {log_to_file!r}"
+        )
+    return names[0], names[1]
+
+
+def component_seed(seed: int, component: str) -> int:
+    """The seed of one component: a function of the base seed alone, between 0 and 2**32 - 1."""
+    return random.Random(f"{seed}/{component}").getrandbits(32)
+
+
+def setting(name: str, default: str) -> str:
+    """The environment variable `MINITUNE_<name>`, else `TUNE_<name>` or `RAY_<name>`, else the default."""
+    for prefix in ("MINITUNE_", "TUNE_", "RAY_"):
+        value = os.environ.get(prefix + name)
+        if value:
+            return value
+    return default
+
+
+# -- running -------------------------------------------------------------------------------------------------------
+
+
+def start_run(plan: Plan) -> tuple[Outcome, RunDirectory]:
+    """Make a new run's directory and run the trials of a plan in it. Blocks.
+
+    Args:
+        plan: What is to be run.
+
+    Returns:
+        What became of the trials, and where the run lies.
+
+    Raises:
+        TypeError: If the trainable cannot be pickled.
+        ValueError: If the plan contradicts itself.
+        TuneError: If a plug-in raises, or the trials ask for more than there is.
+        KeyboardInterrupt: At the second Ctrl-C.
+    """
+    checkpoints = plan.checkpoint_config
+    dumps(bind_parameters(plan.experiment.trainable, SharedObject), "the trainable")
+    seed = base_seed(plan.tune_config.seed)
+    storage_path = plan.run_config.storage_path or default_storage_path()
+    run = create_run_directory(storage_path, plan.run_config.name, trainable_name=plan.experiment.name)
+    with _open(plan, run, checkpoints, is_new=True) as opened:
+        save_tuner_file(run, plan.recorded())
+        components = build_components(plan, seed)
+        opened.begin(
+            records.run(
+                run.name,
+                metric=plan.tune_config.metric,
+                mode=plan.tune_config.mode,
+                seed=seed,
+                space_keys=sorted(flatten(plan.experiment.param_space)),
+                trainable=plan.experiment.name,
+                versions={"minitune": __version__},
+            )
+        )
+        return _run(plan, components, opened, seed, None), run
+
+
+def resume_run(plan: Plan, run: RunDirectory, *, resume_errored: bool) -> tuple[Outcome, RunDirectory]:
+    """Go on with an earlier run. Blocks.
+
+    Args:
+        plan: What was recorded of it.
+        run: Its directory.
+        resume_errored: Whether failed trials are continued too.
+
+    Returns:
+        What became of the trials, and where the run lies.
+
+    Raises:
+        RunLockedError: If another driver is at it.
+        JournalCorruptError: If its journal cannot be trusted.
+        TuneError: As for `start_run`.
+    """
+    with _open(plan, run, plan.checkpoint_config, is_new=False) as opened:
+        seed = int(read_run_record(opened.read())["seed"])
+        components = build_components(plan, seed)
+        opened.begin()
+        return _run(plan, components, opened, seed, ResumeChoice(resume_errored)), run
+
+
+def _open(plan: Plan, run: RunDirectory, checkpoints: CheckpointConfig, *, is_new: bool) -> OpenRun:
+    tune = plan.tune_config
+    return OpenRun(
+        run,
+        is_new=is_new,
+        checkpoints=checkpoints,
+        durability=plan.run_config.durability,
+        metric=tune.metric,
+        mode=tune.mode,
+        dirname_creator=tune.trial_dirname_creator,
+    )
+
+
+def _run(plan: Plan, components: Components, opened: OpenRun, seed: int, resume: ResumeChoice | None) -> Outcome:
+    executor = build_executor(plan, opened.run)
+    try:
+        with clock.use(executor.clock):
+            return _drive(plan, components, opened, seed, executor, resume)
+    finally:
+        executor.shutdown()
+
+
+def _drive(
+    plan: Plan,
+    components: Components,
+    opened: OpenRun,
+    seed: int,
+    executor: TrialExecutor,
+    resume: ResumeChoice | None,
+) -> Outcome:
+    """Put the parts together, tell them what has happened so far, and enter the loop."""
+    tune, recorder, state = plan.tune_config, opened.recorder, RunState()
+    supply = SupplyView()
+    context = DriverContext(state, components.search_alg, executor.resources()[0], supply)
+    hooks = Hooks(components.scheduler, components.search_alg, components.stopper, components.callbacks, context)
+    if resume is not None:
+        Replay(opened.run.path, state, hooks, plan.experiment.name, plan.failure_config.max_failures).run(
+            opened.read(), resume
+        )
+        for trial in state.trials:
+            recorder.adopt(trial)
+    _check_request(plan, executor)
+    trainable = executor.share(bind_parameters(plan.experiment.trainable, executor.share))
+    settings = RunSettings(
+        run_name=opened.run.name,
+        metric=tune.metric,
+        seed=seed,
+        failure=plan.failure_config,
+        checkpoints=plan.checkpoint_config,
+        saves=plan.experiment.saves,
+        max_concurrent_trials=tune.max_concurrent_trials,
+        reuse_actors=tune.reuse_actors,
+        grace_s=float(setting("FORCE_TRIAL_CLEANUP_S", str(GRACE_S))),
+        strict_metric=setting("DISABLE_STRICT_METRIC_CHECKING", "0") == "0",
+    )
+    controller = TuneController(executor, state, context, hooks, recorder, trainable, settings)
+    supply.launcher = controller.launcher
+    total = components.search_alg.total_samples
+    hooks.setup(plan.run_config.stop, tune.num_samples, total, time_budget_s=tune.budget_s())
+    progress = Progress(components.reporter, components.scheduler, executor, opened.run, tune)
+    progress.begin(total)
+    return _loop(plan, controller, recorder, executor, hooks, progress)
+
+
+def _check_request(plan: Plan, executor: TrialExecutor) -> None:
+    """Refuse at once what can never fit, where it does not depend on the configuration.
+
+    Raises:
+        TuneError: Naming the request and the totals.
+    """
+    request = plan.experiment.static_request
+    if request is not None:
+        executor.can_start(request)
+        if executor.resources()[0].get(GPU, 0) and not request.required_resources.get(GPU):
+            logger.warning("this machine has GPUs, but the trials ask for none; see with_resources")
+
+
+def _loop(
+    plan: Plan,
+    controller: TuneController,
+    recorder: Recorder,
+    executor: TrialExecutor,
+    hooks: Hooks,
+    progress: Progress,
+) -> Outcome:
+    """The driver's loop, with signals watched and progress shown."""
+    reason = "error"
+    with Interrupts(executor.wake, raise_second=not executor.isolates) as interrupts:
+        try:
+            while not controller.is_finished():
+                progress.report(controller.trials)
+                controller.step(progress.patience_s())
+                if interrupts.name is not None and not controller.interrupted:
+                    controller.end_run(f"interrupted by {interrupts.name}", resumable=True)
+                if interrupts.sigint_count > 1:
+                    raise KeyboardInterrupt
+            executor.shutdown(controller.grace_s)
+            reason = "interrupted" if controller.interrupted else "finished"
+        finally:
+            executor.shutdown()
+            recorder.close(reason)
+    hooks.experiment_ends(controller.trials)
+    progress.end(controller.trials, interrupted_by=interrupts.name if controller.interrupted else None)
+    interrupts.deliver_again()
+    return Outcome(
+        controller.trials,
+        controller.interrupted,
+        controller.failed_fast,
+        raises=plan.failure_config.fail_fast == "raise",
+    )

@@ -1,0 +1,112 @@
+"""`tuner.pkl`: configs and space of a run, so that it can be resumed; each component pickled on its own."""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from minitune.config import RunConfig
+from minitune.error import TuneError
+from minitune.execution.files import BLOB_MODE, atomic_write
+from minitune.execution.storage import RunDirectory, check_trusted, is_run
+from minitune.tune_config import TuneConfig
+
+logger = logging.getLogger("minitune")
+
+
+@dataclass(frozen=True)
+class RecordedTuner:
+    """What `tuner.pkl` holds.
+
+    Attributes:
+        trainable_name: Name of the trainable, which itself is not in it.
+        param_space: The search space.
+        tune_config: How it was searched.
+        run_config: How it was run.
+    """
+
+    trainable_name: str
+    param_space: dict[str, Any]
+    tune_config: TuneConfig
+    run_config: RunConfig
+
+
+def save_tuner_file(run: RunDirectory, recorded: RecordedTuner) -> None:
+    """Write `tuner.pkl`. A component that cannot be pickled is left out, with a warning, and spoils nothing else.
+
+    Args:
+        run: The run's directory.
+        recorded: What to write.
+    """
+    parts: dict[str, bytes] = {"trainable_name": pickle.dumps(recorded.trainable_name)}
+    _add(parts, "param_space", recorded.param_space)
+    for name in ("tune_config", "run_config"):
+        config = getattr(recorded, name)
+        for entry in fields(config):
+            _add(parts, f"{name}.{entry.name}", getattr(config, entry.name))
+    atomic_write(run.tuner, pickle.dumps(parts), BLOB_MODE)
+
+
+def _add(parts: dict[str, bytes], name: str, value: Any) -> None:
+    if value is None or isinstance(value, (str, int, float, bool)):
+        parts[name] = pickle.dumps(value)
+        return
+    import cloudpickle
+
+    try:
+        parts[name] = cloudpickle.dumps(value)
+    except Exception as error:
+        logger.warning("%s cannot be pickled (%s); to resume this run it must be passed again", name, error)
+
+
+def load_tuner_file(run: RunDirectory) -> RecordedTuner:
+    """Read `tuner.pkl`. This executes code of whoever wrote it.
+
+    Args:
+        run: The run's directory.
+
+    Raises:
+        TuneError: If there is no run, or the file cannot be read; the text says which part.
+        UntrustedStateError: If somebody else may have written it.
+    """
+    if not is_run(run.path):
+        raise TuneError(f"there is no run in {run.path}; restore needs the directory that fit() has written")
+    check_trusted(run.path)
+    try:
+        check_trusted(run.tuner)
+        with open(run.tuner, "rb") as file:
+            parts: dict[str, bytes] = pickle.load(file)
+        trainable_name = pickle.loads(parts["trainable_name"])
+    except (OSError, EOFError, KeyError, pickle.UnpicklingError) as error:
+        raise TuneError(
+            f"{run.tuner} cannot be read ({type(error).__name__}: {error}); without it the run cannot go on"
+        ) from error
+    tune_config = _config(run, parts, "tune_config", TuneConfig())
+    run_config = _config(run, parts, "run_config", RunConfig())
+    storage, name = os.path.split(run.path)
+    run_config = replace(run_config, name=name, storage_path=storage, local_dir=None)
+    space = _load(run, parts, "param_space") if "param_space" in parts else None
+    if space is None:
+        raise TuneError(f"{run.tuner} holds no param_space, which could not be pickled; pass it again to restore")
+    return RecordedTuner(trainable_name, space, tune_config, run_config)
+
+
+def _config(run: RunDirectory, parts: dict[str, bytes], name: str, default: Any) -> Any:
+    known = {entry.name for entry in fields(default)}
+    prefix = f"{name}."
+    values = {
+        key.removeprefix(prefix): _load(run, parts, key)
+        for key in parts
+        if key.startswith(prefix) and key.removeprefix(prefix) in known
+    }
+    return replace(default, **values)
+
+
+def _load(run: RunDirectory, parts: dict[str, bytes], name: str) -> Any:
+    try:
+        return pickle.loads(parts[name])
+    except Exception as error:
+        raise TuneError(f"{name} in {run.tuner} cannot be loaded ({type(error).__name__}: {error})") from error

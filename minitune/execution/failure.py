@@ -1,0 +1,118 @@
+"""FailurePolicy: retry, give up, fail fast; and the error that says how a trial ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any
+
+from minitune.config import FailureConfig
+from minitune.error import RemoteError, TrialError, WorkerDiedError, WorkerStartError, trial_error
+from minitune.execution.trial_executor import Exited
+from minitune.experiment.trial import Trial
+from minitune.result import AUTO_RESULT_KEYS, TRAINING_ITERATION
+
+LOST = "lost: "
+"""What the cause of a return to PENDING begins with if the trial was not to blame."""
+
+_MEMORY_HINT = "possibly out of memory"
+
+
+class AfterFailure(Enum):
+    """What becomes of a trial whose attempt has failed, and of the run."""
+
+    RETRY = "retry"
+    GIVE_UP = "give up"
+    END_RUN = "end the run"
+
+
+class FailurePolicy:
+    """Decides what follows a failure.
+
+    Args:
+        config: How many retries there are, and whether a failure ends the run.
+    """
+
+    def __init__(self, config: FailureConfig):
+        self._config = config
+
+    @property
+    def raises(self) -> bool:
+        """Whether the first failure is to come out of `fit`."""
+        return self._config.fail_fast == "raise"
+
+    def after(self, trial: Trial, *, final: bool) -> AfterFailure:
+        """What to do now that `trial.num_failures` counts the new failure.
+
+        Args:
+            trial: The trial.
+            final: True if trying again cannot help.
+        """
+        if self._config.fail_fast:
+            return AfterFailure.END_RUN
+        allowed = trial.max_failures
+        if not final and (allowed < 0 or trial.num_failures <= allowed):
+            return AfterFailure.RETRY
+        return AfterFailure.GIVE_UP
+
+
+def raised_error(remote: RemoteError, *, starting: bool) -> TrialError:
+    """The error of a trial whose trainable has raised.
+
+    Args:
+        remote: What the worker said.
+        starting: True if the trainable could not even be loaded or set up.
+    """
+    if starting:
+        text = f"the trainable could not be loaded or set up:\n{remote.traceback.rstrip()}"
+        return trial_error(remote, text, WorkerStartError)
+    return trial_error(remote)
+
+
+def died_error(trial: Trial, event: Exited, directory: str) -> TrialError:
+    """The error of a trial whose worker is gone.
+
+    Args:
+        trial: The trial.
+        event: How it ended.
+        directory: The trial's directory.
+
+    Returns:
+        An error that names cause, process, last report, peak memory, last lines of output and where the rest is.
+    """
+    iteration = trial.last_result.get(TRAINING_ITERATION)
+    hint = f", {_MEMORY_HINT}" if event.exit_code == -9 else ""
+    peak = f", peak memory {event.peak_bytes / 2**20:.0f} MiB" if event.peak_bytes else ""
+    lines = [
+        f"the worker of trial {trial.name} (pid {trial.pid}) died: {event.cause}{hint}{peak}",
+        f"last report: {'none' if iteration is None else f'iteration {iteration}'}",
+        f"its output: {directory}",
+    ]
+    if event.last_lines:
+        lines += ["last lines of its output:", event.last_lines.rstrip()]
+    return WorkerDiedError("\n".join(lines))
+
+
+def missing_metric(metric: str | None, flat: Mapping[str, Any]) -> TrialError | None:
+    """What is wrong with a result that lacks the metric of the run.
+
+    Args:
+        metric: The metric's flattened name; None means that any result will do.
+        flat: The flattened result.
+
+    Returns:
+        The trial's error, or None if all is well. A result that holds nothing but automatic keys is well.
+    """
+    if metric is None or metric in flat:
+        return None
+    reported = sorted(key for key in flat if key.partition("/")[0] not in AUTO_RESULT_KEYS)
+    if not reported:
+        return None
+    from difflib import get_close_matches
+
+    close = get_close_matches(metric, reported, 1)
+    return TrialError(
+        f"the metric {metric!r} must be in every reported result, but reported were: {', '.join(reported)}"
+        + (f". Did you mean {close[0]!r}?" if close else "")
+        + ". MINITUNE_DISABLE_STRICT_METRIC_CHECKING=1 allows results without it"
+    )

@@ -1,0 +1,269 @@
+"""Hooks: every call of the driver into a plug-in, in its order, and with a name for what goes wrong.
+
+A plug-in is a scheduler, a searcher, a stopper or a callback. Each method here is one row of the table of what
+happens to a trial; the controller says what happened, this file says who is told and in which order.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from minitune.callback import Callback
+from minitune.checkpoint import Checkpoint
+from minitune.decision import CONTINUE, STOP, Decision
+from minitune.error import TuneError
+from minitune.execution.scheduler_context import DriverContext
+from minitune.experiment.trial import Trial
+from minitune.result import DONE, flatten
+from minitune.schedulers.trial_scheduler import TrialScheduler
+from minitune.search.search_generator import SearchAlgorithm
+from minitune.stopper.stopper import Stopper
+
+logger = logging.getLogger("minitune")
+
+SLOW_HOOK_S = 0.5
+"""A hook that takes longer holds up every trial, and is named in the log, once."""
+
+
+STOP_CRITERION = "the stop criterion was met"
+TRAINABLE_ENDED = "the trainable has ended"
+
+
+class Hooks:
+    """Calls the plug-ins of a run.
+
+    Args:
+        scheduler: Decides about trials.
+        search_alg: Proposes configurations.
+        stopper: Stops trials, or all of them.
+        callbacks: The callbacks, in their order.
+        context: What a scheduler sees of the run: the first argument of its hooks.
+    """
+
+    def __init__(
+        self,
+        scheduler: TrialScheduler,
+        search_alg: SearchAlgorithm,
+        stopper: Stopper,
+        callbacks: Sequence[Callback],
+        context: DriverContext,
+    ):
+        self.scheduler = scheduler
+        self.search_alg = search_alg
+        self.stopper = stopper
+        self.callbacks = tuple(callbacks)
+        self.muted = False
+        """True while a past run is replayed: callbacks are not told again of what they have seen."""
+        self._context = context
+        self._iteration = 0
+        self._slow: set[str] = set()
+        self._listeners: dict[str, list[Callable[..., Any]]] = {}
+
+    # -- the run -------------------------------------------------------------------------------------------------
+
+    def setup(self, stop: Any, num_samples: int, total_num_samples: int, **info: Any) -> None:
+        """The run begins."""
+        for listener in self._listening("setup"):
+            self._call(listener, None, stop=stop, num_samples=num_samples, total_num_samples=total_num_samples, **info)
+
+    def step_begins(self) -> None:
+        """A turn of the driver's loop begins."""
+        self._tell("on_step_begin")
+
+    def step_ends(self) -> None:
+        """A turn of the driver's loop ends."""
+        self._iteration += 1
+        self._tell("on_step_end")
+
+    def experiment_ends(self, trials: list[Trial]) -> None:
+        """The run is over, all workers are gone."""
+        for listener in self._listening("on_experiment_end"):
+            self._call(listener, None, trials=trials)
+
+    def wants_all_stopped(self) -> bool:
+        """Whether the stopper ends the run."""
+        return bool(self._call(self.stopper.stop_all, None))
+
+    # -- what to do next ---------------------------------------------------------------------------------------------
+
+    def next_trial(self) -> Trial | None:
+        """The searcher's next trial, or None."""
+        trial: Trial | None = self._call(self.search_alg.next_trial, None)
+        return trial
+
+    def choose(self) -> Trial | None:
+        """The trial that the scheduler wants to run next, or None."""
+        trial: Trial | None = self._call(self.scheduler.choose_trial_to_run, None, self._context)
+        return trial
+
+    # -- one trial -----------------------------------------------------------------------------------------------
+
+    def added(self, trial: Trial) -> None:
+        """A new trial, or one that will be tried again."""
+        self._call(self.scheduler.on_trial_add, trial, self._context, trial)
+
+    def started(self, trial: Trial) -> None:
+        """The trial's worker is ready; its status is still PENDING."""
+        self._tell("on_trial_start", trial)
+
+    def restored(self, trial: Trial) -> None:
+        """The worker has loaded a checkpoint."""
+        self._tell("on_trial_restore", trial)
+
+    def decide(self, trial: Trial, result: dict[str, Any], *, ends: bool = False) -> Decision:
+        """Ask stopper, scheduler and searcher, in this order, about a new result.
+
+        Args:
+            trial: The trial.
+            result: Its result, nested; `done` is set in it if the trial is to stop.
+            ends: True if the trial has ended by itself.
+
+        Returns:
+            What to do.
+        """
+        flat = flatten(result)
+        reason = self._reason_to_stop(trial, result, flat, ends)
+        if reason:
+            result[DONE] = True
+            return Decision(STOP, reason)
+        decision = Decision.of(
+            self._call(self.scheduler.on_trial_result, trial, self._context, trial, flat) or CONTINUE
+        )
+        if decision == STOP:
+            result[DONE] = True
+        else:
+            self._call(self.search_alg.on_trial_result, trial, trial.trial_id, flat)
+        return decision
+
+    def retell(self, trial: Trial, result: dict[str, Any], decision: Decision) -> None:
+        """Tell of a result that an earlier driver has decided upon: who was asked then, hears it again.
+
+        Args:
+            trial: The trial.
+            result: The result as it was recorded, nested.
+            decision: What was decided then; the plug-ins' answers of today play no part.
+        """
+        flat = flatten(result)
+        self._call(self.stopper, trial, trial.trial_id, result)
+        if decision.reason.startswith((STOP_CRITERION, TRAINABLE_ENDED)):
+            return
+        self._call(self.scheduler.on_trial_result, trial, self._context, trial, flat)
+        self._context.requests.clear()
+        if decision != STOP:
+            self._call(self.search_alg.on_trial_result, trial, trial.trial_id, flat)
+
+    def _reason_to_stop(self, trial: Trial, result: dict[str, Any], flat: dict[str, Any], ends: bool) -> str:
+        stops = self._call(self.stopper, trial, trial.trial_id, result)
+        if stops:
+            return STOP_CRITERION
+        if ends or result.get(DONE):
+            return TRAINABLE_ENDED
+        for key, limit in trial.stopping_criterion.items():
+            if key in flat and flat[key] >= limit:
+                return f"{STOP_CRITERION}: {key} >= {limit}"
+        return ""
+
+    def result(self, trial: Trial, result: dict[str, Any]) -> None:
+        """Show a result to the callbacks, which may change it."""
+        self._tell("on_trial_result", trial, result=result)
+
+    def checkpointed(self, trial: Trial, checkpoint: Checkpoint) -> None:
+        """A checkpoint has arrived; it is not yet among the trial's."""
+        self._tell("on_checkpoint", trial, checkpoint=checkpoint)
+
+    def saved(self, trial: Trial) -> None:
+        """A save is over, also one that brought no checkpoint."""
+        self._tell("on_trial_save", trial)
+
+    def paused(self, trial: Trial) -> None:
+        """The trial was put aside."""
+        self._call(self.search_alg.on_pause, trial, trial.trial_id)
+
+    def unpaused(self, trial: Trial) -> None:
+        """The trial waits for a worker again."""
+        self._call(self.search_alg.on_unpause, trial, trial.trial_id)
+
+    def completed(self, trial: Trial) -> None:
+        """A running trial ends well; its last result is set, its status still RUNNING."""
+        flat = flatten(trial.last_result)
+        self._call(self.scheduler.on_trial_complete, trial, self._context, trial, flat)
+        self._call(self.search_alg.on_trial_complete, trial, trial.trial_id, result=flat)
+        self._tell("on_trial_complete", trial)
+
+    def removed(self, trial: Trial) -> None:
+        """A pending or paused trial is ended."""
+        self._call(self.scheduler.on_trial_remove, trial, self._context, trial)
+        self._call(self.search_alg.on_trial_complete, trial, trial.trial_id)
+        self._tell("on_trial_complete", trial)
+
+    def interrupted(self, trial: Trial) -> None:
+        """The user has interrupted the run; the trial can be resumed."""
+        result = flatten(trial.last_result) if trial.last_result else None
+        self._call(self.search_alg.on_trial_complete, trial, trial.trial_id, result=result)
+        self._tell("on_trial_complete", trial)
+
+    def failed(self, trial: Trial) -> None:
+        """An attempt of the trial has failed, for whatever follows."""
+        self._call(self.scheduler.on_trial_error, trial, self._context, trial)
+        self._call(self.search_alg.on_trial_error, trial, trial.trial_id)
+
+    def recovers(self, trial: Trial) -> None:
+        """The trial will be tried again; its status is PENDING."""
+        self.added(trial)
+        self._tell("on_trial_recover", trial)
+
+    def errored(self, trial: Trial) -> None:
+        """The trial has failed for good; its status is ERROR."""
+        self._call(self.search_alg.on_trial_complete, trial, trial.trial_id, error=True)
+        self._tell("on_trial_error", trial)
+
+    # -- calling -------------------------------------------------------------------------------------------------
+
+    def _tell(self, hook: str, trial: Trial | None = None, **arguments: Any) -> None:
+        """Call a hook of the callbacks with the arguments that all of them get."""
+        if self.muted:
+            return
+        if trial is not None:
+            arguments["trial"] = trial
+        for listener in self._listening(hook):
+            self._call(listener, trial, iteration=self._iteration, trials=self._context.get_trials(), **arguments)
+
+    def _listening(self, hook: str) -> list[Callable[..., Any]]:
+        """The callbacks that do something at `hook`, found out once: most hooks are left as they are."""
+        listeners = self._listeners.get(hook)
+        if listeners is None:
+            base = getattr(Callback, hook)
+            bound = [getattr(callback, hook) for callback in self.callbacks]
+            listeners = [method for method in bound if getattr(method, "__func__", None) is not base]
+            self._listeners[hook] = listeners
+        return listeners
+
+    def _call(self, hook: Callable[..., Any], trial: Trial | None, /, *args: Any, **kwargs: Any) -> Any:
+        begin_s = time.monotonic()
+        try:
+            return hook(*args, **kwargs)
+        except Exception as error:
+            raise TuneError(
+                f"{_hook_name(hook)} raised {type(error).__name__}: {error}"
+                + (f" (while it was told of trial {trial.name})" if trial is not None else "")
+                + "; the run was ended, what it had reported is kept"
+            ) from error
+        finally:
+            taken_s = time.monotonic() - begin_s
+            if taken_s > SLOW_HOOK_S:
+                self._warn_slow(_hook_name(hook), taken_s)
+
+    def _warn_slow(self, name: str, taken_s: float) -> None:
+        if name not in self._slow:
+            self._slow.add(name)
+            logger.warning("%s took %.1f s; meanwhile no trial was served", name, taken_s)
+
+
+def _hook_name(hook: Any) -> str:
+    owner = getattr(hook, "__self__", None)
+    if owner is None:
+        return type(hook).__name__
+    return f"{type(owner).__name__}.{hook.__name__}"

@@ -1,0 +1,210 @@
+"""Launcher: asks the searcher for trials and gives waiting ones to the executor while it has room."""
+
+from __future__ import annotations
+
+import functools
+import math
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from minitune.checkpoint import CheckpointRecord
+from minitune.error import TrialError, TuneError
+from minitune.execution.hooks import Hooks
+from minitune.execution.recorder import Recorder
+from minitune.execution.run_state import Live, RunState
+from minitune.execution.trial_executor import Shared, TrialExecutor
+from minitune.experiment.lifecycle import Phase, Step
+from minitune.experiment.trial import Trial, TrialInfo
+from minitune.resources import CPU
+from minitune.search.search_generator import SearchGenerator
+from minitune.trainable.trial_actor import make_trial_actor
+
+OPEN, WAITING, ENDED = "OPEN", "WAITING", "ENDED"
+"""Whether the searcher may give more trials, has none now, or is finished."""
+
+_AHEAD = 200
+_AHEAD_PER_TURN = 50
+
+
+@dataclass(frozen=True)
+class Donation:
+    """A checkpoint of another trial that a trial is to go on from.
+
+    Attributes:
+        donor: Whose it is.
+        record: Which one.
+        path: Its directory.
+        metrics: The donor's result that belongs to it.
+    """
+
+    donor: Trial
+    record: CheckpointRecord
+    path: str
+    metrics: dict[str, Any]
+
+
+class Launcher:
+    """Brings trials into being and gives them workers.
+
+    Args:
+        state: The trials of the run.
+        hooks: The plug-ins.
+        executor: Who runs actors.
+        recorder: Who writes down what happens.
+        trainable: The trainable, stored once with the executor.
+        run_name: The run's name.
+        seed: The run's base seed; each trial's own follows from it and the trial's number.
+        max_running: At most so many trials run at a time; None means no limit but the resources.
+        reuse_key: Key under which workers are handed from one trial to the next, or None.
+        give_up: Ends a trial for good that cannot be started.
+    """
+
+    def __init__(
+        self,
+        state: RunState,
+        hooks: Hooks,
+        executor: TrialExecutor,
+        recorder: Recorder,
+        *,
+        trainable: Shared,
+        run_name: str,
+        seed: int,
+        max_running: int | None,
+        reuse_key: str | None,
+        give_up: Callable[[Trial, TrialError], None],
+    ):
+        self.supply = OPEN
+        self.donations: dict[str, Donation] = {}
+        self._state = state
+        self._hooks = hooks
+        self._executor = executor
+        self._recorder = recorder
+        self._trainable = trainable
+        self._run_name = run_name
+        self._seed = seed
+        self._max_running = max_running or math.inf
+        self._reuse_key = reuse_key
+        self._give_up = give_up
+        self._is_model_based = isinstance(hooks.search_alg, SearchGenerator)
+        cpus = executor.resources()[0].get(CPU, 1)
+        self._ahead = int(max(_AHEAD, 1.1 * cpus))
+
+    def launch(self) -> None:
+        """Start what the scheduler chooses, then what waits, while there is room; then look a little ahead.
+
+        Does not block. New trials are drawn one by one, so that the first worker is on its way before the second
+        configuration is drawn, and a model-based searcher is asked only for what can start now.
+        """
+        while len(self._state.live) < self._max_running and (self._start_one() or self._add_one()):
+            pass
+        if not self._is_model_based:
+            for _ in range(_AHEAD_PER_TURN):
+                if self._state.num_pending >= self._ahead or not self._ask():
+                    break
+
+    def end_supply(self) -> None:
+        """No more trials: the run ends."""
+        self._hooks.search_alg.set_finished()
+        self.supply = ENDED
+
+    def has_room_for_more(self) -> bool:
+        """Whether a trial that came now would be drawn at once."""
+        return self.supply != ENDED and self._state.num_pending == 0
+
+    # -- asking ----------------------------------------------------------------------------------------------------
+
+    def _add_one(self) -> bool:
+        """Draw a trial if one could start right away."""
+        if self._state.num_pending or self.supply == ENDED:
+            return False
+        probe = self._state.trials[-1].resources if self._state.trials else None
+        if self._is_model_based and probe is not None and not self._executor.can_start(probe):
+            return False
+        return self._ask()
+
+    def _ask(self) -> bool:
+        """Draw a trial from the searcher; False if it has none."""
+        if self.supply == ENDED:
+            return False
+        trial = self._hooks.next_trial()
+        if trial is None:
+            self.supply = ENDED if self._hooks.search_alg.is_finished() else WAITING
+            return False
+        self.supply = OPEN
+        trial.seed = trial_seed(self._seed, trial.number)
+        self._recorder.trial_added(trial)
+        self._state.add(trial)
+        self._hooks.added(trial)
+        try:
+            self._executor.can_start(trial.resources)
+        except TuneError as error:
+            self._give_up(trial, TrialError(str(error)))
+        return True
+
+    # -- starting ---------------------------------------------------------------------------------------------------
+
+    def _start_one(self) -> bool:
+        """Start the scheduler's choice, or else the first waiting trial that there is room for."""
+        chosen = self._hooks.choose()
+        candidates = self._state.queue.heads()
+        if chosen is not None and self._state.is_startable(chosen):
+            candidates.insert(0, chosen)
+        for trial in candidates:
+            try:
+                has_room = self._executor.can_start(trial.resources, waiter=trial.trial_id)
+            except TuneError as error:  # a worker that cannot be killed has taken its resources with it
+                self._give_up(trial, TrialError(str(error)))
+                return True
+            if has_room:
+                self._start(trial)
+                return True
+        return False
+
+    def _start(self, trial: Trial) -> None:
+        if trial.phase is Phase.PAUSED:
+            self._state.move(trial, Step.UNPAUSE, "chosen by the scheduler")
+            self._recorder.status(trial, "chosen by the scheduler")
+            self._hooks.unpaused(trial)
+        try:
+            directory = self._recorder.prepare_directory(trial)
+        except OSError as error:
+            trial.num_failures += 1
+            self._give_up(trial, TrialError(f"the directory of trial {trial.name} cannot be used: {error}"))
+            return
+        donation = self.donations.get(trial.trial_id)
+        if donation is None:
+            self._roll_back(trial)
+        trial.attempt += 1
+        self._recorder.attempt_starts(trial)
+        self._state.move(trial, Step.START, f"attempt {trial.attempt}")
+        info = self._info(trial, directory)
+        factory = functools.partial(make_trial_actor, self._trainable, info)
+        self._executor.start(trial.actor_id, factory, trial.resources, directory, self._reuse_key, (info,))
+        self._state.live[trial.actor_id] = Live(trial, trial.actor_id)
+
+    def _roll_back(self, trial: Trial) -> None:
+        """Drop what was reported after the checkpoint that the trial goes on from."""
+        reached = trial.checkpoints[-1].report_number if trial.checkpoints else 0
+        if trial.report_count > reached:
+            self._recorder.rolls_back(trial, reached)
+            trial.roll_back()
+
+    def _info(self, trial: Trial, directory: str) -> TrialInfo:
+        return TrialInfo(
+            trial_id=trial.trial_id,
+            name=trial.name,
+            directory=directory,
+            experiment_name=self._run_name,
+            resources=trial.resources,
+            seed=trial.seed,
+            attempt=trial.attempt,
+            next_checkpoint=trial.next_checkpoint,
+            config=trial.config,
+        )
+
+
+def trial_seed(seed: int, number: int) -> int:
+    """The seed of trial `number`: a function of the run's base seed alone, between 0 and 2**32 - 1."""
+    return random.Random(f"{seed}/trial/{number}").getrandbits(32)

@@ -1,0 +1,273 @@
+"""LocalTrialExecutor: each actor in a process of its own on this machine, admitted by the ledger."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import logging
+import os
+import shutil
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from minitune import clock as clocks
+from minitune.actor.group import ActorGroup
+from minitune.actor.messages import Ended, Failed, GroupEvent, Parked, Place, Ready, Replied
+from minitune.clock import Clock
+from minitune.error import RemoteError
+from minitune.execution.devices import Machine
+from minitune.execution.ledger import Ledger, allocation_env
+from minitune.execution.trial_executor import ActorFactory, CallRaised, CallReturned, Event, Exited, Shared, Started
+from minitune.resources import CPU, GPU, Allocation, Resources
+from minitune.shared import SharedFile, store
+
+logger = logging.getLogger("minitune")
+
+RESET_LIMIT_S = 2.0
+"""How long a parked worker may take to take up the next trial."""
+
+
+@dataclass
+class _Actor:
+    """One actor and the process that carries it.
+
+    Attributes:
+        actor_id: The actor.
+        process: Name of its process within the group; a parked process keeps its life under a new name.
+        request: What it asked for.
+        allocation: What it was given.
+        directory: Where its output goes, or None.
+        reuse_key: Key under which it may be parked.
+        factory: What makes its object, for a fresh process if a reset fails.
+        reset_deadline_s: Until when the reset in flight must be over, or None.
+    """
+
+    actor_id: str
+    process: str
+    request: Resources
+    allocation: Allocation
+    directory: str | None
+    reuse_key: str | None
+    factory: ActorFactory
+    reset_deadline_s: float | None = None
+
+
+class LocalTrialExecutor:
+    """Runs actors as processes of this machine.
+
+    Args:
+        machine: What may be reserved.
+        directory: An existing directory for the values that are stored once; they are removed at the end.
+        output_names: Names of the files, in an actor's directory, that take its stdout and stderr.
+        changes_directory: Whether an actor works in its directory.
+        keep_descendants: Leave processes that an actor has started alone when it ends by itself.
+    """
+
+    isolates = True
+
+    def __init__(
+        self,
+        machine: Machine,
+        *,
+        directory: str,
+        output_names: tuple[str, str] = ("stdout", "stderr"),
+        changes_directory: bool = True,
+        keep_descendants: bool = False,
+    ):
+        self.clock: Clock = clocks.REAL
+        self._ledger = Ledger(machine.totals, machine.gpu_ids, find_gpus=machine.find_gpus)
+        self._shared_directory = os.path.join(directory, "shared")
+        self._shared_count = itertools.count()
+        self._output_names = output_names
+        self._changes_directory = changes_directory
+        self._group = ActorGroup(keep_descendants=keep_descendants)
+        self._process_names = (f"p{number}" for number in itertools.count())
+        self._by_actor: dict[str, _Actor] = {}
+        self._by_process: dict[str, _Actor] = {}
+        self._parked: dict[tuple[str, Resources], list[_Actor]] = {}
+        self._resetting: dict[str, _Actor] = {}
+        self._parked_limit = max(1, int(machine.totals.get(CPU, 1)))
+
+    # -- resources and values ----------------------------------------------------------------------------------
+
+    def resources(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
+        """See `TrialExecutor.resources`."""
+        return self._ledger.totals(), self._ledger.free()
+
+    def share(self, value: Any) -> Shared:
+        """Store `value` in a file that each worker loads at most once."""
+        os.makedirs(self._shared_directory, mode=0o700, exist_ok=True)
+        handle: SharedFile = store(value, os.path.join(self._shared_directory, f"{next(self._shared_count)}.pkl"))
+        self._group.preload(handle.get)
+        return handle
+
+    def can_start(self, request: Resources, waiter: str | None = None) -> bool:
+        """See `TrialExecutor.can_start`."""
+        return self._ledger.can_acquire(request, waiter)
+
+    def forget(self, waiter: str) -> None:
+        """See `TrialExecutor.forget`."""
+        self._ledger.forget(waiter)
+
+    # -- actors --------------------------------------------------------------------------------------------------
+
+    def start(
+        self,
+        actor_id: str,
+        factory: ActorFactory,
+        request: Resources,
+        directory: str | None = None,
+        reuse_key: str | None = None,
+        reset_args: tuple[Any, ...] = (),
+    ) -> None:
+        """See `TrialExecutor.start`."""
+        if actor_id in self._by_actor:
+            raise RuntimeError(f"an actor named {actor_id!r} exists already; actor ids must never be used again")
+        parked = self._take_parked(actor_id.rpartition("#")[0], reuse_key, request)
+        gpu_ids = parked.allocation.gpu_ids if parked else None
+        allocation = self._ledger.acquire(actor_id, request, gpu_ids or None)
+        actor = _Actor(actor_id, next(self._process_names), request, allocation, directory, reuse_key, factory)
+        self._by_actor[actor_id] = self._by_process[actor.process] = actor
+        if parked is None:
+            self._start_process(actor)
+        else:
+            actor.reset_deadline_s = self.now() + RESET_LIMIT_S
+            self._resetting[actor.process] = actor
+            self._group.move(parked.process, actor.process, self._place(actor))
+            self._group.call(actor.process, "reset", *reset_args, allocation)
+
+    def call(self, actor_id: str, method: str, *args: Any) -> None:
+        """See `TrialExecutor.call`."""
+        actor = self._by_actor.get(actor_id)
+        if actor is None:
+            raise RuntimeError(f"actor {actor_id!r} is not there")
+        self._group.call(actor.process, method, *args)
+
+    def stop(self, actor_id: str, grace_s: float, keep: bool = False) -> None:
+        """See `TrialExecutor.stop`."""
+        actor = self._by_actor.pop(actor_id, None)
+        if actor is None:
+            return
+        self._resetting.pop(actor.process, None)
+        parks = keep and actor.reuse_key is not None and sum(map(len, self._parked.values())) < self._parked_limit
+        self._group.stop(actor.process, grace_s, keep=parks)
+
+    def wait(self, timeout_s: float | None) -> list[Event]:
+        """See `TrialExecutor.wait`."""
+        if self._resetting:
+            deadline_s = min(actor.reset_deadline_s or 0.0 for actor in self._resetting.values())
+            left_s = max(0.0, deadline_s - self.now())
+            timeout_s = left_s if timeout_s is None else min(timeout_s, left_s)
+        events = [self._translate(event) for event in self._group.wait(timeout_s)]
+        for actor in [a for a in self._resetting.values() if self.now() >= (a.reset_deadline_s or 0.0)]:
+            self._start_fresh(actor, "it took too long")
+        return [event for event in events if event is not None]
+
+    def wake(self) -> None:
+        """See `TrialExecutor.wake`."""
+        self._group.wake()
+
+    def now(self) -> float:
+        """See `TrialExecutor.now`."""
+        return self.clock.monotonic()
+
+    def shutdown(self, grace_s: float = 0.0) -> None:
+        """See `TrialExecutor.shutdown`."""
+        self._group.close(grace_s)
+        self._by_actor.clear()
+        self._by_process.clear()
+        self._parked.clear()
+        shutil.rmtree(self._shared_directory, ignore_errors=True)
+
+    # -- processes -----------------------------------------------------------------------------------------------
+
+    def _start_process(self, actor: _Actor) -> None:
+        preload = actor.request.required_resources.get(GPU, 0) == 0 and actor.request.head_cpus < 2
+        factory = functools.partial(actor.factory, allocation=actor.allocation)
+        self._group.start(actor.process, factory, place=self._place(actor), preload=preload)
+
+    def _place(self, actor: _Actor) -> Place:
+        """Where the actor works, where its output goes and what its environment holds."""
+        env: dict[str, str | None] = {**allocation_env(actor.allocation, os.environ)}
+        if actor.directory is None:
+            return Place(env=env)
+        if self._changes_directory:
+            env["TUNE_ORIG_WORKING_DIR"] = os.getcwd()
+        stdout, stderr = (os.path.join(actor.directory, name) for name in self._output_names)
+        return Place(actor.directory if self._changes_directory else None, stdout, stderr, env)
+
+    def _take_parked(self, waiter: str, reuse_key: str | None, request: Resources) -> _Actor | None:
+        """A parked actor for this key and request whose devices are free, if there is one."""
+        parked = self._parked.get((reuse_key, request)) if reuse_key is not None else None
+        while parked:
+            actor = parked.pop()
+            if self._ledger.can_acquire(request, waiter, gpu_ids=actor.allocation.gpu_ids or None):
+                return actor
+            self._group.stop(actor.process, 0.0)
+        return None
+
+    def _start_fresh(self, actor: _Actor, why: str) -> None:
+        """The parked process is of no use: take a fresh one for the same actor."""
+        logger.debug("the worker of %s is not used again: %s", actor.actor_id, why)
+        self._resetting.pop(actor.process, None)
+        self._by_process.pop(actor.process, None)
+        self._group.stop(actor.process, 0.0)
+        actor.process = next(self._process_names)
+        actor.reset_deadline_s = None
+        self._by_process[actor.process] = actor
+        self._start_process(actor)
+
+    # -- events --------------------------------------------------------------------------------------------------
+
+    def _translate(self, event: GroupEvent) -> Event | None:
+        """The group's event as the executor's, or None if it concerns nobody (any more)."""
+        actor = self._by_process.get(event.actor_id)
+        if actor is None:
+            return None
+        if isinstance(event, Ended):
+            return self._on_ended(actor, event)
+        if isinstance(event, Parked):
+            return self._on_parked(actor)
+        if actor.process in self._resetting:
+            return self._on_reset(actor, event)
+        if isinstance(event, Ready):
+            return Started(actor.actor_id, event.pid, socket.gethostname(), actor.allocation)
+        if isinstance(event, Replied):
+            return CallReturned(actor.actor_id, event.value)
+        return CallRaised(actor.actor_id, event.error)
+
+    def _on_reset(self, actor: _Actor, event: Ready | Replied | Failed) -> Event | None:
+        if isinstance(event, Replied) and event.value:
+            del self._resetting[actor.process]
+            actor.reset_deadline_s = None
+            pid = self._group.pids().get(actor.process, 0)
+            return Started(actor.actor_id, pid, socket.gethostname(), actor.allocation, reused=True)
+        error: RemoteError | None = event.error if isinstance(event, Failed) else None
+        self._start_fresh(actor, error.last_line() if error else "reset returned False")
+        return None
+
+    def _on_parked(self, actor: _Actor) -> Event:
+        self._ledger.release(actor.actor_id)
+        del self._by_process[actor.process]
+        self._parked.setdefault((actor.reuse_key or "", actor.request), []).append(actor)
+        return Exited(actor.actor_id, "parked")
+
+    def _on_ended(self, actor: _Actor, event: Ended) -> Event | None:
+        if actor.process in self._resetting:
+            self._start_fresh(actor, event.cause)
+            return None
+        del self._by_process[actor.process]
+        self._by_actor.pop(actor.actor_id, None)
+        self._ledger.release(actor.actor_id)
+        kind = "stopped" if event.stopped else "lost" if event.lost else "died"
+        return Exited(
+            actor.actor_id,
+            kind,
+            cause=event.cause,
+            exit_code=event.exit_code,
+            peak_bytes=event.peak_bytes,
+            last_lines=event.last_lines,
+            counts=not event.lost,
+        )

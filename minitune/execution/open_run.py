@@ -1,0 +1,125 @@
+"""OpenRun: a run's directory in the hands of this driver: locked, with its journal open."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+from types import TracebackType
+
+from minitune.config import CheckpointConfig
+from minitune.error import TuneError
+from minitune.execution import journal, records
+from minitune.execution.checkpoint_manager import CheckpointManager
+from minitune.execution.housekeeper import Housekeeper
+from minitune.execution.journal import Journal
+from minitune.execution.recorder import Recorder
+from minitune.execution.run_lock import RunLock
+from minitune.execution.storage import RunDirectory
+from minitune.experiment.trial import Trial
+
+
+class OpenRun:
+    """A context in which a run's directory belongs to this driver. Entering takes the lock and opens the journal.
+
+    Args:
+        run: The run's directory.
+        is_new: True to begin a journal, False to go on with the one that is there.
+        checkpoints: Which checkpoints are kept.
+        durability: `process`, `batched` or `strict`.
+        metric: The run's metric, or None.
+        mode: Its mode, or None.
+        dirname_creator: Makes the names of trial directories, or None.
+
+    Raises:
+        RunLockedError: If another driver has it.
+        JournalCorruptError: If the journal cannot be trusted.
+        TuneError: If a file cannot be made or read.
+    """
+
+    recorder: Recorder
+
+    def __init__(
+        self,
+        run: RunDirectory,
+        *,
+        is_new: bool,
+        checkpoints: CheckpointConfig,
+        durability: str,
+        metric: str | None,
+        mode: str | None,
+        dirname_creator: Callable[[Trial], str] | None,
+    ):
+        self.run = run
+        self._is_new = is_new
+        self._durability = durability
+        self._lock = RunLock(run.lock)
+        self._housekeeper = Housekeeper()
+        self._manager = CheckpointManager(
+            checkpoints,
+            metric=metric,
+            mode=mode,
+            housekeeper=self._housekeeper,
+            settles=durability == "batched",
+        )
+        self._dirname_creator = dirname_creator
+        self._journal: Journal | None = None
+
+    def __enter__(self) -> OpenRun:
+        self._lock.acquire()
+        try:
+            if not self._is_new and not os.path.exists(self.run.journal):
+                raise TuneError(f"{self.run.journal} is missing; without it the run cannot go on")
+            if not self._is_new:
+                self.run.clean()
+            begin = Journal.create if self._is_new else Journal.open
+            self._journal = begin(self.run.journal, self._durability, self._housekeeper)
+            self.recorder = Recorder(self.run, self._journal, self._manager, self._dirname_creator)
+        except BaseException:
+            self._lock.release()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        try:
+            if self._journal is not None:
+                self._journal.close()
+        finally:
+            self._housekeeper.close()
+            self._lock.release()
+
+    def begin(self, first: records.Record | None = None) -> None:
+        """Write the records with which a driver's work begins.
+
+        Args:
+            first: The `run` record of a new run, or None.
+        """
+        if self._journal is None:
+            raise RuntimeError("an OpenRun is to be entered before it is begun")
+        if first is not None:
+            self._journal.append(first)
+        self._journal.append(records.opened(os.getpid(), _start_time(), _boot_id(), socket.gethostname()))
+
+    def read(self) -> Iterator[records.Record]:
+        """The records so far, objects included: this executes code of whoever wrote them."""
+        return journal.read(self.run.journal, unpickle=True)
+
+
+def _start_time() -> float:
+    """When this process was started, in seconds since the epoch; 0 where that is not known."""
+    try:
+        with open("/proc/self/stat", encoding="ascii", errors="replace") as stat, open("/proc/stat", "rb") as system:
+            ticks = int(stat.read().rpartition(")")[2].split()[19])
+            boot_s = next(int(line.split()[1]) for line in system if line.startswith(b"btime"))
+        return boot_s + ticks / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError, StopIteration, AttributeError):
+        return 0.0
+
+
+def _boot_id() -> str:
+    """What tells this boot of the machine from others; empty where that is not known."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""

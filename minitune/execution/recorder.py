@@ -1,0 +1,170 @@
+"""Recorder: writes down what happens to the trials, before anything follows from it.
+
+It owns the run's journal, the trials' directories and the retention of checkpoints. What it has written is all that a
+later driver knows of the run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from minitune.checkpoint import CheckpointRecord
+from minitune.decision import Decision
+from minitune.error import TrialError
+from minitune.execution import records
+from minitune.execution.checkpoint_manager import CheckpointManager, Surplus
+from minitune.execution.journal import Journal
+from minitune.execution.storage import (
+    RunDirectory,
+    append_error,
+    clean_trial_directory,
+    create_trial_directory,
+    date_text,
+    remove_error_pickle,
+)
+from minitune.experiment.trial import KeptCheckpoint, Trial
+from minitune.result import CONFIG
+
+
+class Recorder:
+    """Writes a run's journal and files.
+
+    Args:
+        run: The run's directory.
+        journal: The open journal.
+        checkpoints: Which checkpoints are kept.
+        dirname_creator: Makes the name of a trial's directory, or None.
+    """
+
+    def __init__(
+        self,
+        run: RunDirectory,
+        journal: Journal,
+        checkpoints: CheckpointManager,
+        dirname_creator: Callable[[Trial], str] | None = None,
+    ):
+        self.run = run
+        self._journal = journal
+        self._checkpoints = checkpoints
+        self._dirname_creator = dirname_creator
+
+    def close(self, reason: str) -> None:
+        """The driver ends in order; nothing is written after this."""
+        self._journal.append(records.close(reason))
+
+    # -- trials ----------------------------------------------------------------------------------------------------
+
+    def trial_added(self, trial: Trial) -> None:
+        """A trial is part of the run; on record before it may start."""
+        trial.experiment_path = self.run.path
+        self._journal.append(
+            records.trial(
+                trial.trial_id,
+                trial.number,
+                trial.config,
+                seed=trial.seed,
+                resources=trial.resources,
+                name=trial.name,
+                directory="",
+                tag=trial.experiment_tag,
+                evaluated_params=trial.evaluated_params,
+            )
+        )
+
+    def prepare_directory(self, trial: Trial) -> str:
+        """Make the trial's directory, or clear it of what an earlier attempt has left half done.
+
+        Returns:
+            Its path.
+
+        Raises:
+            OSError: If it cannot be used.
+        """
+        if trial.custom_dirname is None:
+            trial.custom_dirname = create_trial_directory(self.run.path, trial, self._dirname_creator)
+        elif not os.path.isdir(trial.local_path):
+            raise FileNotFoundError(f"{trial.local_path} does not exist any more")
+        else:
+            recorded = {kept.record.number for kept in trial.checkpoints}
+            clean_trial_directory(self.run.path, trial.local_path, recorded)
+        return trial.local_path
+
+    def attempt_starts(self, trial: Trial) -> None:
+        """An attempt begins; on record before its worker gets its first call."""
+        checkpoint = trial.checkpoints[-1].record.number if trial.checkpoints else None
+        self._journal.append(records.start(trial.trial_id, trial.attempt, checkpoint, trial.custom_dirname or ""))
+
+    def rolls_back(self, trial: Trial, number: int) -> None:
+        """The next attempt starts after report `number`; later ones leave the live view."""
+        self._journal.append(records.rollback(trial.trial_id, trial.attempt + 1, number))
+
+    def status(self, trial: Trial, cause: str) -> None:
+        """The trial's public status has changed."""
+        self._journal.append(records.status(trial.trial_id, trial.status, cause))
+
+    def result(
+        self, trial: Trial, result: dict[str, Any], decision: Decision, checkpoint: CheckpointRecord | None
+    ) -> None:
+        """A result with what was decided upon it; on record before the worker hears of it."""
+        metrics = {**result, CONFIG: None} if CONFIG in result else result
+        self._journal.append(
+            records.result(
+                trial.trial_id, trial.attempt, trial.report_count, metrics, decision, decision.reason, checkpoint
+            )
+        )
+
+    def failure(self, trial: Trial, error: TrialError) -> None:
+        """An attempt has failed: a new entry in the trial's `error.txt`, and its `error.pkl`.
+
+        A directory that cannot be written (it may be the reason of the failure) is no second failure.
+        """
+        try:
+            if trial.custom_dirname is None:
+                self.prepare_directory(trial)
+            append_error(trial.local_path, trial.num_failures, str(error), date_text(), error)
+        except OSError:
+            pass
+
+    def trial_ends(self, trial: Trial) -> None:
+        """The trial has ended: a failure that a retry has made good leaves no `error.pkl`."""
+        if trial.num_failures and trial.error is None:
+            remove_error_pickle(trial.local_path)
+        self._drop(self._checkpoints.trial_ended(trial))
+
+    # -- checkpoints -----------------------------------------------------------------------------------------------
+
+    def adopt(self, trial: Trial) -> None:
+        """Take in a trial of a resumed run with its checkpoints."""
+        self._drop(self._checkpoints.adopt(trial))
+
+    def checkpoint(self, trial: Trial, kept: KeptCheckpoint, *, reported: bool) -> None:
+        """A checkpoint has arrived: commit it, then let those go that are not to be kept.
+
+        Args:
+            trial: The trial.
+            kept: The checkpoint.
+            reported: True if it came with a report, whose record has committed it already.
+        """
+        if not reported:
+            self._journal.append(records.checkpoint(trial.trial_id, trial.attempt, kept.report_number, kept.record))
+        self._drop(self._checkpoints.add(trial, kept))
+
+    def pin(self, trial: Trial, record: CheckpointRecord) -> None:
+        """Keep a checkpoint while another trial loads it."""
+        self._checkpoints.pin(trial, record)
+
+    def unpin(self, trial: Trial, record: CheckpointRecord) -> None:
+        """The checkpoint has been loaded."""
+        self._drop(self._checkpoints.unpin(trial, record))
+
+    def _drop(self, surplus: list[Surplus]) -> None:
+        """Remove what is surplus: first from the record, then from the disk."""
+        for item in surplus:
+            self._journal.append(records.drop(item.trial.trial_id, item.record.number))
+            self._checkpoints.remove(item)
+
+    def exploit(self, trial: Trial, donor: Trial, record: CheckpointRecord, config: dict[str, Any]) -> None:
+        """A trial is to go on from another one's checkpoint under a new configuration."""
+        self._journal.append(records.exploit(trial.trial_id, donor.trial_id, record.number, config))

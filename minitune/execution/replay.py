@@ -1,0 +1,239 @@
+"""Replay: the journal of a run, told again to fresh plug-ins, gives the state in which its driver was.
+
+Searcher, scheduler and stopper hear the same calls in the same order as before; callbacks hear nothing. What they
+answer is compared with nothing but the configurations: where a searcher proposes something else than it did, the
+journal stands. No worker is started and no file of a trial is touched.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from minitune.checkpoint import matches
+from minitune.decision import Decision
+from minitune.error import JournalCorruptError, TrialError
+from minitune.execution import records
+from minitune.execution.failure import LOST
+from minitune.execution.hooks import Hooks
+from minitune.execution.run_state import RunState
+from minitune.experiment.lifecycle import ERROR, OWNS_ACTOR, PAUSED, PENDING, RUNNING, TERMINATED, Phase, Step
+from minitune.experiment.trial import Trial
+from minitune.result import CONFIG, DONE
+
+logger = logging.getLogger("minitune")
+
+
+@dataclass(frozen=True)
+class ResumeChoice:
+    """What a resume does with trials that have failed.
+
+    Attributes:
+        errored: Go on with them from their last checkpoints.
+    """
+
+    errored: bool = False
+
+
+@dataclass
+class Replay:
+    """Rebuilds the state of a run from its journal.
+
+    Args:
+        run_path: The run's directory as it is now; it may have been moved.
+        state: An empty state; filled.
+        hooks: The fresh plug-ins.
+        trainable_name: The trainable's name.
+        max_failures: Retries that each trial has from now on.
+
+    Attributes:
+        reports: By trial id, how many results are on record, rolled-back ones included.
+    """
+
+    run_path: str
+    state: RunState
+    hooks: Hooks
+    trainable_name: str
+    max_failures: int
+    reports: Counter[str] = field(default_factory=Counter)
+    _trials: dict[str, Trial] = field(default_factory=dict)
+    _warned: bool = False
+
+    def run(self, journal: Iterable[records.Record], choice: ResumeChoice) -> None:
+        """Apply all records, then make the trials ready that are to go on.
+
+        Args:
+            journal: The records, in order.
+            choice: Which failed trials go on.
+
+        Raises:
+            JournalCorruptError: If a record contradicts those before it.
+        """
+        handlers = {
+            records.TRIAL: self._on_trial,
+            records.START: self._on_start,
+            records.RESULT: self._on_result,
+            records.CHECKPOINT: self._on_checkpoint,
+            records.DROP: self._on_drop,
+            records.ROLLBACK: self._on_rollback,
+            records.EXPLOIT: self._on_exploit,
+            records.STATUS: self._on_status,
+        }
+        self.hooks.muted = True
+        try:
+            for record in journal:
+                handler = handlers.get(record[records.KIND])
+                if handler is not None:
+                    handler(record)
+        finally:
+            self.hooks.muted = False
+        for trial in self.state.trials:
+            if trial.phase is Phase.ERROR and choice.errored:
+                trial.error = None
+                self.state.move(trial, Step.REVIVE, "resumed")
+            if not trial.is_finished():
+                self._make_ready(trial)
+
+    def _trial(self, record: records.Record) -> Trial:
+        try:
+            return self._trials[record["trial"]]
+        except KeyError:
+            raise JournalCorruptError(
+                f"the journal of {self.run_path} has a {record[records.KIND]!r} record of trial {record['trial']!r}, "
+                "which it has not introduced"
+            ) from None
+
+    def _on_trial(self, record: records.Record) -> None:
+        proposed = self.hooks.next_trial()
+        if (proposed is None or proposed.config != record["config"]) and not self._warned:
+            self._warned = True
+            logger.warning(
+                "the searcher does not propose what it had proposed for trial %s of %s; the recorded configuration "
+                "stands (said once)",
+                record["trial"],
+                self.run_path,
+            )
+        trial = proposed or Trial(self.trainable_name)
+        trial.trial_id, trial.number = record["trial"], record["number"]
+        trial.config, trial.seed = record["config"], record["seed"]
+        trial.evaluated_params, trial.experiment_tag = record["evaluated_params"], record["tag"]
+        trial.resources = records.resources_of(record)
+        trial.experiment_path, trial.max_failures = self.run_path, self.max_failures
+        if record["name"] != trial.name:
+            trial.custom_trial_name = record["name"]
+        self._trials[trial.trial_id] = trial
+        self.state.add(trial)
+        self.hooks.added(trial)
+
+    def _on_start(self, record: records.Record) -> None:
+        trial = self._trial(record)
+        trial.custom_dirname, trial.attempt = record["directory"] or None, record["attempt"]
+        if trial.phase in OWNS_ACTOR:  # an earlier driver was killed here; this is the first word of the next one
+            self.state.move(trial, Step.RETRY, "the driver ended")
+        self.state.move(trial, Step.START, f"attempt {trial.attempt}")
+
+    def _on_result(self, record: records.Record) -> None:
+        trial, metrics = self._trial(record), record["metrics"]
+        if CONFIG in metrics:
+            metrics[CONFIG] = trial.config
+        self.reports[trial.trial_id] += 1
+        self.hooks.retell(trial, metrics, Decision(record["decision"], record["reason"]))
+        trial.record_result(metrics)
+        self._commit(trial, record)
+
+    def _on_checkpoint(self, record: records.Record) -> None:
+        self._commit(self._trial(record), record)
+
+    def _commit(self, trial: Trial, record: records.Record) -> None:
+        checkpoint = records.checkpoint_of(record)
+        if checkpoint is not None:
+            trial.record_checkpoint(checkpoint)
+
+    def _on_drop(self, record: records.Record) -> None:
+        trial = self._trial(record)
+        trial.checkpoints = [kept for kept in trial.checkpoints if kept.record.number != record["checkpoint"]]
+
+    def _on_rollback(self, record: records.Record) -> None:
+        self._trial(record).roll_back()
+
+    def _on_exploit(self, record: records.Record) -> None:
+        self._trial(record).set_config(record["config"])
+
+    def _on_status(self, record: records.Record) -> None:
+        trial, status, cause = self._trial(record), record["status"], record["cause"]
+        is_running = trial.status == RUNNING
+        if status == RUNNING:
+            self.state.move(trial, Step.TRAIN, cause)
+        elif status == PAUSED:
+            self.state.move(trial, Step.PAUSE, cause)
+            self.hooks.paused(trial)
+        elif status == PENDING and trial.phase is Phase.PAUSED:
+            self.state.move(trial, Step.UNPAUSE, cause)
+            self.hooks.unpaused(trial)
+        elif status == PENDING:
+            self._retry(trial, cause)
+        elif status == TERMINATED:
+            self._terminate(trial, cause, is_running)
+        elif status == ERROR:
+            trial.num_failures += 1
+            self.hooks.failed(trial)
+            self.state.move(trial, Step.FAIL, cause)
+            trial.error = TrialError(self._error_text(trial) or cause)
+            self.hooks.errored(trial)
+
+    def _retry(self, trial: Trial, cause: str) -> None:
+        if cause.startswith(LOST):
+            self.state.move(trial, Step.RETRY, cause)
+            return
+        trial.num_failures += 1
+        self.hooks.failed(trial)
+        self.state.move(trial, Step.RETRY, cause)
+        self.hooks.recovers(trial)
+
+    def _terminate(self, trial: Trial, cause: str, is_running: bool) -> None:
+        if is_running:
+            if trial.last_result:
+                trial.last_result = {**trial.last_result, DONE: True}
+            self.hooks.completed(trial)
+        else:
+            self.hooks.removed(trial)
+        self.state.move(trial, Step.STOP, cause)
+
+    def _error_text(self, trial: Trial) -> str:
+        """The last entry of the trial's `error.txt`, without its heading."""
+        try:
+            with open(os.path.join(trial.local_path, "error.txt"), encoding="utf-8", errors="replace") as file:
+                entry = file.read().rpartition("Failure # ")[2]
+        except OSError:
+            return ""
+        return entry.partition("\n")[2].strip()
+
+    def _make_ready(self, trial: Trial) -> None:
+        """Put an unfinished trial back into the queue, on its newest checkpoint that is what its record says."""
+        trial.num_failures = 0
+        while trial.checkpoints and not matches(trial.checkpoints[-1].record, trial.local_path):
+            damaged = trial.checkpoints.pop()
+            logger.warning(
+                "%s of trial %s is not what its record says; the one before it is used",
+                damaged.record.directory,
+                trial.name,
+            )
+        if trial.phase in OWNS_ACTOR:
+            self.state.move(trial, Step.RETRY, "the driver ended")
+
+
+def read_run_record(journal: Iterable[records.Record]) -> dict[str, Any]:
+    """The first record of a journal: what the run is.
+
+    Raises:
+        JournalCorruptError: If it is not there.
+    """
+    for record in journal:
+        if record[records.KIND] == records.RUN:
+            return record
+        break
+    raise JournalCorruptError("a journal must begin with a 'run' record, but this one does not; the run cannot go on")

@@ -1,0 +1,155 @@
+"""RunState: the trials of a run and where each of them is, kept so that nothing has to be searched for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from minitune.decision import CONTINUE, Decision
+from minitune.execution.trial_queue import TrialQueue
+from minitune.experiment.lifecycle import FINISHED, STATUS, Phase, Step
+from minitune.experiment.trial import Trial
+from minitune.resources import Allocation, Resources
+
+
+@dataclass
+class Live:
+    """What the driver knows of a trial that owns an actor.
+
+    Attributes:
+        trial: The trial.
+        actor_id: Its actor.
+        decision: What is to be done once the save in flight is over.
+        requested: What was asked for from outside (a scheduler about another trial, the end of the run); it is
+            carried out when the call in flight has returned.
+        ends_by_itself: True if the trainable has said that it is done.
+        allocation: What the actor was given; None until it is ready.
+        idle: True while no call is in flight, within the handling of one event.
+    """
+
+    trial: Trial
+    actor_id: str
+    decision: Decision = field(default_factory=lambda: Decision(CONTINUE))
+    requested: Decision | None = None
+    ends_by_itself: bool = False
+    allocation: Allocation | None = None
+    idle: bool = False
+
+
+class RunState:
+    """All trials, in order of submission, and the indices over them. Every operation is O(1) or O(log n).
+
+    Attributes:
+        trials: Every trial of the run.
+        queue: Those that could be started: QUEUED, and no actor of theirs is still on its way out.
+        paused: Those that are PAUSED and could be chosen, in order.
+        live: By actor id, those that own an actor.
+        leaving: Actor ids by trial id, where the actor was let go and has not exited yet.
+        counts: Number of trials by public status.
+    """
+
+    def __init__(self) -> None:
+        self.trials: list[Trial] = []
+        self.queue = TrialQueue()
+        self.paused: dict[str, Trial] = {}
+        self.live: dict[str, Live] = {}
+        self.leaving: dict[str, str] = {}
+        self.counts: Counter[str] = Counter()
+        self.unfinished: dict[str, Trial] = {}
+        self._num_queued = 0
+
+    @property
+    def num_pending(self) -> int:
+        """Trials that wait for a worker, those included whose last actor is still on its way out."""
+        return self._num_queued
+
+    def add(self, trial: Trial) -> None:
+        """Take in a trial, whatever its phase."""
+        self.trials.append(trial)
+        self.counts[trial.status] += 1
+        if trial.phase not in FINISHED:
+            self.unfinished[trial.trial_id] = trial
+        if trial.phase is Phase.QUEUED:
+            self._num_queued += 1
+        self._index(trial)
+
+    def move(self, trial: Trial, step: Step, reason: str = "") -> bool:
+        """Take one step of a trial's life and keep the indices true.
+
+        Args:
+            trial: The trial.
+            step: The step.
+            reason: Why, for its story.
+
+        Returns:
+            Whether its public status has changed.
+
+        Raises:
+            TuneError: If the table forbids the step; nothing has changed then.
+        """
+        before = trial.phase
+        trial.move(step, reason)
+        after = trial.phase
+        if before is Phase.QUEUED:
+            self._num_queued -= 1
+            self.queue.remove(trial)
+        elif before is Phase.PAUSED:
+            self.paused.pop(trial.trial_id, None)
+        if after is Phase.QUEUED:
+            self._num_queued += 1
+        if after in FINISHED:
+            self.unfinished.pop(trial.trial_id, None)
+        else:
+            self.unfinished.setdefault(trial.trial_id, trial)
+        self._index(trial)
+        if STATUS[before] == STATUS[after]:
+            return False
+        self.counts[STATUS[before]] -= 1
+        self.counts[STATUS[after]] += 1
+        return True
+
+    def let_go(self, live: Live) -> None:
+        """The trial's actor was stopped, or has died but its tree may still be there."""
+        self.live.pop(live.actor_id, None)
+        self.leaving[live.trial.trial_id] = live.actor_id
+        self.queue.remove(live.trial)
+        self.paused.pop(live.trial.trial_id, None)
+
+    def has_left(self, trial_id: str) -> None:
+        """The trial's last actor is gone for good; if the trial has not ended, it may be started again."""
+        self.leaving.pop(trial_id, None)
+        trial = self.unfinished.get(trial_id)
+        if trial is not None:
+            self._index(trial)
+
+    def change_resources(self, trial: Trial, request: Resources) -> None:
+        """Give a waiting trial another request."""
+        was_queued = trial in self.queue
+        self.queue.remove(trial)
+        trial.update_resources(request)
+        if was_queued:
+            self._index(trial)
+
+    def first_pending(self) -> Trial | None:
+        """The first trial that could be started, or None."""
+        return self.queue.first()
+
+    def first_paused(self) -> Trial | None:
+        """The first paused trial that could be resumed, or None."""
+        return next(iter(self.paused.values()), None)
+
+    def is_startable(self, trial: Trial) -> bool:
+        """Whether the trial waits and no actor of it is still on its way out."""
+        return trial in self.queue or trial.trial_id in self.paused
+
+    def format_counts(self) -> str:
+        """Such as `3 PENDING, 2 RUNNING`."""
+        return ", ".join(f"{count} {status}" for status, count in sorted(self.counts.items()) if count) or "none"
+
+    def _index(self, trial: Trial) -> None:
+        if trial.trial_id in self.leaving:
+            return
+        if trial.phase is Phase.QUEUED and trial not in self.queue:
+            self.queue.push(trial)
+        elif trial.phase is Phase.PAUSED:
+            self.paused.setdefault(trial.trial_id, trial)

@@ -1,0 +1,563 @@
+"""TuneController: ask, launch, wait, apply.
+
+The driver is one single-threaded loop. An event says what became of an actor; the pair (event, phase of its trial)
+says what to do. For one report the order is: stopper, scheduler, searcher, callbacks, journal, save if due, decision.
+What a scheduler asks for about *other* trials is carried out after its hook has returned, so nothing is re-entrant.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from minitune.checkpoint import Checkpoint, CheckpointRecord
+from minitune.config import CheckpointConfig, FailureConfig
+from minitune.decision import CONTINUE, NOOP, PAUSE, STOP, Decision
+from minitune.error import TrialError, TuneError
+from minitune.execution.failure import LOST, AfterFailure, FailurePolicy, died_error, missing_metric, raised_error
+from minitune.execution.hooks import Hooks
+from minitune.execution.launcher import WAITING, Donation, Launcher
+from minitune.execution.recorder import Recorder
+from minitune.execution.run_state import Live, RunState
+from minitune.execution.scheduler_context import DriverContext, Request
+from minitune.execution.trial_executor import CallRaised, CallReturned, Event, Exited, Shared, Started, TrialExecutor
+from minitune.experiment.lifecycle import OWNS_ACTOR, Phase, Step
+from minitune.experiment.trial import Trial
+from minitune.result import CONFIG, DONE, EXPERIMENT_TAG, SHOULD_CHECKPOINT, TRAINING_ITERATION, Report, flatten
+
+logger = logging.getLogger("minitune")
+
+GRACE_S = 10.0
+"""How long a trial may take to unwind when it is asked to stop, before it is terminated and then killed."""
+
+_ASK_AGAIN_S = 0.002
+_ASK_AGAIN_MAX_S = 0.1
+_POLL_STOPPER_S = 1.0
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """What the controller needs to know of a run, beside its plug-ins.
+
+    Attributes:
+        run_name: The run's name.
+        metric: The metric that every result must hold, or None.
+        seed: The base seed.
+        failure: Retries and fail fast.
+        checkpoints: When class trainables are saved.
+        saves: Whether the trainable is a class that can be saved between two steps.
+        max_concurrent_trials: At most so many trials run at a time; None means no limit.
+        reuse_actors: Whether a worker is handed on to the next trial.
+        grace_s: Seconds that a trial has to unwind.
+        strict_metric: Whether a result without the metric is an error of its trial.
+    """
+
+    run_name: str
+    metric: str | None = None
+    seed: int = 0
+    failure: FailureConfig = field(default_factory=FailureConfig)
+    checkpoints: CheckpointConfig = field(default_factory=CheckpointConfig)
+    saves: bool = False
+    max_concurrent_trials: int | None = None
+    reuse_actors: bool = False
+    grace_s: float = GRACE_S
+    strict_metric: bool = True
+
+
+class TuneController:
+    """Runs the trials of one run to their ends.
+
+    Args:
+        executor: Who runs actors.
+        state: The trials; those of an earlier part of the run, if it is resumed.
+        context: What the scheduler sees; made over `state`.
+        hooks: The plug-ins.
+        recorder: Who writes down what happens.
+        trainable: The trainable, stored once with the executor.
+        settings: The rest.
+    """
+
+    def __init__(
+        self,
+        executor: TrialExecutor,
+        state: RunState,
+        context: DriverContext,
+        hooks: Hooks,
+        recorder: Recorder,
+        trainable: Shared,
+        settings: RunSettings,
+    ):
+        self.interrupted = False
+        self.failed_fast: Trial | None = None
+        self._executor = executor
+        self._state = state
+        self._context = context
+        self._hooks = hooks
+        self._recorder = recorder
+        self._settings = settings
+        self._policy = FailurePolicy(settings.failure)
+        self._end_reason = ""
+        self._end_deadline_s = 0.0
+        self._ask_again_s = _ASK_AGAIN_S
+        self._warned_pause = False
+        self.launcher = Launcher(
+            state,
+            hooks,
+            executor,
+            recorder,
+            trainable=trainable,
+            run_name=settings.run_name,
+            seed=settings.seed,
+            max_running=settings.max_concurrent_trials,
+            reuse_key="trainable" if settings.reuse_actors else None,
+            give_up=self._give_up_before_start,
+        )
+
+    @property
+    def grace_s(self) -> float:
+        """Seconds that a trial has to unwind."""
+        return self._settings.grace_s
+
+    # -- the loop --------------------------------------------------------------------------------------------------
+
+    @property
+    def trials(self) -> list[Trial]:
+        """Every trial, in order of submission."""
+        return self._state.trials
+
+    def is_finished(self) -> bool:
+        """Whether every trial has ended and no more will come."""
+        return not self._state.unfinished and self.launcher.supply not in ("OPEN", WAITING)
+
+    def step(self, max_wait_s: float | None = None) -> None:
+        """One turn: ask, launch, wait, apply.
+
+        Args:
+            max_wait_s: Do not wait longer for an event than this.
+        """
+        self._hooks.step_begins()
+        if not self._end_reason:
+            self.launcher.launch()
+            self._run_requests()
+            self._check_stuck()
+        if not self.is_finished():
+            for event in self._executor.wait(self._patience_s(max_wait_s)):
+                self._on_event(event)
+                self._run_requests()
+        if not self._end_reason and self._hooks.wants_all_stopped():
+            self.end_run("the stopper has ended the run")
+        if self._end_reason and self._executor.now() >= self._end_deadline_s:
+            self._end_overdue()
+        self._hooks.step_ends()
+
+    def end_run(self, reason: str, *, resumable: bool = False) -> None:
+        """End every unfinished trial; no new ones come. Does not block: `step` goes on until all have ended.
+
+        Args:
+            reason: Why, for the trials' stories.
+            resumable: True for an interrupt: on disk the trials stay unfinished.
+        """
+        if self._end_reason:
+            return
+        self._end_reason = reason
+        self.interrupted = resumable
+        self._end_deadline_s = self._executor.now() + self._settings.grace_s
+        self.launcher.end_supply()
+        for trial in list(self._state.unfinished.values()):
+            live = self._state.live.get(trial.actor_id)
+            if live is None:
+                self._remove(trial, reason)
+            elif trial.phase in (Phase.TRAINING, Phase.SAVING) and self._saves_at_end(resumable):
+                live.requested = Decision(STOP, reason)
+            else:
+                self._end(live, reason)
+
+    def _end_overdue(self) -> None:
+        """The grace period of `end_run` is over: those that are still in a step are ended without a save."""
+        for live in list(self._state.live.values()):
+            self._end(live, self._end_reason)
+
+    def _saves_at_end(self, resumable: bool) -> bool:
+        return self._settings.saves and (resumable or bool(self._settings.checkpoints.checkpoint_at_end))
+
+    def _patience_s(self, max_wait_s: float | None) -> float | None:
+        """How long the loop may sleep if nothing happens."""
+        limits = [] if max_wait_s is None else [max_wait_s]
+        if self._end_reason:
+            limits.append(max(0.0, self._end_deadline_s - self._executor.now()))
+        elif self.launcher.supply == WAITING and self.launcher.has_room_for_more() and not self._state.live:
+            limits.append(self._ask_again_s)
+            self._ask_again_s = min(2 * self._ask_again_s, _ASK_AGAIN_MAX_S)
+        left_s = self._hooks.stopper.seconds_left()
+        if left_s is not None:
+            limits.append(max(0.0, left_s))
+        limits.append(_POLL_STOPPER_S)
+        return min(limits)
+
+    def _check_stuck(self) -> None:
+        """Never wait for something that cannot come."""
+        state = self._state
+        if state.live or state.leaving or not state.unfinished or self.launcher.supply == WAITING:
+            return
+        if self._context.requests:
+            return
+        if state.paused and not state.queue:
+            raise TuneError(
+                f"nothing runs and no more trials will come, but {len(state.paused)} trials are PAUSED and "
+                f"{type(self._hooks.scheduler).__name__}.choose_trial_to_run chooses none of them; it must return a "
+                "paused trial, or stop it"
+            )
+
+    # -- events ------------------------------------------------------------------------------------------------------
+
+    def _on_event(self, event: Event) -> None:
+        """Apply one event; one of an actor that was let go changes nothing but `leaving`."""
+        live = self._state.live.get(event.actor_id)
+        if isinstance(event, Exited):
+            self._on_exited(event, live)
+        elif live is None:
+            return
+        elif isinstance(event, Started):
+            self._on_started(live, event)
+        elif isinstance(event, CallRaised):
+            starting = live.trial.phase is Phase.STARTING
+            error = raised_error(event.error, starting=starting)
+            self._on_failure(live, error, keep=not starting and event.error.type_name != "MemoryError")
+        else:
+            self._on_returned(live, event)
+
+    def _on_started(self, live: Live, event: Started) -> None:
+        """The worker is ready: restore if there is something to restore, then pull."""
+        trial = live.trial
+        live.allocation, trial.pid = event.allocation, event.pid
+        trial.start_time = self._executor.clock.time()
+        self._hooks.started(trial)
+        donation = self.launcher.donations.get(trial.trial_id)
+        if donation is not None:
+            source: tuple[str, dict[str, Any]] | None = (donation.path, donation.metrics)
+        elif trial.checkpoints:
+            source = (trial.checkpoint.path if trial.checkpoint else "", trial.checkpoints[-1].metrics)
+        else:
+            source = (trial.start_checkpoint.path, {}) if trial.start_checkpoint else None
+        if source is None:
+            self._move(trial, Step.TRAIN, "the worker is ready")
+            self._executor.call(live.actor_id, "train")
+        else:
+            self._move(trial, Step.RESTORE, f"from {os.path.basename(source[0])}")
+            self._executor.call(live.actor_id, "restore", *source)
+
+    def _on_returned(self, live: Live, event: CallReturned) -> None:
+        phase, value = live.trial.phase, event.value
+        if phase is Phase.TRAINING:
+            self._on_report(live, value)
+        elif phase is Phase.SAVING:
+            self._on_saved(live, value)
+        elif phase is Phase.RESTORING:
+            self._on_restored(live)
+        else:
+            raise TuneError(f"a reply of {live.actor_id} came in phase {phase.name}:\n{live.trial.format_story()}")
+
+    def _on_restored(self, live: Live) -> None:
+        donation = self.launcher.donations.pop(live.trial.trial_id, None)
+        if donation is not None:
+            self._recorder.unpin(donation.donor, donation.record)
+        self._hooks.restored(live.trial)
+        self._pull(live)
+
+    def _on_report(self, live: Live, report: Report) -> None:
+        """One report, in the order that the module's docstring gives."""
+        trial = live.trial
+        if report.metrics is None:
+            self._on_return(live)
+            return
+        result = report.metrics
+        if CONFIG in result:
+            result[CONFIG] = trial.config
+        error = missing_metric(self._settings.metric, flatten(result)) if self._settings.strict_metric else None
+        if error is not None:
+            self._on_failure(live, error, final=True)
+            return
+        live.ends_by_itself = report.done
+        decision = self._hooks.decide(trial, result, ends=report.done)
+        self._hooks.result(trial, result)
+        result[EXPERIMENT_TAG] = trial.experiment_tag
+        trial.record_result(result)
+        decision = _stronger(decision, live.requested)
+        self._recorder.result(trial, result, decision, report.checkpoint)
+        if report.checkpoint is not None:
+            self._register(trial, report.checkpoint, reported=True)
+            self._hooks.saved(trial)
+        live.requested, live.decision = None, decision
+        if self._save_is_due(trial, result, decision):
+            self._save(live)
+        else:
+            self._carry_out(live, decision)
+
+    def _on_return(self, live: Live) -> None:
+        """The function has returned without anything new: its last result counts again, as done."""
+        trial = live.trial
+        live.ends_by_itself = True
+        if not trial.last_result:
+            trial.last_result = {"trial_id": trial.trial_id, EXPERIMENT_TAG: trial.experiment_tag}
+        self._carry_out(live, Decision(STOP, "the trainable has returned"))
+
+    def _save_is_due(self, trial: Trial, result: dict[str, Any], decision: Decision) -> bool:
+        if not self._settings.saves:
+            return False
+        config = self._settings.checkpoints
+        if decision == PAUSE or decision.save or result.get(SHOULD_CHECKPOINT):
+            return True
+        if decision == STOP and (config.checkpoint_at_end or self.interrupted):
+            return True
+        frequency, iteration = config.checkpoint_frequency, result.get(TRAINING_ITERATION, trial.report_count)
+        return bool(frequency) and iteration % frequency == 0
+
+    def _save(self, live: Live) -> None:
+        self._move(live.trial, Step.SAVE, f"before {live.decision}")
+        self._executor.call(live.actor_id, "save")
+
+    def _on_saved(self, live: Live, record: CheckpointRecord | None) -> None:
+        """A class has written its checkpoint; while it did, the decision waited."""
+        trial = live.trial
+        if record is not None:
+            self._register(trial, record, reported=False)
+        self._hooks.saved(trial)
+        decision, live.requested = _stronger(live.decision, live.requested), None
+        self._carry_out(live, decision)
+
+    def _register(self, trial: Trial, record: CheckpointRecord, *, reported: bool) -> None:
+        """Take in a committed checkpoint, then drop what is surplus.
+
+        Args:
+            trial: The trial.
+            record: What lies in its directory.
+            reported: True if it came with a report, whose record in the journal names it already.
+        """
+        self._hooks.checkpointed(trial, Checkpoint(os.path.join(trial.local_path, record.directory)))
+        self._recorder.checkpoint(trial, trial.record_checkpoint(record), reported=reported)
+
+    def _on_exited(self, event: Exited, live: Live | None) -> None:
+        """The actor and all that it had started are gone."""
+        trial_id, _, _ = event.actor_id.rpartition("#")
+        if live is not None:
+            trial = live.trial
+            self._state.live.pop(event.actor_id)
+            if event.counts:
+                self._on_failure(live, died_error(trial, event, trial.local_path), gone=True)
+            else:
+                logger.warning("trial %s lost its worker (%s); it is started again", trial.name, event.cause)
+                self._move(trial, Step.RETRY, LOST + event.cause)
+        elif self._state.leaving.get(trial_id) == event.actor_id:
+            self._state.has_left(trial_id)
+
+    # -- decisions ---------------------------------------------------------------------------------------------------
+
+    def _carry_out(self, live: Live, decision: Decision) -> None:
+        """Do what was decided; no call is in flight now."""
+        if decision.exploit is not None:
+            self._exploit(live.trial, *decision.exploit)
+        elif decision == STOP:
+            self._end(live, decision.reason)
+        elif decision == PAUSE:
+            self._pause(live, decision.reason)
+            if decision.resources is not None:
+                self._state.change_resources(live.trial, decision.resources)
+        elif decision == NOOP:
+            live.idle = True
+            self._run_requests()
+            if live.idle and live.actor_id in self._state.live:
+                self._pull(live)
+        else:
+            self._pull(live)
+
+    def _pull(self, live: Live) -> None:
+        """Ask for the next report."""
+        live.idle = False
+        if live.trial.phase is not Phase.TRAINING:
+            self._move(live.trial, Step.TRAIN, "go on")
+        self._executor.call(live.actor_id, "train")
+
+    def _pause(self, live: Live, reason: str) -> None:
+        trial = live.trial
+        reached = trial.checkpoints[-1].report_number if trial.checkpoints else 0
+        if trial.report_count > reached and not self._warned_pause:
+            self._warned_pause = True
+            where = f"report {reached}" if reached else "the beginning"
+            logger.warning(
+                "trial %s is paused after report %d and will go on from %s, its last checkpoint; report a checkpoint "
+                "with each result to lose nothing (said once)",
+                trial.name,
+                trial.report_count,
+                where,
+            )
+        if not self._settings.saves:
+            self._hooks.saved(trial)
+        self._let_go(live)
+        self._move(trial, Step.PAUSE, reason)
+        self._hooks.paused(trial)
+
+    def _end(self, live: Live, reason: str) -> None:
+        """A trial with a worker ends well, or is interrupted."""
+        trial = live.trial
+        if self.interrupted:
+            self._let_go(live)
+            self._hooks.interrupted(trial)
+            self._state.move(trial, Step.STOP, reason)
+            return
+        if trial.phase is Phase.STARTING:
+            self._let_go(live)
+            self._hooks.removed(trial)
+        else:
+            if trial.last_result:
+                trial.last_result = {**trial.last_result, DONE: True}
+            self._hooks.completed(trial)
+            self._let_go(live)
+        self._move(trial, Step.STOP, reason)
+        self._recorder.trial_ends(trial)
+
+    def _remove(self, trial: Trial, reason: str) -> None:
+        """A trial without a worker is ended."""
+        self._executor.forget(trial.trial_id)
+        if self.interrupted:
+            self._hooks.interrupted(trial)
+            self._state.move(trial, Step.STOP, reason)
+            return
+        self._hooks.removed(trial)
+        self._move(trial, Step.STOP, reason)
+        self._recorder.trial_ends(trial)
+
+    def _let_go(self, live: Live, *, keep: bool = True) -> None:
+        """Take the worker away from its trial; its next attempt waits until the worker is gone."""
+        self._state.let_go(live)
+        self._executor.stop(live.actor_id, self._settings.grace_s, keep=keep and self._settings.reuse_actors)
+
+    def _move(self, trial: Trial, step: Step, reason: str) -> None:
+        """Take a step; a change of the public status, and each retry, is on record before anything follows from it."""
+        if self._state.move(trial, step, reason) or step is Step.RETRY:
+            self._recorder.status(trial, reason)
+
+    # -- failures ----------------------------------------------------------------------------------------------------
+
+    def _on_failure(
+        self, live: Live, error: TrialError, *, final: bool = False, keep: bool = True, gone: bool = False
+    ) -> None:
+        """An attempt has failed.
+
+        Args:
+            live: The trial and its actor.
+            error: How it failed.
+            final: True if another attempt cannot help.
+            keep: Whether the worker may be handed on.
+            gone: True if the actor is gone already.
+        """
+        trial = live.trial
+        trial.num_failures += 1
+        self._recorder.failure(trial, error)
+        after = self._policy.after(trial, final=final)
+        if not gone:
+            self._let_go(live, keep=keep)
+        self._hooks.failed(trial)
+        cause = str(error).strip().rpartition("\n")[2]
+        if after is AfterFailure.RETRY and not self._end_reason:
+            logger.warning(
+                "trial %s failed (%s); attempt %d of %s goes on from %s",
+                trial.name,
+                cause,
+                trial.attempt + 1,
+                trial.max_failures + 1 if trial.max_failures >= 0 else "any number",
+                trial.checkpoints[-1].record.directory if trial.checkpoints else "the beginning",
+            )
+            self._move(trial, Step.RETRY, cause)
+            self._hooks.recovers(trial)
+        else:
+            self._fail(trial, error, cause)
+            if after is AfterFailure.END_RUN:
+                self.failed_fast = self.failed_fast or trial
+                self.end_run(f"fail_fast: trial {trial.name} failed")
+
+    def _give_up_before_start(self, trial: Trial, error: TrialError) -> None:
+        """A trial that cannot be started at all ends in ERROR; the others go on."""
+        trial.num_failures = max(1, trial.num_failures)
+        self._executor.forget(trial.trial_id)
+        self._recorder.failure(trial, error)
+        self._hooks.failed(trial)
+        self._fail(trial, error, str(error))
+
+    def _fail(self, trial: Trial, error: TrialError, cause: str) -> None:
+        trial.error = error
+        self._move(trial, Step.FAIL, cause)
+        self._recorder.trial_ends(trial)
+        self._hooks.errored(trial)
+
+    # -- requests ----------------------------------------------------------------------------------------------------
+
+    def _run_requests(self) -> None:
+        """Carry out what schedulers have asked for, in order."""
+        carry_out: dict[str, Callable[[Request], None]] = {
+            "stop": self._on_stop_request,
+            "pause": self._on_pause_request,
+            "exploit": lambda request: self._exploit(request.trial, *request.argument),
+            "resources": self._on_resources_request,
+        }
+        while self._context.requests:
+            request = self._context.requests.popleft()
+            if not request.trial.is_finished():
+                carry_out[request.verb](request)
+
+    def _on_stop_request(self, request: Request) -> None:
+        reason = "stopped by the scheduler"
+        live = self._state.live.get(request.trial.actor_id)
+        if live is not None:
+            self._end(live, reason)
+        else:
+            self._remove(request.trial, reason)
+
+    def _on_pause_request(self, request: Request) -> None:
+        trial, decision = request.trial, Decision(PAUSE, "paused by the scheduler")
+        live = self._state.live.get(trial.actor_id)
+        if live is None:
+            if trial.phase is Phase.QUEUED:
+                self._move(trial, Step.PAUSE, decision.reason)
+                self._hooks.paused(trial)
+        elif live.idle and request.argument and self._settings.saves:
+            live.idle, live.decision = False, decision
+            self._save(live)
+        elif live.idle or not request.argument or trial.phase in (Phase.STARTING, Phase.RESTORING):
+            live.idle = False
+            self._pause(live, decision.reason)
+        else:
+            live.requested = _stronger(decision, live.requested)
+
+    def _on_resources_request(self, request: Request) -> None:
+        trial = request.trial
+        if trial.phase in OWNS_ACTOR:
+            live = self._state.live[trial.actor_id]
+            live.requested = Decision(PAUSE, "its resources change", resources=request.argument)
+        else:
+            self._state.change_resources(trial, request.argument)
+
+    def _exploit(self, trial: Trial, donor: Trial, config: dict[str, Any]) -> None:
+        """Let `trial` go on from the donor's latest checkpoint under `config`."""
+        if not donor.checkpoints or donor.checkpoint is None:
+            logger.warning("trial %s cannot exploit %s, which has no checkpoint", trial.name, donor.name)
+            return
+        kept = donor.checkpoints[-1]
+        self._recorder.pin(donor, kept.record)
+        self._recorder.exploit(trial, donor, kept.record, config)
+        self.launcher.donations[trial.trial_id] = Donation(donor, kept.record, donor.checkpoint.path, kept.metrics)
+        live = self._state.live.get(trial.actor_id)
+        if live is not None:
+            live.idle = False
+            self._let_go(live)
+            self._move(trial, Step.PAUSE, f"exploits {donor.name}")
+            self._hooks.paused(trial)
+        trial.set_config(config)
+
+
+def _stronger(decision: Decision, other: Decision | None) -> Decision:
+    """STOP beats PAUSE beats the rest: a later CONTINUE never replaces either."""
+    rank = {STOP: 2, PAUSE: 1, CONTINUE: 0, NOOP: 0}
+    return decision if other is None or rank[str(decision)] >= rank[str(other)] else other

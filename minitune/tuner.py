@@ -1,0 +1,185 @@
+"""Tuner: the way into a run."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from minitune._assemble import Outcome, Plan, resume_run, start_run
+from minitune._tuner_file import load_tuner_file
+from minitune.config import RunConfig
+from minitune.error import TuneError
+from minitune.execution.storage import RunDirectory, is_run
+from minitune.experiment.experiment import Experiment
+from minitune.result import flatten
+from minitune.result_grid import ResultGrid
+from minitune.tune_config import TuneConfig
+
+
+class Tuner:
+    """Evaluates a trainable under many configurations.
+
+    Making a Tuner has no side effects; `fit` does the work.
+
+    Args:
+        trainable: A function of the configuration, a `Trainable` subclass, or a registered name.
+        param_space: The search space: a dict whose values may be domains, grids, and dicts or lists of these.
+        tune_config: What is searched for, and how.
+        run_config: Where the run lies, what it shows, how it fails.
+
+    Raises:
+        TuneError: If there is no trainable.
+        TypeError: If the trainable is none, or a config is no config.
+        ValueError: If the function does not take one argument, or the space is none.
+
+    Example:
+        >>> from minitune import RunConfig, Tuner, grid_search
+        >>> def trainable(config):
+        ...     return {"score": config["x"] ** 2}
+        >>> tuner = Tuner(trainable, param_space={"x": grid_search([1, 2, 3])}, run_config=RunConfig(verbose=0))
+        >>> tuner.fit().get_best_result("score", "max").config
+        {'x': 3}
+    """
+
+    def __init__(
+        self,
+        trainable: Any = None,
+        *,
+        param_space: Any = None,
+        tune_config: TuneConfig | None = None,
+        run_config: RunConfig | None = None,
+    ):
+        self._plan = Plan(
+            experiment=Experiment(trainable, param_space),
+            tune_config=_checked("tune_config", tune_config, TuneConfig),
+            run_config=_checked("run_config", run_config, RunConfig),
+        )
+        self._resumes: RunDirectory | None = None
+        self._resume_errored = False
+        self._grid: ResultGrid | None = None
+
+    def fit(self, *, raise_on_failed_trial: bool | None = None) -> ResultGrid:
+        """Run all trials to their ends. Blocks.
+
+        Args:
+            raise_on_failed_trial: Raise if a trial has failed; by default only if `MINITUNE_RAISE=1`. Useful in CI.
+
+        Returns:
+            The results, in order of submission. Errors of trials are in it and do not raise here.
+
+        Raises:
+            TypeError: If the trainable cannot be pickled; the text names the path to the offending member.
+            TuneError: If a callback, scheduler, searcher, stopper or reporter has raised, if the trials ask for more
+                than the machine has, or see `raise_on_failed_trial`.
+        """
+        if self._resumes is None:
+            outcome, run = start_run(self._plan)
+        else:
+            outcome, run = resume_run(self._plan, self._resumes, resume_errored=self._resume_errored)
+            self._resumes = None
+        self._grid = self._make_grid(outcome, run)
+        if raise_on_failed_trial is None:
+            raise_on_failed_trial = os.environ.get("MINITUNE_RAISE", "0") not in ("", "0")
+        _raise_failures(outcome, self._grid, raise_on_failed_trial)
+        return self._grid
+
+    def get_results(self) -> ResultGrid:
+        """The results of the last `fit`.
+
+        Raises:
+            RuntimeError: If there was none.
+        """
+        if self._grid is None:
+            raise RuntimeError("there are no results before fit() has been called")
+        return self._grid
+
+    @classmethod
+    def can_restore(cls, path: str | os.PathLike[str]) -> bool:
+        """Whether directory `path` holds a run, even a damaged one; `restore` then names what is wrong."""
+        return is_run(path)
+
+    @classmethod
+    def restore(
+        cls,
+        path: str | os.PathLike[str],
+        trainable: Any,
+        resume_errored: bool = False,
+        param_space: Any = None,
+        *,
+        tune_config: TuneConfig | None = None,
+        run_config: RunConfig | None = None,
+    ) -> Tuner:
+        """A Tuner whose `fit` goes on with an earlier run: finished trials are kept, unfinished ones continued.
+
+        Args:
+            path: The run's directory; it may have been moved.
+            trainable: The same trainable as before, by name.
+            resume_errored: Also go on with the trials that have failed, from their last checkpoints.
+            param_space: The same space again, to refresh objects in it; by default the recorded one.
+            tune_config: Replaces the recorded one.
+            run_config: Replaces the recorded one.
+
+        Raises:
+            TuneError: If there is no run, or it cannot be read.
+            ValueError: If trainable or space are not those of the run.
+            UntrustedStateError: If somebody else may have written the files that must be unpickled.
+        """
+        run = RunDirectory(os.path.abspath(os.path.expanduser(os.fspath(path))))
+        recorded = load_tuner_file(run)
+        if param_space is not None:
+            _check_same_keys(recorded.param_space, Experiment(trainable, param_space).param_space)
+        tuner = cls(
+            trainable,
+            param_space=recorded.param_space if param_space is None else param_space,
+            tune_config=tune_config or recorded.tune_config,
+            run_config=run_config or recorded.run_config,
+        )
+        if tuner._plan.experiment.name != recorded.trainable_name:
+            raise ValueError(
+                f"the trainable must have the name of the run's, {recorded.trainable_name!r}, but got "
+                f"{tuner._plan.experiment.name!r}"
+            )
+        tuner._resumes = run
+        tuner._resume_errored = resume_errored
+        return tuner
+
+    def _make_grid(self, outcome: Outcome, run: RunDirectory) -> ResultGrid:
+        tune, checkpoints = self._plan.tune_config, self._plan.checkpoint_config
+        return ResultGrid(
+            outcome.trials,
+            run.path,
+            tune.metric,
+            tune.mode,
+            outcome.interrupted,
+            checkpoints.checkpoint_score_attribute,
+            checkpoints.checkpoint_score_order,
+        )
+
+
+def _raise_failures(outcome: Outcome, grid: ResultGrid, raise_on_failed_trial: bool) -> None:
+    failed = outcome.failed_fast
+    if failed is not None and failed.error is not None and outcome.raises:
+        raise failed.error.__cause__ or failed.error
+    if raise_on_failed_trial and grid.num_errors:
+        first = grid.errors[0]
+        raise TuneError(
+            f"{grid.num_errors} of {len(grid)} trials failed; the first of them: {first}\n(all errors are below "
+            f"{grid.experiment_path})"
+        ) from first
+
+
+def _checked(name: str, value: Any, kind: type) -> Any:
+    if value is None:
+        return kind()
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} must be a {kind.__name__}, but got {value!r:.200}")
+    return value
+
+
+def _check_same_keys(recorded: dict[str, Any], given: dict[str, Any]) -> None:
+    before, now = set(flatten(recorded)), set(flatten(given))
+    if before != now:
+        raise ValueError(
+            f"param_space must have the keys of the run's, but {sorted(now - before)} are new and "
+            f"{sorted(before - now)} are missing"
+        )
