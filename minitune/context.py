@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from minitune.resources import BundleAllocation, Resources
-from minitune.trainable.session import Session, current_session, warn_outside
+from minitune.trainable.session import Session, current_session, warn_once, warn_outside
 
 
 @dataclass(frozen=True)
@@ -121,6 +121,31 @@ def get_gpu_ids() -> list[Any]:
     session = current_session()
     ids = () if session is None else session.allocation.gpu_ids
     return [int(gpu) if gpu.isdecimal() else gpu for gpu in ids]
+
+
+def get_trial_name() -> str | None:
+    """Old form of `get_context().get_trial_name()`; warns once."""
+    return _forwarded("get_trial_name")
+
+
+def get_trial_id() -> str | None:
+    """Old form of `get_context().get_trial_id()`; warns once."""
+    return _forwarded("get_trial_id")
+
+
+def get_trial_resources() -> Resources | None:
+    """Old form of `get_context().get_trial_resources()`; warns once."""
+    return _forwarded("get_trial_resources")
+
+
+def get_trial_dir() -> str | None:
+    """Old form of `get_context().get_trial_dir()`; warns once."""
+    return _forwarded("get_trial_dir")
+
+
+def _forwarded(name: str) -> Any:
+    warn_once(f"{name}() is old: use get_context().{name}()", f"old {name}")
+    return getattr(_CONTEXT, name)()
 
 
 def _session(name: str) -> Session | None:

@@ -135,11 +135,12 @@ class AutoFields:
 
     def _count(self, result: dict[str, Any]) -> None:
         """Sum up the increments that the user reports; a total of the user's own is taken over."""
-        steps, episodes = result.get(TIMESTEPS_THIS_ITER), result.get(EPISODES_THIS_ITER)
-        if _is_number(steps):
+        steps = _number(result.get(TIMESTEPS_THIS_ITER), None)
+        episodes = _number(result.get(EPISODES_THIS_ITER), None)
+        if steps is not None:
             self.timesteps_total = (self.timesteps_total or 0) + steps
             self.timesteps_since_restore += steps
-        if _is_number(episodes):
+        if episodes is not None:
             self.episodes_total = (self.episodes_total or 0) + episodes
         self.timesteps_total = _number(result.get(TIMESTEPS_TOTAL), self.timesteps_total)
         self.episodes_total = _number(result.get(EPISODES_TOTAL), self.episodes_total)
@@ -215,13 +216,10 @@ def hostname() -> str:
     return os.uname().nodename
 
 
-def _is_number(value: Any) -> bool:
-    # the abstract class also knows the scalars of numpy, but is slower than the two plain types
-    return isinstance(value, (int, float, Real)) and not isinstance(value, bool)
-
-
 def _number(value: Any, default: Any) -> Any:
     """`value` if it is a number that can be counted with, else `default`."""
-    if value is None:
+    if value is None or value is True or value is False:
         return default
-    return value if _is_number(value) and value == value else default
+    # the abstract class also knows the scalars of numpy, but is slower than the two plain types
+    is_number = isinstance(value, (float, int, Real)) and value == value
+    return value if is_number else default

@@ -67,7 +67,7 @@ class Session:
         """
         _check_arguments(metrics, checkpoint)
         if self.hand_over is None:
-            _warn_once(
+            warn_once(
                 "report() does nothing in a class trainable: return the metrics from step() instead", "class report"
             )
             return
@@ -135,11 +135,11 @@ def report(metrics: dict[str, Any] | None = None, *, checkpoint: Checkpoint | No
     if legacy:
         if metrics is not None:
             raise TypeError(f"report() got unexpected keywords {sorted(legacy)}: put them into the dict of metrics")
-        _warn_once("report(loss=...) is old: use report({'loss': ...})", "legacy report")
+        warn_once("report(loss=...) is old: use report({'loss': ...})", "legacy report")
         metrics = legacy
     session = current_session()
     if session is None:
-        _warn_once("report() was called outside of a trial: nothing is recorded", "report")
+        warn_once("report() was called outside of a trial: nothing is recorded", "report")
         return
     session.report(metrics, checkpoint)  # type: ignore[arg-type]  # it refuses None with the text that it has for it
 
@@ -152,17 +152,18 @@ def get_checkpoint() -> Checkpoint | None:
     """
     session = current_session()
     if session is None:
-        _warn_once("get_checkpoint() was called outside of a trial: there is no checkpoint", "get_checkpoint")
+        warn_once("get_checkpoint() was called outside of a trial: there is no checkpoint", "get_checkpoint")
         return None
     return session.checkpoint
 
 
 def warn_outside(name: str) -> None:
     """Warn, once per process and name, that `name` was called outside of a trial."""
-    _warn_once(f"{name}() was called outside of a trial: it has no value there", name)
+    warn_once(f"{name}() was called outside of a trial: it has no value there", name)
 
 
-def _warn_once(text: str, key: str) -> None:
+def warn_once(text: str, key: str) -> None:
+    """Log the warning `text` unless this process has warned about `key` before."""
     if key not in _warned:
         _warned.add(key)
         logger.warning(text)

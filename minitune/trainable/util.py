@@ -65,7 +65,7 @@ class BoundFunction:
 
 
 def with_parameters(trainable: Any, **kwargs: Any) -> Any:
-    """Give large or unserialisable-by-config values to every trial, stored once per run.
+    """Give values to every trial that are too large or too intricate for a configuration; they are stored once per run.
 
     Args:
         trainable: A function, called as `fn(config, **kwargs)`, or a Trainable subclass, set up as
@@ -91,7 +91,7 @@ def with_parameters(trainable: Any, **kwargs: Any) -> Any:
     bound = _as_bound(trainable)
     handles = {name: handle for name, handle in bound.handles.items() if name not in kwargs}
     wrapped = BoundFunction(bound.function, {**bound.parameters, **kwargs}, handles, bound.resources)
-    validate_trainable(wrapped)
+    _check_signature(wrapped, is_complete=False)
     return wrapped
 
 
@@ -223,23 +223,34 @@ def validate_trainable(trainable: Any) -> None:
         return
     if not callable(trainable):
         raise TypeError(f"trainable must be a function or a Trainable subclass, but got {trainable!r:.200}")
-    bound = _as_bound(trainable)
+    _check_signature(_as_bound(trainable), is_complete=True)
+
+
+def _check_signature(bound: BoundFunction, is_complete: bool) -> None:
+    """Refuse a function that does not take what it will be called with.
+
+    Args:
+        bound: The function with the values that are bound to it so far.
+        is_complete: Whether that is all; else more values may follow.
+    """
     names = {**bound.parameters, **bound.handles}
     try:
         signature = inspect.signature(bound.function)
     except (TypeError, ValueError):
         return  # something built in that has no signature: the call itself will tell
-    if "checkpoint_dir" in signature.parameters and "checkpoint_dir" not in names:
-        raise TypeError(
-            f"{trainable_name(trainable)} takes checkpoint_dir, which is gone: call get_checkpoint() inside instead"
-        )
+    name = trainable_name(bound)
+    if is_complete and "checkpoint_dir" in signature.parameters and "checkpoint_dir" not in names:
+        raise TypeError(f"{name} takes checkpoint_dir, which is gone: call get_checkpoint() inside instead")
     try:
-        signature.bind({}, **names)
+        if is_complete:
+            signature.bind({}, **names)
+        else:
+            signature.bind_partial({}, **names)
     except TypeError as error:
-        keywords = "".join(f", {name}=..." for name in names)
+        keywords = "".join(f", {keyword}=..." for keyword in names)
         raise ValueError(
-            f"a trainable function must be callable as {trainable_name(trainable)}(config{keywords}), but its "
-            f"signature is {signature}: {error}; bind further arguments with with_parameters()"
+            f"a trainable function must be callable as {name}(config{keywords}), but its signature is {signature}: "
+            f"{error}; bind further arguments with with_parameters()"
         ) from None
 
 

@@ -1,0 +1,380 @@
+"""Classes: by themselves and as trials."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from trainable_fakes import BOUND_S, FakeDriver, pull, settle
+
+from minitune.checkpoint import Checkpoint, matches
+from minitune.context import get_context
+from minitune.resources import Resources
+from minitune.result import Report
+from minitune.trainable import FunctionTrainable, Trainable, get_checkpoint, report, wrap_function
+
+
+class Counter(Trainable):
+    """Counts, and says what is done to it."""
+
+    def setup(self, config: dict[str, Any]) -> None:
+        self.count = config.get("start", 0)
+        self.events = config.get("events", [])
+        config["changed"] = True
+
+    def step(self) -> dict[str, Any]:
+        self.count += 1
+        return {"count": self.count, "done": self.count >= self.config.get("limit", 100)}
+
+    def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any] | None:
+        return {"count": self.count}
+
+    def load_checkpoint(self, checkpoint: Any) -> None:
+        self.count = checkpoint["count"]
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        self.count = new_config.get("start", 0)
+        return bool(new_config.get("resettable", True))
+
+
+class Filer(Counter):
+    """Writes files itself."""
+
+    returned: Any = None
+
+    def save_checkpoint(self, checkpoint_dir: str) -> Any:
+        Path(checkpoint_dir, "count").write_text(str(self.count))
+        return checkpoint_dir if self.returned == "dir" else self.returned
+
+    def load_checkpoint(self, checkpoint: Any) -> None:
+        self.count = int(Path(checkpoint, "count").read_text())
+
+
+class Plain(Trainable):
+    """Only steps."""
+
+    def step(self) -> dict[str, Any]:
+        return {"x": 1}
+
+
+class StringFiler(Filer):
+    returned = "elsewhere"
+
+
+class DirFiler(Filer):
+    returned = "dir"
+
+
+# -- alone -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_class_works_by_itself() -> None:
+    counter = Counter(config={"start": 5})
+    assert (counter.trial_id, counter.trial_name, counter.trial_resources) == ("default", "default", None)
+    assert counter.config == {"start": 5}  # setup got a copy
+    result = counter.train()
+    assert (result["count"], result["training_iteration"], result["done"]) == (6, 1, False)
+    assert result["config"] == {"start": 5}
+    assert result["trial_id"] == "default"
+    counter.train()
+    assert (counter.iteration, counter.training_iteration) == (2, 2)
+    assert counter.get_config() == {"start": 5}
+    assert counter.get_state()["iteration"] == 2
+    assert counter.get_state()["last_result"]["count"] == 7
+    counter.stop()
+
+
+def test_its_directory_is_made_when_asked_for(tmp_path: Path) -> None:
+    counter = Counter()
+    counter.train()
+    assert not (tmp_path / "minitune_results").exists()
+    assert os.path.isdir(counter.logdir)
+    assert counter.logdir == counter.logdir
+    assert counter.logdir.startswith(str(tmp_path / "minitune_results"))
+
+
+@pytest.mark.parametrize("kind", [Counter, Filer, DirFiler])
+@pytest.mark.parametrize("form", ["result", "checkpoint", "path"])
+def test_save_and_restore(kind: type[Counter], form: str) -> None:
+    one = kind(config={})
+    for _ in range(3):
+        last = one.train()
+    saved = one.save()
+    assert saved.metrics["count"] == 3
+    x = {"result": saved, "checkpoint": saved.checkpoint, "path": saved.checkpoint.path}[form]
+
+    other = kind(config={})
+    other.restore(x)
+    assert (other.count, other.iteration) == (3, 3)
+    result = other.train()
+    assert (result["count"], result["training_iteration"], result["iterations_since_restore"]) == (4, 4, 1)
+    assert result["time_total_s"] == pytest.approx(last["time_total_s"] + result["time_this_iter_s"])
+    assert result["time_since_restore"] == result["time_this_iter_s"]
+
+
+def test_save_takes_a_directory(tmp_path: Path) -> None:
+    counter = Counter()
+    saved = counter.save(str(tmp_path / "here"))
+    assert saved.checkpoint == Checkpoint(tmp_path / "here")
+    assert pickle.loads((tmp_path / "here" / "_dict_checkpoint.pkl").read_bytes()) == {"count": 0}
+
+
+def test_a_foreign_string_from_save_checkpoint_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"must return None, a dict, or the directory .*'elsewhere'"):
+        StringFiler().save()
+
+
+def test_a_class_without_checkpoints_says_so() -> None:
+    with pytest.raises(NotImplementedError, match="save_checkpoint"):
+        Plain().save()
+    with pytest.raises(NotImplementedError, match="step"):
+        Trainable().train()
+
+
+def test_restoring_what_is_no_checkpoint_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="but got int"):
+        Counter().restore(3)
+    with pytest.raises(FileNotFoundError):
+        Counter().restore(tmp_path / "gone")
+
+
+def test_step_must_return_a_dict() -> None:
+    class Bad(Trainable):
+        def step(self) -> Any:
+            return 3
+
+    with pytest.raises(TypeError, match=r"step\(\) of Bad must return a dict .* int: 3"):
+        Bad().train()
+
+
+def test_reset_takes_another_config() -> None:
+    counter = Counter(config={"start": 1})
+    counter.train()
+    assert counter.reset({"start": 9}) is True
+    assert counter.config == {"start": 9}
+    assert counter.train()["count"] == 10
+    assert counter.iteration == 1
+    assert counter.reset({"resettable": False}) is False
+    assert Plain().reset({}) is False
+
+
+def test_log_result_sees_each_result() -> None:
+    seen: list[Any] = []
+
+    class Logging(Plain):
+        def log_result(self, result: dict[str, Any]) -> None:
+            seen.append((result["x"], result["training_iteration"]))
+
+    trainable = Logging()
+    trainable.train()
+    trainable.train()
+    assert seen == [(1, 1), (1, 2)]
+
+
+def test_automatic_metrics_can_be_asked_for() -> None:
+    counter = Counter(config={"a": 1})
+    counter.train()
+    metrics = counter.get_auto_filled_metrics(time_this_iter=2.0)
+    assert metrics["time_this_iter_s"] == 2.0
+    assert metrics["config"] == {"a": 1}
+    debug = counter.get_auto_filled_metrics(debug_metrics_only=True)
+    assert set(debug) == {"trial_id", "date", "timestamp", "pid", "hostname", "node_ip", "config"}
+
+
+def test_foreign_storage_is_refused() -> None:
+    with pytest.raises(ValueError, match="storage must be None"):
+        Counter({}, storage="s3://x")  # type: ignore[arg-type]
+
+
+# -- as a trial --------------------------------------------------------------------------------------------------------
+
+
+def test_each_pull_is_a_step(driver: FakeDriver) -> None:
+    actor = driver.start(Counter, {"start": 1, "limit": 3})
+    one, two = pull(actor), pull(actor)
+    assert (one.metrics["count"], one.done, one.checkpoint) == (2, False, None)
+    assert (two.metrics["count"], two.done) == (3, True)
+    assert one.metrics["config"] is None
+    assert two.metrics["training_iteration"] == 2
+
+
+def test_the_trial_is_known_inside(driver: FakeDriver) -> None:
+    class Knowing(Trainable):
+        def setup(self, config: dict[str, Any]) -> None:
+            self.inner = Counter(config={})
+            self.at_setup = get_context().get_trial_id()
+
+        def step(self) -> dict[str, Any]:
+            return {
+                "names": (self.trial_id, self.trial_name, self.inner.trial_id, self.at_setup),
+                "logdir": self.logdir,
+                "resources": self.trial_resources,
+                "context": get_context().get_trial_dir(),
+            }
+
+    metrics = pull(driver.start(Knowing)).metrics
+    assert metrics["names"] == ("t_00000", "fn_t_00000", "default", "t_00000")
+    assert metrics["logdir"] == metrics["context"] == str(driver.directory / "t_00000")
+    assert metrics["resources"] == Resources([{"CPU": 2}])
+
+
+@pytest.mark.parametrize("kind", [Counter, Filer])
+def test_a_trial_is_saved_and_restored(driver: FakeDriver, kind: type[Counter]) -> None:
+    actor = driver.start(kind, next_checkpoint=2)
+    last = [pull(actor) for _ in range(3)][-1].metrics
+    record = settle(actor.save())
+    directory = driver.directory / "t_00000"
+    assert record.number == 2
+    assert matches(record, directory)
+    names = os.listdir(directory / record.directory)
+    assert names == (["_dict_checkpoint.pkl"] if kind is Counter else ["count"])
+    assert os.listdir(directory) == [record.directory]
+    assert settle(actor.save()).number == 3
+
+    other = driver.start(kind, name="t_1")
+    settle(other.restore(str(directory / record.directory), last))
+    metrics = pull(other).metrics
+    assert (metrics["count"], metrics["training_iteration"], metrics["iterations_since_restore"]) == (4, 4, 1)
+    assert metrics["time_total_s"] > last["time_total_s"]
+
+
+def test_a_class_without_checkpoints_has_none(driver: FakeDriver) -> None:
+    actor = driver.start(Plain)
+    pull(actor)
+    assert settle(actor.save()) is None
+
+
+def test_a_failed_save_leaves_nothing(driver: FakeDriver) -> None:
+    actor = driver.start(StringFiler)
+    with pytest.raises(ValueError, match="elsewhere"):
+        settle(actor.save())
+    assert os.listdir(driver.directory / "t_00000") == []
+
+
+def test_an_error_in_setup_is_the_factorys(driver: FakeDriver) -> None:
+    class Broken(Trainable):
+        def setup(self, config: dict[str, Any]) -> None:
+            raise OSError("no data")
+
+    with pytest.raises(OSError, match="no data"):
+        driver.start(Broken)
+
+
+@pytest.mark.parametrize("error", [ValueError("v"), SystemExit(4), KeyboardInterrupt()])
+def test_an_error_in_a_step_is_the_answer(driver: FakeDriver, error: BaseException) -> None:
+    class Failing(Plain):
+        def step(self) -> dict[str, Any]:
+            raise error
+
+    assert driver.start(Failing).train().exception(BOUND_S) is error
+
+
+@pytest.mark.parametrize("error", [SystemExit(0), StopIteration()])
+def test_a_clean_end_of_a_step(driver: FakeDriver, error: BaseException) -> None:
+    class Ending(Plain):
+        def step(self) -> dict[str, Any]:
+            raise error
+
+    assert pull(driver.start(Ending)) == Report(None, None, True)
+
+
+def test_a_result_that_cannot_travel_names_its_key(driver: FakeDriver) -> None:
+    class Locked(Plain):
+        def step(self) -> dict[str, Any]:
+            return {"x": threading.Lock()}
+
+    with pytest.raises(TypeError, match=r"metric 'x' of type _thread\.lock"):
+        pull(driver.start(Locked))
+
+
+def test_reset_hands_the_object_on(driver: FakeDriver) -> None:
+    actor = driver.start(Counter, {"start": 1})
+    pull(actor)
+    settle(actor.stop())
+    info = driver.info("t_1", config={"start": 7})
+    assert settle(actor.reset(info, None)) is True
+    metrics = pull(actor).metrics
+    assert (metrics["count"], metrics["trial_id"], metrics["training_iteration"]) == (8, "t_1", 1)
+    assert settle(actor.save()).number == 0
+    assert os.listdir(driver.directory / "t_1") == ["checkpoint_000000"]
+    assert settle(actor.reset(driver.info("t_2", config={"resettable": False}), None)) is False
+    assert settle(driver.start(Plain, name="t_3").reset(driver.info("t_4"), None)) is False
+
+
+def test_errors_of_cleanup_are_logged_only(driver: FakeDriver, caplog: pytest.LogCaptureFixture) -> None:
+    class Messy(Plain):
+        def cleanup(self) -> None:
+            raise OSError("cannot clean up")
+
+    actor = driver.start(Messy)
+    pull(actor)
+    assert settle(actor.stop()) is None
+    assert "cannot clean up" in caplog.text
+
+
+def test_report_does_nothing_in_a_class(driver: FakeDriver) -> None:
+    class Reporting(Plain):
+        def step(self) -> dict[str, Any]:
+            report({"y": 1})
+            return {"x": get_checkpoint() is None}
+
+    assert pull(driver.start(Reporting)).metrics["x"] is True
+
+
+# -- a function as a class ---------------------------------------------------------------------------------------------
+
+
+def counting(config: dict[str, Any]) -> None:
+    start = 0
+    checkpoint = get_checkpoint()
+    if checkpoint is not None:
+        start = int(Path(checkpoint.path, "i").read_text()) + 1
+    for i in range(start, config["n"]):
+        directory = Path(config["scratch"], str(i))
+        directory.mkdir(exist_ok=True)
+        (directory / "i").write_text(str(i))
+        report({"i": i}, checkpoint=Checkpoint(directory))
+
+
+def test_a_wrapped_function_works_by_itself(tmp_path: Path) -> None:
+    kind = wrap_function(counting)
+    assert issubclass(kind, FunctionTrainable)
+    assert kind.__name__ == "counting"
+    config = {"n": 3, "scratch": str(tmp_path)}
+    one = kind(config=config)
+    assert [one.train()["i"] for _ in range(2)] == [0, 1]
+    assert one.iteration == 2
+    saved = one.save()
+    one.stop()
+
+    for x in (saved, saved.checkpoint.path):
+        other = kind(config=config)
+        other.restore(x)
+        result = other.train()
+        assert (result["i"], result["training_iteration"], result["config"]) == (2, 3, config)
+        last = other.train()
+        assert (last["i"], last["done"]) == (2, True)
+        other.stop()
+
+
+def test_a_wrapped_function_raises_its_own_error_and_resets() -> None:
+    def fails(config: dict[str, Any]) -> None:
+        report({"x": config["x"]})
+        raise OSError("mine")
+
+    trainable = wrap_function(fails)(config={"x": 1})
+    trainable.train()
+    with pytest.raises(OSError, match="mine"):
+        trainable.train()
+    assert trainable.reset({"x": 2})
+    assert trainable.train()["x"] == 2
+    trainable.stop()
+
+
+def test_a_wrapped_function_is_a_function_for_the_driver(driver: FakeDriver) -> None:
+    actor = driver.start(wrap_function(lambda config: 4))
+    assert pull(actor).metrics["_metric"] == 4

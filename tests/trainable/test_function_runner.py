@@ -1,0 +1,438 @@
+"""A function as a trial: the hand-over, how it ends, and how it is stopped."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import Any
+
+import pytest
+from trainable_fakes import BOUND_S, FakeDriver, pull, reports_of, settle, values_of
+
+from minitune.error import TrialStopped
+from minitune.resources import Allocation
+from minitune.result import Report
+from minitune.trainable import report
+from minitune.trainable.session import current_session
+from minitune.trainable.trial_actor import FunctionActor
+
+# -- the hand-over -----------------------------------------------------------------------------------------------------
+
+
+def test_the_function_starts_at_the_first_pull(driver: FakeDriver) -> None:
+    started = threading.Event()
+
+    def fn(config: dict[str, Any]) -> None:
+        started.set()
+        report({"x": 1})
+
+    actor = driver.start(fn)
+    assert not started.is_set()
+    pull(actor)
+    assert started.is_set()
+
+
+def test_report_blocks_until_the_driver_pulls_again(driver: FakeDriver) -> None:
+    steps: list[str] = []
+
+    def fn(config: dict[str, Any]) -> None:
+        for i in range(2):
+            steps.append(f"before {i}")
+            report({"x": i})
+            steps.append(f"after {i}")
+
+    actor = driver.start(fn)
+    assert pull(actor).metrics["x"] == 0
+    settle(actor.save())  # the control side answers while report() blocks
+    assert steps == ["before 0"]
+    assert pull(actor).metrics["x"] == 1
+    assert steps == ["before 0", "after 0", "before 1"]
+    assert pull(actor) == Report(None, None, True)
+    assert steps[-1] == "after 1"
+
+
+def test_train_does_not_block_while_the_function_works(driver: FakeDriver) -> None:
+    go = threading.Event()
+
+    def fn(config: dict[str, Any]) -> None:
+        go.wait(BOUND_S)
+        report({"x": 1})
+
+    future = driver.start(fn).train()
+    assert isinstance(future, Future)
+    assert not future.done()
+    go.set()
+    assert future.result(BOUND_S).metrics["x"] == 1
+
+
+def test_a_second_pull_before_the_answer_is_refused(driver: FakeDriver) -> None:
+    go = threading.Event()
+    actor = driver.start(lambda config: go.wait(BOUND_S) and None)
+    future = actor.train()
+    with pytest.raises(RuntimeError, match="pulled again"):
+        actor.train()
+    go.set()
+    settle(future)
+
+
+def test_metrics_can_be_changed_after_report_has_returned(driver: FakeDriver) -> None:
+    def fn(config: dict[str, Any]) -> None:
+        metrics = {"x": 0}
+        for i in range(3):
+            metrics["x"] = i
+            report(metrics)
+        assert metrics == {"x": 2}  # nothing was added to the user's dict
+
+    actor = driver.start(fn)
+    seen = [settle(actor.train()) for _ in range(3)]
+    assert [one.metrics["x"] for one in seen] == [0, 1, 2]
+    assert pull(actor) == Report(None, None, True)
+
+
+def test_the_config_reaches_the_function(driver: FakeDriver) -> None:
+    assert values_of(driver.start(lambda config: {"y": config["a"] + 1}, {"a": 4}), "y") == [5]
+
+
+# -- return values -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "key", "expected"),
+    [
+        ({"x": 3}, "x", 3),
+        (2.5, "_metric", 2.5),
+        (0.0, "_metric", 0.0),
+        (0, "_metric", 0),
+        ({}, "training_iteration", 1),
+    ],
+)
+def test_a_returned_dict_or_number_is_one_more_report(driver: FakeDriver, value: Any, key: str, expected: Any) -> None:
+    actor = driver.start(lambda config: value)
+    first = pull(actor)
+    assert first.metrics[key] == expected
+    assert first.done is False
+    assert pull(actor) == Report(None, None, True)
+
+
+def test_a_returned_value_comes_after_the_reports(driver: FakeDriver) -> None:
+    def fn(config: dict[str, Any]) -> float:
+        report({"_metric": 1.0})
+        return 2.0
+
+    assert values_of(driver.start(fn), "_metric") == [1.0, 2.0]
+
+
+def test_none_is_no_report(driver: FakeDriver) -> None:
+    assert reports_of(driver.start(lambda config: None)) == [Report(None, None, True)]
+
+
+@pytest.mark.parametrize("value", ["text", [1, 2], object()])
+def test_other_return_values_are_refused(driver: FakeDriver, value: Any) -> None:
+    with pytest.raises(ValueError, match="must return or yield a dict"):
+        pull(driver.start(lambda config: value))
+
+
+# -- generators --------------------------------------------------------------------------------------------------------
+
+
+def test_each_yielded_dict_or_number_is_a_report(driver: FakeDriver) -> None:
+    def fn(config: dict[str, Any]) -> Any:
+        yield {"_metric": 1}
+        yield 2
+        return {"_metric": 3}
+
+    assert values_of(driver.start(lambda config: fn(config)), "_metric") == [1, 2, 3]
+
+
+def test_a_stop_runs_the_finally_blocks_of_a_generator(driver: FakeDriver) -> None:
+    seen: list[str] = []
+
+    def fn(config: dict[str, Any]) -> Any:
+        try:
+            yield 1
+        except BaseException as error:
+            seen.append(type(error).__name__)
+            raise
+        finally:
+            seen.append("finally")
+
+    actor = driver.start(fn)
+    pull(actor)
+    settle(actor.stop())
+    assert seen == ["TrialStopped", "finally"]
+
+
+def test_a_generator_that_yields_text_gets_the_error(driver: FakeDriver) -> None:
+    def fn(config: dict[str, Any]) -> Any:
+        try:
+            yield "text"
+        except ValueError:
+            yield {"caught": True}
+
+    assert pull(driver.start(fn)).metrics["caught"] is True
+
+
+# -- exceptions --------------------------------------------------------------------------------------------------------
+
+
+class OwnBaseError(BaseException):
+    pass
+
+
+@pytest.mark.parametrize(
+    "error",
+    [ValueError("v"), SystemExit(4), SystemExit("text"), KeyboardInterrupt(), OwnBaseError("o"), GeneratorExit()],
+)
+def test_an_exception_is_the_answer_to_the_pull(driver: FakeDriver, error: BaseException) -> None:
+    def fn(config: dict[str, Any]) -> None:
+        report({"x": 1})
+        raise error
+
+    actor = driver.start(fn)
+    pull(actor)
+    assert actor.train().exception(BOUND_S) is error
+    assert actor.reset(driver.info("t_00001"), None)  # the process is not spoilt
+
+
+@pytest.mark.parametrize("error", [SystemExit(0), SystemExit(None), StopIteration()])
+def test_a_clean_end_is_no_error(driver: FakeDriver, error: BaseException) -> None:
+    def fn(config: dict[str, Any]) -> None:
+        report({"x": 1})
+        raise error
+
+    assert [one.done for one in reports_of(driver.start(fn))] == [False, True]
+
+
+def test_done_in_a_report_ends_the_trial(driver: FakeDriver) -> None:
+    reached: list[int] = []
+
+    def fn(config: dict[str, Any]) -> None:
+        report({"x": 1, "done": True})
+        reached.append(1)
+
+    actor = driver.start(fn)
+    assert pull(actor).done is True
+    settle(actor.stop())
+    assert not reached
+
+
+# -- stopping ----------------------------------------------------------------------------------------------------------
+
+
+def test_stop_unwinds_the_blocked_report(driver: FakeDriver) -> None:
+    seen: list[Any] = []
+
+    def fn(config: dict[str, Any]) -> None:
+        try:
+            report({"x": 1})
+        except Exception:
+            seen.append("must not be caught as an Exception")
+        finally:
+            seen.append("finally")
+
+    actor = driver.start(fn)
+    pull(actor)
+    settle(actor.stop())
+    assert seen == ["finally"]
+
+
+def test_stop_while_the_function_works_hits_the_next_report(driver: FakeDriver) -> None:
+    working, go, seen = threading.Event(), threading.Event(), []
+
+    def fn(config: dict[str, Any]) -> None:
+        working.set()
+        go.wait(BOUND_S)
+        try:
+            report({"x": 1})
+        except TrialStopped:
+            seen.append("stopped")
+            raise
+
+    actor = driver.start(fn)
+    pulled = actor.train()
+    assert working.wait(BOUND_S)
+    stopped = actor.stop()
+    assert not stopped.done()
+    go.set()
+    settle(stopped)
+    assert seen == ["stopped"]
+    assert settle(pulled) == Report(None, None, True)
+
+
+def test_who_catches_the_stop_gets_it_again(driver: FakeDriver) -> None:
+    caught: list[int] = []
+
+    def fn(config: dict[str, Any]) -> None:
+        for i in range(4):
+            try:
+                report({"x": i})
+            except BaseException:
+                caught.append(i)
+
+    actor = driver.start(fn)
+    pull(actor)
+    settle(actor.stop())
+    assert caught == [0, 1, 2, 3]
+
+
+def test_stop_before_the_first_pull_runs_nothing(driver: FakeDriver) -> None:
+    ran: list[int] = []
+    actor = driver.start(lambda config: ran.append(1))
+    settle(actor.stop())
+    assert pull(actor) == Report(None, None, True)
+    assert not ran
+
+
+def test_an_exception_while_unwinding_is_logged_only(driver: FakeDriver, caplog: pytest.LogCaptureFixture) -> None:
+    def fn(config: dict[str, Any]) -> None:
+        try:
+            report({"x": 1})
+        finally:
+            raise OSError("in finally")
+
+    actor = driver.start(fn)
+    pull(actor)
+    assert settle(actor.stop()) is None
+    assert "in finally" in caplog.text
+
+
+def test_stop_reaches_a_helper_thread_that_reports(driver: FakeDriver) -> None:
+    seen: list[str] = []
+
+    def helper(session_report: Any) -> None:
+        try:
+            session_report({"x": 1})
+        except TrialStopped:
+            seen.append("helper")
+
+    def fn(config: dict[str, Any]) -> None:
+        session = current_session()
+        assert session is not None
+        thread = threading.Thread(target=helper, args=(session.report,))
+        thread.start()
+        thread.join(BOUND_S)
+
+    actor = driver.start(fn)
+    assert pull(actor).metrics["x"] == 1
+    settle(actor.stop())
+    assert seen == ["helper"]
+
+
+def test_an_exception_that_strikes_in_report_leaves_the_hand_over_in_order(driver: FakeDriver) -> None:
+    """A signal handler may raise while report() waits; the next report must still be answered one by one."""
+    if not hasattr(signal, "pthread_kill"):
+        pytest.skip("needs signals")
+
+    class Struck(Exception):
+        pass
+
+    def on_signal(number: int, frame: Any) -> None:
+        raise Struck
+
+    steps: list[str] = []
+
+    def fn(config: dict[str, Any]) -> None:
+        try:
+            report({"x": 0})
+        except Struck:
+            steps.append("struck")
+            caught.set()
+        for i in (1, 2):
+            report({"x": i})
+
+    caught = threading.Event()
+    queue = MainThread()
+    actor = FunctionActor(fn, driver.info(), queue, Allocation())
+    answers: list[Any] = []
+
+    def control() -> None:
+        answers.append(settle(actor.train()).metrics["x"])
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+        caught.wait(BOUND_S)
+        answers.append(settle(actor.train()).metrics["x"])
+        answers.append(settle(actor.train()).metrics["x"])
+        answers.append(settle(actor.train()).metrics)
+
+    before = signal.signal(signal.SIGUSR1, on_signal)
+    try:
+        thread = threading.Thread(target=control)
+        thread.start()
+        queue.run_one()
+        thread.join(BOUND_S)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert steps == ["struck"]
+    assert answers == [0, 1, 2, None]
+
+
+class MainThread:
+    """A user thread that is this process's main thread, as in a local worker."""
+
+    def __init__(self) -> None:
+        self._work: SimpleQueue[Any] = SimpleQueue()
+
+    def submit(self, function: Any, /, *args: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        self._work.put((future, function, args))
+        return future
+
+    def run_one(self) -> None:
+        future, function, args = self._work.get(timeout=BOUND_S)
+        future.set_result(function(*args))
+
+
+def test_on_the_main_thread_helper_threads_find_their_session(driver: FakeDriver) -> None:
+    def fn(config: dict[str, Any]) -> None:
+        thread = threading.Thread(target=report, args=({"x": 1},))
+        thread.start()
+        thread.join(BOUND_S)
+
+    queue = MainThread()
+    actor = FunctionActor(fn, driver.info(), queue, Allocation())
+    answers: list[Any] = []
+
+    def control() -> None:
+        answers.append(settle(actor.train()).metrics["x"])
+        answers.append(settle(actor.train()).metrics)
+
+    thread = threading.Thread(target=control)
+    thread.start()
+    queue.run_one()
+    thread.join(BOUND_S)
+    assert answers == [1, None]
+    assert current_session() is None
+
+
+# -- reuse -------------------------------------------------------------------------------------------------------------
+
+
+def test_an_actor_is_reused_once_its_function_has_unwound(driver: FakeDriver) -> None:
+    go = threading.Event()
+
+    def fn(config: dict[str, Any]) -> None:
+        try:
+            report({"a": config["a"]})
+        finally:
+            go.wait(BOUND_S)
+
+    actor = driver.start(fn, {"a": 1})
+    assert pull(actor).metrics["a"] == 1
+    stopped = actor.stop()
+    assert actor.reset(driver.info("t_00001", config={"a": 2}), None) is False
+    go.set()
+    settle(stopped)
+    assert actor.reset(driver.info("t_00001", config={"a": 2}), None) is True
+    metrics = pull(actor).metrics
+    assert (metrics["a"], metrics["trial_id"], metrics["training_iteration"]) == (2, "t_00001", 1)
+
+
+def test_two_trials_in_one_process_do_not_mix(driver: FakeDriver) -> None:
+    def fn(config: dict[str, Any]) -> None:
+        for i in range(3):
+            report({"x": config["a"] * 10 + i})
+
+    one, two = driver.start(fn, {"a": 1}, name="t_1"), driver.start(fn, {"a": 2}, name="t_2")
+    seen = [(pull(one).metrics["x"], pull(two).metrics["x"]) for _ in range(3)]
+    assert seen == [(10, 20), (11, 21), (12, 22)]

@@ -1,0 +1,238 @@
+"""Errors of pickling name the culprit; shared values are loaded once."""
+
+from __future__ import annotations
+
+import functools
+import os
+import pickle
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minitune.pickling import dumps, find_unpicklable
+from minitune.shared import SharedFile, SharedObject, store
+
+LOCK = threading.Lock()
+
+
+class Holder:
+    def __init__(self, lock: Any = None):
+        self.lock = lock or threading.Lock()
+
+    def method(self) -> None: ...
+
+
+class Slotted:
+    __slots__ = ("inner",)
+
+    def __init__(self) -> None:
+        self.inner = threading.Lock()
+
+
+def _generator() -> Any:
+    yield 1
+
+
+def closure() -> Any:
+    model = Holder()
+    return lambda config: model
+
+
+def nested_closure() -> Any:
+    lock = threading.Lock()
+
+    def outer() -> Any:
+        def inner() -> Any:
+            return lock
+
+        return inner
+
+    return lambda: outer()
+
+
+def recursive() -> Any:
+    lock = threading.Lock()
+
+    def again(n: int) -> Any:
+        return again(n - 1) if n else lock
+
+    return again
+
+
+def cyclic() -> Any:
+    one: dict[str, Any] = {}
+    one["self"] = one
+    one["bad"] = LOCK
+    return one
+
+
+@pytest.mark.parametrize(
+    ("make", "path"),
+    [
+        (lambda: LOCK, "it is a _thread.lock"),
+        (_generator, "it is a generator"),
+        (closure, "closure variable 'model' -> attribute 'lock' is a _thread.lock"),
+        (nested_closure, "closure variable 'outer' -> closure variable 'lock' is a _thread.lock"),
+        (recursive, "closure variable 'lock' is a _thread.lock"),
+        (lambda: Holder().method, "the object it is bound to -> attribute 'lock' is a _thread.lock"),
+        (lambda: functools.partial(print, 1, key=LOCK), "the partial's argument 'key' is a _thread.lock"),
+        (lambda: functools.partial(print, LOCK), "the partial's argument 0 is a _thread.lock"),
+        (lambda: {"a": {"b": LOCK}}, "item 'a' -> item 'b' is a _thread.lock"),
+        (lambda: [1, (2, LOCK)], "item 1 -> item 1 is a _thread.lock"),
+        (cyclic, "item 'bad' is a _thread.lock"),
+        (lambda: Slotted(), "attribute 'inner' is a _thread.lock"),
+        (lambda: ValueError("x", LOCK), "argument 1 is a _thread.lock"),
+        (lambda: [threading.Thread()], "item 0 is a threading.Thread"),
+        (lambda: lambda config, lock=LOCK: 1, "a default argument is a _thread.lock"),
+    ],
+)
+def test_the_path_to_the_culprit_is_named(make: Any, path: str) -> None:
+    value = make()
+    assert find_unpicklable(value) == path
+    with pytest.raises(TypeError) as caught:
+        dumps(value, "the trainable")
+    assert str(caught.value).startswith(f"the trainable cannot be pickled: {path} (")
+
+
+def test_sockets_and_files_are_named(tmp_path: Path) -> None:
+    with socket.socket() as sock, open(tmp_path / "file", "w") as file:
+        assert find_unpicklable({"s": sock}) == "item 's' is a socket.socket"
+        assert find_unpicklable({"f": file}) == "item 'f' is a _io.TextIOWrapper"
+
+
+def test_globals_of_a_script_are_named() -> None:
+    script = """
+import threading
+from minitune.pickling import dumps
+LOCK = threading.Lock()
+class Net:
+    def step(self): return LOCK
+def helper(): return Net()
+def train(config): return helper()
+try:
+    dumps(train, "the trainable")
+except TypeError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    path = "global 'helper' -> global 'Net' -> class attribute 'step' -> global 'LOCK' is a _thread.lock"
+    assert f"the trainable cannot be pickled: {path} (" in done.stdout
+
+
+def test_what_can_be_pickled_has_no_culprit() -> None:
+    value = {"a": [1, closure], "f": lambda x: x + 1}
+    assert find_unpicklable(value) is None
+    assert pickle.loads(dumps(value, "it"))["f"](1) == 2
+
+
+# -- shared values -----------------------------------------------------------------------------------------------------
+
+
+def test_a_shared_file_is_loaded_once_per_process(tmp_path: Path) -> None:
+    handle = store({"data": list(range(10))}, tmp_path / "v.pkl")
+    again = pickle.loads(pickle.dumps(handle))
+    assert handle.get() == {"data": list(range(10))}
+    assert again.get() is handle.get()
+    assert len(pickle.dumps(handle)) < 400 + len(str(tmp_path))
+    handle.forget()
+    assert again.get() == handle.get()
+
+
+def test_the_file_is_private_and_whole(tmp_path: Path) -> None:
+    store([1], tmp_path / "v.pkl")
+    assert os.listdir(tmp_path) == ["v.pkl"]
+    if os.name == "posix":
+        assert os.stat(tmp_path / "v.pkl").st_mode & 0o777 == 0o600
+
+
+def test_storing_again_replaces_the_value(tmp_path: Path) -> None:
+    assert store(1, tmp_path / "v.pkl").get() == 1
+    assert store(2, tmp_path / "v.pkl").get() == 2
+
+
+def test_what_cannot_be_stored_leaves_no_file(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match=r"the value of 'data' cannot be pickled: item 'x' is a _thread\.lock"):
+        store({"x": LOCK}, tmp_path / "v.pkl", "the value of 'data'")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_changed_file_is_refused(tmp_path: Path) -> None:
+    handle = store("good", tmp_path / "v.pkl", digest=True)
+    assert handle.sha256 is not None
+    assert handle.get() == "good"
+    handle.forget()
+    (tmp_path / "v.pkl").write_bytes(pickle.dumps("evil"))
+    with pytest.raises(ValueError, match="SHA-256"):
+        handle.get()
+
+
+def test_all_threads_get_the_same_object(tmp_path: Path) -> None:
+    handle = store(list(range(10_000)), tmp_path / "v.pkl")
+    gate, found = threading.Barrier(8), []
+
+    def ask() -> None:
+        gate.wait(10)
+        found.append(handle.get())
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert len({id(value) for value in found}) == 1
+
+
+def test_a_shared_object_is_a_reference(tmp_path: Path) -> None:
+    value = [1, 2]
+    handle = SharedObject(value)
+    assert pickle.loads(pickle.dumps(handle)).get() is value
+    (tmp_path / "handle").write_bytes(pickle.dumps(handle))
+    script = "import pickle, sys; pickle.load(open(sys.argv[1], 'rb'))"
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "handle")], capture_output=True, text=True, timeout=60
+    )
+    assert "not in this process" in done.stderr
+
+
+def test_classes_of_a_script_are_found_by_name_in_a_worker(tmp_path: Path) -> None:
+    """A worker's main module is another one; pickle looks the script's classes up there."""
+    script = """
+import sys
+from minitune.shared import store
+class Net:
+    x = 5
+def helper(): return Net()
+def train(config):
+    import pickle
+    return pickle.loads(pickle.dumps(helper())).x, pickle.loads(pickle.dumps(helper)) is helper
+store(train, sys.argv[1])
+"""
+    path = str(tmp_path / "train.pkl")
+    subprocess.run([sys.executable, "-c", script, path], timeout=60, check=True)
+    worker = f"from minitune.shared import SharedFile; train = SharedFile({path!r}).get(); print(train({{}}))"
+    done = subprocess.run([sys.executable, "-c", worker], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "(5, True)"
+
+
+def test_what_the_main_module_has_already_stays(tmp_path: Path) -> None:
+    script = """
+import sys
+from minitune.shared import store
+class Net: pass
+def train(config): return Net
+handle = store(train, sys.argv[1])
+assert handle.get() is not train
+import __main__
+assert __main__.train is train and __main__.Net is Net
+"""
+    subprocess.run([sys.executable, "-c", script, str(tmp_path / "v.pkl")], timeout=60, check=True)
+
+
+def test_a_handle_names_a_lost_file(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        SharedFile(str(tmp_path / "gone.pkl")).get()

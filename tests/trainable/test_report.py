@@ -1,0 +1,383 @@
+"""report(), get_checkpoint() and get_context() inside a trial, and the keys that results are completed with."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+from datetime import date
+from enum import Enum
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from trainable_fakes import FakeDriver, pull, reports_of, settle
+
+from minitune import clock
+from minitune.checkpoint import Checkpoint, matches
+from minitune.context import get_context, get_gpu_ids, get_trial_dir, get_trial_id, get_trial_name, get_trial_resources
+from minitune.resources import Allocation, BundleAllocation, GpuShare, Resources
+from minitune.trainable import get_checkpoint, report
+
+
+def in_trial(driver: FakeDriver, body: Any, **kwargs: Any) -> Any:
+    """Runs `body()` in a trial and returns what it returns."""
+    found: list[Any] = []
+    actor = driver.start(lambda config: found.append(body()), **kwargs)
+    reports_of(actor)
+    return found[0]
+
+
+# -- automatic keys ----------------------------------------------------------------------------------------------------
+
+
+def test_the_keys_come_in_their_order(driver: FakeDriver, tmp_path: Path) -> None:
+    (tmp_path / "source").mkdir()
+
+    def fn(config: dict[str, Any]) -> None:
+        report({"loss": 1, "timesteps_this_iter": 5}, checkpoint=Checkpoint(tmp_path / "source"))
+
+    assert list(pull(driver.start(fn)).metrics) == [
+        "loss",
+        "timesteps_this_iter",
+        "timestamp",
+        "checkpoint_dir_name",
+        "should_checkpoint",
+        "done",
+        "training_iteration",
+        "trial_id",
+        "date",
+        "time_this_iter_s",
+        "time_total_s",
+        "pid",
+        "hostname",
+        "node_ip",
+        "config",
+        "time_since_restore",
+        "iterations_since_restore",
+        "timesteps_total",
+        "timesteps_since_restore",
+    ]
+
+
+def test_the_values_of_the_automatic_keys(driver: FakeDriver) -> None:
+    virtual = clock.VirtualClock(1_000_000.0)
+
+    def fn(config: dict[str, Any]) -> None:
+        for _ in range(2):
+            virtual.sleep(2.0)
+            report({"loss": 1})
+
+    with clock.use(virtual):
+        actor = driver.start(fn, {"a": 1})
+        first = pull(actor).metrics
+        virtual.sleep(100.0)  # the driver's time does not count
+        second = pull(actor).metrics
+    assert first["timestamp"] == 1_000_002
+    assert (first["done"], first["trial_id"], first["pid"]) == (False, "t_00000", os.getpid())
+    assert first["config"] is None
+    keys = ("training_iteration", "time_this_iter_s", "time_total_s", "time_since_restore", "iterations_since_restore")
+    assert [first[key] for key in keys] == [1, 2.0, 2.0, 2.0, 1]
+    assert [second[key] for key in keys] == [2, 2.0, 4.0, 4.0, 2]
+    assert "timesteps_total" not in first
+    assert "should_checkpoint" not in first
+    assert len(first["date"]) == len("2026-01-01_00-00-00")
+
+
+def test_the_users_own_values_win_where_they_may(driver: FakeDriver) -> None:
+    own = {"training_iteration": 7, "timestamp": 3, "time_this_iter_s": 1.5, "should_checkpoint": True, "done": False}
+    metrics = pull(driver.start(lambda config: {**own, "pid": "mine"})).metrics
+    assert {key: metrics[key] for key in own} == own
+    assert metrics["time_total_s"] == 1.5
+    assert metrics["pid"] == os.getpid()
+
+
+def test_increments_are_summed_up(driver: FakeDriver) -> None:
+    def fn(config: dict[str, Any]) -> None:
+        report({"timesteps_this_iter": 5, "episodes_this_iter": 1})
+        report({"timesteps_this_iter": 6, "episodes_this_iter": 2})
+        report({})
+
+    actor = driver.start(fn)
+    actor.restore(str(driver.directory), {"timesteps_total": 100, "training_iteration": 4, "time_total_s": 9.0})
+    seen = [pull(actor).metrics for _ in range(3)]
+    assert [one["timesteps_total"] for one in seen] == [105, 111, 111]
+    assert [one["timesteps_since_restore"] for one in seen] == [5, 11, 11]
+    assert [one["episodes_total"] for one in seen] == [1, 3, 3]
+
+
+def test_counters_go_on_from_the_checkpoints_metrics(driver: FakeDriver) -> None:
+    actor = driver.start(lambda config: {"path": get_checkpoint().path})
+    actor.restore(str(driver.directory), {"training_iteration": 4, "time_total_s": 9.0, "time_this_iter_s": 1.0})
+    metrics = pull(actor).metrics
+    assert metrics["path"] == str(driver.directory)
+    assert metrics["training_iteration"] == 5
+    assert metrics["iterations_since_restore"] == 1
+    assert metrics["time_total_s"] == pytest.approx(9.0 + metrics["time_since_restore"])
+
+
+def test_a_running_function_cannot_be_restored(driver: FakeDriver) -> None:
+    actor = driver.start(lambda config: 1)
+    pull(actor)
+    with pytest.raises(RuntimeError, match="before its first train"):
+        actor.restore(str(driver.directory), {})
+
+
+def test_a_vanished_checkpoint_is_an_error(driver: FakeDriver) -> None:
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        driver.start(lambda config: 1).restore(str(driver.directory / "gone"), {})
+
+
+def test_the_machines_use_is_added_on_demand(driver: FakeDriver) -> None:
+    perf = pull(driver.start(lambda config: 1, {"log_sys_usage": True})).metrics["perf"]
+    assert set(perf) == {"cpu_util_percent", "ram_util_percent"}
+
+
+# -- checkpoints -------------------------------------------------------------------------------------------------------
+
+
+def test_a_checkpoint_is_committed_before_the_report_crosses(driver: FakeDriver, tmp_path: Path) -> None:
+    found: list[Any] = []
+
+    def fn(config: dict[str, Any]) -> None:
+        assert get_checkpoint() is None
+        for i in range(2):
+            source = tmp_path / f"source{i}"
+            source.mkdir()
+            (source / "weights").write_text(str(i))
+            report({"x": i}, checkpoint=Checkpoint.from_directory(source))
+            found.append(get_checkpoint())
+
+    actor = driver.start(fn, next_checkpoint=3)
+    assert settle(actor.save()) is None
+    one = pull(actor)
+    trial_directory = tmp_path / "t_00000"
+    assert one.checkpoint.number == 3
+    assert one.metrics["checkpoint_dir_name"] == "checkpoint_000003"
+    assert matches(one.checkpoint, trial_directory)
+    assert settle(actor.save()) == one.checkpoint
+    two = pull(actor)
+    pull(actor)
+    assert two.checkpoint.number == 4
+    assert [one.path for one in found] == [str(trial_directory / f"checkpoint_00000{n}") for n in (3, 4)]
+    assert (tmp_path / "source0" / "weights").exists()  # copied, not moved
+    assert sorted(os.listdir(trial_directory)) == ["checkpoint_000003", "checkpoint_000004"]
+
+
+@pytest.mark.parametrize("checkpoint", ["some/path", 3])
+def test_a_checkpoint_must_be_one(driver: FakeDriver, checkpoint: Any) -> None:
+    actor = driver.start(lambda config: report({"x": 1}, checkpoint=checkpoint))
+    with pytest.raises(TypeError, match="must be a Checkpoint"):
+        pull(actor)
+
+
+def test_a_checkpoint_without_directory_is_refused(driver: FakeDriver, tmp_path: Path) -> None:
+    actor = driver.start(lambda config: report({"x": 1}, checkpoint=Checkpoint(tmp_path / "none")))
+    with pytest.raises(FileNotFoundError):
+        pull(actor)
+
+
+# -- what can be reported ----------------------------------------------------------------------------------------------
+
+
+class Color(Enum):
+    RED = 1
+
+
+def _generator() -> Any:
+    yield 1
+
+
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [
+        (threading.Lock, "lock"),
+        (_generator, "generator"),
+        (lambda: lambda: 1, "function"),
+        (threading.current_thread, "Thread"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("wrap", "path"), [(lambda v: v, "'bad'"), (lambda v: {"in": [1, (2, v)]}, "'bad'['in'][1][1]")]
+)
+def test_what_cannot_travel_is_refused_in_the_users_frame(
+    driver: FakeDriver, make: Any, kind: str, wrap: Any, path: str
+) -> None:
+    caught: list[TypeError] = []
+
+    def fn(config: dict[str, Any]) -> None:
+        try:
+            report({"good": 1, "bad": wrap(make())})
+        except TypeError as error:
+            caught.append(error)
+        report({"still": "alive"})
+
+    assert pull(driver.start(fn)).metrics["still"] == "alive"
+    assert f"metric {path} of type" in str(caught[0])
+    assert kind in str(caught[0])
+
+
+def test_awkward_metrics_travel_unchanged(driver: FakeDriver) -> None:
+    deep: Any = 1
+    for _ in range(500):
+        deep = {"d": deep}
+    metrics = {
+        "ellipsis": ...,
+        "day": date(2026, 1, 2),
+        "enum": Color.RED,
+        "inf": float("inf"),
+        "bytes": b"\x00",
+        "none": None,
+        "big": 10**400,
+        "surrogate": "\ud800",
+        3: "key",
+        ("a", 1): "tuple key",
+        "a/b.c\n": 1,
+        "path": Path("x"),
+        "deep": deep,
+        "shared": [deep, deep],
+    }
+
+    def fn(config: dict[str, Any]) -> None:
+        report(metrics)
+
+    received = settle(driver.start(fn).train()).metrics
+    assert {key: received[key] for key in metrics} == metrics
+
+
+def test_a_metric_that_contains_itself_is_refused(driver: FakeDriver) -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    with pytest.raises(TypeError, match="contains itself"):
+        pull(driver.start(lambda config: {"x": endless}))
+
+
+def test_torch_tensors_are_refused(driver: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Tensor:
+        pass
+
+    class Parameter(Tensor):
+        pass
+
+    torch = ModuleType("torch")
+    torch.Tensor = Tensor  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    with pytest.raises(ValueError, match=r"'x'\[0\] is a torch tensor"):
+        pull(driver.start(lambda config: {"x": [Parameter()]}))
+
+
+@pytest.mark.parametrize("metrics", [None, 3, [("a", 1)], "text"])
+def test_metrics_must_be_a_dict(driver: FakeDriver, metrics: Any) -> None:
+    actor = driver.start(lambda config: report(metrics))
+    with pytest.raises(TypeError, match="must be a dict"):
+        pull(actor)
+
+
+def test_keywords_still_work(driver: FakeDriver) -> None:
+    assert pull(driver.start(lambda config: report(loss=1))).metrics["loss"] == 1
+    with pytest.raises(TypeError, match="unexpected keywords"):
+        pull(driver.start(lambda config: report({"loss": 1}, acc=1), name="t_1"))
+
+
+# -- context -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_context_tells_about_the_trial(driver: FakeDriver, tmp_path: Path) -> None:
+    bundle = BundleAllocation({"CPU": 2, "GPU": 1}, (GpuShare("3", 1.0),), {"CUDA_VISIBLE_DEVICES": "3"})
+
+    def look() -> dict[str, Any]:
+        context = get_context()
+        storage = context.get_storage()
+        return {
+            "id": context.get_trial_id(),
+            "name": context.get_trial_name(),
+            "dir": context.get_trial_dir(),
+            "experiment": context.get_experiment_name(),
+            "cpus": context.get_trial_resources().required_resources["CPU"],
+            "trial_path": storage.trial_fs_path,
+            "env": context.get_bundles()[0].env["CUDA_VISIBLE_DEVICES"],
+            "gpus": get_gpu_ids(),
+            "seed": context.get_trial_seed(),
+            "attempt": context.get_attempt(),
+            "ranks": (context.get_world_size(), context.get_world_rank(), context.get_local_rank()),
+        }
+
+    directory = str(tmp_path / "t_00000")
+    assert in_trial(driver, look, allocation=Allocation((bundle,)), attempt=2) == {
+        "id": "t_00000",
+        "name": "fn_t_00000",
+        "dir": directory,
+        "experiment": "exp",
+        "cpus": 2,
+        "trial_path": directory,
+        "env": "3",
+        "gpus": [3],
+        "seed": 17,
+        "attempt": 2,
+        "ranks": (1, 0, 0),
+    }
+
+
+def test_the_old_getters_forward(driver: FakeDriver) -> None:
+    def look() -> Any:
+        return get_trial_id(), get_trial_name(), get_trial_dir(), get_trial_resources()
+
+    expected = ("t_00000", "fn_t_00000", str(driver.directory / "t_00000"), Resources([{"CPU": 2}]))
+    assert in_trial(driver, look) == expected
+
+
+def test_outside_of_trials_everything_warns_once_and_gives_none() -> None:
+    script = """
+        import logging
+        logging.basicConfig(format="%(message)s")
+        from minitune.context import get_context, get_gpu_ids, get_trial_dir, get_trial_id, get_trial_name, get_trial_resources
+        from minitune.trainable import get_checkpoint, report
+        for _ in range(3):
+            assert report({"x": 1}) is None
+            assert get_checkpoint() is None
+            assert get_context().get_trial_id() is None
+            assert get_context().get_bundles() is None
+            assert get_gpu_ids() == []
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=60, check=True
+    )
+    lines = done.stderr.splitlines()
+    assert len(lines) == 4
+    assert all("outside of a trial" in line for line in lines)
+
+
+def test_reporting_loads_no_heavy_module() -> None:
+    script = "import sys, minitune.trainable.trial_actor; print(sorted({'cloudpickle', 'psutil', 'numpy', 'torch', "
+    script += "'multiprocessing', 'socket', 'asyncio'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_of_the_trial_does_not_report() -> None:
+    script = """
+        import os
+        from minitune.experiment.trial import TrialInfo
+        from minitune.resources import Allocation, Resources
+        from minitune.trainable.auto_fields import AutoFields
+        from minitune.trainable import report
+        from minitune.trainable.session import Session
+        info = TrialInfo("t", "t", ".", "e", Resources.of(None), 0)
+        session = Session(info, Allocation(), AutoFields("t", None))
+        session.hand_over = print
+        with session.bound():
+            report({"who": "parent"})
+            if os.fork() == 0:
+                report({"who": "child"})
+                os._exit(0)
+            os.wait()
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert "'parent'" in done.stdout
+    assert "'child'" not in done.stdout

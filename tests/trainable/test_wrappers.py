@@ -1,0 +1,200 @@
+"""with_parameters, with_resources, names and checks of trainables."""
+
+from __future__ import annotations
+
+import functools
+import pickle
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from trainable_fakes import FakeDriver, pull
+
+from minitune.pickling import dumps
+from minitune.resources import Resources
+from minitune.shared import SharedObject
+from minitune.trainable import Trainable, with_parameters, with_resources, wrap_function
+from minitune.trainable.util import (
+    bind_parameters,
+    is_function_trainable,
+    trainable_name,
+    trainable_resources,
+    validate_trainable,
+)
+
+
+def fn(config: dict[str, Any], data: Any = None, scale: int = 1) -> dict[str, Any]:
+    return {"sum": sum(data) * scale + config.get("a", 0)}
+
+
+class Summing(Trainable):
+    def setup(self, config: dict[str, Any], data: Any = None, scale: int = 1) -> None:
+        self.sum = sum(data) * scale + config.get("a", 0)
+
+    def step(self) -> dict[str, Any]:
+        return {"sum": self.sum}
+
+
+BOTH = pytest.mark.parametrize(
+    "trainable", [fn, Summing, wrap_function(lambda config, data, scale: fn(config, data, scale))]
+)
+
+
+@BOTH
+def test_parameters_and_resources_stack_either_way(driver: FakeDriver, trainable: Any) -> None:
+    name = trainable_name(trainable)
+    one = with_resources(with_parameters(with_parameters(trainable, data=[1, 2]), scale=2), {"cpu": 3})
+    two = with_parameters(with_resources(trainable, {"cpu": 3}), data=[1, 2], scale=2)
+    for number, wrapped in enumerate((one, two)):
+        validate_trainable(wrapped)
+        assert trainable_resources(wrapped, {}) == Resources([{"CPU": 3}])
+        assert trainable_name(wrapped) == name
+        assert pull(driver.start(wrapped, {"a": 1}, name=f"t_{number}")).metrics["sum"] == 7
+    assert trainable_resources(trainable, {}) is None  # the original stays as it was
+
+
+@BOTH
+def test_a_later_value_replaces_an_earlier_one(driver: FakeDriver, trainable: Any) -> None:
+    wrapped = with_parameters(with_parameters(trainable, data=[1], scale=2), data=[10])
+    assert pull(driver.start(wrapped)).metrics["sum"] == 20
+
+
+@BOTH
+def test_values_are_stored_once_and_only_handles_travel(driver: FakeDriver, trainable: Any) -> None:
+    stored: list[Any] = []
+
+    def share(value: Any) -> SharedObject:
+        stored.append(value)
+        return SharedObject(value)
+
+    data = list(range(100_000))
+    bound = bind_parameters(with_resources(with_parameters(trainable, data=data, scale=1), {"cpu": 2}), share)
+    assert len(stored) == 2
+    assert any(value is data for value in stored)
+    payload = dumps(bound, "the trainable")
+    assert len(payload) < 10_000
+    loaded = pickle.loads(payload)
+    assert trainable_resources(loaded, {}) == Resources([{"CPU": 2}])
+    assert pull(driver.start(loaded)).metrics["sum"] == sum(data)
+    assert bind_parameters(trainable, share) is trainable
+
+
+def test_resources_may_depend_on_the_config() -> None:
+    for trainable in (fn, Summing):
+        wrapped = with_resources(trainable, lambda config: {"cpu": config["n"]})
+        assert trainable_resources(wrapped, {"n": 4}) == Resources([{"CPU": 4}])
+    wrapped = with_resources(fn, Resources([{"CPU": 1}, {"GPU": 1}]))
+    assert trainable_resources(wrapped, {}) == Resources([{"CPU": 1}, {"GPU": 1}])
+
+
+def test_a_class_may_say_what_it_needs() -> None:
+    class Hungry(Summing):
+        @classmethod
+        def default_resource_request(cls, config: dict[str, Any]) -> Any:
+            return {"cpu": config["n"]}
+
+    assert trainable_resources(Hungry, {"n": 2}) == Resources([{"CPU": 2}])
+    assert trainable_resources(with_parameters(Hungry, data=[]), {"n": 2}) == Resources([{"CPU": 2}])
+    assert trainable_resources(with_resources(Hungry, {"cpu": 5}), {"n": 2}) == Resources([{"CPU": 5}])
+
+
+def test_a_bound_class_is_still_the_users() -> None:
+    bound = with_parameters(Summing, data=[4])
+    assert issubclass(bound, Summing)
+    assert bound.__name__ == "Summing"
+    assert bound(config={}).train()["sum"] == 4
+
+
+def test_a_subclass_of_a_bound_class_keeps_its_values() -> None:
+    class Sub(with_parameters(Summing, data=[4])):  # type: ignore[misc]
+        def setup(self, config: dict[str, Any], extra: int = 0) -> None:
+            super().setup(config)
+            self.sum += extra
+
+    assert with_parameters(Sub, extra=5)(config={}).train()["sum"] == 9
+
+
+def test_no_values_are_legal() -> None:
+    assert with_parameters(lambda config: 1)({}) == 1
+
+
+@pytest.mark.parametrize("wrong", [3, "text", None, int])
+def test_only_trainables_can_be_wrapped(wrong: Any) -> None:
+    with pytest.raises(ValueError, match="Trainable"):
+        with_parameters(wrong, a=1)
+    with pytest.raises(ValueError, match="Trainable"):
+        with_resources(wrong, {"cpu": 1})
+
+
+@pytest.mark.parametrize("wrong", [None, 3, {"cpu": -1}])
+def test_bad_resources_are_refused_at_once(wrong: Any) -> None:
+    with pytest.raises(ValueError):
+        with_resources(fn, wrong)
+
+
+def test_names() -> None:
+    class Named:
+        _name = "mine"
+
+        def __call__(self, config: Any) -> None: ...
+
+    class Nameless:
+        def __call__(self, config: Any) -> None: ...
+
+    assert trainable_name(fn) == "fn"
+    assert trainable_name(lambda config: None) == "lambda"
+    assert trainable_name(functools.partial(functools.partial(fn), data=1)) == "fn"
+    assert trainable_name(Summing) == "Summing"
+    assert trainable_name(Named()) == "mine"
+    assert trainable_name(Nameless()) == "DEFAULT"
+    assert trainable_name("registered") == "registered"
+
+
+def test_functions_must_take_the_config_alone() -> None:
+    for good in (fn, Summing, functools.partial(fn, data=[]), lambda *args: 1, lambda config, **more: 1, print):
+        validate_trainable(good)
+    for bad in (lambda: 1, lambda config, reporter: 1, lambda *, config: 1):
+        with pytest.raises(ValueError, match=r"must be callable as lambda\(config\)"):
+            validate_trainable(bad)
+    with pytest.raises(ValueError, match=r"fn\(config, datum=\.\.\.\)"):
+        with_parameters(fn, datum=1)
+
+
+def test_what_is_no_trainable_is_refused() -> None:
+    with pytest.raises(TypeError, match="subclass of Trainable"):
+        validate_trainable(dict)
+    with pytest.raises(TypeError, match="but got 3"):
+        validate_trainable(3)
+    with pytest.raises(TypeError, match=r"get_checkpoint\(\)"):
+        validate_trainable(lambda config, checkpoint_dir=None: 1)
+
+
+def test_functions_and_classes_are_told_apart() -> None:
+    assert is_function_trainable(fn)
+    assert is_function_trainable(with_parameters(fn, data=1))
+    assert is_function_trainable(wrap_function(lambda config: 1))
+    assert not is_function_trainable(with_parameters(Summing, data=1))
+
+
+def test_the_resources_of_a_function_stay_with_its_class_form() -> None:
+    kind = wrap_function(with_resources(lambda config: 1, lambda config: {"cpu": config["n"]}))
+    assert trainable_resources(kind, {"n": 2}) == Resources([{"CPU": 2}])
+
+
+def test_bound_trainables_of_a_script_travel_by_value() -> None:
+    script = """
+import sys
+from minitune import pickling
+from minitune.trainable import Trainable, with_parameters, with_resources
+class T(Trainable):
+    def setup(self, config, k): self.k = k
+    def step(self): return {"k": self.k}
+def f(config, k): return {"k": k}
+both = [with_resources(with_parameters(t, k=3), {"cpu": 1}) for t in (T, f)]
+sys.stdout.buffer.write(pickling.dumps(both, "both"))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60, check=True)
+    kind, function = pickle.loads(done.stdout)
+    assert kind(config={}).train()["k"] == 3
+    assert function({}) == {"k": 3}
