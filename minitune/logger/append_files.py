@@ -1,0 +1,123 @@
+"""AppendFiles: many files that grow line by line, few of them open."""
+
+from __future__ import annotations
+
+import os
+
+_TAIL_BYTES = 1 << 16
+
+
+class AppendFiles:
+    """Files by key, each line written with one system call, so that it survives whatever happens to the process.
+
+    At most `limit` are open; the one that was opened first is closed to make room and opened again when it is written
+    to. So any number of trials can be alive without running out of descriptors.
+
+    Args:
+        limit: How many files may be open at once.
+    """
+
+    def __init__(self, limit: int = 64):
+        self._limit = limit
+        self._paths: dict[str, str] = {}
+        self._open: dict[str, int] = {}
+
+    def open(self, key: str, path: str) -> int:
+        """Open a file for appending; an incomplete last line, left by a process that was killed, is cut off.
+
+        Args:
+            key: What the file is called here.
+            path: Where it lies; it is created if need be, its directory too.
+
+        Returns:
+            Its size in bytes.
+
+        Raises:
+            OSError: If it cannot be opened.
+        """
+        self.close(key)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        self._paths[key] = path
+        descriptor = self._reopen(key)
+        size = os.fstat(descriptor).st_size
+        whole = _end_of_last_line(path, size)
+        if whole < size:
+            os.ftruncate(descriptor, whole)
+        return whole
+
+    def append(self, key: str, line: bytes) -> None:
+        """Write `line`, ending in a newline, at the end of a file. It is there whole, or not at all.
+
+        Raises:
+            OSError: If it cannot be written (no space, for instance).
+        """
+        descriptor = self._open.get(key)
+        if descriptor is None:
+            descriptor = self._reopen(key)
+        written = os.write(descriptor, line)
+        if written < len(line):
+            self._write_rest(descriptor, line, written)
+
+    def close(self, key: str) -> None:
+        """Close a file and forget it. Nothing happens if it is not known."""
+        self._paths.pop(key, None)
+        descriptor = self._open.pop(key, None)
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def close_all(self) -> None:
+        """Close and forget all files."""
+        for key in list(self._paths):
+            self.close(key)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._paths
+
+    def _reopen(self, key: str) -> int:
+        if len(self._open) >= self._limit:
+            os.close(self._open.pop(next(iter(self._open))))
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
+        descriptor = self._open[key] = os.open(self._paths[key], flags, 0o666)
+        return descriptor
+
+    def _write_rest(self, descriptor: int, line: bytes, written: int) -> None:
+        """The rest of a line that was cut short; where that fails, the part that was written goes again."""
+        try:
+            while written < len(line):
+                written += os.write(descriptor, line[written:])
+        except OSError:
+            os.ftruncate(descriptor, os.fstat(descriptor).st_size - written)
+            raise
+
+
+def replace_file(path: str, data: bytes, mode: int = 0o666) -> None:
+    """Write `data` beside `path` and put it there in one step; readers see the old file or the new one.
+
+    Raises:
+        OSError: If it cannot be written; the old file is as it was then.
+    """
+    temporary = f"{path}.tmp"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0), mode)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(data)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _end_of_last_line(path: str, size: int) -> int:
+    """Where the last complete line of a file of `size` bytes ends."""
+    if not size:
+        return 0
+    with open(path, "rb") as file:
+        end = size
+        while end > 0:
+            begin = max(0, end - _TAIL_BYTES)
+            file.seek(begin)
+            newline = file.read(end - begin).rfind(b"\n")
+            if newline >= 0:
+                return begin + newline + 1
+            end = begin
+    return 0

@@ -1,0 +1,225 @@
+"""CSVLoggerCallback: `progress.csv`, one row per report and a column for every key that was ever reported."""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from minitune.experiment.lifecycle import PAUSED
+from minitune.experiment.trial import Trial
+from minitune.logger.append_files import AppendFiles
+from minitune.logger.logger import LoggerCallback
+from minitune.logger.strict_json import short_text
+from minitune.result import CONFIG, flatten
+
+PROGRESS_FILE = "progress.csv"
+
+_PLAIN = frozenset((int, float, bool, str, type(None)))
+"""Types of values that need no flattening."""
+_MAX_LATE_ROWS = 10_000
+"""Rows whose late values may wait in memory for the next rewriting."""
+
+
+class _Line:
+    """Takes what a csv writer writes: the formatting in C, without a file."""
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.row = csv.writer(self, lineterminator="\n").writerow
+
+    def write(self, text: str) -> None:
+        """Called by the csv writer, once per row."""
+        self.text = text
+
+
+class _Table:
+    """What is known of one trial's file.
+
+    Attributes:
+        path: Where it lies.
+        columns: The header.
+        rows: How many rows there are.
+        size: Its size in bytes.
+        rewritten_at: Rows at the last rewriting.
+        late: By row, the values of columns that the header lacks as yet.
+    """
+
+    __slots__ = ("columns", "known", "late", "path", "rewritten_at", "rows", "size")
+
+    def __init__(self, path: str):
+        self.path = path
+        self.columns: list[str] = []
+        self.known: set[str] = set()
+        self.rows = 0
+        self.size = 0
+        self.rewritten_at = 0
+        self.late: dict[int, dict[str, Any]] = {}
+
+    def add_columns(self, columns: list[str]) -> None:
+        """Take new columns into the header."""
+        self.columns.extend(columns)
+        self.known.update(columns)
+
+    def is_rewriting_due(self) -> bool:
+        """Whether the rows have doubled since the last rewriting, so that all rewritings together stay linear."""
+        return self.rows >= 2 * self.rewritten_at or len(self.late) >= _MAX_LATE_ROWS
+
+
+class CSVLoggerCallback(LoggerCallback):
+    """Writes what trials report as a table: flattened, without the configuration; what was not reported is empty.
+
+    No column is dropped. A key that comes later gets its column when the file is rewritten: when its rows have doubled
+    since the last time, and when the trial ends; until then its values are in memory (and in `result.json`). The file
+    is a proper table at any time, one line per row: line breaks within values are written as a backslash and a letter.
+    """
+
+    def __init__(self) -> None:
+        self._files = AppendFiles()
+        self._tables: dict[str, _Table] = {}
+        self._line = _Line()
+
+    def log_trial_start(self, trial: Trial) -> None:
+        """Open the file; rows of earlier attempts and of earlier drivers stay.
+
+        Raises:
+            OSError: If it cannot be opened.
+        """
+        key, path = trial.trial_id, os.path.join(trial.local_path, PROGRESS_FILE)
+        table = self._tables.get(key)
+        if table is not None and table.late:
+            self._rewrite(key, table)
+        size = self._files.open(key, path)
+        if table is None or table.path != path or table.size != size:
+            self._tables[key] = _read_table(path, size)
+
+    def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
+        """Append one row.
+
+        Raises:
+            OSError: If it cannot be written.
+        """
+        key = trial.trial_id
+        if key not in self._files:
+            self.log_trial_start(trial)
+        table = self._tables[key]
+        flat = dict(result)
+        flat.pop(CONFIG, None)
+        is_plain = _PLAIN.issuperset(map(type, flat.values()))
+        if is_plain and table.columns and table.known.issuperset(flat):
+            self._append(key, table, self._format(list(map(flat.get, table.columns))))
+            table.rows += 1
+        else:
+            self._add_row(key, table, _flatten(flat))
+
+    def _add_row(self, key: str, table: _Table, flat: dict[str, Any]) -> None:
+        """Append a row that may have new columns."""
+        if not table.columns:
+            if not flat:
+                return
+            table.add_columns(list(flat))
+            self._append(key, table, self._format(table.columns))
+        elif not table.known.issuperset(flat):
+            table.late[table.rows] = {name: value for name, value in flat.items() if name not in table.known}
+        self._append(key, table, self._format(list(map(flat.get, table.columns))))
+        table.rows += 1
+        if table.late and table.is_rewriting_due():
+            self._rewrite(key, table)
+
+    def log_trial_save(self, trial: Trial) -> None:
+        """Complete and close the file of a trial that is put aside."""
+        if trial.status == PAUSED:
+            self._complete(trial.trial_id)
+
+    def log_trial_end(self, trial: Trial, failed: bool = False) -> None:
+        """Complete and close the file."""
+        self._complete(trial.trial_id)
+        self._tables.pop(trial.trial_id, None)
+
+    def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
+        """Complete and close what is still open."""
+        for key in list(self._tables):
+            self._complete(key)
+        self._tables.clear()
+
+    def _complete(self, key: str) -> None:
+        table = self._tables.get(key)
+        if table is not None and table.late:
+            self._rewrite(key, table)
+        self._files.close(key)
+
+    def _append(self, key: str, table: _Table, text: str) -> None:
+        data = text.encode("utf-8", "backslashreplace")
+        self._files.append(key, data)
+        table.size += len(data)
+
+    def _format(self, values: list[Any]) -> str:
+        """One row, ending in its only newline, so that rows can be counted and cut without parsing them."""
+        line = self._line
+        try:
+            line.row(values)
+        except Exception:  # whatever an object's text raises
+            line.row([_text(value) for value in values])
+        text = line.text
+        if text.count("\n") != 1 or "\r" in text:
+            line.row([_text(value) for value in values])
+            text = line.text
+        return text
+
+    def _rewrite(self, key: str, table: _Table) -> None:
+        """Write the file anew with the columns that it lacks; the old one is replaced in one step."""
+        columns = list(dict.fromkeys(name for values in table.late.values() for name in values))
+        header = self._format([*table.columns, *columns])
+        temporary = f"{table.path}.tmp"
+        with open(table.path, "rb") as old, open(temporary, "wb") as new:
+            old.readline()
+            new.write(header.encode("utf-8", "backslashreplace"))
+            for number, row in enumerate(old):
+                late = table.late.get(number, {})
+                rest = self._format([late.get(name) for name in columns]) if late else "," * (len(columns) - 1) + "\n"
+                new.write(row[:-1] + b"," + rest.encode("utf-8", "backslashreplace"))
+            table.size = new.tell()
+        self._files.close(key)
+        os.replace(temporary, table.path)
+        self._files.open(key, table.path)
+        table.add_columns(columns)
+        table.rewritten_at = table.rows
+        table.late.clear()
+
+
+def _flatten(result: Mapping[Any, Any]) -> dict[str, Any]:
+    """The result on one level."""
+    try:
+        return flatten(result)
+    except Exception:  # nested too deeply, or mappings and keys of the user's that raise
+        return {short_text(key): value for key, value in result.items()}
+
+
+def _text(value: Any) -> str:
+    """A value as text on one line, whatever its methods do."""
+    if value is None:
+        return ""
+    try:
+        text = str(value)
+    except Exception:
+        text = short_text(value)
+    return text.replace("\r", "\\r").replace("\n", "\\n")
+
+
+def _read_table(path: str, size: int) -> _Table:
+    """What an existing file holds: the header is read, the rows are counted."""
+    table = _Table(path)
+    if not size:
+        return table
+    with open(path, "rb") as file:
+        header = file.readline().decode("utf-8", "replace")
+        table.add_columns(next(csv.reader([header]), []))
+        table.rows = sum(block.count(b"\n") for block in _blocks(file))
+    table.size = size
+    return table
+
+
+def _blocks(file: Any) -> Iterator[bytes]:
+    while block := file.read(1 << 20):
+        yield block

@@ -1,0 +1,76 @@
+"""JsonLoggerCallback: `result.json`, one line per report; `params.json` and `params.pkl`, the configuration."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import Any
+
+from minitune.experiment.lifecycle import PAUSED
+from minitune.experiment.trial import Trial
+from minitune.logger.append_files import AppendFiles, replace_file
+from minitune.logger.logger import LoggerCallback
+from minitune.logger.strict_json import dumps, dumps_pretty
+
+RESULT_FILE = "result.json"
+PARAMS_FILE = "params.json"
+PARAMS_PICKLE_FILE = "params.pkl"
+
+
+class JsonLoggerCallback(LoggerCallback):
+    """Writes what trials report as strict JSON, one object per line, appended across retries and resumes."""
+
+    def __init__(self) -> None:
+        self._files = AppendFiles()
+
+    def log_trial_start(self, trial: Trial) -> None:
+        """Write the configuration, open the file.
+
+        Raises:
+            OSError: If a file cannot be written.
+        """
+        self._files.open(trial.trial_id, os.path.join(trial.local_path, RESULT_FILE))
+        self.update_config(trial, trial.config)
+
+    def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
+        """Append one line.
+
+        Raises:
+            OSError: If it cannot be written.
+        """
+        if trial.trial_id not in self._files:
+            self.log_trial_start(trial)
+        self._files.append(trial.trial_id, f"{dumps(result)}\n".encode("ascii"))
+
+    def log_trial_save(self, trial: Trial) -> None:
+        """Close the file of a trial that is put aside."""
+        if trial.status == PAUSED:
+            self._files.close(trial.trial_id)
+
+    def log_trial_end(self, trial: Trial, failed: bool = False) -> None:
+        """Close the file."""
+        self._files.close(trial.trial_id)
+
+    def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
+        """Close what is still open."""
+        self._files.close_all()
+
+    def update_config(self, trial: Trial, config: dict[str, Any]) -> None:
+        """Write `params.json`, and `params.pkl` if the configuration can be pickled.
+
+        Raises:
+            OSError: If a file cannot be written.
+        """
+        replace_file(os.path.join(trial.local_path, PARAMS_FILE), dumps_pretty(config).encode("ascii"))
+        pickle_path = os.path.join(trial.local_path, PARAMS_PICKLE_FILE)
+        try:
+            import cloudpickle
+
+            data = cloudpickle.dumps(config)
+        except Exception as error:
+            logging.getLogger("minitune").debug("%s is not written: %s: %s", pickle_path, type(error).__name__, error)
+            if os.path.exists(pickle_path):  # that of an earlier configuration
+                os.unlink(pickle_path)
+            return
+        # For the owner only: whoever can write it can run code in the process that loads it.
+        replace_file(pickle_path, data, mode=0o600)

@@ -1,0 +1,127 @@
+"""Strict JSON from whatever a trial reports: what JSON cannot hold becomes the nearest thing that it can.
+
+NaN becomes `null`, infinities `"Infinity"` and `"-Infinity"`, numpy scalars numbers, keys text, everything else short
+text. Nothing that an object's own methods raise comes out of here.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+MAX_DEPTH = 100
+"""Deeper nesting becomes text: readers of JSON recurse too, and fail at a depth that nobody can know."""
+MAX_TEXT = 200
+"""Characters of the text that stands for an object."""
+
+_SCALARS = (str, int, float, bool, type(None))
+
+
+def dumps(value: Any) -> str:
+    """`value` as one line of strict JSON, ASCII only.
+
+    Plain values take the standard library's encoder in C; only where it refuses, or where nesting may be deep, are
+    they cleaned first.
+
+    Args:
+        value: Anything; usually a nested dict.
+
+    Returns:
+        JSON that every parser reads.
+    """
+    try:
+        line = _encode(value)
+        if line.count("[") + line.count("{") <= MAX_DEPTH:
+            return line
+    except Exception:  # also whatever an object's methods raise, and RecursionError
+        pass
+    return _encode(clean(value))
+
+
+def dumps_pretty(value: Any) -> str:
+    """`value` as strict JSON for people: indented by 2, keys sorted."""
+    return json.dumps(clean(value), indent=2, sort_keys=True, allow_nan=False)
+
+
+def clean(value: Any) -> Any:
+    """`value` as new plain data that any JSON encoder accepts: dicts with text keys, lists, text, numbers, None."""
+    return _clean(value, 0, set())
+
+
+def short_text(value: Any) -> str:
+    """`str(value)`, cut at `MAX_TEXT` characters, or the name of its type if it has no text."""
+    try:
+        # `str()` of bytes is a warning, or an error, under `python -b`.
+        text = repr(value[:MAX_TEXT]) if isinstance(value, (bytes, bytearray)) else str(value)
+    except Exception:
+        return f"<{type(value).__name__}>"
+    return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 3]}..."
+
+
+def scalar_of(value: Any) -> Any:
+    """The Python number in a numpy (or similar) scalar; None if `value` is no scalar."""
+    try:
+        number = value.item() if value.shape == () else None
+    except Exception:
+        return None
+    return number if isinstance(number, (int, float)) else None
+
+
+def _simple(value: Any) -> Any:
+    """What the encoder in C takes in place of `value`; numbers that it refuses lead to a cleaning."""
+    number = scalar_of(value)
+    if number is not None:
+        return number
+    return dict(value) if isinstance(value, Mapping) else short_text(value)
+
+
+# One encoder for all lines. What is nested in itself recurses too deeply, and is cleaned then.
+_encode = json.JSONEncoder(allow_nan=False, check_circular=False, default=_simple).encode
+
+
+def _clean(value: Any, depth: int, parents: set[int]) -> Any:
+    try:
+        if isinstance(value, _SCALARS):
+            return _clean_scalar(value)
+        number = scalar_of(value)
+        if number is not None:
+            return _clean_scalar(number)
+        if isinstance(value, (Mapping, list, tuple)):
+            return _clean_container(value, depth, parents)
+    except Exception:  # whatever an object's methods raise, its claims about its class included
+        pass
+    return short_text(value)
+
+
+def _clean_container(value: Any, depth: int, parents: set[int]) -> Any:
+    if depth >= MAX_DEPTH or id(value) in parents:
+        return f"<{type(value).__name__}, nested in itself or more than {MAX_DEPTH} deep>"
+    parents.add(id(value))
+    try:
+        if isinstance(value, Mapping):
+            return {_clean_key(key): _clean(inner, depth + 1, parents) for key, inner in value.items()}
+        return [_clean(inner, depth + 1, parents) for inner in value]
+    finally:
+        parents.discard(id(value))
+
+
+def _clean_scalar(value: Any) -> Any:
+    """A number, text, bool or None without what JSON does not know."""
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return value
+        return None if value != value else "Infinity" if value > 0 else "-Infinity"
+    # Python refuses to print, and to read, integers of more than 4300 digits.
+    return value if value.bit_length() < 14_000 else f"<int of {value.bit_length()} bits>"
+
+
+def _clean_key(key: Any) -> str:
+    if isinstance(key, str):
+        return key
+    if isinstance(key, bool) or key is None:
+        return {True: "true", False: "false", None: "null"}[key]
+    return short_text(key)

@@ -1,0 +1,430 @@
+"""What the loggers write, byte by byte where it matters."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+import pickle
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plugin_fakes import make_trial, run_trial
+
+from minitune.experiment.lifecycle import Step
+from minitune.experiment.trial import Trial
+from minitune.logger import CSVLoggerCallback, JsonLoggerCallback, LoggerCallback, pretty_print
+
+
+class Odd:
+    """An object that raises whatever is asked of it."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("no text")
+
+    @property
+    def shape(self) -> Any:
+        raise RuntimeError("no shape")
+
+
+class Scalar:
+    """What a numpy scalar looks like from outside."""
+
+    shape = ()
+
+    def __init__(self, value: float):
+        self.value = value
+
+    def item(self) -> float:
+        return self.value
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+def nested(depth: int) -> dict[str, Any]:
+    inner: dict[str, Any] = {"leaf": 1}
+    for _ in range(depth):
+        inner = {"in": inner}
+    return inner
+
+
+def strict_load(line: str) -> Any:
+    def refuse(word: str) -> Any:
+        raise AssertionError(f"{word} is no JSON")
+
+    return json.loads(line, parse_constant=refuse)
+
+
+def log(logger: LoggerCallback, trial: Trial, result: dict[str, Any]) -> None:
+    logger.on_trial_result(iteration=0, trials=[trial], trial=trial, result=result)
+
+
+def start(logger: LoggerCallback, trial: Trial) -> None:
+    logger.on_trial_start(iteration=0, trials=[trial], trial=trial)
+
+
+def end(logger: LoggerCallback, trial: Trial) -> None:
+    logger.on_trial_complete(iteration=0, trials=[trial], trial=trial)
+
+
+@pytest.fixture
+def trial(tmp_path: Path) -> Trial:
+    return make_trial(config={"lr": 0.1, "arch": {"layers": 3}}, experiment_path=str(tmp_path))
+
+
+def lines(trial: Trial) -> list[Any]:
+    return [strict_load(line) for line in Path(trial.local_path, "result.json").read_text("ascii").splitlines()]
+
+
+def table(trial: Trial) -> list[dict[str, str]]:
+    with open(Path(trial.local_path, "progress.csv"), newline="", encoding="utf-8") as file:
+        rows = list(csv.reader(file))
+    assert {len(row) for row in rows} == {len(rows[0])}, "every row has all columns"
+    return [dict(zip(rows[0], row, strict=True)) for row in rows[1:]]
+
+
+# -- json ------------------------------------------------------------------------------------------------------------
+
+
+def test_one_line_per_report_in_the_order_of_the_keys(trial: Trial) -> None:
+    logger = JsonLoggerCallback()
+    start(logger, trial)
+    log(logger, trial, {"loss": 0.5, "eval": {"acc": 1}, "done": False, "config": trial.config, "pid": 7})
+    log(logger, trial, {"loss": 0.25, "done": True, "config": trial.config})
+    end(logger, trial)
+    text = Path(trial.local_path, "result.json").read_text("ascii")
+    assert text == (
+        '{"loss": 0.5, "eval": {"acc": 1}, "done": false, "config": {"lr": 0.1, "arch": {"layers": 3}}, "pid": 7}\n'
+        '{"loss": 0.25, "done": true, "config": {"lr": 0.1, "arch": {"layers": 3}}}\n'
+    )
+
+
+def test_a_line_is_in_the_file_before_the_next_report(trial: Trial) -> None:
+    logger = JsonLoggerCallback()
+    start(logger, trial)
+    log(logger, trial, {"loss": 1})
+    assert lines(trial) == [{"loss": 1}]
+    end(logger, trial)
+
+
+def test_json_holds_whatever_is_reported(trial: Trial) -> None:
+    cycle: list[Any] = []
+    cycle.append(cycle)
+    logger = JsonLoggerCallback()
+    start(logger, trial)
+    reports: list[tuple[Any, Callable[[Any], bool]]] = [
+        (math.nan, lambda v: v is None),
+        (math.inf, lambda v: v == "Infinity"),
+        (-math.inf, lambda v: v == "-Infinity"),
+        ([1.0, math.nan], lambda v: v == [1.0, None]),
+        ((1, 2), lambda v: v == [1, 2]),
+        (Scalar(0.5), lambda v: v == 0.5),
+        (Scalar(math.nan), lambda v: v is None),
+        (Scalar(True), lambda v: v is True),
+        (..., lambda v: v == "Ellipsis"),
+        ({1: "a", (2, 3): "b", None: "c", False: "d"}, lambda v: set(v) <= {"1", "(2, 3)", "null", "false"}),
+        (nested(1000), lambda v: isinstance(v, dict)),
+        (nested(150), lambda v: isinstance(v, dict)),
+        ("\ud800", lambda v: v == "\ud800"),
+        ("ä\n", lambda v: v == "ä\n"),
+        (10**400, lambda v: v == 10**400),
+        (10**5000, lambda v: "bits" in v),
+        (b"\xff" * 1000, lambda v: v.startswith("b'\\xff") and len(v) <= 200),
+        (Odd(), lambda v: v == "<Odd>"),
+        ({"deep": [Odd()]}, lambda v: v == {"deep": ["<Odd>"]}),
+        (cycle, lambda v: isinstance(v, list)),
+        ({1, 2}, lambda v: v == "{1, 2}"),
+        (Path("a/b"), lambda v: v == str(Path("a/b"))),
+        ("x" * 10_000, lambda v: len(v) == 10_000),
+    ]
+    for value, _ in reports:
+        log(logger, trial, {"value": value, "after": 1})
+    end(logger, trial)
+    written = lines(trial)
+    assert len(written) == len(reports)
+    for (value, fits), line in zip(reports, written, strict=True):
+        assert line["after"] == 1
+        assert fits(line["value"]), (type(value), line["value"])
+
+
+def test_a_retry_and_a_new_driver_append(trial: Trial) -> None:
+    for logger in (first := JsonLoggerCallback(), first, JsonLoggerCallback()):
+        start(logger, trial)
+        log(logger, trial, {"loss": 1})
+        end(logger, trial)
+    assert len(lines(trial)) == 3
+
+
+def test_a_torn_last_line_is_cut_off_at_the_next_start(trial: Trial) -> None:
+    for logger in (JsonLoggerCallback(), CSVLoggerCallback()):
+        start(logger, trial)
+        log(logger, trial, {"loss": 1})
+        end(logger, trial)
+    for name in ("result.json", "progress.csv"):
+        with open(Path(trial.local_path, name), "a") as file:
+            file.write('{"loss": 2')
+    for logger in (JsonLoggerCallback(), CSVLoggerCallback()):
+        start(logger, trial)
+        log(logger, trial, {"loss": 3})
+        end(logger, trial)
+    assert lines(trial) == [{"loss": 1}, {"loss": 3}]
+    assert [row["loss"] for row in table(trial)] == ["1", "3"]
+
+
+def test_params_are_written_at_each_start(trial: Trial) -> None:
+    logger = JsonLoggerCallback()
+    trial.config = {"b": math.nan, "a": print, "c": {"z": 1, "y": (1, 2)}}
+    start(logger, trial)
+    end(logger, trial)
+    text = Path(trial.local_path, "params.json").read_text("ascii")
+    assert text.startswith('{\n  "a": "<built-in function print>",\n  "b": null,\n  "c": {\n    "y": [')
+    pickled = Path(trial.local_path, "params.pkl")
+    assert pickle.loads(pickled.read_bytes())["a"] is print
+    if os.name == "posix":
+        assert stat.S_IMODE(pickled.stat().st_mode) == 0o600
+    trial.config = {"lr": 1}
+    start(logger, trial)
+    end(logger, trial)
+    assert json.loads(Path(trial.local_path, "params.json").read_text()) == {"lr": 1}
+    assert pickle.loads(pickled.read_bytes()) == {"lr": 1}
+
+
+def test_a_config_that_cannot_be_pickled_has_no_params_pkl(trial: Trial) -> None:
+    class Stuck:
+        def __reduce__(self) -> Any:
+            raise RuntimeError("never")
+
+    logger = JsonLoggerCallback()
+    start(logger, trial)
+    trial.config = {"x": Stuck()}
+    start(logger, trial)
+    end(logger, trial)
+    assert sorted(path.name for path in Path(trial.local_path).iterdir()) == ["params.json", "result.json"]
+
+
+# -- csv ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_table_is_flat_and_has_no_config(trial: Trial) -> None:
+    logger = CSVLoggerCallback()
+    start(logger, trial)
+    log(logger, trial, {"loss": 0.5, "eval": {"acc": 1, "by": {"x": 2}}, "done": False, "config": {"lr": 1}})
+    end(logger, trial)
+    assert Path(trial.local_path, "progress.csv").read_text() == "loss,eval/acc,eval/by/x,done\n0.5,1,2,False\n"
+
+
+def test_a_missing_value_is_empty_and_a_new_key_gets_its_column(trial: Trial) -> None:
+    logger = CSVLoggerCallback()
+    start(logger, trial)
+    log(logger, trial, {"a": 1, "b": 2})
+    log(logger, trial, {"a": 3})
+    log(logger, trial, {"a": 4, "c": "x,y"})
+    log(logger, trial, {"d": 5, "b": None})
+    end(logger, trial)
+    assert table(trial) == [
+        {"a": "1", "b": "2", "c": "", "d": ""},
+        {"a": "3", "b": "", "c": "", "d": ""},
+        {"a": "4", "b": "", "c": "x,y", "d": ""},
+        {"a": "", "b": "", "c": "", "d": "5"},
+    ]
+
+
+def test_the_first_new_column_is_there_at_once(trial: Trial) -> None:
+    logger = CSVLoggerCallback()
+    start(logger, trial)
+    log(logger, trial, {"a": 1})
+    log(logger, trial, {"a": 2, "b": 3})
+    assert table(trial)[1] == {"a": "2", "b": "3"}
+    end(logger, trial)
+
+
+def test_new_columns_cost_few_rewritings(trial: Trial) -> None:
+    logger = CSVLoggerCallback()
+    start(logger, trial)
+    path = Path(trial.local_path, "progress.csv")
+    inodes = set()
+    for number in range(600):
+        log(logger, trial, {"step": number, f"extra{number // 2}": number})
+        inodes.add(path.stat().st_ino)
+        assert table(trial)[number]["step"] == str(number) if number % 50 == 0 else True
+    end(logger, trial)
+    assert len(inodes) <= 12, "the rows have to double between two rewritings"
+    rows = table(trial)
+    assert all(row[f"extra{number // 2}"] == str(number) for number, row in enumerate(rows))
+    assert len(rows[0]) == 301
+
+
+def test_a_new_driver_reads_the_header_back(trial: Trial) -> None:
+    first, second = CSVLoggerCallback(), CSVLoggerCallback()
+    start(first, trial)
+    log(first, trial, {"a": 1, 'odd, "name"': 2})
+    end(first, trial)
+    start(second, trial)
+    log(second, trial, {'odd, "name"': 4, "a": 3, "new": 5})
+    end(second, trial)
+    assert table(trial) == [
+        {"a": "1", 'odd, "name"': "2", "new": ""},
+        {"a": "3", 'odd, "name"': "4", "new": "5"},
+    ]
+
+
+def test_a_retry_keeps_rows_and_late_values(trial: Trial) -> None:
+    logger = CSVLoggerCallback()
+    start(logger, trial)
+    for number in range(5):
+        log(logger, trial, {"a": number, **({"b": 1} if number == 2 else {}), **({"c": 2} if number == 4 else {})})
+    start(logger, trial)
+    log(logger, trial, {"a": 5})
+    end(logger, trial)
+    rows = table(trial)
+    assert [row["a"] for row in rows] == list("012345")
+    assert (rows[2]["b"], rows[4]["c"], rows[5]["c"]) == ("1", "2", "")
+
+
+def test_a_table_holds_whatever_is_reported(trial: Trial) -> None:
+    logger = CSVLoggerCallback()
+    start(logger, trial)
+    values = [
+        1,
+        math.nan,
+        "two\nlines\r",
+        Odd(),
+        [1, 2],
+        {},
+        "\ud800",
+        "ä",
+        10**5000,
+        {3: 4},
+        nested(1000),
+        Scalar(0.5),
+    ]
+    for value in values:
+        log(logger, trial, {"value": value, "after": 1})
+    end(logger, trial)
+    rows = table(trial)
+    assert len(rows) == len(values)
+    assert all(row["after"] == "1" for row in rows)
+    assert [row["value"] for row in rows[:9]] == [
+        *("1", "nan", "two\\nlines\\r", "<Odd>", "[1, 2]", "{}", "\\ud800", "ä"),
+        rows[8]["value"],
+    ]
+    assert rows[9]["value/3"] == "4"
+    assert rows[11]["value"] == "0.5"
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+def open_descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts descriptors in /proc")
+@pytest.mark.parametrize("make", [JsonLoggerCallback, CSVLoggerCallback])
+def test_two_hundred_live_trials_need_few_descriptors(make: Any, tmp_path: Path) -> None:
+    logger = make()
+    trials = [make_trial(number, experiment_path=str(tmp_path)) for number in range(200)]
+    before = open_descriptors()
+    for one in trials:
+        start(logger, one)
+    for number in range(3):
+        for one in trials:
+            log(logger, one, {"loss": number})
+    assert open_descriptors() - before <= 64
+    logger.on_experiment_end(trials=trials)
+    assert open_descriptors() == before
+    read = lines if make is JsonLoggerCallback else table
+    assert {len(read(one)) for one in trials} == {3}
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts descriptors in /proc")
+@pytest.mark.parametrize("make", [JsonLoggerCallback, CSVLoggerCallback])
+@pytest.mark.parametrize("how", ["complete", "error", "pause"])
+def test_files_are_closed_when_a_trial_ends_or_is_put_aside(make: Any, how: str, trial: Trial) -> None:
+    logger = make()
+    before = open_descriptors()
+    start(logger, trial)
+    log(logger, trial, {"loss": 1})
+    run_trial(trial)
+    hook = {"complete": logger.on_trial_complete, "error": logger.on_trial_error, "pause": logger.on_trial_save}[how]
+    if how == "pause":
+        trial.move(Step.PAUSE)
+    hook(iteration=1, trials=[trial], trial=trial)
+    assert open_descriptors() == before
+    start(logger, trial)
+    log(logger, trial, {"loss": 2})
+    end(logger, trial)
+    assert open_descriptors() == before
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize("make", [JsonLoggerCallback, CSVLoggerCallback])
+def test_a_full_disk_is_told(make: Any, trial: Trial) -> None:
+    name = "result.json" if make is JsonLoggerCallback else "progress.csv"
+    os.makedirs(trial.local_path)
+    os.symlink("/dev/full", os.path.join(trial.local_path, name))
+    logger = make()
+    start(logger, trial)
+    with pytest.raises(OSError, match="No space left"):
+        log(logger, trial, {"loss": 1})
+    end(logger, trial)
+
+
+# -- base and pretty_print ----------------------------------------------------------------------------------------
+
+
+def test_a_logger_is_five_methods(trial: Trial) -> None:
+    calls: list[Any] = []
+
+    class Mine(LoggerCallback):
+        def log_trial_start(self, trial: Trial) -> None:
+            calls.append("start")
+
+        def log_trial_restore(self, trial: Trial) -> None:
+            calls.append("restore")
+
+        def log_trial_save(self, trial: Trial) -> None:
+            calls.append("save")
+
+        def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
+            calls.append((iteration, result))
+
+        def log_trial_end(self, trial: Trial, failed: bool = False) -> None:
+            calls.append(failed)
+
+    logger, info = Mine(), {"iteration": 4, "trials": [trial], "trial": trial, "more": 1}
+    for hook in ("start", "restore", "save", "complete", "error"):
+        getattr(logger, f"on_trial_{hook}")(**info)
+    logger.on_trial_result(**info, result={"loss": 1})
+    assert calls == ["start", "restore", "save", False, True, (4, {"loss": 1})]
+
+
+def test_pretty_print_is_sorted_and_leaves_out_what_is_long() -> None:
+    result = {
+        "loss": 0.5,
+        "config": {"lr": 1},
+        "hist_stats": [1],
+        "none": None,
+        "eval": {"b": [1, 2, 3, 4], "a": [1, 2], "e": {}},
+        "name": "two: words",
+        "word": "plain",
+        "number": "12",
+        "done": True,
+    }
+    assert pretty_print(result, exclude={"done"}) == (
+        "eval:\n"
+        "  a:\n"
+        "    - 1\n"
+        "    - 2\n"
+        "  b: [1, 2, 3, 4]\n"
+        "  e: {}\n"
+        "loss: 0.5\n"
+        'name: "two: words"\n'
+        'number: "12"\n'
+        "word: plain\n"
+    )

@@ -1,0 +1,284 @@
+"""Stoppers: when they stop, what they refuse, what they remember."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import pickle
+from typing import Any
+
+import pytest
+
+from minitune import clock
+from minitune.stopper import (
+    CombinedStopper,
+    DictStopper,
+    ExperimentPlateauStopper,
+    FunctionStopper,
+    MaximumIterationStopper,
+    NoopStopper,
+    Stopper,
+    TimeoutStopper,
+    TrialPlateauStopper,
+    make_stopper,
+)
+
+
+def feed(stopper: Stopper, values: list[Any], trial_id: str = "t", metric: str = "m") -> list[bool]:
+    return [stopper(trial_id, {} if value is ... else {metric: value}) for value in values]
+
+
+# -- dict ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_dict_stops_when_any_limit_is_reached() -> None:
+    stopper = make_stopper({"training_iteration": 10, "eval/acc": 0.9, "loss": ("<=", 0.1)})
+    result = {"training_iteration": 3, "eval": {"acc": 0.5}, "loss": 1.0}
+    assert not stopper("t", result)
+    assert stopper("t", {**result, "training_iteration": 10})
+    assert stopper("t", {**result, "eval": {"acc": 0.9}})
+    assert stopper("t", {**result, "loss": 0.1})
+    assert not stopper("t", {**result, "loss": math.nan})
+
+
+def test_a_dict_criterion_may_be_a_bool() -> None:
+    stopper = DictStopper({"done": True})
+    assert not stopper("t", {"done": False})
+    assert stopper("t", {"done": True})
+
+
+@pytest.mark.parametrize(
+    ("sign", "below", "at", "above"),
+    [
+        (">=", False, True, True),
+        (">", False, False, True),
+        ("<=", True, True, False),
+        ("<", True, False, False),
+        ("==", False, True, False),
+    ],
+)
+def test_operators(sign: str, below: bool, at: bool, above: bool) -> None:
+    stopper = DictStopper({"m": (sign, 2)})
+    assert feed(stopper, [1, 2, 3]) == [below, at, above]
+
+
+def test_a_missing_or_foreign_value_warns_once(caplog: pytest.LogCaptureFixture) -> None:
+    stopper = DictStopper({"m": 1})
+    assert feed(stopper, [..., ..., "text", None, 0]) == [False] * 5
+    assert len(caplog.records) == 1
+    other = DictStopper({"m": 1})
+    other.set_state(stopper.get_state())
+    feed(other, [...])
+    assert len(caplog.records) == 1
+
+
+def test_a_dict_tells_its_reason_from_a_flattened_result() -> None:
+    stopper = DictStopper({"eval/loss": ("<", 0.5), "training_iteration": 9})
+    assert stopper.reason({"eval/loss": 0.7, "training_iteration": 3}) == ""
+    assert stopper.reason({"eval/loss": 0.4, "training_iteration": 3}) == "eval/loss < 0.5 was reached"
+
+
+@pytest.mark.parametrize(
+    ("stop", "words"),
+    [
+        ({"eval": {"loss": 1}}, "write 'eval/loss'"),
+        ({"m": ("~", 1)}, "pair such as"),
+        ({"m": (1, 2, 3)}, "pair such as"),
+        ({"m": None}, "a value to compare with"),
+        ({"m": math.nan}, "a value to compare with"),
+        ({3: 1}, "metric names"),
+        (5, "must be a dict"),
+        (MaximumIterationStopper, "pass an instance"),
+        ([{"m": {}}], "nested"),
+        (lambda trial_id: True, "take \\(trial_id, result\\)"),
+    ],
+)
+def test_bad_criteria_are_refused_at_once(stop: Any, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        make_stopper(stop)
+
+
+def test_an_object_with_stop_all_has_to_be_a_stopper() -> None:
+    class Almost:
+        def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+            return False
+
+        def stop_all(self) -> bool:
+            return False
+
+    with pytest.raises(ValueError, match="derive its class"):
+        make_stopper(Almost())
+
+
+def test_what_users_pass_becomes_one_stopper() -> None:
+    assert isinstance(make_stopper(None), NoopStopper)
+    assert isinstance(make_stopper({}), NoopStopper)
+    mine = MaximumIterationStopper(3)
+    assert make_stopper(mine) is mine
+    assert isinstance(make_stopper(lambda trial_id, result: True), FunctionStopper)
+    several = make_stopper([{"m": 5}, lambda trial_id, result: result["m"] < 0, MaximumIterationStopper(4)])
+    assert feed(several, [1, -1, 5, 1]) == [False, True, True, True]
+
+
+# -- the others --------------------------------------------------------------------------------------------------------
+
+
+def test_the_base_stops_nothing_and_users_override_what_they_need() -> None:
+    class Always(Stopper):
+        def stop_all(self) -> bool:
+            return True
+
+    assert not Stopper()("t", {})
+    assert not NoopStopper().stop_all()
+    assert not Always()("t", {})
+    assert Always().stop_all()
+    assert Stopper().seconds_left() is None
+
+
+def test_combined_asks_everybody_every_time() -> None:
+    first, second = MaximumIterationStopper(1), MaximumIterationStopper(3)
+    combined = CombinedStopper(first, second)
+    assert feed(combined, [1, 2, 3]) == [True] * 3
+    assert second.get_state() == {"counts": {"t": 3}}
+
+
+def test_combined_hands_out_its_state_by_position() -> None:
+    combined = CombinedStopper(MaximumIterationStopper(3), NoopStopper())
+    feed(combined, [1, 2])
+    again = CombinedStopper(MaximumIterationStopper(3), NoopStopper())
+    again.set_state(combined.get_state())
+    assert feed(again, [1]) == [True]
+    with pytest.raises(ValueError, match="same ones as before"):
+        CombinedStopper(NoopStopper()).set_state(combined.get_state())
+    with pytest.raises(ValueError, match="instances of Stopper"):
+        CombinedStopper({"m": 1})  # type: ignore[arg-type]
+
+
+def test_function_stopper_returns_a_bool() -> None:
+    stopper = FunctionStopper(lambda trial_id, result: result["m"] > 1 and [1])
+    assert feed(stopper, [1, 2]) == [False, True]
+    assert FunctionStopper.is_valid_function(print)
+    assert not FunctionStopper.is_valid_function(NoopStopper())
+
+
+def test_maximum_iteration_counts_its_calls_per_trial() -> None:
+    stopper = MaximumIterationStopper(2)
+    assert feed(stopper, [1], "a") == [False]
+    assert feed(stopper, [1, 1], "b") == [False, True]
+    assert feed(stopper, [1], "a") == [True]
+    for bad in (0, 1.5, True):
+        with pytest.raises(ValueError, match="at least 1"):
+            MaximumIterationStopper(bad)
+
+
+def test_timeout_runs_from_the_first_question_and_survives_a_resume() -> None:
+    with clock.use(clock.VirtualClock(100.0)) as _:
+        now = clock.current()
+        stopper = TimeoutStopper(datetime.timedelta(seconds=10))
+        now.sleep(1000)
+        assert not stopper.stop_all()
+        assert stopper.seconds_left() == 10
+        now.sleep(4)
+        assert not stopper.stop_all()
+        resumed = TimeoutStopper(10)
+        resumed.set_state(stopper.get_state())
+        copied = pickle.loads(pickle.dumps(stopper))
+        now.sleep(1000)
+        for later in (resumed, copied):
+            assert not later.stop_all()
+            assert later.seconds_left() == 6
+        now.sleep(6)
+        assert resumed.stop_all()
+        assert resumed.stop_all()
+        assert resumed.seconds_left() == 0
+        assert not resumed("t", {})
+
+
+def test_combined_knows_the_next_time_to_ask() -> None:
+    with clock.use(clock.VirtualClock()):
+        assert CombinedStopper(TimeoutStopper(7), NoopStopper(), TimeoutStopper(5)).seconds_left() == 5
+        assert CombinedStopper(NoopStopper()).seconds_left() is None
+
+
+@pytest.mark.parametrize("bad", [-1, math.nan, math.inf, "10", True])
+def test_timeout_refuses_what_is_no_duration(bad: Any) -> None:
+    with pytest.raises(ValueError, match="timeout must be seconds"):
+        TimeoutStopper(bad)
+
+
+def test_trial_plateau_looks_at_the_last_values() -> None:
+    stopper = TrialPlateauStopper("m", std=0.1, num_results=3, grace_period=0)
+    assert feed(stopper, [1, 1, 2, 2.01, 2.02]) == [False, False, False, False, True]
+    assert feed(stopper, [2, 2, 2], trial_id="other") == [False, False, True]
+
+
+def test_trial_plateau_waits_for_its_grace_period() -> None:
+    stopper = TrialPlateauStopper("m", num_results=2, grace_period=4)
+    assert feed(stopper, [1, 1, 1, 1]) == [False, False, False, True]
+
+
+@pytest.mark.parametrize(("mode", "past", "before"), [("min", -1, 1), ("max", 1, -1)])
+def test_trial_plateau_threshold_may_be_zero(mode: str, past: float, before: float) -> None:
+    def make() -> TrialPlateauStopper:
+        return TrialPlateauStopper("m", num_results=2, grace_period=0, metric_threshold=0, mode=mode)
+
+    assert feed(make(), [past, past])[-1]
+    assert feed(make(), [0, 0])[-1]
+    assert not feed(make(), [before, before])[-1]
+
+
+def test_trial_plateau_survives_odd_values() -> None:
+    stopper = TrialPlateauStopper("a/b", std=1e-3, num_results=2, grace_period=0)
+    values = [math.nan, math.nan, math.inf, math.inf, None, "x", 1e300, -1e300, 10**400, 5, 5]
+    answers = [stopper("t", {"a": {"b": value}}) for value in values]
+    assert answers == [False] * 10 + [True]
+    assert not stopper("t", {})
+
+
+def test_plateau_states_are_plain_and_complete() -> None:
+    trial = TrialPlateauStopper("m", num_results=3, grace_period=3)
+    feed(trial, [1, 1])
+    again = TrialPlateauStopper("m", num_results=3, grace_period=3)
+    again.set_state(trial.get_state())
+    assert feed(again, [1]) == [True]
+    run = ExperimentPlateauStopper("m", top=2, patience=2)
+    feed(run, [1, 1])
+    resumed = ExperimentPlateauStopper("m", top=2, patience=2)
+    resumed.set_state(run.get_state())
+    assert feed(resumed, [1]) == [True]
+
+
+def test_experiment_plateau_ends_all_when_the_best_lie_close() -> None:
+    stopper = ExperimentPlateauStopper("m", std=0.01, top=3, mode="max")
+    assert feed(stopper, [1, 5, 3, 5, 5]) == [False, False, False, False, True]
+    assert stopper.stop_all()
+
+
+def test_experiment_plateau_has_patience_and_forgives() -> None:
+    stopper = ExperimentPlateauStopper("m", std=0.01, top=2, mode="min", patience=3)
+    assert feed(stopper, [2, 2, 2]) == [False] * 3
+    assert feed(stopper, [1]) == [False]  # a better one: the best two differ again
+    assert feed(stopper, [1, 3, 3]) == [False, False, True]
+
+
+def test_experiment_plateau_passes_over_what_is_no_number() -> None:
+    stopper = ExperimentPlateauStopper("m", top=2)
+    assert feed(stopper, [..., math.nan, None, "x", 1, 1]) == [False] * 5 + [True]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: TrialPlateauStopper("m", std=0),
+        lambda: TrialPlateauStopper("m", num_results=0),
+        lambda: TrialPlateauStopper("m", metric_threshold=0),
+        lambda: TrialPlateauStopper("m", mode="both"),
+        lambda: ExperimentPlateauStopper("m", mode="both"),
+        lambda: ExperimentPlateauStopper("m", top=1),
+        lambda: ExperimentPlateauStopper("m", std=-1),
+        lambda: ExperimentPlateauStopper("m", patience=-1),
+    ],
+)
+def test_plateau_arguments_are_checked(make: Any) -> None:
+    with pytest.raises(ValueError, match="must"):
+        make()
