@@ -125,27 +125,27 @@ def get_gpu_ids() -> list[Any]:
 
 def get_trial_name() -> str | None:
     """Old form of `get_context().get_trial_name()`; warns once."""
-    return _forwarded("get_trial_name")
+    return _old("get_trial_name").get_trial_name()
 
 
 def get_trial_id() -> str | None:
     """Old form of `get_context().get_trial_id()`; warns once."""
-    return _forwarded("get_trial_id")
+    return _old("get_trial_id").get_trial_id()
 
 
 def get_trial_resources() -> Resources | None:
     """Old form of `get_context().get_trial_resources()`; warns once."""
-    return _forwarded("get_trial_resources")
+    return _old("get_trial_resources").get_trial_resources()
 
 
 def get_trial_dir() -> str | None:
     """Old form of `get_context().get_trial_dir()`; warns once."""
-    return _forwarded("get_trial_dir")
+    return _old("get_trial_dir").get_trial_dir()
 
 
-def _forwarded(name: str) -> Any:
+def _old(name: str) -> TuneContext:
     warn_once(f"{name}() is old: use get_context().{name}()", f"old {name}")
-    return getattr(_CONTEXT, name)()
+    return _CONTEXT
 
 
 def _session(name: str) -> Session | None:

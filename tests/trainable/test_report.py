@@ -333,7 +333,7 @@ def test_outside_of_trials_everything_warns_once_and_gives_none() -> None:
     script = """
         import logging
         logging.basicConfig(format="%(message)s")
-        from minitune.context import get_context, get_gpu_ids, get_trial_dir, get_trial_id, get_trial_name, get_trial_resources
+        from minitune.context import get_context, get_gpu_ids
         from minitune.trainable import get_checkpoint, report
         for _ in range(3):
             assert report({"x": 1}) is None
