@@ -1,0 +1,167 @@
+"""How workers come into being: what a launcher is, and which one this machine gets."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+from typing import Protocol
+
+from minitune.actor.channel import Channel
+from minitune.actor.loop import Loop
+from minitune.actor.tree import RUN_VARIABLE, TRIAL_VARIABLE, WITHIN_VARIABLE
+
+START_METHOD_VARIABLE = "MINITUNE_START_METHOD"
+"""Environment variable that overrides the choice: `zygote` or `interpreter`."""
+
+_log = logging.getLogger("minitune")
+
+
+class Listener(Protocol):
+    """Who is told of a process. `on_gone` or `on_refused` is the last call, and the only one that must come."""
+
+    def on_started(self, pid: int) -> None:
+        """There is a process."""
+
+    def on_refused(self, reason: str) -> None:
+        """No process could be made, and nobody is to blame."""
+
+    def on_lost(self, reason: str) -> None:
+        """What carries the process has failed; it will die of that."""
+
+    def on_dead(self) -> None:
+        """The process is dead."""
+
+    def on_exited(self, exit_code: int | None, peak_bytes: int) -> None:
+        """The process is dead, but not yet all that it had started."""
+
+    def on_gone(self, exit_code: int | None, peak_bytes: int, survivors: bool) -> None:
+        """The process and all that it had started are dead; or not, after all attempts, if there are `survivors`."""
+
+
+class Launcher(Protocol):
+    """Makes processes, watches them and kills their trees. Nothing blocks but `close`."""
+
+    hello_s: float
+    """How long a worker may take to its first word."""
+
+    def launch(self, token: str, listener: Listener, preload: bool) -> Channel:
+        """Make a worker.
+
+        Args:
+            token: A name never used before.
+            listener: Who is told. Never called from within this method.
+            preload: Whether what was preloaded is of use to it.
+
+        Returns:
+            The driver's end of its channel.
+
+        Raises:
+            OSError: If there are no descriptors left.
+        """
+        ...
+
+    def signal(self, token: str, number: int, whole_group: bool) -> None:
+        """Send a signal to a worker, or to its whole process group. Nothing happens if it is gone."""
+        ...
+
+    def kill(self, token: str) -> None:
+        """Kill a worker and all that it has started."""
+        ...
+
+    def force(self, token: str) -> None:
+        """`kill` was not answered in time: do it in another way."""
+        ...
+
+    def preload(self, action: bytes) -> None:
+        """Call a pickled function once for all workers that will be launched with `preload`, where that is possible."""
+        ...
+
+    def close(self) -> None:
+        """Kill everything that is left and free everything. Blocks for a short, bounded time."""
+        ...
+
+
+def marker_of(run_id: str, token: str) -> str:
+    """The marker of a worker. All markers have the same length."""
+    return f"{run_id}.{int(token):010d}"
+
+
+def worker_environment(run_id: str, token: str = "0") -> dict[str, str]:
+    """The environment to start a process with, so that it and all its descendants can be found.
+
+    Args:
+        run_id: Identifies the group.
+        token: The worker; 0 for what is not one itself.
+    """
+    outer = [os.environ.get(WITHIN_VARIABLE, ""), os.environ.get(TRIAL_VARIABLE, "")]
+    env = dict(os.environ)
+    env[RUN_VARIABLE] = run_id
+    env[TRIAL_VARIABLE] = marker_of(run_id, token)
+    if any(outer):
+        env[WITHIN_VARIABLE] = " ".join(filter(None, outer))
+    return env
+
+
+def interpreter_command(module: str, *args: int) -> list[str]:
+    """The command line of a new interpreter that runs `main(*args)` of one of our modules.
+
+    The interpreter gets the driver's flags. The working directory is taken from its path before anything is imported,
+    and our package is found by its place and not through the path: a `signal.py` that lies about must not be found.
+    """
+    package = __name__.partition(".")[0]
+    root = os.path.dirname(os.path.abspath(sys.modules[package].__file__ or ""))
+    code = (
+        "import sys\n"
+        "if sys.path[:1] == ['']: del sys.path[0]\n"
+        "import importlib.util as util\n"
+        f"spec = util.spec_from_file_location({package!r}, {os.path.join(root, '__init__.py')!r},\n"
+        f"    submodule_search_locations=[{root!r}])\n"
+        f"package = sys.modules[{package!r}] = util.module_from_spec(spec)\n"
+        "spec.loader.exec_module(package)\n"
+        "del util, spec, package\n"
+        f"__import__({module!r}, fromlist=['main']).main({', '.join(map(str, args))})\n"
+    )
+    flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does
+    return [sys.executable, *flags, "-c", code]
+
+
+def start_method() -> str:
+    """`zygote` where that can work, else `interpreter`; the environment may choose.
+
+    Raises:
+        ValueError: If the environment asks for something else, or for what cannot work here.
+    """
+    able = sys.platform == "linux" and all(
+        hasattr(module, name) for module, name in ((os, "fork"), (os, "pidfd_open"), (os, "wait4"), (os, "pipe2"))
+    )
+    wanted = os.environ.get(START_METHOD_VARIABLE)
+    if wanted not in (None, "", "zygote", "interpreter"):
+        raise ValueError(f"{START_METHOD_VARIABLE} must be 'zygote' or 'interpreter', but got {wanted!r}")
+    if wanted == "zygote" and not able:
+        raise ValueError(f"{START_METHOD_VARIABLE}=zygote needs Linux with fork and pidfd_open; use 'interpreter'")
+    return wanted or ("zygote" if able else "interpreter")
+
+
+def make_launcher(loop: Loop, run_id: str, keep_descendants: bool, limit_bytes: int) -> Launcher:
+    """The launcher for this machine.
+
+    Args:
+        loop: The driver's loop.
+        run_id: Identifies the group; 16 hexadecimal digits.
+        keep_descendants: Whether what a worker started may stay after the worker's normal end.
+        limit_bytes: The longest message.
+
+    Raises:
+        ValueError: See `start_method`.
+    """
+    method = start_method()
+    _log.info("workers are started by the %s method", method)
+    if method == "zygote":
+        from minitune.actor.zygote_launcher import ZygoteLauncher
+
+        return ZygoteLauncher(loop, run_id, keep_descendants, limit_bytes)
+    from minitune.actor.interpreter_launcher import InterpreterLauncher
+
+    return InterpreterLauncher(loop, run_id, keep_descendants, limit_bytes)

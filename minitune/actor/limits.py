@@ -1,0 +1,45 @@
+"""Every limit of this package, in one place: seconds end in `_S`, bytes in `_BYTES`.
+
+All times are read from the monotonic clock. Tests divide them; nothing else changes them.
+"""
+
+from __future__ import annotations
+
+ZYGOTE_HELLO_S = 30.0
+"""From the fork to the worker's first word, before any user code."""
+INTERPRETER_HELLO_S = 60.0
+"""The same where a worker is a new interpreter."""
+PRELOAD_S = 120.0
+"""For loading a file in the zygote; after that workers load it for themselves, without a limit."""
+TERM_TO_KILL_S = 1.0
+"""From the termination signal to the kill, when the grace period is over."""
+KILL_CONFIRM_S = 10.0
+"""From the kill until all of the tree must be dead; then it is given up and said so."""
+EXIT_STATUS_S = 1.0
+"""From a death to its exit status; then the status is called unknown."""
+EOF_S = 0.25
+"""From end-of-file on the channel until the process must be dead too: a dying process closes its files first."""
+PARK_S = 2.0
+"""For a parked worker to take its new place."""
+SWEEP_PASSES = 10
+"""Passes over a process tree before a quiet pass is no longer waited for."""
+SWEEP_TICK_S = 0.005
+"""Between two passes."""
+CLOSE_S = 2.0
+"""For a zygote to clear up and leave after its socket was closed."""
+DRIVER_CHECK_S = 0.25
+"""How often those who cannot be told look whether the driver still lives."""
+
+MESSAGE_BYTES = 64 * 1024 * 1024
+"""The longest body of a message; settable per group."""
+LAST_LINES = 20
+"""Lines of a dead worker's output that go into its end event."""
+LAST_LINES_BYTES = 8192
+"""How much of the end of each output file is looked at for them."""
+
+HIGH_DESCRIPTOR = 1100
+"""Where the worker's channel is put, out of the way of `os.closerange(3, 1024)`, if the limit allows."""
+OOM_SCORE = 500
+"""Added to a worker's score: where memory runs out, the kernel is to choose a worker, never the driver."""
+CHANNEL_LOST_EXIT = 113
+"""Exit code of a worker that finds its channel closed by the code that it runs."""

@@ -1,0 +1,126 @@
+"""The one loop of a driver: descriptors, timers, and calls from other threads. Nothing in it polls."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import selectors
+import socket
+import time
+from collections import deque
+from collections.abc import Callable
+
+READ = selectors.EVENT_READ
+WRITE = selectors.EVENT_WRITE
+
+
+class Timer:
+    """A call that is due at some time, unless it is cancelled."""
+
+    __slots__ = ("callback",)
+
+    def __init__(self, callback: Callable[[], object]):
+        self.callback: Callable[[], object] | None = callback
+
+    def cancel(self) -> None:
+        """Let it never be called. Any number of times, also after it was."""
+        self.callback = None
+
+
+class Loop:
+    """Waits for descriptors and timers, and calls back. For one thread, except `wake` and `post`."""
+
+    def __init__(self) -> None:
+        self._selector = selectors.DefaultSelector()
+        self._timers: list[tuple[float, int, Timer]] = []
+        self._order = itertools.count()
+        self._posted: deque[Callable[[], object]] = deque()
+        self._wake_out, self._wake_in = socket.socketpair()
+        for end in (self._wake_out, self._wake_in):
+            end.setblocking(False)
+        self._selector.register(self._wake_out, READ, lambda mask: self._drain())
+        self._was_woken = False
+
+    def watch(self, descriptor: int, callback: Callable[[int], object], events: int = READ) -> None:
+        """Call `callback(events that are there)` whenever a descriptor is ready; replaces what was set before."""
+        try:
+            self._selector.modify(descriptor, events, callback)
+        except KeyError:
+            self._selector.register(descriptor, events, callback)
+
+    def unwatch(self, descriptor: int) -> None:
+        """Forget a descriptor; do this before it is closed."""
+        try:
+            self._selector.unregister(descriptor)
+        except (KeyError, ValueError):
+            pass
+
+    def call_later(self, delay_s: float, callback: Callable[[], object]) -> Timer:
+        """Call `callback` in `delay_s` seconds."""
+        timer = Timer(callback)
+        heapq.heappush(self._timers, (time.monotonic() + delay_s, next(self._order), timer))
+        return timer
+
+    @staticmethod
+    def time() -> float:
+        """Seconds of the clock that the timers follow."""
+        return time.monotonic()
+
+    def post(self, callback: Callable[[], object]) -> None:
+        """Call `callback` in the next turn. From any thread."""
+        self._posted.append(callback)
+        self._poke()
+
+    def wake(self) -> None:
+        """Let the current or the next `turn` return True. From any thread and from signal handlers."""
+        self._was_woken = True
+        self._poke()
+
+    def _poke(self) -> None:
+        try:
+            self._wake_in.send(b"w")
+        except OSError:  # full, so it wakes anyway; or closed
+            pass
+
+    def _drain(self) -> None:
+        try:
+            while len(self._wake_out.recv(4096)) == 4096:
+                pass
+        except OSError:
+            pass
+
+    def turn(self, timeout_s: float | None) -> bool:
+        """Wait until something is ready and handle it. Blocks for `timeout_s` seconds at most; None is no limit.
+
+        Returns:
+            Whether `wake` was called.
+        """
+        for key, mask in self._selector.select(self._pause_s(timeout_s)):
+            key.data(mask)
+        while self._posted:
+            self._posted.popleft()()
+        # Only now: what has arrived is read before any time limit is judged, however long we ourselves were stopped.
+        now = time.monotonic()
+        while self._timers and self._timers[0][0] <= now:
+            callback = heapq.heappop(self._timers)[2].callback
+            if callback is not None:
+                callback()
+        was_woken, self._was_woken = self._was_woken, False
+        return was_woken
+
+    def _pause_s(self, timeout_s: float | None) -> float | None:
+        """How long to wait at most."""
+        while self._timers and self._timers[0][2].callback is None:
+            heapq.heappop(self._timers)
+        if not self._timers:
+            return timeout_s
+        due_s = max(0.0, self._timers[0][0] - time.monotonic())
+        return due_s if timeout_s is None else min(due_s, timeout_s)
+
+    def close(self) -> None:
+        """Free the loop's own descriptors. Any number of times."""
+        self._timers.clear()
+        self._posted.clear()
+        self._selector.close()
+        self._wake_out.close()
+        self._wake_in.close()

@@ -1,0 +1,417 @@
+"""ActorProcess: the driver's side of one actor, from its start to the one event that ends it.
+
+Every state has its deadline, so that nothing here ever waits: the group's loop calls back.
+"""
+
+from __future__ import annotations
+
+import pickle
+import signal
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+from minitune.actor.channel import Channel, ChannelClosedError, ProtocolError, check_size, encode
+from minitune.actor.launch import Launcher
+from minitune.actor.limits import (
+    CHANNEL_LOST_EXIT,
+    EOF_S,
+    EXIT_STATUS_S,
+    KILL_CONFIRM_S,
+    LAST_LINES,
+    LAST_LINES_BYTES,
+    PARK_S,
+    TERM_TO_KILL_S,
+)
+from minitune.actor.loop import READ, WRITE, Loop, Timer
+from minitune.actor.messages import (
+    Boot,
+    Call,
+    Ended,
+    Failed,
+    GroupEvent,
+    Hello,
+    Message,
+    Move,
+    Parked,
+    Place,
+    Quit,
+    Raised,
+    Ready,
+    Replied,
+    Returned,
+)
+from minitune.error import RemoteError
+
+CHANNEL_CLOSED = "control channel closed by the trial's code"
+
+
+class Phase(Enum):
+    """Where an actor is in its life."""
+
+    STARTING = "starting"
+    IDLE = "idle"
+    BUSY = "busy"
+    STOPPING = "stopping"
+    PARKED = "parked"
+    MOVING = "moving"
+    DYING = "dying"
+    ENDED = "ended"
+
+
+class ActorProcess:
+    """One actor.
+
+    Args:
+        actor_id: Its name.
+        token: The name of its process; a process can serve several actors one after the other.
+        loop: The group's loop.
+        launcher: What makes and kills the process.
+        emit: Takes the events.
+        on_ended: Called once, after the last event.
+    """
+
+    def __init__(
+        self,
+        actor_id: str,
+        token: str,
+        loop: Loop,
+        launcher: Launcher,
+        emit: Callable[[GroupEvent], object],
+        on_ended: Callable[[ActorProcess], object],
+    ):
+        self.actor_id = actor_id
+        self.token = token
+        self.pid = 0
+        self.phase = Phase.STARTING
+        self._channel: Channel  # made by `start`
+        self._loop = loop
+        self._launcher = launcher
+        self._emit = emit
+        self._on_ended = on_ended
+        self._place = Place()
+        self._number = 0
+        self._awaited = {0}
+        self._held_call: Call | None = None
+        self._timer: Timer | None = None
+        self._is_ready = False
+        self._is_stopped = False
+        self._is_dead = False
+        self._lost = ""
+        self._cause = ""
+        self._exit_code: int | None = None
+        self._peak_bytes = 0
+
+    # -- what the group asks for -------------------------------------------------------------------------------
+
+    def start(self, boot: Boot, preload: bool) -> None:
+        """Have the process made and send it the first message. Ready, Failed or Ended follows.
+
+        Raises:
+            ValueError: If the factory is too large.
+            OSError: If there is no descriptor left for the channel.
+        """
+        frame = encode(boot, boot.limit_bytes)
+        hello_s = self._launcher.hello_s
+        self._channel = self._launcher.launch(self.token, self, preload)
+        self._channel.send_frame(frame)
+        self._place = boot.place
+        self._set_timer(hello_s, lambda: self.kill(f"no sign of life within {hello_s:g} s of its start"))
+        self._watch_channel()
+
+    def call(self, method: str, payload: bytes) -> None:
+        """Send a call. Replied or Failed follows. During a move it waits for the end of that.
+
+        Raises:
+            RuntimeError: If there is a call in flight, or the actor is not there any more.
+            ValueError: If the arguments are too large.
+        """
+        call = Call(self._number + 1, method, payload)
+        if self.phase is Phase.MOVING and self._held_call is None:
+            check_size(len(payload), self._channel.limit_bytes)
+            self._held_call = call
+        elif self.phase is Phase.IDLE:
+            self._send(call)
+            self.phase = Phase.BUSY
+        else:
+            raise RuntimeError(f"actor {self.actor_id!r} cannot be called while it is {self.phase.value}")
+
+    def stop(self, grace_s: float, keep: bool) -> None:
+        """Let it go: only Parked or Ended follows. A second stop may shorten the grace period."""
+        if self.phase in (Phase.DYING, Phase.ENDED):
+            return
+        if self._is_dead:  # its last words are of no use any more
+            self._is_stopped = True
+            self.phase = Phase.DYING
+            return
+        if self.phase is not Phase.STOPPING:
+            self._send(Quit(self._number + 1, keep and self.phase in (Phase.IDLE, Phase.BUSY)))
+        self.phase = Phase.STOPPING
+        self._is_stopped = True
+        self._set_timer(grace_s, lambda: self._terminate(grace_s))
+
+    def move(self, actor_id: str, place: Place) -> None:
+        """Hand a parked process on to another actor, which can be called at once. Ended follows if that fails.
+
+        Raises:
+            RuntimeError: If it is not parked.
+        """
+        if self.phase is not Phase.PARKED:
+            raise RuntimeError(f"actor {self.actor_id!r} is {self.phase.value}, not parked: it cannot be handed on")
+        self.actor_id = actor_id
+        self._place = place
+        self._is_stopped = False
+        self._held_call = None
+        self._send(Move(self._number + 1, place))
+        self.phase = Phase.MOVING
+        self._set_timer(PARK_S, lambda: self._give_up_move(f"it did not answer within {PARK_S:g} s"))
+
+    def kill(self, cause: str = "") -> None:
+        """Kill the whole tree at once. Ended follows."""
+        if self.phase in (Phase.DYING, Phase.ENDED):
+            return
+        self._cause = cause
+        self.phase = Phase.DYING
+        self._launcher.kill(self.token)
+        self._set_timer(EXIT_STATUS_S, self._force)
+
+    def _send(self, message: Call | Quit | Move) -> None:
+        self._channel.send(message)
+        self._number = message.number
+        self._awaited.add(message.number)
+        if self._channel.has_unsent:
+            self._watch_channel()
+
+    # -- the stop ladder ---------------------------------------------------------------------------------------
+
+    def _terminate(self, grace_s: float) -> None:
+        """The grace period is over: show what it does, and raise in its main thread."""
+        dump = getattr(signal, "SIGUSR2", None)
+        if dump is not None and grace_s > 0:
+            self._launcher.signal(self.token, dump, whole_group=False)
+        self._launcher.signal(self.token, signal.SIGTERM, whole_group=True)
+        cause = f"did not end within the grace period of {grace_s:g} s and was killed"
+        self._set_timer(TERM_TO_KILL_S, lambda: self.kill(cause))
+
+    def _force(self) -> None:
+        """What should have told us of the end does not answer: do its work ourselves."""
+        self._set_timer(KILL_CONFIRM_S, self._give_up)
+        self._launcher.force(self.token)
+
+    def _give_up(self) -> None:
+        """Even so it did not die."""
+        self.on_gone(self._exit_code, self._peak_bytes, survivors=True)
+
+    def _give_up_move(self, reason: str) -> None:
+        self._lost = f"the process could not be used again: {reason}"
+        self.kill()
+
+    # -- what the launcher tells -------------------------------------------------------------------------------
+
+    def on_started(self, pid: int) -> None:
+        """There is a process."""
+        self.pid = pid
+
+    def on_refused(self, reason: str) -> None:
+        """No process could be made."""
+        self._lost = self._lost or reason
+        self.on_gone(None, 0, survivors=False)
+
+    def on_lost(self, reason: str) -> None:
+        """What carries the process has failed; `on_gone` will follow."""
+        self._lost = self._lost or reason
+        self._is_dead = True  # and yet readable: `on_gone` takes its last words
+        self._set_timer(KILL_CONFIRM_S, self._give_up)
+
+    def on_dead(self) -> None:
+        """The process is dead; perhaps something that it started is not. Its last words are in the channel."""
+        if self._is_dead or self.phase is Phase.ENDED:
+            return
+        self._is_dead = True
+        self._drain()
+        self.phase = Phase.DYING
+        self._set_timer(EXIT_STATUS_S, self._force)
+
+    def on_exited(self, exit_code: int | None, peak_bytes: int) -> None:
+        """How it died is known; its tree is being killed."""
+        self._exit_code, self._peak_bytes = exit_code, peak_bytes
+        self._set_timer(KILL_CONFIRM_S + EXIT_STATUS_S, self._give_up)
+
+    def on_gone(self, exit_code: int | None, peak_bytes: int, survivors: bool) -> None:
+        """The process and all that it had started are dead, or cannot be killed."""
+        if self.phase is Phase.ENDED:
+            return
+        self._drain()
+        self._set_timer(None)
+        self.close()
+        self.phase = Phase.ENDED
+        if exit_code is not None:
+            self._exit_code, self._peak_bytes = exit_code, peak_bytes
+        self._emit(self._ended(survivors))
+        self._on_ended(self)
+
+    def _ended(self, survivors: bool) -> Ended:
+        """The last event."""
+        went_well = self._is_stopped and self._exit_code == 0
+        return Ended(
+            actor_id=self.actor_id,
+            stopped=self._is_stopped,
+            lost=bool(self._lost),
+            cause=f"could not be killed, pid {self.pid}" if survivors else self._cause_in_words(),
+            exit_code=self._exit_code,
+            peak_bytes=self._peak_bytes,
+            last_lines="" if went_well else last_lines(self._place),
+            pid=self.pid,
+            ready=self._is_ready,
+            survivors=survivors,
+        )
+
+    def _cause_in_words(self) -> str:
+        if self._lost or self._cause:
+            return self._lost or self._cause
+        if self._is_stopped and self._exit_code == 0:
+            return "stopped"
+        if self._exit_code == CHANNEL_LOST_EXIT:
+            return CHANNEL_CLOSED
+        return describe_exit(self._exit_code)
+
+    # -- the channel -------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Close the channel. Any number of times."""
+        if self._channel.fileno() >= 0:
+            self._loop.unwatch(self._channel.fileno())
+            self._channel.close()
+
+    def _watch_channel(self) -> None:
+        events = READ | WRITE if self._channel.has_unsent else READ
+        self._loop.watch(self._channel.fileno(), self._on_channel, events)
+
+    def _on_channel(self, mask: int) -> None:
+        if mask & WRITE:
+            self._channel.flush()
+            if not self._channel.has_unsent:
+                self._watch_channel()
+        if mask & READ:
+            self._read()
+
+    def _read(self) -> bool:
+        """Handle what one read brings.
+
+        Returns:
+            Whether there may be more.
+        """
+        try:
+            for message in self._channel.receive():
+                self._on_message(message)
+        except BlockingIOError:
+            return False
+        except ChannelClosedError:
+            self._loop.unwatch(self._channel.fileno())
+            if not self._is_dead and self.phase not in (Phase.STOPPING, Phase.DYING):
+                self._set_timer(EOF_S, lambda: self.kill(CHANNEL_CLOSED))
+            return False
+        except ProtocolError as error:
+            self._loop.unwatch(self._channel.fileno())
+            self.kill(f"protocol: {error}")
+            return False
+        return True
+
+    def _drain(self) -> None:
+        """Read until it would block: end-of-file may never come, if a child of the dead process holds the channel."""
+        if self._channel.fileno() >= 0:
+            while self._read():
+                pass
+
+    def _on_message(self, message: Message) -> None:
+        if isinstance(message, Hello):
+            if self.phase is Phase.STARTING:
+                self._set_timer(None)
+        elif isinstance(message, Returned | Raised):
+            if message.number in self._awaited:
+                self._awaited.discard(message.number)
+                self._on_reply(message)
+            elif message.number > self._number:
+                raise ProtocolError(f"call {message.number} was answered, but the last one was {self._number}")
+        else:
+            raise ProtocolError(f"a driver does not expect {type(message).__name__}")
+
+    def _on_reply(self, reply: Returned | Raised) -> None:
+        """One answer. After a stop none counts but the one to the stop itself."""
+        if self.phase is Phase.BUSY:
+            self.phase = Phase.IDLE
+            self._emit(self._outcome(reply))
+        elif self.phase is Phase.STARTING:
+            self._on_made(reply)
+        elif self.phase is Phase.MOVING:
+            self._on_moved(reply)
+        elif self.phase is Phase.STOPPING and reply.number == self._number:
+            self._set_timer(None)
+            self.phase = Phase.PARKED
+            self._emit(Parked(self.actor_id))
+
+    def _on_made(self, reply: Returned | Raised) -> None:
+        self._set_timer(None)
+        self.phase = Phase.IDLE
+        if isinstance(reply, Raised):
+            self._emit(Failed(self.actor_id, reply.error))
+        else:
+            self._is_ready = True
+            self._emit(Ready(self.actor_id, self.pid))
+
+    def _on_moved(self, reply: Returned | Raised) -> None:
+        if isinstance(reply, Raised):
+            self._give_up_move(reply.error.last_line())
+            return
+        self._set_timer(None)
+        self.phase = Phase.IDLE
+        if self._held_call is not None:
+            held, self._held_call = self._held_call, None
+            self.call(held.method, held.payload)
+
+    def _outcome(self, reply: Returned | Raised) -> GroupEvent:
+        if isinstance(reply, Raised):
+            return Failed(self.actor_id, reply.error)
+        if not reply.payload:
+            return Replied(self.actor_id, None)
+        try:
+            value: Any = pickle.loads(reply.payload)
+        except (Exception, SystemExit) as error:
+            broken = TypeError(f"the value that actor {self.actor_id!r} returned cannot be loaded here: {error!r}")
+            broken.__cause__ = error
+            return Failed(self.actor_id, RemoteError.of(broken))
+        return Replied(self.actor_id, value)
+
+    def _set_timer(self, delay_s: float | None, callback: Callable[[], object] | None = None) -> None:
+        """Set this state's deadline; there is only ever one."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None if delay_s is None or callback is None else self._loop.call_later(delay_s, callback)
+
+
+def describe_exit(exit_code: int | None) -> str:
+    """An exit status in words, such as `exit code 3` or `SIGKILL (9)`."""
+    if exit_code is None:
+        return "exit status unknown"
+    if exit_code >= 0:
+        return f"exit code {exit_code}"
+    try:
+        return f"{signal.Signals(-exit_code).name} ({-exit_code})"
+    except ValueError:
+        return f"signal {-exit_code}"
+
+
+def last_lines(place: Place) -> str:
+    """The end of what was printed in a place, standard error last; at most `LAST_LINES` lines."""
+    lines: list[str] = []
+    for path in dict.fromkeys((place.stdout, place.stderr)):
+        if path is None:
+            continue
+        try:
+            with open(path, "rb") as file:
+                size = file.seek(0, 2)
+                file.seek(max(0, size - LAST_LINES_BYTES))
+                lines += file.read().decode("utf-8", "replace").splitlines()[-LAST_LINES:]
+        except OSError:
+            continue
+    return "\n".join(lines[-LAST_LINES:])

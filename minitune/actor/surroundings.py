@@ -1,0 +1,196 @@
+"""What surrounds the code in a worker: kept at the start, changed for a place, put back for the next one."""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import os
+import signal
+import sys
+import threading
+import warnings
+from typing import Any
+
+from minitune.actor.limits import HIGH_DESCRIPTOR
+from minitune.actor.messages import Place
+
+try:
+    import resource
+except ImportError:  # not on Windows
+    resource = None  # type: ignore[assignment]  # the same name for "there is none"
+
+_TIMERS = ("ITIMER_REAL", "ITIMER_VIRTUAL", "ITIMER_PROF")
+
+
+def move_high(descriptor: int) -> int:
+    """Duplicate a descriptor to a high number, out of the way of user code that closes all low ones.
+
+    Args:
+        descriptor: Stays open.
+
+    Returns:
+        The new descriptor, which programs that are started do not inherit.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        return os.dup(descriptor)
+    lowest = HIGH_DESCRIPTOR
+    if resource is not None:
+        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        lowest = HIGH_DESCRIPTOR if soft < 0 else max(0, min(HIGH_DESCRIPTOR, soft - 64))
+    return int(fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, lowest))
+
+
+def arm_stack_dump() -> None:
+    """Dump all stacks to standard error at a fatal signal, and at SIGUSR2 where there is one."""
+    faulthandler.enable(2)
+    number = getattr(signal, "SIGUSR2", None)
+    if number is not None and hasattr(faulthandler, "register"):
+        faulthandler.register(number, 2, all_threads=True, chain=False)
+
+
+class Surroundings:
+    """The state of this process, as it was before any user code ran. For the main thread."""
+
+    def __init__(self) -> None:
+        self._directory = os.getcwd()
+        self._environment = dict(os.environ)
+        self._umask = _read_umask()
+        self._signals = {number: signal.getsignal(number) for number in signal.valid_signals()}
+        self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, ()) if hasattr(signal, "pthread_sigmask") else None
+        self._limits = _read_limits()
+        self._path, self._argv = list(sys.path), list(sys.argv)
+        self._warnings = list(warnings.filters)
+        self._logging = _read_logging()
+        self._outputs: dict[int, int] = {}
+
+    def apply(self, place: Place) -> None:
+        """Go to a place.
+
+        Raises:
+            OSError: If its directory or one of its files cannot be used.
+        """
+        for name, value in place.env.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        if place.umask is not None:
+            os.umask(place.umask)
+        if place.stdout is not None:
+            self._redirect(1, place.stdout)
+        if place.stderr is not None:
+            self._redirect(2, place.stderr)
+        if place.directory is not None:
+            os.chdir(place.directory)
+
+    def restore(self) -> None:
+        """Put back everything that user code may have changed.
+
+        Raises:
+            OSError: If something cannot be put back, such as a hard limit.
+            ValueError: The same.
+        """
+        self._restore_signals()
+        _restore_environment(self._environment)
+        os.umask(self._umask)
+        for descriptor, saved in self._outputs.items():
+            _flush(descriptor)
+            os.dup2(saved, descriptor)
+        sys.stdout, sys.stderr, sys.stdin = sys.__stdout__, sys.__stderr__, sys.__stdin__
+        for number, limits in self._limits.items():
+            if resource is not None and resource.getrlimit(number) != limits:
+                resource.setrlimit(number, limits)
+        sys.path[:], sys.argv[:] = self._path, self._argv
+        warnings.filters[:] = self._warnings  # type: ignore[index]  # a list, though typeshed promises less
+        _restore_logging(self._logging)
+        os.chdir(self._directory)
+
+    def _restore_signals(self) -> None:
+        for name in _TIMERS:
+            if hasattr(signal, name):
+                signal.setitimer(getattr(signal, name), 0)
+        if threading.current_thread() is threading.main_thread():
+            signal.set_wakeup_fd(-1)
+        for number, handler in self._signals.items():
+            if handler is not None and signal.getsignal(number) is not handler:
+                signal.signal(number, handler)
+        if self._mask is not None:
+            signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
+        arm_stack_dump()
+
+    def _redirect(self, descriptor: int, path: str) -> None:
+        """Let a standard stream append to a file. Appending, so that several writers do not overwrite each other."""
+        _flush(descriptor)
+        target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        try:
+            if descriptor not in self._outputs:
+                self._outputs[descriptor] = _keep(descriptor, target)
+            os.dup2(target, descriptor)
+        finally:
+            if target != descriptor:
+                os.close(target)
+        _renew_stream(descriptor)
+
+
+def _keep(descriptor: int, substitute: int) -> int:
+    try:
+        return move_high(descriptor)
+    except OSError:  # the driver had none
+        return move_high(substitute)
+
+
+def _flush(descriptor: int) -> None:
+    stream = sys.__stdout__ if descriptor == 1 else sys.__stderr__
+    with contextlib.suppress(Exception):  # closed, or replaced by something that cannot be flushed
+        if stream is not None:
+            stream.flush()
+
+
+def _renew_stream(descriptor: int) -> None:
+    """Make the Python stream over a descriptor usable, line by line: what a killed trial printed must be there."""
+    name = "stdout" if descriptor == 1 else "stderr"
+    stream = getattr(sys, f"__{name}__")
+    try:
+        stream.reconfigure(line_buffering=True)
+    except (AttributeError, ValueError):  # there is none, or it was closed
+        stream = open(descriptor, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115 - stays open
+        setattr(sys, f"__{name}__", stream)
+    setattr(sys, name, stream)
+
+
+def _read_umask() -> int:
+    umask = os.umask(0o77)
+    os.umask(umask)
+    return umask
+
+
+def _read_limits() -> dict[int, tuple[int, int]]:
+    if resource is None:
+        return {}
+    numbers = [getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")]
+    return {number: resource.getrlimit(number) for number in numbers}
+
+
+def _read_logging() -> tuple[list[Any], int, int]:
+    import logging
+
+    return list(logging.root.handlers), logging.root.level, logging.root.manager.disable
+
+
+def _restore_logging(saved: tuple[list[Any], int, int]) -> None:
+    import logging
+
+    handlers, level, disable = saved
+    logging.root.handlers[:] = handlers
+    logging.root.setLevel(level)
+    logging.disable(disable)
+
+
+def _restore_environment(saved: dict[str, str]) -> None:
+    for name in [name for name in os.environ if name not in saved]:
+        del os.environ[name]
+    for name, value in saved.items():
+        if os.environ.get(name) != value:
+            os.environ[name] = value

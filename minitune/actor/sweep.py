@@ -1,0 +1,41 @@
+"""Sweep: kill what carries a marker, pass by pass on the driver's loop, until nothing is left."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+
+from minitune.actor import tree
+from minitune.actor.limits import KILL_CONFIRM_S, SWEEP_TICK_S
+from minitune.actor.loop import Loop
+
+
+class Sweep:
+    """Used where no zygote does it. One pass looks at all processes, so the passes get rarer.
+
+    Args:
+        loop: Calls us back between two passes.
+        markers: What the victims show in their environment.
+        roots: Processes to kill with their trees, whatever they show; their numbers must be known to be theirs.
+        on_done: Called with whether something survived. Never from within the constructor.
+    """
+
+    def __init__(
+        self, loop: Loop, markers: Collection[str], roots: Collection[int], on_done: Callable[[bool], object]
+    ) -> None:
+        self._loop = loop
+        self._markers = markers
+        self._roots = roots
+        self._on_done = on_done
+        self._until = time.monotonic() + KILL_CONFIRM_S
+        self._pause_s = SWEEP_TICK_S
+        loop.call_later(0.0, self._turn)
+
+    def _turn(self) -> None:
+        found = tree.kill([*self._roots, *tree.marked(self._markers)])
+        self._roots = ()  # after this pass their numbers may come to mean others
+        if found and time.monotonic() < self._until:
+            self._loop.call_later(self._pause_s, self._turn)
+            self._pause_s = min(0.2, self._pause_s * 2)
+        else:
+            self._on_done(found > 0)

@@ -1,0 +1,162 @@
+"""The user's thread: a one-thread executor on the main thread, and an actor for objects that know nothing of it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+from minitune.error import TrialStopped
+
+_T = TypeVar("_T")
+
+
+class _Task:
+    """One callable and the Future that stands for it."""
+
+    __slots__ = ("_args", "_function", "_kwargs", "future")
+
+    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]):
+        self.future: Future[Any] = Future()
+        self._function, self._args, self._kwargs = function, args, kwargs
+
+    def call(self) -> Any:
+        return self._function(*self._args, **self._kwargs)
+
+
+class MainThreadExecutor(Executor):
+    """Runs what is submitted, in order, on the thread that calls `run`: the main thread of a worker.
+
+    So `signal`, `asyncio` and libraries that insist on the main thread work in user code. An exception that a signal
+    handler raises while no user code runs is dropped.
+    """
+
+    def __init__(self) -> None:
+        self._tasks: deque[_Task] = deque()
+        self._tokens: SimpleQueue[None] = SimpleQueue()
+        self._is_shut = False
+        self._is_interruptible = False
+
+    def submit(self, function: Callable[..., _T], /, *args: Any, **kwargs: Any) -> Future[_T]:
+        """Queue a call. Never blocks.
+
+        Args:
+            function: What to call on the user's thread.
+            args: Its arguments.
+            kwargs: Its keyword arguments.
+
+        Returns:
+            The Future of its value.
+
+        Raises:
+            RuntimeError: After `shutdown`.
+        """
+        if self._is_shut:
+            raise RuntimeError("nothing can be submitted to the user's thread any more: the worker is leaving")
+        task = _Task(function, args, kwargs)
+        self._tasks.append(task)
+        self._tokens.put(None)
+        return task.future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Make `run` return once the calls that are queued are done.
+
+        Args:
+            wait: Of no effect here: the thread that runs cannot wait for itself, so this never blocks.
+            cancel_futures: Whether to cancel what has not begun.
+        """
+        self._is_shut = True
+        if cancel_futures:
+            for task in list(self._tasks):
+                task.future.cancel()
+        self._tokens.put(None)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing runs and nothing is queued."""
+        return not self._tasks
+
+    def interrupt(self) -> None:
+        """Raise `TrialStopped` if user code runs. For signal handlers, which run on the main thread."""
+        if self._is_interruptible:
+            self._is_interruptible = False
+            raise TrialStopped("the actor was told to stop and its grace period is over")
+
+    def run(self, on_stray: Callable[[], object]) -> None:
+        """Serve until `shutdown`. Blocks; what a signal handler raises between two pieces of user code is dropped.
+
+        Args:
+            on_stray: Called after such an exception, which may have hit the sending of an answer.
+        """
+        while True:
+            try:
+                self._serve()
+                return
+            except BaseException:
+                self._is_interruptible = False
+            try:
+                on_stray()
+            except BaseException:
+                continue
+
+    def _serve(self) -> None:
+        """The loop. A task leaves the queue only when it is answered, so that none is lost to a stray exception."""
+        while True:
+            while self._tasks:
+                self._run_one(self._tasks[0])
+                self._tasks.popleft()
+            if self._is_shut:
+                return
+            self._tokens.get()
+
+    def _run_one(self, task: _Task) -> None:
+        future = task.future
+        if future.done():
+            return
+        if future.running():  # a stray exception came between its end and its answer
+            future.set_exception(RuntimeError("the call was interrupted by a signal handler that raised"))
+            return
+        if not future.set_running_or_notify_cancel():
+            return
+        try:
+            value = self._call(task)
+        except BaseException as error:
+            self._is_interruptible = False
+            future.set_exception(error)
+        else:
+            future.set_result(value)
+
+    def _call(self, task: _Task) -> Any:
+        self._is_interruptible = True
+        try:
+            return task.call()
+        finally:
+            self._is_interruptible = False
+
+
+class Hosted:
+    """An actor made of a plain object: each of its methods runs on the user's thread.
+
+    Args:
+        executor: The user's thread.
+        factory: Makes the object. It is called at once, on the calling thread, which is the user's in a worker.
+
+    Example:
+        `group.start("a", functools.partial(Hosted, factory=Counter))`
+    """
+
+    def __init__(self, executor: Executor, factory: Callable[[], Any]):
+        self._executor = executor
+        self._object = factory()
+
+    def __getattr__(self, name: str) -> Callable[..., Future[Any]]:
+        method = getattr(self._object, name)
+        if not callable(method):
+            raise TypeError(f"only methods can be called, but {name!r} is a {type(method).__name__}")
+
+        def call(*args: Any) -> Future[Any]:
+            return self._executor.submit(method, *args)
+
+        return call

@@ -1,0 +1,297 @@
+"""What runs in a worker: one thread that talks to the driver, one that runs user code.
+
+The control thread always reads the channel, so a stop arrives while user code runs. The main thread belongs to the
+user. The object's methods are called on the control thread (or, if loading the arguments may run user code, on the
+user's, when it is free), must not block, and return a value or a Future.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import threading
+import traceback
+from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass
+from functools import partial
+from types import FrameType
+from typing import Any, NoReturn
+
+from minitune.actor import tree
+from minitune.actor.channel import ChannelClosedError, ProtocolError, WorkerChannel
+from minitune.actor.limits import CHANNEL_LOST_EXIT, OOM_SCORE
+from minitune.actor.loading import UserCodeNeededError, dump_value, load_plain, load_value
+from minitune.actor.messages import Boot, Call, Hello, Message, Move, Quit, Raised, Returned
+from minitune.actor.surroundings import Surroundings, arm_stack_dump
+from minitune.actor.user_thread import MainThreadExecutor
+from minitune.error import RemoteError
+
+
+@dataclass(frozen=True)
+class Seat:
+    """What a new worker finds at its start.
+
+    Attributes:
+        end: Its end of the channel.
+        marker: What all that it starts will show in its environment.
+        reaper_pid: The process that the orphans of this worker fall to; 0 if that is nobody we know.
+    """
+
+    end: socket.socket
+    marker: str
+    reaper_pid: int = 0
+
+
+def main(seat: Seat) -> NoReturn:
+    """Serve the driver until it says to leave, on the main thread of a new process. Never returns."""
+    try:
+        Worker(seat).run()
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
+
+
+class Worker:
+    """One actor's process.
+
+    Args:
+        seat: See `Seat`.
+    """
+
+    def __init__(self, seat: Seat):
+        self._seat = seat
+        self._pid = os.getpid()
+        self._channel = WorkerChannel(seat.end)
+        self._executor = MainThreadExecutor()
+        self._object: Any = None
+        self._surroundings: Surroundings | None = None
+        self._is_asked_to_stop = False
+        self._unanswered: tuple[int, Future[Any]] | None = None
+
+    # -- the main thread ---------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Serve. Returns when the worker is to leave."""
+        self._arm_termination()
+        try:
+            self._channel.send(Hello(self._pid))
+            first, *others = self._channel.receive()
+        except (ChannelClosedError, ProtocolError):
+            return
+        if not isinstance(first, Boot):
+            raise ProtocolError(f"the first message must be Boot, but got {type(first).__name__}")
+        self._answer_when_done(0, self._executor.submit(self._make, first))
+        threading.Thread(target=self._control, args=(others,), name="control", daemon=True).start()
+        self._executor.run(on_stray=self._answer_again)
+        self._leave()
+
+    def _make(self, boot: Boot) -> None:
+        """Take the place and make the object."""
+        self._channel.send_limit_bytes = boot.limit_bytes or self._channel.send_limit_bytes
+        if boot.sys_path:
+            sys.path[:] = boot.sys_path
+        if boot.argv:
+            sys.argv[:] = boot.argv
+        arm_stack_dump()
+        self._surroundings = Surroundings()
+        self._surroundings.apply(boot.place)
+        _raise_oom_score()
+        factory = load_value(boot.factory)
+        self._object = factory(self._executor)
+
+    def _arm_termination(self) -> None:
+        """SIGTERM ends user code by an exception, if the driver has asked for the end; else it does what it does."""
+        signal.signal(signal.SIGTERM, self._on_terminate)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._disarm_termination)
+
+    def _disarm_termination(self) -> None:
+        """In a child that the user's code has forked: it is no actor."""
+        if signal.getsignal(signal.SIGTERM) == self._on_terminate:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    def _on_terminate(self, number: int, frame: FrameType | None) -> None:
+        if self._is_asked_to_stop and os.getpid() == self._pid:
+            self._executor.interrupt()
+        else:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
+    def _leave(self) -> NoReturn:
+        """Flush and go. The interpreter's own shutdown would wait for foreign threads and children."""
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except Exception:  # user code has closed it or put something else there
+                continue
+        os._exit(0)
+
+    # -- the control thread ------------------------------------------------------------------------------------
+
+    def _control(self, messages: list[Message]) -> None:
+        """Handle messages until the channel ends; that is the end of the driver, or of user code that closed it."""
+        try:
+            while True:
+                for message in messages:
+                    self._on_message(message)
+                messages = self._channel.receive()
+        except ChannelClosedError as error:
+            self._on_channel_lost(error)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+
+    def _on_message(self, message: Message) -> None:
+        if isinstance(message, Call):
+            self._on_call(message)
+        elif isinstance(message, Quit):
+            self._on_quit(message)
+        elif isinstance(message, Move):
+            self._answer_when_done(message.number, self._executor.submit(self._move, message))
+        else:
+            raise ProtocolError(f"a worker does not expect {type(message).__name__}")
+
+    def _on_call(self, call: Call) -> None:
+        """Plain arguments are loaded here: a call must get through while user code blocks the main thread."""
+        try:
+            args = load_plain(call.payload) if call.payload else ()
+        except UserCodeNeededError:
+            self._executor.submit(self._load_and_invoke, call)
+            return
+        except BaseException as error:
+            self._send(Raised(call.number, RemoteError.of(error)))
+            return
+        self._invoke(call, args)
+
+    def _load_and_invoke(self, call: Call) -> None:
+        """The same on the user's thread."""
+        try:
+            args = load_value(call.payload)
+        except BaseException as error:
+            self._send(Raised(call.number, RemoteError.of(error)))
+            return
+        self._invoke(call, args)
+
+    def _invoke(self, call: Call, args: tuple[Any, ...]) -> None:
+        try:
+            value = getattr(self._object, call.method)(*args)
+        except BaseException as error:
+            self._send(Raised(call.number, RemoteError.of(error)))
+            return
+        if isinstance(value, Future):
+            self._answer_when_done(call.number, value)
+        else:
+            self._answer_value(call.number, value)
+
+    def _on_quit(self, message: Quit) -> None:
+        self._is_asked_to_stop = True
+        try:
+            stop = getattr(self._object, "stop", None)
+            value = None if stop is None else stop()
+        except BaseException:
+            traceback.print_exc()
+            message = Quit(message.number)
+            value = None
+        if isinstance(value, Future):
+            value.add_done_callback(partial(self._after_stop, message))
+        else:
+            self._after_stop(message, None)
+
+    def _after_stop(self, message: Quit, stopping: Future[Any] | None) -> None:
+        """Leave, or stay, once the object's `stop` is done."""
+        error = None
+        if stopping is not None:
+            error = CancelledError() if stopping.cancelled() else stopping.exception()
+        if error is not None:
+            traceback.print_exception(type(error), error, error.__traceback__)
+        if message.keep and error is None:
+            self._executor.submit(self._park, message)
+        else:
+            self._executor.shutdown()
+
+    def _park(self, message: Quit) -> None:
+        """Stay for another use if nothing of this one is left; else leave."""
+        if self._has_leftovers():
+            self._executor.shutdown()
+            return
+        self._is_asked_to_stop = False
+        self._send(Returned(message.number))
+
+    def _has_leftovers(self) -> bool:
+        """Whether a thread or a process that user code has started still lives."""
+        threads = [t for t in threading.enumerate() if t is not threading.main_thread() and t.name != "control"]
+        if threads or any(not tree.is_zombie(pid) for pid in tree.children(self._pid)):
+            return True
+        where = tree.children(self._seat.reaper_pid) if self._seat.reaper_pid else None
+        return bool(tree.marked([self._seat.marker], where))
+
+    def _move(self, message: Move) -> None:
+        """Clean up after one user and take the place of the next; an error means that this process is not clean."""
+        if self._surroundings is None:
+            raise RuntimeError("this worker never took its first place")
+        self._surroundings.restore()
+        self._surroundings.apply(message.place)
+
+    # -- answers -----------------------------------------------------------------------------------------------
+
+    def _answer_when_done(self, number: int, future: Future[Any]) -> None:
+        self._unanswered = number, future
+        future.add_done_callback(partial(self._answer, number))
+
+    def _answer_again(self) -> None:
+        """Repeat the answer that a signal handler's exception may have hit; the driver drops a second one."""
+        if self._unanswered is not None and self._unanswered[1].done():
+            self._answer(*self._unanswered)
+
+    def _answer(self, number: int, future: Future[Any]) -> None:
+        error = CancelledError() if future.cancelled() else future.exception()
+        if error is not None:
+            self._send(Raised(number, RemoteError.of(error)))
+        else:
+            self._answer_value(number, future.result())
+        if self._unanswered is not None and self._unanswered[0] == number:
+            self._unanswered = None
+
+    def _answer_value(self, number: int, value: Any) -> None:
+        try:
+            payload = b"" if value is None else dump_value(value)
+        except BaseException as error:
+            broken = TypeError(f"a {type(value).__qualname__} cannot be sent to the driver: {error}")
+            broken.__cause__ = error
+            self._send(Raised(number, RemoteError.of(broken)))
+            return
+        try:
+            self._send(Returned(number, payload))
+        except ValueError as error:  # too long
+            self._send(Raised(number, RemoteError.of(error)))
+
+    def _send(self, message: Message) -> None:
+        if os.getpid() != self._pid:  # user code forked, and the child has come back from it into ours
+            self._leave()
+        try:
+            self._channel.send(message)
+        except ChannelClosedError as error:
+            self._on_channel_lost(error)
+
+    def _on_channel_lost(self, error: ChannelClosedError) -> NoReturn:
+        """End at once. The driver is gone, so nothing that we have started must stay; or user code cut us off."""
+        if error.is_ours:
+            print(f"the control channel was closed by the code that runs here: {error}", file=sys.__stderr__)
+            os._exit(CHANNEL_LOST_EXIT)
+        tree.kill(tree.children(self._pid))
+        tree.kill_group(self._pid)
+        os._exit(1)
+
+
+def _raise_oom_score() -> None:
+    """Make the kernel choose this process, not the driver, where memory runs out (Linux)."""
+    try:
+        with open("/proc/self/oom_score_adj", "r+", encoding="ascii") as file:
+            score = int(file.read())
+            file.seek(0)
+            file.write(str(min(1000, score + OOM_SCORE)))
+    except (OSError, ValueError):
+        pass

@@ -1,0 +1,462 @@
+"""The template process: forks fresh workers, reaps them, and kills what they leave behind. Linux only.
+
+It is a new interpreter, never a fork of the driver, and single-threaded, so that forking is safe and the parent-death
+signal, which fires when the forking *thread* ends, means what it says. As the real parent it knows exact exit
+statuses; as child subreaper it inherits every orphan of its workers, so that nothing they have started gets away.
+It talks to the driver over one inherited socket pair whose packets keep their bounds, and which carries descriptors.
+
+::
+
+    driver -> zygote                              zygote -> driver
+    setup  sys_path, keep_descendants
+    preload  (+ file with a pickled function)     preloaded  error, why it must not be used
+    fork  token, marker  (+ channel end)          forked  token, pid  (+ pidfd)  |  refused  token, reason
+    signal  token, number, whole group
+    kill  token                                   exited  token, exit code, peak bytes    (some of its tree lives)
+                                                  gone  token, exit code, peak bytes, survivors
+"""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import gc
+import os
+import random
+import select
+import signal
+import socket
+import sys
+import time
+import traceback
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+if sys.platform != "linux":
+    raise ImportError("the zygote needs Linux; other systems start a new interpreter per worker")
+
+from minitune.actor import tree, worker
+from minitune.actor.channel import as_text, join_fields, split_fields
+from minitune.actor.limits import CLOSE_S, DRIVER_CHECK_S, KILL_CONFIRM_S, SWEEP_TICK_S
+from minitune.actor.surroundings import move_high
+
+PACKET_BYTES = 128 * 1024
+"""The longest packet between driver and zygote."""
+THREAD_CAPS = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+)
+"""Variables that keep numerical libraries from starting threads when they are imported."""
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_GPU_PATHS = ("/dev/nvidia", "/dev/kfd", "/dev/dri")
+
+
+def send_packet(end: socket.socket, fields: list[str], descriptor: int | None = None) -> None:
+    """Send one packet, with a descriptor if there is one. Never blocks.
+
+    Raises:
+        BlockingIOError: If the other end has to read first.
+        OSError: If it is gone, or nothing can be sent.
+    """
+    rights = [] if descriptor is None else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))]
+    end.sendmsg([join_fields(fields)], rights, socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
+
+
+def receive_packet(end: socket.socket) -> tuple[list[str], int | None] | None:
+    """Receive one packet.
+
+    Returns:
+        Its fields and the descriptor that came with it, or None at the end.
+
+    Raises:
+        OSError: If nothing can be received now.
+    """
+    data, rights, _, _ = end.recvmsg(PACKET_BYTES, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC)
+    descriptors = array.array("i")
+    for _, _, packed in rights:
+        descriptors.frombytes(packed[: len(packed) - len(packed) % 4])
+    if not data:
+        return None
+    return [as_text(value) for value in split_fields(data)], descriptors[0] if descriptors else None
+
+
+@dataclass
+class _Worker:
+    """A worker, from its fork until its tree is dead."""
+
+    token: str
+    marker: str
+    pid: int
+    exit_code: int | None = None
+    peak_bytes: int = 0
+    sweep_until: float = field(default=0.0)
+
+
+class Zygote:
+    """The loop of the template process.
+
+    Args:
+        end: The socket to the driver.
+        driver_pid: The process to die with.
+    """
+
+    def __init__(self, end: socket.socket, driver_pid: int):
+        self._end = end
+        self._pid = os.getpid()
+        self._keep_descendants = False
+        self._workers: dict[str, _Worker] = {}
+        self._by_pid: dict[int, _Worker] = {}
+        self._sweeping: dict[str, _Worker] = {}
+        self._unsent: deque[tuple[list[str], int | None]] = deque()
+        self._driver = os.pidfd_open(driver_pid)
+        if os.getppid() != driver_pid:  # it died before we looked, so that the descriptor may be a stranger's
+            os._exit(0)
+        self._wakeup, self._wakeup_in = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._marker_address = _marker_address()
+        self._prctl = ctypes.CDLL(None, use_errno=True).prctl
+        self._prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        self._take_signals()
+        self._poll = select.poll()
+        for descriptor in (end.fileno(), self._driver, self._wakeup):
+            self._poll.register(descriptor, select.POLLIN)
+
+    def _take_signals(self) -> None:
+        """Leave Ctrl-C and the like to the driver, and be woken when a child dies."""
+        for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        signal.set_wakeup_fd(self._wakeup_in, warn_on_full_buffer=False)
+
+    def serve(self) -> worker.Seat:
+        """Serve the driver until it is gone, and then exit the process.
+
+        Returns:
+            In each forked child, and only there: what the new worker needs.
+        """
+        gc.freeze()
+        while True:
+            pause_ms = SWEEP_TICK_S * 1000 if self._sweeping or self._unsent else None
+            ready = {descriptor for descriptor, _ in self._poll.poll(pause_ms)}
+            if self._driver in ready:
+                self._end_all()
+            if self._wakeup in ready:
+                _drain(self._wakeup)
+            self._reap()
+            for tracked in list(self._sweeping.values()):
+                self._sweep(tracked)
+            self._flush()
+            if self._end.fileno() in ready:
+                seat = self._receive()
+                if seat is not None:
+                    return seat
+
+    def _receive(self) -> worker.Seat | None:
+        """Handle one packet; the rest waits for the next turn."""
+        try:
+            packet = receive_packet(self._end)
+        except OSError:
+            packet = None
+        if packet is None:
+            self._end_all()
+        (kind, *fields), descriptor = packet
+        if kind == "fork" and descriptor is not None:
+            token, marker = fields
+            return self._fork(token, marker, descriptor)
+        if kind == "kill":
+            self._kill(*fields)
+        elif kind == "signal":
+            self._signal(*fields)
+        elif kind == "preload" and descriptor is not None:
+            self._tell(["preloaded", *self._preload(descriptor)])
+        elif kind == "setup":
+            self._keep_descendants = fields[0] == "keep"
+            sys.path[:] = fields[1:]
+            import cloudpickle  # noqa: F401 - here, since only the driver's path may have it; all workers need it
+
+            gc.freeze()
+        return None
+
+    def _tell(self, fields: list[str], descriptor: int | None = None) -> None:
+        """Send to the driver, now or later. Waiting for one that does not read would keep us from seeing it die."""
+        self._unsent.append((fields, descriptor))
+        self._flush()
+
+    def _flush(self) -> None:
+        while self._unsent:
+            fields, descriptor = self._unsent[0]
+            try:
+                send_packet(self._end, fields, descriptor)
+            except BlockingIOError:
+                return
+            except OSError:  # the driver is gone, or has closed; both are told in another way
+                pass
+            self._unsent.popleft()
+            if descriptor is not None:
+                os.close(descriptor)
+
+    # -- workers -----------------------------------------------------------------------------------------------
+
+    def _fork(self, token: str, marker: str, channel: int) -> worker.Seat | None:
+        """Make a worker.
+
+        Returns:
+            In the child what it needs, in the parent None.
+        """
+        try:
+            pid = os.fork()
+        except OSError as error:
+            os.close(channel)
+            self._tell(["refused", token, f"no process could be made: {error.strerror} (errno {error.errno})"])
+            return None
+        if pid == 0:
+            return self._become_worker(marker, channel)
+        os.close(channel)
+        tracked = self._workers[token] = self._by_pid[pid] = _Worker(token, marker, pid)
+        try:
+            pidfd = os.pidfd_open(pid)  # before it can be reaped, so it means this process and no other
+        except OSError as error:  # no descriptors left
+            self._tell(["refused", token, f"no descriptor was left to watch the process: {error.strerror}"])
+            self._kill(tracked.token)
+            return None
+        self._tell(["forked", token, str(pid)], pidfd)
+        return None
+
+    def _become_worker(self, marker: str, channel: int) -> worker.Seat:
+        """The first steps of a forked child. The order matters: first nothing must be able to outlive the zygote."""
+        self._prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+        if os.getppid() != self._pid:  # the zygote died before the line above
+            os._exit(1)
+        os.setsid()
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGCHLD):
+            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        end = socket.socket(fileno=move_high(channel))
+        # Only what the zygote itself opened: a file that a preloaded import has opened must keep its number.
+        unsent = [descriptor for _, descriptor in self._unsent if descriptor is not None]
+        for descriptor in (channel, self._driver, self._wakeup, self._wakeup_in, *unsent):
+            os.close(descriptor)
+        self._end.close()
+        _show_marker(self._marker_address, marker)
+        _reseed()
+        return worker.Seat(end=end, marker=marker, reaper_pid=self._pid)
+
+    def _signal(self, token: str, number: str, whole_group: str) -> None:
+        """Send a signal to a worker. Only we can do it safely: we know whether its number is still its own."""
+        tracked = self._workers.get(token)
+        if tracked is None or tracked.exit_code is not None:
+            return
+        if not (whole_group and tree.kill_group(tracked.pid, int(number))):
+            tree.send_signal(tracked.pid, int(number))
+
+    def _kill(self, token: str) -> None:
+        tracked = self._workers.get(token)
+        if tracked is not None and token not in self._sweeping:
+            self._begin_sweep(tracked)
+
+    def _begin_sweep(self, tracked: _Worker) -> None:
+        tracked.sweep_until = time.monotonic() + KILL_CONFIRM_S
+        self._sweeping[tracked.token] = tracked
+        self._sweep(tracked)
+
+    def _reap(self) -> None:
+        """Collect all dead children; a worker's end is the beginning of its sweep."""
+        while True:
+            try:
+                pid, status, usage = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            tracked = self._by_pid.pop(pid, None)
+            if tracked is None:
+                continue  # an orphan that fell to us
+            tracked.exit_code = os.waitstatus_to_exitcode(status)
+            tracked.peak_bytes = usage.ru_maxrss * 1024
+            if tracked.token in self._sweeping:
+                self._tell_exit("exited", tracked)
+            elif self._keep_descendants and tracked.exit_code == 0:
+                self._forget(tracked, 0)
+            else:
+                self._begin_sweep(tracked)
+                if tracked.token in self._sweeping:
+                    self._tell_exit("exited", tracked)
+
+    def _sweep(self, tracked: _Worker) -> None:
+        """One pass over what is left of a worker's tree. It is dead when a pass finds nothing."""
+        is_alive = tracked.exit_code is None
+        found = tree.kill([tracked.pid] if is_alive else [])
+        if is_alive:
+            tree.kill_group(tracked.pid)
+        found += tree.kill(self._orphans(tracked))
+        if (not is_alive and found == 0) or time.monotonic() > tracked.sweep_until:
+            self._forget(tracked, found + is_alive)
+
+    def _orphans(self, tracked: _Worker) -> Iterator[int]:
+        """Those of our children that this worker has left to us."""
+        for pid in tree.children(self._pid):
+            if pid not in self._by_pid and (
+                tree.session(pid) == tracked.pid or tracked.marker.encode() in tree.environment(pid)
+            ):
+                yield pid
+
+    def _forget(self, tracked: _Worker, survivors: int) -> None:
+        """Tell the driver that a worker's tree is gone, or that it cannot be killed."""
+        self._sweeping.pop(tracked.token, None)
+        self._workers.pop(tracked.token, None)
+        self._tell_exit("gone", tracked, str(survivors))
+
+    def _tell_exit(self, kind: str, tracked: _Worker, *more: str) -> None:
+        code = "" if tracked.exit_code is None else str(tracked.exit_code)
+        self._tell([kind, tracked.token, code, str(tracked.peak_bytes), *more])
+
+    def _end_all(self) -> NoReturn:
+        """Kill everything that was ever started here, as far as it was not to be kept, and exit."""
+        until = time.monotonic() + CLOSE_S
+        while time.monotonic() < until:
+            self._reap()
+            pids = tree.children(self._pid)
+            if self._keep_descendants:
+                alive = list(self._by_pid.values())
+                pids = [tracked.pid for tracked in alive] + [pid for tracked in alive for pid in self._orphans(tracked)]
+            if not pids:
+                break
+            tree.kill(pids)
+            self._poll.poll(SWEEP_TICK_S * 1000)
+            _drain(self._wakeup)
+        os._exit(0)
+
+    # -- preload -----------------------------------------------------------------------------------------------
+
+    def _preload(self, descriptor: int) -> tuple[str, str]:
+        """Call a function whose effects all workers will then share.
+
+        Args:
+            descriptor: A file with the pickled function; closed here.
+
+        Returns:
+            The traceback of its failure, or nothing; and the reason why this process must not be forked from any
+            more, or nothing.
+        """
+        from minitune.actor.loading import load_value
+
+        failure = ""
+        with self._watching_driver(), _capped_threads():
+            try:
+                with open(descriptor, "rb") as file:
+                    action = load_value(file.read())
+                action()
+            except BaseException:
+                failure = traceback.format_exc()
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()  # or each worker would print it once more
+        self._take_signals()
+        gc.freeze()
+        return failure[-PACKET_BYTES // 4 :], _why_unsafe()
+
+    @contextmanager
+    def _watching_driver(self) -> Iterator[None]:
+        """Die with the driver while foreign code keeps the loop from looking."""
+
+        def look(number: int, frame: object) -> None:
+            if select.select([self._driver], [], [], 0)[0]:
+                self._end_all()
+
+        signal.signal(signal.SIGALRM, look)
+        signal.setitimer(signal.ITIMER_REAL, DRIVER_CHECK_S, DRIVER_CHECK_S)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+
+def main(descriptor: int, driver_pid: int) -> NoReturn:
+    """The template process. Never returns, neither in it nor in the workers that it forks.
+
+    Args:
+        descriptor: The inherited end of a socket pair.
+        driver_pid: The process that started us.
+    """
+    os.setsid()
+    worker.main(Zygote(socket.socket(fileno=descriptor), driver_pid).serve())
+
+
+def _drain(descriptor: int) -> None:
+    try:
+        while len(os.read(descriptor, 4096)) == 4096:
+            pass
+    except OSError:
+        pass
+
+
+@contextmanager
+def _capped_threads() -> Iterator[None]:
+    """Let numerical libraries start no threads while they are imported."""
+    before = {name: os.environ.get(name) for name in THREAD_CAPS}
+    os.environ.update(dict.fromkeys(THREAD_CAPS, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _why_unsafe() -> str:
+    """Why a worker must not be forked from this process; empty if it may.
+
+    A thread that is not there after the fork may hold a lock for ever, and GPU contexts do not survive a fork.
+    """
+    threads = len(os.listdir("/proc/self/task"))
+    if threads > 1:
+        return f"it has started {threads - 1} thread(s)"
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            target = os.readlink(f"/proc/self/fd/{name}")
+        except OSError:
+            continue
+        if target.startswith(_GPU_PATHS):
+            return f"it has opened {target}"
+    return ""
+
+
+def _marker_address() -> int:
+    """Where the marker's placeholder stands in the memory that shows our environment to others; 0 if it does not."""
+    with open("/proc/self/stat", "rb") as file:
+        fields = file.read().rpartition(b")")[2].split()
+    with open("/proc/self/environ", "rb") as file:
+        shown = b"\0" + file.read()
+    position = shown.find(f"\0{tree.TRIAL_VARIABLE}=".encode())
+    env_start = int(fields[47])  # field 50 of proc(5), counted from 1; the first two are cut off
+    return env_start + position + len(tree.TRIAL_VARIABLE) + 1 if position >= 0 and env_start else 0
+
+
+def _show_marker(address: int, marker: str) -> None:
+    """Write the marker into our environment, in place: others see only the memory that was there at the start."""
+    if address:
+        ctypes.memmove(address, marker.encode(), len(marker))
+    os.environ[tree.TRIAL_VARIABLE] = marker
+
+
+def _reseed() -> None:
+    """Give this worker random numbers of its own: an import in the zygote has seeded generators for all."""
+    random.seed()
+    numpy_random = sys.modules.get("numpy.random")
+    if numpy_random is not None:
+        numpy_random.seed()
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.default_generator.manual_seed(int.from_bytes(os.urandom(7), "little"))
