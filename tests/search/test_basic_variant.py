@@ -1,0 +1,199 @@
+"""The default search algorithm: seeds, resuming, limits, several experiments."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from search_fakes import FakeExperiment, all_trials, basic, configs
+
+from minitune.search import BasicVariantGenerator, SearchAlgorithm
+from minitune.space import choice, grid_search, loguniform, sample_from, uniform
+
+SPACE: dict[str, Any] = {
+    "a": grid_search([1, 2, 3]),
+    "r": uniform(0, 1),
+    "m": choice([{"lr": loguniform(1e-6, 1)}, {"g": grid_search(["x", "y"])}]),
+    "d": sample_from(lambda config: config["a"] * config["r"]),
+}
+
+
+def test_one_seed_one_table() -> None:
+    table = configs(basic(SPACE, 5, seed=3))
+    assert table == configs(basic(SPACE, 5, seed=3))
+    assert table != configs(basic(SPACE, 5, seed=4))
+    # more samples only add to it
+    assert configs(basic(SPACE, 8, seed=3))[: len(table)] == table
+
+
+def test_the_users_seed_takes_precedence() -> None:
+    table = configs(basic(SPACE, 3, seed=1, random_state=42))
+    assert table == configs(basic(SPACE, 3, seed=2, random_state=42))
+    assert table == configs(basic(SPACE, 3, seed=2, random_state=random.Random(42)))
+    assert table != configs(basic(SPACE, 3, seed=42))
+
+
+def test_without_any_seed_runs_differ_and_nothing_global_is_touched() -> None:
+    random.seed(0)
+    state = random.getstate()
+    tables = []
+    for _ in range(2):
+        generator = BasicVariantGenerator()
+        generator.add_configurations(FakeExperiment(SPACE))
+        tables.append(configs(generator))
+    assert tables[0] != tables[1]
+    assert random.getstate() == state
+
+
+def test_seeding_after_the_configurations_is_the_same() -> None:
+    generator = BasicVariantGenerator()
+    generator.add_configurations(FakeExperiment(SPACE, 3))
+    generator.set_seed(7)
+    assert configs(generator) == configs(basic(SPACE, 3, seed=7))
+
+
+def test_a_table_is_the_same_in_every_process() -> None:
+    code = (
+        "import json, sys; sys.path.insert(0, sys.argv[1])\n"
+        "from search_fakes import basic, configs\n"
+        "from minitune.space import *\n"
+        "space = {'a': grid_search([1, 2]), 'b': choice({'x', 'y', 'z'}), 'c': randn(), 'd': lograndint(1, 10**6)}\n"
+        "print(json.dumps(configs(basic(space, 4))))"
+    )
+    outputs = set()
+    for hash_seed in ("0", "1"):
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)}
+        command = [sys.executable, "-c", code, str(Path(__file__).parent)]
+        outputs.add(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
+    assert len(outputs) == 1
+    # Written down once; a difference would break the resuming of old runs.
+    expected = {"a": 1, "b": "y", "c": pytest.approx(-0.7412771312829118), "d": 454901}
+    assert json.loads(outputs.pop())[0] == expected
+
+
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize("made", [0, 1, 2, 5, 7, 11, 13])
+def test_a_table_goes_on_from_its_state_and_from_a_replay(tmp_path: Path, made: int, constant: bool) -> None:
+    whole = configs(basic(SPACE, 4, points_to_evaluate=[{"a": 2}], constant_grid_search=constant))
+    first = basic(SPACE, 4, points_to_evaluate=[{"a": 2}], constant_grid_search=constant)
+    for _ in range(made):
+        first.next_trial()
+    first.save_to_dir(str(tmp_path), "one")
+    assert first.has_checkpoint(str(tmp_path))
+
+    restored = basic(SPACE, 4, seed=99, points_to_evaluate=[{"a": 2}], constant_grid_search=constant)
+    restored.restore_from_dir(str(tmp_path))
+    assert configs(restored) == whole[made:]
+
+    replayed = basic(SPACE, 4, points_to_evaluate=[{"a": 2}], constant_grid_search=constant)
+    assert configs(replayed, limit=made) == whole[:made]
+    assert configs(replayed) == whole[made:]
+
+
+def test_states_are_small_json_and_the_newest_counts(tmp_path: Path) -> None:
+    generator = basic({"a": grid_search([0.1] * 1000)}, -1)
+    for session in ("b", "a"):
+        trial = generator.next_trial()
+        assert trial is not None
+        generator.on_trial_complete(trial.trial_id)
+        generator.save_to_dir(str(tmp_path), session)
+        os.utime(tmp_path / f"basic-variant-state-{session}.json", ns=(0, ord("z") - ord(session)))
+    assert {path.name for path in tmp_path.iterdir()} == {f"basic-variant-state-{s}.json" for s in "ab"}
+    assert len((tmp_path / "basic-variant-state-a.json").read_bytes()) < 1000
+    restored = basic({"a": grid_search([0.1] * 1000)}, -1)
+    restored.restore_from_dir(str(tmp_path))
+    assert restored.get_state() == generator.get_state()
+
+
+def test_restoring_needs_a_state_and_the_experiments(tmp_path: Path) -> None:
+    generator = basic(SPACE)
+    assert not generator.has_checkpoint(str(tmp_path))
+    with pytest.raises(RuntimeError, match="no state of a BasicVariantGenerator"):
+        generator.restore_from_dir(str(tmp_path))
+    with pytest.raises(ValueError, match="add_configurations must be called first"):
+        BasicVariantGenerator().set_state(generator.get_state())
+
+
+def test_a_limit_holds_trials_back_and_paused_ones_do_not_count() -> None:
+    generator = basic({"r": uniform(0, 1)}, 10, max_concurrent=2)
+    trials = [generator.next_trial() for _ in range(3)]
+    assert trials[2] is None
+    assert not generator.is_finished()
+    first, second = (trial.trial_id for trial in trials if trial is not None)
+    generator.on_pause(first)
+    third = generator.next_trial()
+    assert third is not None
+    assert generator.next_trial() is None
+    generator.on_unpause(first)  # three run now
+    generator.on_trial_complete(second, {"loss": 1})
+    assert generator.next_trial() is None
+    generator.on_trial_complete(third.trial_id, error=True)
+    assert generator.next_trial() is not None
+    generator.on_pause(first)
+    generator.on_trial_complete(first)  # stopped while paused
+    assert generator.next_trial() is not None
+    assert generator.next_trial() is None
+
+
+def test_a_limit_does_not_change_the_table() -> None:
+    free = configs(basic(SPACE, 3))
+    limited = basic(SPACE, 3, max_concurrent=1)
+    found = []
+    while not limited.is_finished():
+        trial = limited.next_trial()
+        assert trial is not None
+        assert limited.next_trial() is None
+        limited.on_trial_complete(trial.trial_id)
+        found.append(trial.config)
+    assert found == free
+
+
+def test_several_experiments_run_in_order() -> None:
+    generator = BasicVariantGenerator()
+    generator.set_seed(1)
+    generator.add_configurations(
+        [FakeExperiment({"a": uniform(0, 1)}, 2, "aaaaa"), FakeExperiment({"a": uniform(0, 1)}, 0, "xxxxx")]
+    )
+    generator.add_configurations(FakeExperiment({"a": uniform(0, 1)}, 2, "bbbbb"))
+    assert generator.total_samples == 4
+    trials = all_trials(generator)
+    assert [trial.trial_id for trial in trials] == ["aaaaa_00000", "aaaaa_00001", "bbbbb_00000", "bbbbb_00001"]
+    assert len({trial.config["a"] for trial in trials}) == 4
+    assert generator.is_finished()
+    assert generator.next_trial() is None
+
+
+def test_totals_and_ends() -> None:
+    assert basic({"a": grid_search([1, 2])}, 3).total_samples == 6
+    assert basic({"a": grid_search([1, 2])}, -1).total_samples == sys.maxsize
+    generator = basic({"a": grid_search([1, 2])}, 3)
+    assert generator.metric is None
+    assert generator.set_search_properties("loss", "min", {"a": uniform(0, 1)}, num_samples=3)
+    assert not generator.is_finished()
+    generator.set_finished()
+    assert generator.is_finished()
+    assert generator.next_trial() is None
+    finished = basic({"a": 1}, 2)
+    assert len(all_trials(finished)) == 2
+    assert finished.is_finished()
+
+
+def test_bad_arguments_are_refused() -> None:
+    with pytest.raises(ValueError, match="max_concurrent must be >= 0"):
+        BasicVariantGenerator(max_concurrent=-1)
+    with pytest.raises(TypeError, match="random_state"):
+        BasicVariantGenerator(random_state="seed")
+    with pytest.raises(ValueError, match="num_samples"):
+        basic({}, -2)
+
+
+def test_the_base_says_what_to_override() -> None:
+    for call in (SearchAlgorithm().next_trial, lambda: SearchAlgorithm().add_configurations([])):
+        with pytest.raises(NotImplementedError, match="must override"):
+            call()

@@ -1,0 +1,337 @@
+"""Trials from suggestions: merging, what is left open, the contract with the searcher, saving."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from search_fakes import FakeExperiment, Listed, Recording, all_trials, configs, suggesting
+
+from minitune.experiment.lifecycle import Step
+from minitune.experiment.trial import Trial
+from minitune.search import BasicVariantGenerator, ConcurrencyLimiter, Repeater, Searcher, SearchGenerator
+from minitune.search.variant_generator import RecursiveDependencyError
+from minitune.space import choice, grid_search, sample_from, uniform
+
+# -- configurations ---------------------------------------------------------------------------------------------
+
+
+def test_a_suggestion_is_laid_deeply_over_the_constants() -> None:
+    space = {"deep": {"a": 1, "b": uniform(0, 1), "list": [1, 2]}, "c": "kept", "lr": uniform(0, 1)}
+    (trial,) = all_trials(suggesting(Listed({"deep": {"b": 0.5, "new": 3}, "lr": 0.1}), space))
+    assert trial.config == {"deep": {"a": 1, "b": 0.5, "list": [1, 2], "new": 3}, "c": "kept", "lr": 0.1}
+    assert trial.evaluated_params == {"deep/b": 0.5, "deep/new": 3, "lr": 0.1}
+    assert trial.experiment_tag == "0_b=0.5,new=3,lr=0.1"
+    assert trial.trial_id == "abcde_00000"
+
+
+def test_constants_that_a_searcher_repeats_are_not_searched() -> None:
+    (trial,) = all_trials(suggesting(Listed({"a": 1, "b": 2}), {"a": 1, "b": uniform(0, 3)}))
+    assert trial.evaluated_params == {"b": 2}
+
+
+def test_what_a_searcher_leaves_open_is_resolved() -> None:
+    space = {
+        "a": uniform(0, 1),
+        "double": sample_from(lambda config: config["a"] * 2),
+        "free": choice([{"x": uniform(5, 6)}]),
+    }
+    table = configs(suggesting(Listed({"a": 0.25}, {"a": 0.5}), space))
+    assert [v["double"] for v in table] == [0.5, 1.0]
+    assert all(5 <= v["free"]["x"] < 6 for v in table)
+    assert table == configs(suggesting(Listed({"a": 0.25}, {"a": 0.5}), space))
+    drawn = configs(suggesting(Listed({"a": choice([{"deep": uniform(1, 2)}])}), {"a": 1}))
+    assert 1 <= drawn[0]["a"]["deep"] < 2
+
+
+def test_list_members_can_be_suggested_by_index() -> None:
+    space = {"layers": [uniform(0, 1), 7], "pair": (uniform(0, 1), uniform(0, 1))}
+    (config,) = configs(suggesting(Listed({"layers": {"0": 0.5}, "pair": [0.1, 0.2]}), space))
+    assert config == {"layers": [0.5, 7], "pair": (0.1, 0.2)}
+
+
+def test_trials_share_nothing_with_suggestions() -> None:
+    suggestion = {"a": [1]}
+    searcher = Listed(suggestion, suggestion)
+    first, second = all_trials(suggesting(searcher))
+    first.config["a"].append(2)
+    assert second.config["a"] == suggestion["a"] == [1]
+
+
+@pytest.mark.parametrize(
+    "space", [{"g": grid_search([1, 2])}, {"deep": [choice([{"g": grid_search([1])}])]}], ids=["plain", "drawn"]
+)
+def test_a_grid_needs_the_default_search_algorithm(space: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="a searcher cannot cover a grid"):
+        suggesting(Listed({"x": 1}), space).next_trial()
+
+
+def test_a_searcher_must_suggest_a_dict() -> None:
+    with pytest.raises(TypeError, match=r"must return a dict, None or Searcher.FINISHED, but Listed returned 3"):
+        suggesting(Listed(3)).next_trial()
+
+
+# -- the loop -------------------------------------------------------------------------------------------------------
+
+
+def test_searchers_see_the_ids_of_the_trials() -> None:
+    searcher = Recording()
+    trials = all_trials(suggesting(searcher, num_samples=3))
+    assert [trial.trial_id for trial in trials] == [event[1] for event in searcher.heard]
+    assert [trial.config for trial in trials] == [{"x": 0}, {"x": 1}, {"x": 2}]
+    assert [trial.experiment_tag for trial in trials] == ["0_x=0", "1_x=1", "2_x=2"]
+
+
+def test_none_is_not_the_end_and_finished_is() -> None:
+    generator = suggesting(Listed({"x": 0}, None, {"x": 1}))
+    assert generator.next_trial() is not None
+    assert generator.next_trial() is None
+    assert not generator.is_finished()
+    trial = generator.next_trial()
+    assert trial is not None
+    assert trial.trial_id == "abcde_00001"
+    assert generator.next_trial() is None
+    assert generator.is_finished()
+
+
+def test_num_samples_is_the_end() -> None:
+    generator = suggesting(Recording(), num_samples=2)
+    assert generator.total_samples == 2
+    assert len(all_trials(generator)) == 2
+    assert generator.is_finished()
+    assert generator.next_trial() is None
+    endless = suggesting(Recording(), num_samples=-1)
+    assert endless.total_samples == sys.maxsize
+    assert len(all_trials(endless, limit=50)) == 50
+    endless.set_finished()
+    assert endless.next_trial() is None
+
+
+def test_every_suggestion_is_completed_exactly_once() -> None:
+    searcher = Recording()
+    generator = suggesting(searcher, num_samples=3)
+    one, two, three = (trial.trial_id for trial in all_trials(generator))
+    searcher.heard.clear()
+    generator.on_trial_result(one, {"loss": 2})
+    generator.on_trial_error(two)
+    generator.on_pause(three)
+    generator.on_unpause(three)
+    generator.on_trial_complete(one, {"loss": 1})
+    generator.on_trial_complete(two, error=True)
+    generator.on_trial_complete(three)
+    expected = [
+        ("result", one, {"loss": 2}),
+        ("error", two),
+        ("pause", three),
+        ("unpause", three),
+        ("complete", one, {"loss": 1}, False),
+        ("complete", two, None, True),
+        ("complete", three, None, False),
+    ]
+    assert searcher.heard == expected
+    for trial_id in (one, two, three, "somebody_else"):
+        generator.on_trial_result(trial_id, {"loss": 0})
+        generator.on_trial_complete(trial_id, {"loss": 0})
+        generator.on_trial_error(trial_id)
+        generator.on_pause(trial_id)
+        generator.on_unpause(trial_id)
+    assert searcher.heard == expected
+
+
+def test_a_suggestion_that_makes_no_trial_is_completed_as_failed() -> None:
+    searcher = Recording()
+    searcher.set_search_properties = lambda *args, **kwargs: True  # type: ignore[method-assign]  # takes any space
+    generator = suggesting(searcher, {"f": sample_from(lambda config: config["f"])})
+    with pytest.raises(RecursiveDependencyError):
+        generator.next_trial()
+    assert searcher.completed() == ["abcde_00000"]
+    assert searcher.heard[-1][-1] is True
+
+
+def test_one_searcher_serves_one_experiment() -> None:
+    generator = SearchGenerator(Recording())
+    with pytest.raises(ValueError, match="exactly one experiment, but got 2"):
+        generator.add_configurations([FakeExperiment(), FakeExperiment()])
+    generator.add_configurations([FakeExperiment()])
+    with pytest.raises(ValueError, match="exactly one experiment, but got 2"):
+        generator.add_configurations(FakeExperiment())
+
+
+# -- setting up -----------------------------------------------------------------------------------------------------
+
+
+def test_a_configured_searcher_and_a_space_exclude_each_other() -> None:
+    generator = SearchGenerator(Recording(metric="loss", mode="min"))
+    with pytest.raises(ValueError, match=r"Recording has a search space of its own.*'deep/lr'"):
+        generator.set_search_properties(None, None, {"deep": {"lr": uniform(0, 1)}})
+    assert generator.set_search_properties(None, None, {"constant": 1}) is False
+
+
+def test_an_ignored_metric_or_mode_warns(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, logger="minitune")
+    generator = SearchGenerator(Recording(metric="loss", mode="min"))
+    generator.set_search_properties("loss", "min", {})
+    assert not caplog.records
+    generator.set_search_properties("accuracy", "max", {})
+    assert "metric='accuracy' is ignored, it has 'loss'" in caplog.text
+    assert "mode='max' is ignored, it has 'min'" in caplog.text
+    assert generator.metric == "loss"
+
+
+def test_an_unconfigured_searcher_takes_the_runs_metric() -> None:
+    searcher = Recording()
+    generator = SearchGenerator(ConcurrencyLimiter(Repeater(searcher, 2), 1))
+    generator.set_search_properties("accuracy", "max", {})
+    assert (generator.metric, searcher.metric, searcher.mode) == ("accuracy", "accuracy", "max")
+
+
+def test_searchers_may_take_some_of_the_runs_properties_or_none() -> None:
+    class Old(Listed):
+        def set_search_properties(self, metric: Any, mode: Any, config: Any) -> bool:  # type: ignore[override]  # old
+            self.known = (metric, mode)
+            return True
+
+    class Some(Listed):
+        def set_search_properties(  # type: ignore[override]  # takes what it needs
+            self, metric: Any, mode: Any, config: Any, num_samples: int = 0
+        ) -> bool:
+            self.known = num_samples
+            return True
+
+    for searcher, expected in ((Old(), ("loss", "min")), (Some(), 5)):
+        for wrapped in (searcher, ConcurrencyLimiter(searcher, 2)):
+            assert SearchGenerator(wrapped).set_search_properties("loss", "min", {}, num_samples=5, stop=None)
+            assert searcher.known == expected
+
+
+def test_seeds_reach_the_searcher_through_wrappers() -> None:
+    class Seeded(Listed):
+        seed = None
+
+        def set_seed(self, seed: int) -> None:
+            self.seed = seed
+
+    searcher = Seeded()
+    SearchGenerator(ConcurrencyLimiter(Repeater(searcher), 3)).set_seed(11)
+    assert searcher.seed == 11
+
+
+def test_only_searchers_can_be_wrapped() -> None:
+    for wrap in (SearchGenerator, Repeater, lambda searcher: ConcurrencyLimiter(searcher, 2)):
+        with pytest.raises(TypeError, match="must be a Searcher, but got a BasicVariantGenerator"):
+            wrap(BasicVariantGenerator())
+
+
+@pytest.mark.parametrize(
+    ("metric", "mode"), [("loss", "down"), (["a", "b"], ["min"]), ("loss", ["min"]), (["a"], "min"), (None, "up")]
+)
+def test_metric_and_mode_must_fit(metric: Any, mode: Any) -> None:
+    with pytest.raises(ValueError, match="must"):
+        Searcher(metric=metric, mode=mode)
+
+
+def test_several_objectives_are_lists() -> None:
+    searcher = Searcher(metric=["loss", "size", "note"], mode=["min", "max", "obs"])
+    assert searcher.metric == ["loss", "size", "note"]
+    assert searcher.mode == ["min", "max", "obs"]
+
+
+# -- warm start --------------------------------------------------------------------------------------------------------
+
+
+def test_earlier_trials_become_points(caplog: pytest.LogCaptureFixture) -> None:
+    class Learner(Listed):
+        def add_evaluated_point(
+            self, parameters: Any, value: Any, error: Any = False, pruned: Any = False, intermediate_values: Any = None
+        ) -> None:
+            self.points = [*getattr(self, "points", []), (parameters, value, error, pruned)]
+
+    def ended(x: int, step: Step, result: dict[str, Any]) -> Trial:
+        trial = Trial("train", config={"x": x})
+        trial.move(step)
+        if result:
+            trial.record_result(result)
+        return trial
+
+    done = ended(1, Step.STOP, {"eval": {"loss": 3.0}, "done": True})
+    pruned = ended(2, Step.STOP, {"eval": {"loss": 4.0}, "done": False})
+    failed = ended(3, Step.FAIL, {"eval": {"loss": 5.0}})
+    silent = ended(4, Step.STOP, {})
+    learner = Learner()
+    ConcurrencyLimiter(learner, 2).add_evaluated_trials([done, pruned, failed, silent], "eval/loss")
+    assert learner.points == [
+        ({"x": 1}, 3.0, False, False),
+        ({"x": 2}, 4.0, False, True),
+        ({"x": 3}, 5.0, True, False),
+    ]
+    learner.add_evaluated_trials(done, "eval/loss")
+    assert len(learner.points) == 4
+    learner.add_evaluated_trials([silent], "eval/loss")
+    assert "learned nothing" in caplog.text
+    with pytest.raises(TypeError, match="trials or an analysis"):
+        learner.add_evaluated_trials(3, "loss")
+    with pytest.raises(NotImplementedError, match="Recording cannot learn"):
+        Recording().add_evaluated_trials(done, "eval/loss")
+
+
+# -- state ------------------------------------------------------------------------------------------------------------
+
+
+def wrapped() -> tuple[Recording, SearchGenerator]:
+    searcher = Recording(metric="loss", mode="min")
+    return searcher, suggesting(ConcurrencyLimiter(Repeater(searcher, 2), 3, batch=True), num_samples=8)
+
+
+def test_a_search_goes_on_from_its_files(tmp_path: Path) -> None:
+    searcher, first = wrapped()
+    ids = [trial.trial_id for trial in (first.next_trial(), first.next_trial(), first.next_trial()) if trial]
+    assert first.next_trial() is None
+    first.on_trial_complete(ids[0], {"loss": 1.0})
+    first.save_to_dir(str(tmp_path), "s")
+    assert first.has_checkpoint(str(tmp_path))
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".tmp")]
+
+    again, second = wrapped()
+    second.restore_from_dir(str(tmp_path))
+    assert again.heard == searcher.heard
+    for generator in (first, second):
+        generator.on_trial_complete(ids[0], {"loss": 9.0})  # told already
+        assert generator.next_trial() is None  # the batch is open
+        generator.on_trial_complete(ids[1], {"loss": 3.0})
+        generator.on_trial_complete(ids[2], {"loss": 5.0})
+    assert again.heard == searcher.heard
+    assert again.heard[-1] == ("complete", ids[0], {"loss": 2.0}, False)
+
+
+def test_a_plain_searcher_is_saved_and_restored(tmp_path: Path) -> None:
+    searcher = Recording(metric="loss", mode="min")
+    searcher.suggest("a")
+    searcher.save(str(tmp_path / "file"))
+    again = Recording()
+    again.restore(str(tmp_path / "file"))
+    assert (again.count, again.metric, again.heard) == (1, "loss", searcher.heard)
+    limiter = ConcurrencyLimiter(Recording(), 2)
+    limiter.restore(str(tmp_path / "file"))
+    assert limiter.suggest("b") == {"x": 1}
+    with pytest.raises(RuntimeError, match="no state of a Recording"):
+        Recording().restore_from_dir(str(tmp_path))
+
+
+def test_a_searcher_without_save_is_left_out_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    class Unsaved(Recording):
+        def save(self, checkpoint_path: str) -> None:
+            raise NotImplementedError
+
+    generator = suggesting(Unsaved())
+    generator.save_to_dir(str(tmp_path), "s")
+    assert "Unsaved cannot be saved" in caplog.text
+    assert [path.name for path in tmp_path.iterdir()] == ["search_gen_state-s.pkl"]
+
+
+def test_a_state_fits_only_searchers_wrapped_alike() -> None:
+    _, generator = wrapped()
+    with pytest.raises(ValueError, match="wrapped as when it was saved"):
+        suggesting(Recording()).set_state(generator.get_state())

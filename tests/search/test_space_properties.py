@@ -1,0 +1,164 @@
+"""What holds for every space: values lie in their domains, counts, seeds, independence of timing."""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import Any
+
+import pytest
+from search_fakes import all_trials, basic, configs
+
+from minitune import space
+from minitune.search import BasicVariantGenerator
+from minitune.search.space_tree import find_unresolved, get_value, has_unresolved_values
+from minitune.search.variant_generator import VariantTable, count_variants
+from minitune.space import fits
+
+hypothesis = pytest.importorskip("hypothesis")
+st = pytest.importorskip("hypothesis.strategies")
+
+hypothesis.settings.register_profile("search", deadline=None, max_examples=60)
+SETTINGS = hypothesis.settings.get_profile("search")
+
+STEPS = st.sampled_from([0.1, 0.25, 0.05, 1e-3, 1.0, 2.5, 1e-5, 1 / 3])
+
+
+@st.composite
+def numbers(draw: Any) -> Any:
+    """Domains of numbers."""
+    kind = draw(st.integers(0, 9))
+    if kind == 0:
+        low, width = draw(st.floats(-1e6, 1e6)), draw(st.floats(1e-3, 1e6))
+        return space.uniform(low, low + width)
+    if kind == 1:
+        low = draw(st.floats(1e-9, 1e6))
+        return space.loguniform(low, low * draw(st.floats(1.01, 1e6)))
+    if kind in (2, 3):
+        q, first, count = draw(STEPS), draw(st.integers(1, 1000)), draw(st.integers(0, 1000))
+        make = space.quniform if kind == 2 else space.qloguniform
+        return make(first * q, (first + count) * q, q)
+    if kind == 4:
+        return space.randn(draw(st.floats(-100, 100)), draw(st.floats(1e-3, 100)))
+    if kind == 5:
+        return space.qrandn(draw(st.floats(-100, 100)), draw(st.floats(1e-3, 100)), draw(STEPS))
+    low, count, q = draw(st.integers(1, 10**6)), draw(st.integers(1, 10**6)), draw(st.integers(1, 50))
+    if kind == 6:
+        return space.randint(-low, count)
+    if kind == 7:
+        return space.lograndint(low, low + count)
+    make = space.qrandint if kind == 8 else space.qlograndint
+    return make(low, low + count + q, q)
+
+
+LEAVES = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=3))
+KEYS = st.text("abcdef_/0", min_size=1, max_size=3)
+
+
+def containers(inner: Any) -> Any:
+    return st.one_of(
+        st.dictionaries(KEYS, inner, max_size=3),
+        st.lists(inner, max_size=3),
+        st.tuples(inner, inner),
+    )
+
+
+PARTS = st.recursive(
+    st.one_of(LEAVES, numbers()),
+    lambda inner: st.one_of(containers(inner), st.lists(inner, min_size=1, max_size=3).map(space.choice)),
+    max_leaves=6,
+)
+GRIDS = st.lists(PARTS, min_size=1, max_size=4).map(space.grid_search)
+SPACES = st.dictionaries(KEYS, st.one_of(PARTS, GRIDS, st.dictionaries(KEYS, GRIDS, max_size=2)), max_size=4).filter(
+    lambda any_space: count_variants(any_space) <= 100
+)
+
+
+@SETTINGS
+@hypothesis.given(domain=numbers(), seed=st.integers())
+def test_every_number_that_is_drawn_lies_in_its_domain(domain: Any, seed: int) -> None:
+    rng = random.Random(seed)
+    for _ in range(20):
+        value = domain.sample(random_state=rng)
+        assert domain.is_valid(value), value
+        assert type(value) is type(domain.cast(value))
+
+
+@SETTINGS
+@hypothesis.given(step=STEPS, first=st.integers(-500, 500), count=st.integers(0, 2000), seed=st.integers())
+def test_quantised_floats_are_clean(step: float, first: int, count: int, seed: int) -> None:
+    domain = space.quniform(first * step, (first + count) * step, step)
+    value = domain.sample(random_state=seed)
+    assert value in (domain.lower, domain.upper) or len(repr(value)) <= len(repr(step)) + 5
+    assert math.isclose(value / step, round(value / step), abs_tol=1e-9)
+
+
+@SETTINGS
+@hypothesis.given(any_space=SPACES, num_samples=st.integers(1, 3), seed=st.integers(0, 2**63))
+def test_every_configuration_is_one_of_the_space(any_space: dict[str, Any], num_samples: int, seed: int) -> None:
+    table = configs(basic(any_space, num_samples, seed))
+    for config in table:
+        assert fits(any_space, config)
+        assert not has_unresolved_values(config)
+    assert len(table) == count_variants(any_space, num_samples)
+
+
+@SETTINGS
+@hypothesis.given(any_space=SPACES, num_samples=st.integers(1, 3))
+def test_totals_are_samples_times_grids_and_all_points_differ(any_space: dict[str, Any], num_samples: int) -> None:
+    grids = [(path, domain) for path, domain in find_unresolved(any_space) if domain.is_grid()]
+    product = math.prod(len(domain.categories) for _, domain in grids)
+    generator = basic(any_space, num_samples)
+    assert generator.total_samples == num_samples * product
+    plain = {f"g{n}": space.grid_search(range(len(grid.categories))) for n, (_, grid) in enumerate(grids)}
+    points = [tuple(config.values()) for config in configs(basic(plain))]
+    assert len(set(points)) == len(points) == product
+    trials = all_trials(generator)
+    assert [trial.number for trial in trials] == list(range(num_samples * product))
+    for trial in trials:
+        for path, grid in grids:
+            assert grid.is_valid(get_value(trial.config, path))
+
+
+@SETTINGS
+@hypothesis.given(any_space=SPACES, seed=st.integers(0, 2**63), data=st.data())
+def test_timing_changes_nothing(any_space: dict[str, Any], seed: int, data: Any) -> None:
+    expected = configs(basic(any_space, 2, seed))
+    limited = basic(any_space, 2, seed, max_concurrent=data.draw(st.integers(1, 3)))
+    found, live = [], []
+    while not limited.is_finished():
+        trial = limited.next_trial()
+        if trial is not None:
+            found.append(trial.config)
+            live.append(trial.trial_id)
+        if live and (trial is None or data.draw(st.booleans())):
+            ended = live.pop(data.draw(st.integers(0, len(live) - 1)))
+            hook = data.draw(st.sampled_from(["complete", "error", "pause"]))
+            if hook == "pause":
+                limited.on_pause(ended)
+            else:
+                limited.on_trial_complete(ended, error=hook == "error")
+    assert found == expected
+
+
+@SETTINGS
+@hypothesis.given(any_space=SPACES, seed=st.integers(0, 2**63), made=st.integers(0, 12), constant=st.booleans())
+def test_any_table_goes_on_from_its_state(any_space: dict[str, Any], seed: int, made: int, constant: bool) -> None:
+    def fresh() -> BasicVariantGenerator:
+        return basic(any_space, 2, seed, constant_grid_search=constant)
+
+    expected = configs(fresh())
+    interrupted = fresh()
+    for _ in range(made):
+        interrupted.next_trial()
+    again = fresh()
+    again.set_state(interrupted.get_state())
+    assert configs(again) == expected[made:]
+
+
+@SETTINGS
+@hypothesis.given(any_space=SPACES, seed=st.integers(0, 2**63))
+def test_a_configuration_given_as_a_point_comes_back(any_space: dict[str, Any], seed: int) -> None:
+    (config, *_) = configs(basic(any_space, 1, seed))
+    (again,) = [variant.config for variant in VariantTable(any_space, points=[config])]
+    assert again == config

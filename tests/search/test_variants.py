@@ -1,0 +1,393 @@
+"""The variants of a space: which, how many, in which order; tags and evaluated parameters."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import OrderedDict, namedtuple
+from enum import Enum
+from typing import Any
+
+import pytest
+from search_fakes import all_trials, basic, configs
+
+from minitune.search.variant_generator import (
+    RecursiveDependencyError,
+    VariantTable,
+    count_variants,
+    format_vars,
+    generate_variants,
+    has_unresolved_values,
+)
+from minitune.space import choice, grid_search, loguniform, randint, randn, sample_from, uniform
+
+
+def variants(space: dict[str, Any], **kwargs: Any) -> list[dict[str, Any]]:
+    return [variant.config for variant in VariantTable(space, **kwargs)]
+
+
+# -- order and counts -------------------------------------------------------------------------------------------
+
+
+def test_the_first_grid_variable_by_path_varies_fastest() -> None:
+    space = {"b": grid_search(["x", "y"]), "a": grid_search([1, 2])}
+    assert [(v["a"], v["b"]) for v in variants(space)] == [(1, "x"), (2, "x"), (1, "y"), (2, "y")]
+
+
+def test_samples_are_the_outer_loop() -> None:
+    space = {"a": grid_search([1, 2]), "r": uniform(0, 1)}
+    table = variants(space, num_samples=3)
+    assert [v["a"] for v in table] == [1, 2, 1, 2, 1, 2]
+    assert len({v["r"] for v in table}) == 6  # drawn anew for each
+
+
+def test_random_parameters_stay_for_a_whole_sample_with_constant_grid_search() -> None:
+    space = {
+        "a": grid_search([1, 2]),
+        "r": uniform(0, 1),
+        "d": sample_from(lambda config: config["a"] * 10),
+        "e": sample_from(lambda config: config["r"] * 10),
+        "m": choice([{"lr": loguniform(1e-9, 1)}]),
+    }
+    table = variants(space, num_samples=2, constant_grid_search=True)
+    assert [v["a"] for v in table] == [1, 2, 1, 2]
+    assert [v["d"] for v in table] == [10, 20, 10, 20]
+    for name in ("r", "e", "m"):
+        values = [str(v[name]) for v in table]
+        assert values[0] == values[1] != values[2] == values[3]
+
+
+def test_a_function_is_called_once_per_sample_with_constant_grid_search() -> None:
+    calls: list[int] = []
+    space = {"a": grid_search([1, 2, 3]), "f": sample_from(lambda: calls.append(0) or len(calls))}
+    assert [v["f"] for v in variants(space, num_samples=2, constant_grid_search=True)] == [1, 1, 1, 2, 2, 2]
+
+
+def test_grids_are_found_in_every_position() -> None:
+    Pair = namedtuple("Pair", "first second")
+    space = {
+        "deep": {"er": {"a": grid_search([1, 2])}},
+        "listed": [0, grid_search([3, 4]), {"b": grid_search([5, 6])}],
+        "tupled": (grid_search([7, 8]), "kept"),
+        "named": Pair(grid_search([9, 10]), 0),
+    }
+    table = variants(space)
+    assert len(table) == 32
+    assert len({str(v) for v in table}) == 32
+    assert table[0] == {
+        "deep": {"er": {"a": 1}},
+        "listed": [0, 3, {"b": 5}],
+        "tupled": (7, "kept"),
+        "named": Pair(9, 0),
+    }
+    assert type(table[0]["named"]) is Pair
+
+
+def test_a_grid_within_a_grids_option_is_unfolded() -> None:
+    space = {
+        "model": grid_search([{"kind": "a", "depth": grid_search([1, 2, 3])}, {"kind": "b", "lr": uniform(0, 1)}, 7]),
+        "n": grid_search([0, 1]),
+    }
+    table = variants(space, num_samples=2)
+    assert len(table) == count_variants(space, 2) == 2 * (3 + 1 + 1) * 2
+    shown = [(v["n"], v["model"] if v["model"] == 7 else v["model"].get("depth", "lr")) for v in table[:10]]
+    assert shown == [(n, m) for n in (0, 1) for m in (1, 2, 3, "lr", 7)]
+    assert 0 <= table[3]["model"]["lr"] < 1
+
+
+def test_a_grid_within_a_choice_is_unfolded_when_it_is_drawn() -> None:
+    space = {"model": choice([{"depth": grid_search([1, 2, 3])}, {"lr": uniform(0, 1)}])}
+    table = VariantTable(space, num_samples=30, seed=3)
+    found = list(table)
+    depths = [v.config["model"]["depth"] for v in found if "depth" in v.config["model"]]
+    assert depths
+    assert depths == [1, 2, 3] * (len(depths) // 3)
+    assert len(depths) // 3 + len(found) - len(depths) == 30
+    assert table.is_exhausted()
+
+
+def test_domains_within_options_are_drawn() -> None:
+    space = {"m": choice([{"lr": uniform(2, 3), "layers": [randint(5, 6), (choice(["x"]),)]}])}
+    (config,) = variants(space)
+    assert 2 <= config["m"]["lr"] < 3
+    assert config["m"]["layers"] == [5, ("x",)]
+
+
+def test_a_space_without_anything_to_search_is_given_as_often_as_asked() -> None:
+    assert variants({"a": 1, "deep": {"b": [1, 2]}}, num_samples=3) == [{"a": 1, "deep": {"b": [1, 2]}}] * 3
+    assert variants({}, num_samples=2) == [{}, {}]
+
+
+def test_constants_are_kept_and_containers_are_not_shared() -> None:
+    thing = object()
+    space = {"thing": thing, "deep": OrderedDict(a=[1]), "flat": (1, [2])}
+    first, second = variants(space, num_samples=2)
+    assert first["thing"] is thing
+    assert type(first["deep"]) is OrderedDict
+    first["deep"]["a"].append(2)
+    first["flat"][1].append(3)
+    assert second == {"thing": thing, "deep": {"a": [1]}, "flat": (1, [2])}
+    assert space["deep"] == {"a": [1]}
+
+
+def test_the_space_is_left_as_it_is() -> None:
+    space = {"a": grid_search([[1], [2]]), "b": choice([{"c": uniform(0, 1)}])}
+    variants(space, num_samples=5)[0]["a"].append(0)
+    assert space["a"] == {"grid_search": [[1], [2]]}
+    assert has_unresolved_values(space["b"].categories[0])
+
+
+@pytest.mark.parametrize("space", [{"a": {"eval": "spec.config.b"}}, {"deep": [{"eval": "1"}]}])
+def test_text_is_never_run_as_code(space: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="sample_from"):
+        variants(space)
+    assert variants({"eval": {"every": 3}}) == [{"eval": {"every": 3}}]
+
+
+def test_a_table_counts_without_being_made() -> None:
+    space = {"a": grid_search([1, 2]), "b": uniform(0, 1)}
+    assert count_variants(space, 5) == 10
+    assert count_variants(space, 5, [{"a": 1}, {"b": 0.5}]) == 1 + 2 + 3 * 2
+    assert VariantTable(space, -1).total == math.inf
+    with pytest.raises(ValueError, match="num_samples must be -1"):
+        VariantTable(space, -2)
+
+
+def test_endless_tables_go_on() -> None:
+    table = VariantTable({"a": grid_search([1, 2]), "r": uniform(0, 1)}, -1)
+    found = [table.next() for _ in range(1000)]
+    assert len({v.config["r"] for v in found if v}) == 1000
+    assert not table.is_exhausted()
+
+
+def test_huge_grids_cost_nothing() -> None:
+    space: dict[str, Any] = {f"p{i:02}": grid_search(list(range(10))) for i in range(12)}
+    space["r"] = uniform(0, 1)
+    table = VariantTable(space, num_samples=2, seed=3)
+    assert table.total == 2 * 10**12
+    first = table.next()
+    assert first is not None
+    assert first.config["p11"] == 0
+    position = table.position
+    position.point = 987_654_321_012
+    table.seek(position)
+    found = table.next()
+    assert found is not None
+    assert "".join(str(found.config[f"p{i:02}"]) for i in reversed(range(12))) == "987654321012"
+    position.point = 10**12 - 1
+    position.round = 1
+    table.seek(position)
+    assert not table.is_exhausted()
+    last = table.next()
+    assert last is not None
+    assert table.is_exhausted()
+    assert table.next() is None
+
+
+def test_a_range_as_a_grid_stays_a_range() -> None:
+    table = VariantTable({"a": grid_search(range(10**12))})
+    assert table.total == 10**12
+    assert table.next().config == {"a": 0}  # type: ignore[union-attr]  # it has a first variant
+
+
+# -- dependent parameters -----------------------------------------------------------------------------------------
+
+
+def test_functions_run_after_everything_else() -> None:
+    space = {
+        "a_sum": sample_from(lambda config: config["deep"]["x"] + config["g"]),
+        "deep": {"x": randint(5, 6)},
+        "g": grid_search([1, 2]),
+        "old": sample_from(lambda spec: spec.config.deep.x * 2),
+        "from_option": sample_from(lambda config: config["m"]["width"] * 2),
+        "m": choice([{"width": randint(3, 4)}]),
+    }
+    table = variants(space)
+    assert [v["a_sum"] for v in table] == [6, 7]
+    assert [v["old"] for v in table] == [10, 10]
+    assert [v["from_option"] for v in table] == [6, 6]
+
+
+def test_functions_may_depend_on_functions_in_any_order() -> None:
+    space: dict[str, Any] = {f"p{i:02}": sample_from(lambda c, i=i: c[f"p{i + 1:02}"] + 1) for i in range(15)}
+    space["p15"] = randint(0, 1)
+    (config,) = variants(space)
+    assert config["p00"] == 15
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda config: config["b"],
+        lambda config: config.get("b"),
+        lambda config: config.b,
+        lambda config: dict(config),
+        lambda config: {**config},
+        lambda config: dict(**config),
+        lambda config: list(config.values()),
+        lambda config: sorted(config.items(), key=str),
+        lambda spec: spec.config.b,
+    ],
+)
+def test_a_circle_is_an_error_however_it_is_read(read: Any) -> None:
+    with pytest.raises(RecursiveDependencyError, match="'a', 'b'"):
+        variants({"a": sample_from(read), "b": sample_from(lambda config: config["a"])})
+
+
+def test_a_function_that_fails_is_named() -> None:
+    with pytest.raises(ValueError, match=r"parameter 'deep/a' failed: ZeroDivisionError") as caught:
+        variants({"deep": {"a": sample_from(lambda config: 1 / 0)}})
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    with pytest.raises(ValueError, match="'mising'"):
+        variants({"a": sample_from(lambda config: config["mising"])})
+
+
+def test_what_a_function_returns_is_resolved_too() -> None:
+    space = {
+        "kind": grid_search(["a", "b"]),
+        "p": sample_from(lambda config: uniform(1, 2) if config["kind"] == "a" else grid_search([5, 6])),
+        "q": sample_from(lambda config: config["p"] * 2),
+    }
+    table = variants(space)
+    assert [v["kind"] for v in table] == ["a", "b", "b"]
+    assert 1 <= table[0]["p"] < 2
+    assert [v["p"] for v in table[1:]] == [5, 6]
+    assert all(v["q"] == v["p"] * 2 for v in table)
+
+
+def test_functions_return_plain_values() -> None:
+    space = {"deep": {"x": {"y": 1}}, "copy": sample_from(lambda config: [config["deep"], config.deep.x])}
+    (config,) = variants(space)
+    assert config["copy"] == [{"x": {"y": 1}}, {"y": 1}]
+    assert type(config["copy"][0]) is type(config["copy"][1]) is dict
+    config["copy"][0]["x"]["y"] = 2
+    assert config["deep"] == {"x": {"y": 1}}
+
+
+# -- points --------------------------------------------------------------------------------------------------------
+
+
+def test_points_come_first_and_each_uses_one_sample() -> None:
+    space = {"a": grid_search([1, 2]), "b": randint(0, 3)}
+    generator = basic(space, num_samples=4, points_to_evaluate=[{"a": 2, "b": 2}, {"a": 1}, {"b": 2}])
+    assert generator.total_samples == 1 + 1 + 2 + 2
+    table = configs(generator)
+    assert [v["a"] for v in table] == [2, 1, 1, 2, 1, 2]
+    assert table[0]["b"] == table[2]["b"] == table[3]["b"] == 2
+
+
+def test_points_show_in_tag_and_evaluated_parameters() -> None:
+    space = {"lr": loguniform(1e-5, 1), "deep": {"w": choice([1, 2]), "const": 3, "other": 4}}
+    point = {"lr": 0.5, "deep": {"w": 2, "const": 3, "other": 5}}
+    (trial,) = all_trials(basic(space, points_to_evaluate=[point]))
+    assert trial.config == point
+    assert trial.evaluated_params == {"lr": 0.5, "deep/w": 2, "deep/other": 5}
+    assert trial.experiment_tag == "0_other=5,w=2,lr=0.5"
+
+
+def test_points_may_be_partial_nested_and_listed() -> None:
+    space = {"layers": [randint(1, 9), {"n": randint(1, 9)}], "rest": uniform(0, 1), "pair": (randint(1, 9), 0)}
+    table = configs(
+        basic(
+            space,
+            num_samples=2,
+            points_to_evaluate=[{"layers": [3, {"n": 4}]}, {"layers": {1: {"n": 5}}, "pair": (7, 0)}],
+        )
+    )
+    assert table[0]["layers"] == [3, {"n": 4}]
+    assert 0 <= table[0]["rest"] < 1
+    assert table[1]["layers"][1] == {"n": 5}
+    assert table[1]["layers"][0] in range(1, 9)
+    assert table[1]["pair"] == (7, 0)
+
+
+def test_a_point_may_hold_a_domain_of_its_own() -> None:
+    table = configs(basic({"a": randint(0, 1000)}, points_to_evaluate=[{"a": grid_search([1, 2])}]))
+    assert [v["a"] for v in table] == [1, 2]
+
+
+def test_more_points_than_samples_are_all_tried() -> None:
+    generator = basic({"a": randint(0, 9)}, num_samples=1, points_to_evaluate=[{"a": i} for i in range(3)])
+    assert generator.total_samples == 3
+    assert [v["a"] for v in configs(generator)] == [0, 1, 2]
+
+
+def test_points_outside_a_domain_warn_and_unknown_keys_are_an_error(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, logger="minitune")
+    space = {"a": randint(0, 3), "deep": {"b": grid_search([1, 2]), "c": 1}}
+    table = configs(basic(space, points_to_evaluate=[{"a": 7, "deep": {"b": 5}}]))
+    assert table[0] == {"a": 7, "deep": {"b": 5, "c": 1}}
+    assert len(caplog.records) == 2
+    assert "a=7 lies outside of (0, 3)" in caplog.text
+    assert "deep/b=5" in caplog.text
+    caplog.clear()
+    configs(basic(space, points_to_evaluate=[{"a": 2, "deep": {"b": 2, "c": 1}}]))
+    assert not caplog.records
+    with pytest.raises(ValueError, match=r"'deep/typo'; there are b, c"):
+        basic(space, points_to_evaluate=[{"deep": {"typo": 1}}])
+    with pytest.raises(TypeError, match="list of dicts"):
+        basic(space, points_to_evaluate={"a": 1})
+
+
+# -- tags --------------------------------------------------------------------------------------------------------
+
+
+def test_tags_count_from_zero_and_hold_searched_parameters_only() -> None:
+    space = {"z": grid_search([1]), "deep": {"lr": grid_search([1e-5])}, "const": 3, "name": grid_search(["a b/c!"])}
+    trials = all_trials(basic(space, num_samples=2))
+    assert [trial.experiment_tag for trial in trials] == [f"{n}_lr=1e-05,name=a_b_c,z=1" for n in (0, 1)]
+    assert trials[0].evaluated_params == {"deep/lr": 1e-5, "name": "a b/c!", "z": 1}
+    assert [trial.experiment_tag for trial in all_trials(basic({"const": 1}, num_samples=2))] == ["0", "1"]
+    assert [trial.trial_id for trial in trials] == ["abcde_00000", "abcde_00001"]
+
+
+def test_tags_show_values_as_people_write_them() -> None:
+    class Thing:
+        pass
+
+    class Colour(Enum):
+        RED = 1
+
+    def shown(value: Any) -> str:
+        return format_vars({("k",): value}).removeprefix("k=")
+
+    assert shown(0.123456) == "0.1235"
+    assert shown(1e-5) == "1e-05"
+    assert shown(64.0) == "64"
+    assert shown(1e10) == "1e+10"
+    assert shown(-3) == "-3"
+    assert shown(True) == "True"
+    assert shown(None) == "None"
+    assert shown("a/b c") == "a_b_c"
+    assert shown([64, 0.5]) == "64_0_5"
+    assert shown(Thing()) == "Thing"
+    assert shown(Thing) == "Thing"
+    assert shown(shown) == "shown"
+    assert shown([Thing(), math.sqrt]) == "Thing_sqrt"
+    assert shown(Colour.RED) == "RED"
+    assert "0x" not in shown({"a": object()})
+
+
+def test_tags_sort_by_path_even_where_indices_and_names_meet() -> None:
+    assert format_vars({("b",): 1, ("a", 10): 2, ("a", 9): 3, ("a", "x"): 4}) == "9=3,10=2,x=4,b=1"
+
+
+def test_an_option_with_domains_inside_is_evaluated_leaf_by_leaf() -> None:
+    space = {"opt": choice([{"kind": "sgd", "lr": randint(3, 4), "betas": [1, 2]}]), "l": [randn(0, 1), 5]}
+    (trial,) = all_trials(basic(space))
+    assert trial.evaluated_params == {
+        "l/0": trial.config["l"][0],
+        "opt/betas": [1, 2],
+        "opt/kind": "sgd",
+        "opt/lr": 3,
+    }
+
+
+def test_generate_variants_gives_pairs() -> None:
+    space = {"a": grid_search([1, 2]), "b": {"c": uniform(0, 1)}}
+    pairs = list(generate_variants(space, random_state=4))
+    for resolved, config in pairs:
+        assert resolved == {("a",): config["a"], ("b", "c"): config["b"]["c"]}
+    assert pairs == list(generate_variants(space, random_state=4))
+    first, second = generate_variants(space, constant_grid_search=True, random_state=4)
+    assert first.config["b"] == second.config["b"]

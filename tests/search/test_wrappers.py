@@ -1,0 +1,269 @@
+"""ConcurrencyLimiter and Repeater."""
+
+from __future__ import annotations
+
+import logging
+import math
+from typing import Any
+
+import pytest
+from search_fakes import Listed, Recording, all_trials, suggesting
+
+from minitune.search import ConcurrencyLimiter, Repeater, Searcher
+
+# -- ConcurrencyLimiter -------------------------------------------------------------------------------------------
+
+
+def ask(searcher: Searcher, *trial_ids: str) -> list[str]:
+    """Ask once per id; returns those that got a suggestion."""
+    return [trial_id for trial_id in trial_ids if isinstance(searcher.suggest(trial_id), dict)]
+
+
+def test_no_more_than_so_many_at_once() -> None:
+    inner = Recording()
+    limiter = ConcurrencyLimiter(inner, 2)
+    assert ask(limiter, "a", "b", "c") == ["a", "b"]
+    assert limiter.live_trials == {"a", "b"}
+    limiter.on_trial_complete("b", {"loss": 1})
+    assert ask(limiter, "c", "d") == ["c"]
+    limiter.on_trial_complete("b", {"loss": 1})
+    limiter.on_trial_complete("unknown", {"loss": 1})
+    assert inner.completed() == ["b"]
+
+
+def test_paused_trials_do_not_count() -> None:
+    inner = Recording()
+    limiter = ConcurrencyLimiter(inner, 2)
+    assert ask(limiter, "a", "b") == ["a", "b"]
+    limiter.on_pause("a")
+    limiter.on_pause("b")
+    assert ask(limiter, "c", "d", "e") == ["c", "d"]
+    limiter.on_unpause("a")
+    limiter.on_trial_complete("c")
+    assert ask(limiter, "e") == []
+    limiter.on_trial_complete("b")  # while paused
+    limiter.on_trial_complete("d")
+    assert ask(limiter, "e", "f") == ["e"]
+    assert ("pause", "a") in inner.heard
+    assert ("unpause", "a") in inner.heard
+    assert inner.completed() == ["c", "b", "d"]
+
+
+def test_a_batch_is_told_at_once_in_the_order_of_suggestion() -> None:
+    inner = Recording()
+    limiter = ConcurrencyLimiter(inner, 3, batch=True)
+    assert ask(limiter, "a", "b", "c", "d") == ["a", "b", "c"]
+    limiter.on_trial_complete("c", {"loss": 3})
+    limiter.on_trial_complete("a", error=True)
+    assert inner.completed() == []
+    assert ask(limiter, "d") == []
+    limiter.on_trial_complete("b", {"loss": 2})
+    assert inner.heard[3:] == [
+        ("complete", "a", None, True),
+        ("complete", "b", {"loss": 2}, False),
+        ("complete", "c", {"loss": 3}, False),
+    ]
+    assert ask(limiter, "d", "e", "f", "g") == ["d", "e", "f"]
+
+
+def test_a_batch_closes_when_each_member_is_finished_or_paused() -> None:
+    inner = Recording()
+    limiter = ConcurrencyLimiter(inner, 3, batch=True)
+    ask(limiter, "a", "b", "c")
+    limiter.on_pause("a")
+    assert ask(limiter, "d") == []  # a paused member holds its place until the batch closes
+    limiter.on_trial_complete("c", {"loss": 3})
+    limiter.on_trial_complete("b", {"loss": 2})
+    assert inner.completed() == ["b", "c"]
+    assert ask(limiter, "d", "e", "f", "g") == ["d", "e", "f"]
+    limiter.on_trial_complete("a", {"loss": 1})  # of an old batch: at once
+    assert inner.completed() == ["b", "c", "a"]
+
+
+def test_the_last_pause_closes_a_batch_too() -> None:
+    inner = Recording()
+    limiter = ConcurrencyLimiter(inner, 2, batch=True)
+    ask(limiter, "a", "b")
+    limiter.on_trial_complete("a", {"loss": 1})
+    limiter.on_pause("b")
+    assert inner.completed() == ["a"]
+    limiter.on_unpause("b")
+    assert ask(limiter, "c", "d") == ["c"]  # b runs again and counts
+
+
+def test_a_member_that_goes_on_before_the_batch_closes_stays_in_it() -> None:
+    inner = Recording()
+    limiter = ConcurrencyLimiter(inner, 2, batch=True)
+    ask(limiter, "a", "b")
+    limiter.on_pause("a")
+    limiter.on_unpause("a")
+    limiter.on_trial_complete("b", {"loss": 2})
+    assert inner.completed() == []
+    limiter.on_trial_complete("a", {"loss": 1})
+    assert inner.completed() == ["a", "b"]
+
+
+def test_not_now_and_finished_take_no_place() -> None:
+    limiter = ConcurrencyLimiter(Listed(None, {"x": 1}), 1)
+    assert limiter.suggest("a") is None
+    assert limiter.suggest("a") == {"x": 1}
+    limiter.on_trial_complete("a")
+    assert limiter.suggest("b") == Searcher.FINISHED
+
+
+def test_a_searcher_that_limits_itself_is_left_alone() -> None:
+    class Own(Recording):
+        def set_max_concurrency(self, max_concurrent: int) -> bool:
+            self.own_limit = max_concurrent
+            return True
+
+    inner = Own()
+    limiter = ConcurrencyLimiter(inner, 1, batch=True)
+    assert inner.own_limit == 1
+    assert ask(limiter, "a", "b") == ["a", "b"]
+    limiter.on_trial_complete("a", {"loss": 1})
+    assert inner.completed() == ["a"]
+    assert limiter.set_max_concurrency(5)
+    assert inner.own_limit == 5
+
+
+def test_the_limit_can_be_changed() -> None:
+    limiter = ConcurrencyLimiter(Recording(), 1)
+    assert limiter.set_max_concurrency(2) is True
+    assert ask(limiter, "a", "b", "c") == ["a", "b"]
+
+
+def test_results_and_errors_pass_through_a_limiter() -> None:
+    inner = Recording()
+    limiter = ConcurrencyLimiter(inner, 1)
+    ask(limiter, "a")
+    limiter.on_trial_result("a", {"loss": 1})
+    limiter.on_trial_error("a")
+    assert inner.heard[1:] == [("result", "a", {"loss": 1}), ("error", "a")]
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: ConcurrencyLimiter(Recording(), 0), "max_concurrent must be >= 1, but got 0"),
+        (lambda: Repeater(Recording(), 0), "repeat must be >= 1, but got 0"),
+    ],
+)
+def test_bad_numbers_are_refused(make: Any, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        make()
+
+
+# -- Repeater -----------------------------------------------------------------------------------------------------
+
+
+def test_a_suggestion_is_repeated_and_the_mean_is_told_once() -> None:
+    inner = Recording(metric="loss", mode="min")
+    repeater = Repeater(inner, 3)
+    suggested = [repeater.suggest(f"t{i}") for i in range(6)]
+    assert suggested == [{"x": x, "__trial_index__": i} for x in (0, 1) for i in range(3)]
+    assert [event[1] for event in inner.heard] == ["t0", "t3"]
+    repeater.on_trial_result("t1", {"loss": 7})
+    repeater.on_trial_complete("t1", {"loss": 2.0, "other": 1})
+    repeater.on_trial_complete("t4", {"loss": 5.0})
+    repeater.on_trial_complete("t0", {"loss": 1.0})
+    assert inner.completed() == []
+    repeater.on_trial_complete("t2", {"loss": 6.0})
+    assert inner.heard[2:] == [("complete", "t0", {"loss": 3.0}, False)]
+    repeater.on_trial_complete("t2", {"loss": 100.0})
+    assert inner.completed() == ["t0"]
+
+
+def test_failed_trials_and_nans_take_no_part_in_the_mean() -> None:
+    inner = Recording(metric="loss", mode="min")
+    repeater = Repeater(inner, 5)
+    for i in range(5):
+        repeater.suggest(f"t{i}")
+    repeater.on_trial_error("t0")
+    repeater.on_trial_complete("t0", {"loss": 50.0}, error=True)
+    repeater.on_trial_complete("t1", {"loss": math.nan})
+    repeater.on_trial_complete("t2", None)
+    repeater.on_trial_complete("t3", {"loss": 2.0})
+    repeater.on_trial_complete("t4", {"loss": 4.0})
+    assert inner.heard[1:] == [("complete", "t0", {"loss": 3.0}, False)]
+
+
+def test_a_group_without_any_value_is_nan_and_failed_if_all_have_failed() -> None:
+    for error in (True, False):
+        inner = Recording(metric="loss", mode="min")
+        repeater = Repeater(inner, 2)
+        for i in range(2):
+            repeater.suggest(f"t{i}")
+            repeater.on_trial_complete(f"t{i}", None, error=error)
+        ((_, _, result, told),) = [event for event in inner.heard if event[0] == "complete"]
+        assert math.isnan(result["loss"])
+        assert told is error
+
+
+def test_several_objectives_have_a_mean_each() -> None:
+    inner = Recording(metric=["a", "b"], mode=["min", "max"])
+    repeater = Repeater(inner, 2)
+    for i in range(2):
+        repeater.suggest(f"t{i}")
+        repeater.on_trial_complete(f"t{i}", {"a": i, "b": 10 * i, "c": 1})
+    assert inner.heard[-1] == ("complete", "t0", {"a": 0.5, "b": 5.0}, False)
+
+
+def test_trials_of_a_group_share_nothing() -> None:
+    repeater = Repeater(Listed({"deep": [1]}), 2, set_index=False)
+    first, second = repeater.suggest("a"), repeater.suggest("b")
+    assert first == second == {"deep": [1]}
+    assert isinstance(first, dict)
+    first["deep"].append(2)
+    assert second == {"deep": [1]}
+
+
+def test_num_samples_counts_trials_and_a_leftover_group_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, logger="minitune")
+    inner = Recording()
+    generator = suggesting(Repeater(inner, 3), num_samples=7)
+    assert "the last 1 of 7 do not fill a group of 3" in caplog.text
+    for trial in all_trials(generator):
+        generator.on_trial_complete(trial.trial_id, {"loss": 1.0})
+    assert inner.completed() == ["abcde_00000", "abcde_00003"]
+    caplog.clear()
+    suggesting(Repeater(Recording(), 3), num_samples=6)
+    assert not caplog.records
+
+
+def test_a_groups_index_shows_in_tag_and_parameters() -> None:
+    trial = suggesting(Repeater(Recording(), 2)).next_trial()
+    assert trial is not None
+    assert trial.config == {"x": 0, "__trial_index__": 0}
+    assert trial.evaluated_params == {"x": 0, "__trial_index__": 0}
+
+
+def test_a_group_is_paused_when_all_that_is_left_of_it_is() -> None:
+    inner = Recording(metric="loss")
+    repeater = Repeater(inner, 3)
+    for i in range(3):
+        repeater.suggest(f"t{i}")
+    inner.heard.clear()
+    repeater.on_pause("t0")
+    repeater.on_trial_complete("t1", {"loss": 1.0})
+    assert inner.heard == []
+    repeater.on_pause("t2")
+    repeater.on_unpause("t0")
+    repeater.on_unpause("t2")
+    assert inner.heard == [("pause", "t0"), ("unpause", "t0")]
+    repeater.on_pause("t2")
+    repeater.on_trial_complete("t0", {"loss": 1.0})
+    repeater.on_trial_complete("t2", {"loss": 4.0})
+    assert inner.heard[2:] == [("pause", "t0"), ("complete", "t0", {"loss": 2.0}, False)]
+
+
+def test_a_limiter_within_a_repeater_counts_groups() -> None:
+    inner = Recording(metric="loss")
+    repeater = Repeater(ConcurrencyLimiter(inner, 1), 2)
+    assert ask(repeater, "a", "b", "c") == ["a", "b"]
+    repeater.on_trial_complete("a", {"loss": 1.0})
+    assert ask(repeater, "c") == []
+    repeater.on_pause("b")
+    assert ask(repeater, "c") == ["c"]
+    repeater.on_trial_complete("b", {"loss": 3.0})
+    assert inner.heard[-1] == ("complete", "a", {"loss": 2.0}, False)
