@@ -100,7 +100,7 @@ def measure(figure: Figure, engine: str, python: str) -> float:
         except subprocess.TimeoutExpired:
             raise VoidError(f"not done after {LIMIT_S:.0f} s") from None
         if done.returncode:
-            raise VoidError(f"exit status {done.returncode}: {done.stderr[-500:]}")
+            raise VoidError(f"exit status {done.returncode}: {(done.stderr.strip().splitlines() or [''])[-1]}")
         seen = json.loads(next(line for line in reversed(done.stdout.splitlines()) if line.startswith('{"first_s"')))
         check(figure, engine, Path(storage, "run"), seen)
         return figure.value(start_s, seen)
