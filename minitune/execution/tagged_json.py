@@ -32,7 +32,7 @@ SCALARS = frozenset({str, int, float, bool, type(None)})
 
 _DEPTH_LIMIT = 40
 """Deeper values are written as a table: JSON parsers, and Python's own stack, have limits."""
-_NODE_LIMIT = 1_000_000
+_NODE_LIMIT = 200_000
 """Larger structures are pickled whole: a small object that refers to itself often may unfold without end."""
 _NUMPY = frozenset({"bool", "bool_"} | {f"float{n}" for n in (16, 32, 64)}) | frozenset(
     f"{kind}{n}" for kind in ("int", "uint") for n in (8, 16, 32, 64)

@@ -1,0 +1,305 @@
+from __future__ import annotations
+
+import math
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minitune.checkpoint import CheckpointRecord
+from minitune.config import CheckpointConfig
+from minitune.execution.checkpoint_manager import CheckpointManager, Surplus
+from minitune.execution.housekeeper import Housekeeper
+from minitune.experiment.lifecycle import Step
+from minitune.experiment.trial import KeptCheckpoint, Trial
+
+
+class Run:
+    """Trials that commit checkpoints to a real directory, with what the manager says carried out."""
+
+    def __init__(self, path: Path, manager: CheckpointManager) -> None:
+        self.path = path
+        self.manager = manager
+        self.dropped: list[tuple[str, int]] = []
+
+    def trial(self, name: str = "a") -> Trial:
+        trial = Trial("train", trial_id=name, experiment_path=str(self.path))
+        trial.custom_dirname = name
+        os.makedirs(trial.local_path)
+        return trial
+
+    def commit(self, trial: Trial, size: int = 10, **metrics: Any) -> KeptCheckpoint:
+        record = CheckpointRecord(trial.next_checkpoint, 1, size, 0)
+        os.mkdir(os.path.join(trial.local_path, record.directory))
+        Path(trial.local_path, record.directory, "model").touch()
+        trial.record_result(metrics)
+        kept = trial.record_checkpoint(record)
+        self.carry_out(self.manager.add(trial, kept))
+        return kept
+
+    def carry_out(self, surplus: list[Surplus]) -> None:
+        for one in surplus:
+            self.dropped.append((one.trial.trial_id, one.record.number))
+            self.manager.remove(one)
+
+    def end(self, trial: Trial, step: Step = Step.STOP) -> None:
+        trial.move(step)
+        self.carry_out(self.manager.trial_ended(trial))
+
+    def numbers(self, trial: Trial) -> list[int]:
+        """Numbers of the trial's checkpoints, which are just those on disk."""
+        known = [kept.record.number for kept in trial.checkpoints]
+        on_disk = sorted(int(name.partition("_")[2]) for name in os.listdir(trial.local_path))
+        assert on_disk == known
+        return known
+
+
+def make(tmp_path: Path, **config: Any) -> Run:
+    return Run(tmp_path, CheckpointManager(CheckpointConfig(**config), metric="loss", mode="min"))
+
+
+def test_everything_is_kept_by_default(tmp_path: Path) -> None:
+    run = make(tmp_path)
+    trial = run.trial()
+    for _ in range(20):
+        run.commit(trial)
+
+    assert run.numbers(trial) == list(range(20))
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_without_a_score_the_newest_are_kept(tmp_path: Path, count: int) -> None:
+    run = make(tmp_path, num_to_keep=count)
+    trial = run.trial()
+    for _ in range(10):
+        run.commit(trial, loss=random.random())
+
+    assert run.numbers(trial) == list(range(10 - count, 10))
+    assert run.dropped == [("a", number) for number in range(10 - count)]
+
+
+def test_with_a_score_the_best_and_the_newest_are_kept(tmp_path: Path) -> None:
+    run = make(tmp_path, num_to_keep=2, checkpoint_score_attribute="eval/acc")
+    trial = run.trial()
+    for accuracy in (0.1, 0.9, 0.5, 0.8, 0.2, 0.3):
+        run.commit(trial, eval={"acc": accuracy})
+
+    assert run.numbers(trial) == [1, 3, 5]
+    assert [kept.metrics["eval"]["acc"] for kept in trial.checkpoints] == [0.9, 0.8, 0.3]
+
+
+def test_the_order_may_be_min_and_the_key_flat(tmp_path: Path) -> None:
+    run = make(tmp_path, num_to_keep=1, checkpoint_score_attribute="eval/loss", checkpoint_score_order="min")
+    trial = run.trial()
+    for loss in (3.0, 1.0, 2.0):
+        run.commit(trial, **{"eval/loss": loss})
+
+    assert run.numbers(trial) == [1, 2]
+
+
+def test_nan_and_missing_and_text_are_worst(tmp_path: Path) -> None:
+    run = make(tmp_path, num_to_keep=2, checkpoint_score_attribute="acc", checkpoint_score_order="min")
+    trial = run.trial()
+    for metrics in (
+        {"acc": 5.0},
+        {"acc": math.nan},
+        {},
+        {"acc": "high"},
+        {"acc": 7.0},
+        {"acc": None},
+        {"acc": -math.inf},
+    ):
+        run.commit(trial, **metrics)
+
+    assert run.numbers(trial) == [0, 6]
+
+
+def test_of_equals_the_newer_is_kept(tmp_path: Path) -> None:
+    run = make(tmp_path, num_to_keep=1, checkpoint_score_attribute="acc")
+    trial = run.trial()
+    for _ in range(3):
+        run.commit(trial, acc=1.0)
+    run.commit(trial, acc=0.0)
+
+    assert run.numbers(trial) == [2, 3]
+
+
+def test_retention_is_what_a_full_sort_would_keep(tmp_path: Path) -> None:
+    randomness = random.Random(7)
+    for case in range(30):
+        keep = randomness.randint(1, 4)
+        run = make(tmp_path / str(case), num_to_keep=keep, checkpoint_score_attribute="acc")
+        trial, scores = run.trial(), []
+        for number in range(15):
+            scores.append((randomness.choice([0.0, 0.25, 0.5, math.nan]), number))
+            run.commit(trial, acc=scores[-1][0])
+        ranked = sorted(scores, key=lambda pair: (-math.inf if math.isnan(pair[0]) else pair[0], pair[1]))
+        expected = {number for _, number in ranked[-keep:]} | {14}
+        assert run.numbers(trial) == sorted(expected)
+
+
+def test_a_pinned_checkpoint_stays_until_it_is_free(tmp_path: Path) -> None:
+    run = make(tmp_path, num_to_keep=1)
+    trial = run.trial()
+    donor = run.commit(trial).record
+    run.manager.pin(trial, donor)
+    run.manager.pin(trial, donor)
+    for _ in range(3):
+        run.commit(trial)
+
+    assert run.numbers(trial) == [0, 3]
+    run.carry_out(run.manager.unpin(trial, donor))
+    assert run.numbers(trial) == [0, 3]
+    run.carry_out(run.manager.unpin(trial, donor))
+    assert run.numbers(trial) == [3]
+    assert run.manager.unpin(trial, donor) == []
+
+
+def test_a_refused_checkpoint_goes_and_the_one_before_is_the_newest(tmp_path: Path) -> None:
+    run = make(tmp_path, num_to_keep=2, checkpoint_score_attribute="acc")
+    trial = run.trial()
+    for accuracy in (0.9, 0.8, 0.1):
+        run.commit(trial, acc=accuracy)
+    run.carry_out(run.manager.discard(trial, trial.checkpoints[-1].record))
+    assert run.numbers(trial) == [0, 1]
+    run.carry_out(run.manager.discard(trial, trial.checkpoints[0].record))
+    assert run.numbers(trial) == [1]
+
+    run.commit(trial, acc=0.2)
+    run.commit(trial, acc=0.3)
+    assert run.numbers(trial) == [1, 4]
+    assert run.manager.discard(trial, CheckpointRecord(77, 1, 1, 1)) == []
+
+
+def test_the_budget_takes_the_oldest_first_and_never_the_newest_or_the_best(tmp_path: Path) -> None:
+    run = make(tmp_path, max_total_bytes=60, checkpoint_score_attribute="acc")
+    one, two = run.trial("a"), run.trial("b")
+    run.commit(one, acc=0.9)
+    for _ in range(2):
+        run.commit(one, acc=0.1)
+        run.commit(two, acc=0.5)
+    run.commit(one, acc=0.2)
+    assert run.dropped == []
+    run.commit(two, acc=0.4)
+
+    assert run.dropped == [("a", 1)]
+    run.commit(two, acc=0.3)
+    assert run.dropped == [("a", 1), ("b", 0)]  # of two equal ones the newer counts as the best
+    run.commit(one, size=60, acc=0.0)
+    assert run.numbers(one) == [0, 4]
+    assert run.numbers(two) == [1, 3]
+    assert run.manager.total_bytes == 90  # the budget gives way: a resume needs all of these
+
+
+def test_the_budget_takes_ended_trials_but_the_best_of_them(tmp_path: Path) -> None:
+    run = make(tmp_path, max_total_bytes=50)
+    trials = [run.trial(str(number)) for number in range(6)]
+    for number, trial in enumerate(trials):
+        run.commit(trial, loss=[3.0, 1.0, 2.0, 4.0, 5.0, 6.0][number])
+    assert run.dropped == []  # all newest, none ended
+    for trial in trials[:4]:
+        run.end(trial)
+    assert run.dropped == [("0", 0)]
+    for trial in trials[4:]:
+        run.commit(trial, size=25)
+
+    assert run.dropped == [("0", 0), ("4", 0), ("2", 0), ("3", 0), ("5", 0)]
+    assert run.numbers(trials[1]) == [0]
+    assert run.manager.total_bytes == 60
+
+
+def test_the_budget_leaves_what_a_retry_or_a_resume_needs(tmp_path: Path) -> None:
+    run = make(tmp_path, max_total_bytes=15)
+    failed, running = run.trial("a"), run.trial("b")
+    run.commit(failed)
+    run.end(failed, Step.FAIL)
+    for _ in range(3):
+        run.commit(running)
+
+    assert run.numbers(failed) == [0]
+    assert run.numbers(running) == [2]
+
+
+def test_a_budget_of_one_checkpoint_per_trial_is_held(tmp_path: Path) -> None:
+    run = make(tmp_path, max_total_bytes=200, num_to_keep=3)
+    for number in range(40):
+        trial = run.trial(str(number))
+        for step in range(5):
+            run.commit(trial, loss=1 / (number + step + 1))
+            assert run.manager.total_bytes <= 200 + 10
+        run.end(trial)
+
+    assert run.manager.total_bytes <= 200
+    assert run.numbers(trial)[-1] == 4
+
+
+def test_a_resumed_run_goes_on_with_what_is_there(tmp_path: Path) -> None:
+    run = make(tmp_path)
+    finished, trial = run.trial("a"), run.trial("b")
+    for number in range(4):
+        run.commit(finished, acc=number)
+        run.commit(trial, acc=-number)
+    finished.move(Step.STOP)
+
+    resumed = Run(tmp_path, CheckpointManager(CheckpointConfig(num_to_keep=1, checkpoint_score_attribute="acc")))
+    for one in (finished, trial):
+        resumed.carry_out(resumed.manager.adopt(one))
+
+    assert resumed.numbers(finished) == [3]
+    assert resumed.numbers(trial) == [0, 3]
+    resumed.commit(trial, acc=5)
+    assert resumed.numbers(trial) == [4]
+    assert resumed.manager.total_bytes == 20
+
+
+def test_removal_goes_through_the_housekeeper_and_nobody_sees_half_of_it(tmp_path: Path) -> None:
+    with Housekeeper() as housekeeper:
+        manager = CheckpointManager(CheckpointConfig(num_to_keep=1), housekeeper=housekeeper)
+        run = Run(tmp_path, manager)
+        trial = run.trial()
+        for _ in range(5):
+            run.commit(trial)
+        visible = [name for name in os.listdir(trial.local_path) if name.startswith("checkpoint_")]
+        assert visible == ["checkpoint_000004"]
+
+    assert os.listdir(trial.local_path) == ["checkpoint_000004"]
+
+
+def test_a_missing_directory_is_no_failure(tmp_path: Path) -> None:
+    run = make(tmp_path, num_to_keep=1)
+    trial = run.trial()
+    kept = run.commit(trial)
+    directory = os.path.join(trial.local_path, kept.record.directory)
+    os.unlink(os.path.join(directory, "model"))
+    os.rmdir(directory)
+    run.commit(trial)
+
+    assert run.numbers(trial) == [1]
+
+
+def test_the_newest_settled_checkpoint_stays_until_a_newer_one_is_settled(
+    tmp_path: Path, bound_s: Callable[[float], float]
+) -> None:
+    with Housekeeper() as housekeeper:
+        manager = CheckpointManager(CheckpointConfig(num_to_keep=1), housekeeper=housekeeper, settles=True)
+        run = Run(tmp_path, manager)
+        trial = run.trial()
+        run.commit(trial)
+        assert housekeeper.wait_idle(bound_s(10))
+        for _ in range(3):
+            run.commit(trial)  # within a second of the first, so not settled yet
+
+        assert [kept.record.number for kept in trial.checkpoints] == [0, 3]
+        housekeeper.close()  # settles what is left
+        run.carry_out(manager.collect())
+    assert run.numbers(trial) == [3]
+
+
+def test_settling_needs_a_housekeeper_and_a_known_mode() -> None:
+    with pytest.raises(ValueError, match="settles"):
+        CheckpointManager(CheckpointConfig(), settles=True)
+    with pytest.raises(ValueError, match="mode"):
+        CheckpointManager(CheckpointConfig(), mode="best")

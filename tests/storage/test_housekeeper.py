@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from minitune.execution import files
+from minitune.execution.housekeeper import Housekeeper
+
+Bound = Callable[[float], float]
+
+
+class FakeJournal:
+    """Tells when it was synced."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.synced = threading.Event()
+
+    def sync(self) -> None:
+        self.count += 1
+        self.synced.set()
+
+
+def tree(path: Path, count: int = 3) -> Path:
+    (path / "sub").mkdir(parents=True)
+    for number in range(count):
+        (path / f"file_{number}").write_text("x")
+        (path / "sub" / f"file_{number}").write_text("x")
+    return path
+
+
+def thread_names() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("minitune")]
+
+
+def test_no_thread_until_there_is_something_to_do_and_none_afterwards(tmp_path: Path) -> None:
+    housekeeper = Housekeeper()
+    assert thread_names() == []
+
+    housekeeper.delete(str(tree(tmp_path / "old")))
+    assert thread_names() == ["minitune-housekeeper"]
+
+    housekeeper.close()
+    assert thread_names() == []
+    assert not (tmp_path / "old").exists()
+    housekeeper.close()
+
+
+def test_it_can_be_used_again_after_close(tmp_path: Path) -> None:
+    housekeeper = Housekeeper()
+    for name in ("one", "two"):
+        housekeeper.delete(str(tree(tmp_path / name)))
+        housekeeper.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_deletion_does_not_follow_links(tmp_path: Path) -> None:
+    precious, old = tree(tmp_path / "precious"), tree(tmp_path / "old")
+    (old / "to_directory").symlink_to(precious)
+    (old / "sub" / "to_file").symlink_to(precious / "file_0")
+    (tmp_path / "link").symlink_to(precious)
+
+    with Housekeeper() as housekeeper:
+        housekeeper.delete(str(old))
+        housekeeper.delete(str(tmp_path / "link"))
+        housekeeper.delete(str(tmp_path / "never_there"))
+
+    assert [entry.name for entry in tmp_path.iterdir()] == ["precious"]
+    assert len(list(precious.rglob("file_*"))) == 6
+
+
+def test_a_deletion_that_fails_is_logged_and_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    real = files.remove_tree_steps
+
+    def fail(path: str):  # type: ignore[no-untyped-def]  # a generator of nothing
+        if path.endswith("bad"):
+            raise PermissionError(13, "no")
+        yield from real(path)
+
+    monkeypatch.setattr(files, "remove_tree_steps", fail)
+    with Housekeeper() as housekeeper:
+        housekeeper.delete(str(tmp_path / "bad"))
+        housekeeper.delete(str(tree(tmp_path / "good")))
+
+    assert not (tmp_path / "good").exists()
+    assert "bad could not be removed" in caplog.text
+
+
+def test_a_journal_is_synced_soon_and_once(bound_s: Bound) -> None:
+    journal = FakeJournal()
+    with Housekeeper() as housekeeper:
+        for _ in range(10):
+            housekeeper.sync_soon(journal)
+        assert journal.synced.wait(bound_s(10))
+        assert housekeeper.wait_idle(bound_s(10))
+        assert journal.count == 1
+
+
+def test_a_forgotten_journal_is_not_synced() -> None:
+    journal = FakeJournal()
+    housekeeper = Housekeeper()
+    housekeeper.sync_soon(journal)
+    housekeeper.forget(journal)
+    housekeeper.close()
+
+    assert journal.count == 0
+
+
+def test_a_large_deletion_does_not_hold_up_a_sync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound_s: Bound
+) -> None:
+    journal, deleting = FakeJournal(), threading.Event()
+    was_synced: list[bool] = []
+
+    def endless(path: str):  # type: ignore[no-untyped-def]  # a generator of nothing
+        deleting.set()
+        while not journal.synced.is_set():
+            yield
+        was_synced.append(True)
+
+    monkeypatch.setattr(files, "remove_tree_steps", endless)
+    with Housekeeper() as housekeeper:
+        housekeeper.delete(str(tmp_path / "huge"))
+        assert deleting.wait(bound_s(10))
+        housekeeper.sync_soon(journal)
+        assert journal.synced.wait(bound_s(10))
+        assert housekeeper.wait_idle(bound_s(10))
+    assert was_synced == [True]
+
+
+def test_close_gives_up_on_deletions_after_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def endless(path: str):  # type: ignore[no-untyped-def]  # a generator of nothing
+        while True:
+            yield
+
+    monkeypatch.setattr(files, "remove_tree_steps", endless)
+    housekeeper = Housekeeper()
+    housekeeper.delete(str(tmp_path / "huge"))
+    housekeeper.delete(str(tmp_path / "huge too"))
+    housekeeper.close(limit_s=0.05)
+
+    assert thread_names() == []
+
+
+def test_a_checkpoint_is_settled_with_all_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory, synced = tree(tmp_path / "checkpoint_000000"), []
+    (directory / "link").symlink_to(tmp_path)
+    real = files.sync_descriptor
+
+    def note(descriptor: int) -> None:
+        synced.append(os.fstat(descriptor).st_ino)
+        real(descriptor)
+
+    monkeypatch.setattr(files, "sync_descriptor", note)
+    with Housekeeper() as housekeeper:
+        housekeeper.settle("a", str(directory))
+        housekeeper.close()
+        assert housekeeper.settled("a") == (str(directory),)
+        assert housekeeper.settled("b") == ()
+
+    assert set(synced) == {file.stat().st_ino for file in directory.rglob("file_*")}
+
+
+def test_only_the_newest_checkpoint_of_a_trial_waits_to_be_settled(tmp_path: Path, bound_s: Bound) -> None:
+    directories = [tree(tmp_path / f"checkpoint_{n:06d}") for n in range(5)]
+    housekeeper = Housekeeper()
+    for directory in directories:
+        housekeeper.settle("a", str(directory))
+    housekeeper.close()
+
+    assert housekeeper.settled("a")[0] == str(directories[-1])
+
+
+def test_a_checkpoint_that_is_gone_is_not_settled(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    housekeeper = Housekeeper()
+    housekeeper.settle("a", str(tmp_path / "gone"))
+    housekeeper.close()
+
+    assert housekeeper.settled("a") == ()
+    assert caplog.text == ""
+
+
+def test_an_interpreter_that_ends_without_close_does_not_hang(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    script = (
+        "import sys; from minitune.execution.journal import Journal; from minitune.execution import records;"
+        "log = Journal.create(sys.argv[1], 'batched');"
+        "log.append(records.run('n', metric=None, mode=None, seed=0, space_keys=[], trainable='t', versions={}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "journal")], capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,515 @@
+from __future__ import annotations
+
+import errno
+import os
+import random
+import subprocess
+import sys
+import textwrap
+import threading
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minitune import clock
+from minitune.checkpoint import CheckpointRecord
+from minitune.error import JournalCorruptError, TuneError
+from minitune.execution import files, journal, journal_codec, records
+from minitune.execution.housekeeper import Housekeeper
+from minitune.execution.journal import Journal
+from minitune.resources import Resources
+
+
+def run_record() -> dict[str, Any]:
+    return records.run(
+        "demo", metric="loss", mode="min", seed=1, space_keys=["lr"], trainable="train", versions={"minitune": "0"}
+    )
+
+
+def result(number: int) -> dict[str, Any]:
+    return records.result("a_00000", 1, number, {"loss": 1 / number, "nan": float("nan")}, "CONTINUE")
+
+
+def write(path: Path, count: int = 5) -> list[dict[str, Any]]:
+    """A journal with a run and `count` results."""
+    written = [run_record(), *(result(number) for number in range(1, count + 1))]
+    with Journal.create(path, "process") as log:
+        for record in written:
+            log.append(record)
+    return written
+
+
+def lines_of(path: Path) -> list[bytes]:
+    return path.read_bytes().splitlines(keepends=True)
+
+
+def test_what_was_appended_is_read(tmp_path: Path) -> None:
+    written = write(tmp_path / "journal")
+
+    assert str(list(journal.read(tmp_path / "journal"))) == str(written)
+
+
+def test_a_journal_is_continued(tmp_path: Path) -> None:
+    written = write(tmp_path / "journal")
+    with Journal.open(tmp_path / "journal", "process") as log:
+        log.append(result(6))
+
+    assert [r.get("number") for r in journal.read(tmp_path / "journal")] == [None, 1, 2, 3, 4, 5, 6]
+    assert len(list(journal.read(tmp_path / "journal"))) == len(written) + 1
+
+
+def test_positions_lead_back_to_the_records(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    with Journal.create(path, "process") as log:
+        log.append(run_record())
+        log.append(result(1))
+        offset = log.offset
+        log.append(result(2))
+        log.append(result(3))
+    positions = [position for position, _ in journal.scan(path)]
+
+    assert offset == positions[2]
+    assert [record["number"] for _, record in journal.scan(path, begin=offset)] == [2, 3]
+
+
+def test_an_existing_journal_is_not_begun_again(tmp_path: Path) -> None:
+    write(tmp_path / "journal")
+
+    with pytest.raises(TuneError, match="could not be created"):
+        Journal.create(tmp_path / "journal", "process")
+
+
+def test_a_missing_journal_is_an_error_and_not_a_new_one(tmp_path: Path) -> None:
+    with pytest.raises(TuneError, match=r"could not be opened.*ENOENT"):
+        Journal.open(tmp_path / "journal", "process")
+    with pytest.raises(TuneError, match="could not be read"):
+        list(journal.read(tmp_path / "journal"))
+    assert not (tmp_path / "journal").exists()
+
+
+def test_an_unknown_durability_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"process, batched, strict must hold, but got 'fast'"):
+        Journal.create(tmp_path / "journal", "fast")
+
+
+def test_a_journal_cut_at_any_byte_keeps_its_whole_lines_and_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    write(path, 3)
+    data, lines = path.read_bytes(), lines_of(path)
+    path.unlink()
+
+    for length in range(len(data) + 1):
+        directory = tmp_path / str(length)
+        directory.mkdir()
+        cut = directory / "journal"
+        cut.write_bytes(data[:length])
+        whole = sum(1 for i in range(len(lines)) if len(b"".join(lines[: i + 1])) <= length)
+        assert len(list(journal.read(cut))) == whole  # looking changes nothing
+        assert cut.read_bytes() == data[:length]
+
+        with Journal.open(cut, "process") as log:
+            log.append(result(9) if whole else run_record())
+
+        assert lines_of(cut)[:-1] == lines[:whole]
+        assert len(list(journal.read(cut))) == whole + 1
+        torn = data[len(b"".join(lines[:whole])) : length]
+        asides = [file.read_bytes() for file in directory.glob("journal.torn-*")]
+        assert asides == ([torn] if torn else [])
+
+
+def test_torn_ends_are_numbered(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "journal"
+    write(path)
+    for _ in range(2):
+        with path.open("ab") as file:
+            file.write(b"half a li")
+        Journal.open(path, "process").close()
+
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["journal", "journal.torn-1", "journal.torn-2"]
+    assert "torn end" in caplog.text
+
+
+def test_bad_bits_never_become_records(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    write(path, 6)
+    data, whole = path.read_bytes(), [str(record) for record in journal.read(path)]
+    randomness = random.Random(1)
+    outcomes = set()
+
+    for _ in range(300):
+        damaged = bytearray(data)
+        damaged[randomness.randrange(len(data))] ^= 1 << randomness.randrange(8)
+        path.write_bytes(damaged)
+        read = []
+        try:
+            for record in journal.read(path):
+                read.append(str(record))
+            outcomes.add("torn")
+        except JournalCorruptError:
+            outcomes.add("corrupt")
+        assert read == whole[: len(read)]
+        assert len(read) < len(whole)
+
+    assert outcomes == {"torn", "corrupt"}
+
+
+def test_damage_before_good_lines_names_position_and_way_out(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    write(path)
+    lines = lines_of(path)
+    position = len(lines[0]) + len(lines[1])
+    path.write_bytes(b"".join(lines).replace(lines[2], lines[2].replace(b"loss", b"lass")))
+    before = path.read_bytes()
+
+    for use in (lambda: Journal.open(path, "process"), lambda: list(journal.read(path))):
+        with pytest.raises(JournalCorruptError, match=rf"bad line at byte {position}, .*journal\.repair"):
+            use()
+
+    assert path.read_bytes() == before
+    repair = journal.repair(path)
+    assert repair.kept_bytes == position
+    assert repair.aside is not None
+    assert Path(repair.aside).read_bytes() == before[position:]
+    assert len(list(journal.read(path))) == 2
+    assert journal.repair(path).aside is None
+
+
+def test_a_newer_schema_is_refused_with_both_versions(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    path.write_bytes(journal_codec.encode({**run_record(), "schema": 99}) + b"torn")
+
+    for use in (lambda: Journal.open(path, "process"), lambda: list(journal.read(path))):
+        with pytest.raises(TuneError, match=r"schema 99, .* up to 1"):
+            use()
+    assert path.read_bytes().endswith(b"torn")  # what a newer version has written is not touched
+
+
+def test_a_journal_without_its_beginning_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    write(path)
+    path.write_bytes(b"".join(lines_of(path)[1:]))
+
+    for use in (lambda: Journal.open(path, "process"), lambda: list(journal.read(path))):
+        with pytest.raises(JournalCorruptError, match="must begin with a record of kind 'run'"):
+            use()
+
+
+def test_a_hundred_thousand_records_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    line = journal_codec.encode(records.result("a", 1, 1, {f"key_{i}": i / 7 for i in range(10)}, "CONTINUE"))
+    path.write_bytes(journal_codec.encode(run_record()) + line * 100_000)
+
+    assert sum(1 for _ in journal.read(path)) == 100_001
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    line = journal_codec.encode(records.result("a", 1, 1, {"loss": 0.5}, "CONTINUE"))
+    path.write_bytes(journal_codec.encode(run_record()) + line * 5_000)
+
+    tracemalloc.start()
+    for _ in journal.read(path):
+        pass
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert peak < path.stat().st_size / 2
+
+
+def test_a_record_in_the_making_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    write(path, 2)
+    reader = journal.read(path)
+    next(reader)
+    with Journal.open(path, "process") as log:
+        log.append(result(3))  # after the reader has begun: it reads what was there then
+
+    assert len(list(reader)) == 2
+
+
+@pytest.mark.parametrize("durability", ["process", "batched", "strict"])
+def test_a_process_killed_at_any_time_loses_nothing_that_was_appended(tmp_path: Path, durability: str) -> None:
+    script = textwrap.dedent(
+        """
+        import os, sys
+        from minitune.execution import records
+        from minitune.execution.journal import Journal
+        log = Journal.create(sys.argv[1], sys.argv[2])
+        log.append(records.run("n", metric=None, mode=None, seed=0, space_keys=[], trainable="t", versions={}))
+        number = 0
+        while True:
+            number += 1
+            log.append(records.result("a", 1, number, {"loss": 1.0}, "CONTINUE"))
+            os.write(1, b"%d\\n" % number)
+        """
+    )
+    path = tmp_path / "journal"
+    with subprocess.Popen([sys.executable, "-c", script, str(path), durability], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        acknowledged = [process.stdout.readline() for _ in range(200)]
+        process.kill()
+        acknowledged += process.stdout.readlines()
+
+    numbers = [record["number"] for record in journal.read(path) if record["type"] == "result"]
+    assert numbers == list(range(1, len(numbers) + 1))
+    assert len(numbers) >= int(acknowledged[-1])
+
+
+# -- when the disk refuses -----------------------------------------------------------------------------------------
+
+
+def test_a_short_write_is_cut_back_and_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "journal"
+    real_write, short = os.write, [True]
+
+    def write_half(descriptor: int, data: bytes) -> int:
+        if short and len(data) > 50:
+            short.pop()
+            return real_write(descriptor, data[:20])
+        return real_write(descriptor, data)
+
+    with Journal.create(path, "process") as log:
+        log.append(run_record())
+        monkeypatch.setattr(os, "write", write_half)
+        log.append(result(1))
+        log.append(result(2))
+
+    assert [record.get("number") for record in journal.read(path)] == [None, 1, 2]
+    assert not short
+
+
+def test_a_full_disk_leaves_a_valid_journal_and_can_be_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "journal"
+    real_write, free_bytes = os.write, [20]
+
+    def write_until_full(descriptor: int, data: bytes) -> int:
+        if free_bytes[0] == 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        written = real_write(descriptor, data[: free_bytes[0]])
+        free_bytes[0] -= written
+        return written
+
+    with Journal.create(path, "process") as log:
+        log.append(run_record())
+        valid = path.read_bytes()
+        monkeypatch.setattr(os, "write", write_until_full)
+        for _ in range(2):
+            with pytest.raises(TuneError, match=r"journal could not be written.*ENOSPC.*free some space"):
+                log.append(result(1))
+            assert path.read_bytes() == valid
+        monkeypatch.setattr(os, "write", real_write)
+        log.append(result(1))
+        assert log.offset == path.stat().st_size
+
+    assert [record.get("number") for record in journal.read(path)] == [None, 1]
+
+
+def test_a_limit_on_the_size_of_files_is_survived(tmp_path: Path) -> None:
+    pytest.importorskip("resource")
+    script = textwrap.dedent(
+        """
+        import resource, sys
+        from minitune.error import TuneError
+        from minitune.execution import records
+        from minitune.execution.journal import Journal
+        log = Journal.create(sys.argv[1], "process")
+        log.append(records.run("n", metric=None, mode=None, seed=0, space_keys=[], trainable="t", versions={}))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+        count = 0
+        try:
+            while True:
+                log.append(records.result("a", 1, count + 1, {"text": "x" * 300}, "CONTINUE"))
+                count += 1
+        except TuneError as error:
+            print(count, "EFBIG" in str(error) or "ENOSPC" in str(error))
+        """
+    )
+    path = tmp_path / "journal"
+    done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, timeout=60)
+
+    count, named = done.stdout.split()
+    assert named == "True"
+    assert path.read_bytes().endswith(b"\n")
+    assert len(list(journal.read(path))) == int(count) + 1
+
+
+class BrokenDisk:
+    """Makes every sync of a file fail, and tells that it did."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.failed = threading.Event()
+        monkeypatch.setattr(files, "sync_descriptor", self._fail)
+
+    def _fail(self, descriptor: int) -> None:
+        self.failed.set()
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def test_a_failed_background_sync_is_raised_by_the_next_append(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound_s: Callable[[float], float]
+) -> None:
+    with Housekeeper() as housekeeper:
+        log = Journal.create(tmp_path / "journal", "batched", housekeeper)
+        disk = BrokenDisk(monkeypatch)
+        log.append(run_record())
+        assert disk.failed.wait(bound_s(10))
+        assert housekeeper.wait_idle(bound_s(10))
+
+        with pytest.raises(TuneError, match=r"could not be brought to the disk .*errno 5"):
+            log.append(result(1))
+        with pytest.raises(TuneError, match="could not be brought"):
+            log.close()
+    log.close()
+
+
+def test_a_failed_strict_sync_is_raised_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Journal.create(tmp_path / "journal", "strict")
+    BrokenDisk(monkeypatch)
+
+    with pytest.raises(TuneError, match="could not be brought"):
+        log.append(run_record())
+    with pytest.raises(TuneError, match="could not be brought"):
+        log.close()
+
+
+def test_a_failed_last_sync_is_raised_by_close(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Journal.create(tmp_path / "journal", "batched")
+    log.append(run_record())
+    BrokenDisk(monkeypatch)
+
+    with pytest.raises(TuneError, match="could not be brought"):
+        log.close()
+
+
+# -- durability ----------------------------------------------------------------------------------------------------
+
+
+class Syncs:
+    """Counts syncs, and what was in the file at each."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.sizes: list[int] = []
+        self.happened = threading.Event()
+        self._real = files.sync_descriptor
+        monkeypatch.setattr(files, "sync_descriptor", self._sync)
+
+    def _sync(self, descriptor: int) -> None:
+        self.sizes.append(os.fstat(descriptor).st_size)
+        self._real(descriptor)
+        self.happened.set()
+
+
+def test_strict_syncs_each_record_before_append_returns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    syncs = Syncs(monkeypatch)
+    with Journal.create(tmp_path / "journal", "strict") as log:
+        for record in (run_record(), result(1)):
+            log.append(record)
+            assert syncs.sizes[-1] == log.offset
+
+
+def test_batched_syncs_many_records_together_and_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound_s: Callable[[float], float]
+) -> None:
+    syncs = Syncs(monkeypatch)
+    log = Journal.create(tmp_path / "journal", "batched")
+    log.append(run_record())
+    for number in range(1, 200):
+        log.append(result(number))
+    assert syncs.happened.wait(bound_s(10))
+    log.append(result(200))
+    size = log.offset
+    log.close()
+
+    assert len(syncs.sizes) < 100
+    assert syncs.sizes[-1] == size
+
+
+def test_process_syncs_nothing_and_starts_no_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    syncs, threads = Syncs(monkeypatch), threading.active_count()
+    with Journal.create(tmp_path / "journal", "process") as log:
+        log.append(run_record())
+        assert threading.active_count() == threads
+
+    assert syncs.sizes == []
+
+
+def test_a_closed_journal_says_so(tmp_path: Path) -> None:
+    log = Journal.create(tmp_path / "journal", "process")
+    log.close()
+    log.close()
+
+    with pytest.raises(TuneError, match="is closed"):
+        log.append(run_record())
+
+
+def test_large_objects_lie_beside_the_journal(tmp_path: Path) -> None:
+    path, big = tmp_path / "journal", frozenset([b"x" * 100_000])
+
+    class Config:
+        data = big
+
+    with Journal.create(path, "strict") as log:
+        log.append(run_record())
+        log.append(records.trial("a", 0, {"c": Config}, seed=1, resources=Resources.of(None), name="n", directory="d"))
+
+    assert path.stat().st_size < 5_000
+    assert len(list((tmp_path / "objects").iterdir())) == 1
+    assert "Config" in repr(list(journal.read(path))[1]["config"]["c"])
+    assert list(journal.read(path, unpickle=True))[1]["config"]["c"].data == big
+
+
+def test_a_link_in_the_journals_place_is_not_followed(tmp_path: Path) -> None:
+    write(tmp_path / "elsewhere")
+    (tmp_path / "journal").symlink_to(tmp_path / "elsewhere")
+
+    with pytest.raises(TuneError, match="could not be opened"):
+        Journal.open(tmp_path / "journal", "process")
+
+
+# -- records -------------------------------------------------------------------------------------------------------
+
+
+def test_every_kind_of_record_comes_back(tmp_path: Path) -> None:
+    checkpoint = CheckpointRecord(3, 2, 100, 12345)
+    resources = Resources.of({"cpu": 2, "gpu": 0.5})
+    with clock.use(clock.VirtualClock(5.0)), Journal.create(tmp_path / "journal", "process") as log:
+        for record in (
+            run_record(),
+            records.opened(12, 34.5, "boot", "host"),
+            records.trial("a", 0, {"lr": 0.1}, seed=7, resources=resources, name="t_a", directory="t_a_x"),
+            records.start("a", 1, None, "t_a_x"),
+            records.result("a", 1, 1, {"loss": 1.0}, "PAUSE", "why", checkpoint),
+            records.checkpoint("a", 1, 1, checkpoint),
+            records.drop("a", 2),
+            records.rollback("a", 2, 1),
+            records.exploit("a", "b", 4, {"lr": 0.2}),
+            records.status("a", "ERROR", "SIGKILL (9)"),
+            records.state("searcher", "searcher-state-12.pkl", "ab", 12),
+            records.close("done"),
+        ):
+            log.append(record)
+
+    read = list(journal.read(tmp_path / "journal"))
+    assert [record["type"] for record in read] == [
+        "run", "open", "trial", "start", "result", "checkpoint", "drop", "rollback", "exploit", "status", "state",
+        "close",
+    ]  # fmt: skip
+    assert read[0]["schema"] == records.SCHEMA
+    assert read[0]["versions"]["python"].startswith(f"{sys.version_info[0]}.")
+    assert records.resources_of(read[2]) == resources
+    assert records.checkpoint_of(read[4]) == records.checkpoint_of(read[5]) == checkpoint
+    assert records.checkpoint_of(records.result("a", 1, 1, {}, "STOP")) is None
+    assert read[-1] == {"type": "close", "reason": "done", "at": 5.0}
+
+
+@pytest.mark.parametrize(
+    "fields", [3, {"number": 1}, {"number": -1, "file_count": 1, "total_bytes": 1, "listing_crc": 1}]
+)
+def test_a_malformed_manifest_is_refused(fields: Any) -> None:
+    with pytest.raises(ValueError):
+        records.checkpoint_of({"checkpoint": fields})

@@ -1,0 +1,354 @@
+from __future__ import annotations
+
+import datetime
+import enum
+import fractions
+import math
+import pickle
+import sys
+from collections import OrderedDict
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minitune.error import TuneError
+from minitune.execution import journal_codec, tagged_json
+from minitune.execution.journal_codec import decode, encode
+from minitune.execution.pickled import ObjectStore, Pickled
+
+
+class Color(enum.Enum):
+    RED = 1
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+
+
+class Point:
+    def __init__(self, x: float) -> None:
+        self.x = x
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Point) and other.x == self.x
+
+    __hash__ = None  # type: ignore[assignment]  # a mutable value
+
+
+class Breaks:
+    """Pickles, but does not load."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _raise, ()
+
+
+def _raise() -> None:
+    raise RuntimeError("no such thing here")
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal in value and type, all the way down, with NaN equal to itself."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, float):
+        both_nan = one != one and other != other
+        return both_nan or (one == other and math.copysign(1, one) == math.copysign(1, other))
+    if isinstance(one, complex):
+        return same(one.real, other.real) and same(one.imag, other.imag)
+    if isinstance(one, dict):
+        return len(one) == len(other) and all(
+            same(k1, k2) and same(v1, v2) for (k1, v1), (k2, v2) in zip(one.items(), other.items(), strict=True)
+        )
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other)
+
+
+AWKWARD = {
+    "nan": math.nan,
+    "infinities": [math.inf, -math.inf],
+    "signed zero": [0.0, -0.0],
+    "tiny": [5e-324, 1e308, 0.1],
+    "bytes": b"\x00\xff\n",
+    "bytearray": bytearray(b"abc"),
+    "int of 65 bits": [2**64, -(2**64), 2**63, -(2**63), 2**64 - 1],
+    "10**400": 10**400,
+    "10**5000": -(10**5000),
+    "bool": [True, False, 1, 0, 1.0],
+    "none": None,
+    "ellipsis": ...,
+    "complex": complex(math.nan, -0.0),
+    "tuple": (1, (2, [3, ()])),
+    "sets": [{1, 2}, frozenset({"a", (1, 2)}), set()],
+    "dates": [
+        datetime.date(2024, 2, 29),
+        datetime.datetime(2024, 1, 2, 3, 4, 5, 678),
+        datetime.datetime(2024, 1, 2, tzinfo=datetime.timezone.utc),
+        datetime.datetime(2024, 1, 2, tzinfo=datetime.timezone(datetime.timedelta(hours=2), "here")),
+        datetime.datetime(2024, 10, 27, 2, 30, fold=1),
+        datetime.time(1, 2),
+        datetime.timedelta(days=-1, microseconds=1),
+    ],
+    "enums": [Color.RED, Level.LOW],
+    "other numbers": [Decimal("1.10"), fractions.Fraction(1, 3)],
+    "object": Point(1.5),
+    "ordered": OrderedDict(a=1, b=2),
+    "path": Path("a/b"),
+    "lone surrogates": ["\ud800", "\ude00\ud83d", "\ud83d\ude00", "\U0001f600", "ü", "\\ud800", "\x00\n\u2028"],
+    "keys": {1: "int", 1.5: "float", None: 0, (1, "a"): 2, True and "x": 3, b"k": 4, "": 5, "a/b.c\nd": 6},
+    "surrogate key": {"\udcff": 1},
+    "dollar": {"$": "float", "v": "nan"},
+    "dollar deep": [{"a": {"$": {"$": 1}}}, '{"$":'],
+    "dict with order": {"b": 1, "a": 2},
+}
+
+
+@pytest.mark.parametrize("name", AWKWARD)
+def test_awkward_values_come_back_exactly(name: str) -> None:
+    record = {"type": "result", "metrics": {"value": AWKWARD[name], "loss": 0.5}}
+
+    line = encode(record)
+
+    assert same(decode(line, unpickle=True), record)
+    assert line.count(b"\n") == 1
+    assert line.isascii()
+
+
+def test_all_of_them_at_once_come_back() -> None:
+    assert same(decode(encode(AWKWARD), unpickle=True), AWKWARD)
+
+
+def test_a_plain_record_is_plain_json() -> None:
+    line = encode({"type": "result", "number": 3, "metrics": {"loss": 0.25, "done": False, "note": None, "l": [1, {}]}})
+
+    assert line[9:] == (b'{"type":"result","number":3,"metrics":{"loss":0.25,"done":false,"note":null,"l":[1,{}]}}\n')
+
+
+@pytest.mark.parametrize("kind", [list, tuple, dict])
+def test_a_thousand_levels_come_back(kind: type) -> None:
+    value: Any = [math.nan, "\ud800"]
+    for _ in range(1000):
+        value = {"k": value} if kind is dict else kind([value, 1])
+
+    back = decode(encode({"v": value}))["v"]
+
+    depth = 0
+    while depth < 1000:
+        assert type(back) is kind
+        back = back["k"] if kind is dict else back[0]
+        depth += 1
+    assert math.isnan(back[0])
+    assert back[1] == "\ud800"
+
+
+def test_a_value_that_contains_itself_comes_back() -> None:
+    value: list[Any] = [1]
+    value.append(value)
+
+    back = decode(encode({"plain": 1.5, "v": value}), unpickle=True)
+
+    assert back["plain"] == 1.5
+    assert back["v"][1] is back["v"]
+
+
+def test_a_value_that_unfolds_without_end_ends() -> None:
+    value: list[Any] = []
+    for _ in range(60):
+        value = [value, value]
+
+    assert isinstance(decode(encode({"v": value}))["v"], Pickled)
+
+
+def test_looking_does_not_unpickle(tmp_path: Path) -> None:
+    canary = tmp_path / "canary"
+
+    class Bomb:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return Path.touch, (canary,)
+
+    line = encode({"metrics": {"x": Bomb(), "loss": 1.0}})
+
+    shown = decode(line)["metrics"]
+    assert "Bomb" in repr(shown["x"])
+    assert shown["loss"] == 1.0
+    assert not canary.exists()
+    assert encode({"metrics": shown}) == line  # it can be copied without loading it
+    decode(line, unpickle=True)
+    assert canary.exists()
+
+
+def test_an_object_that_does_not_load_has_a_clear_error() -> None:
+    line = encode({"x": Breaks()})
+
+    assert isinstance(decode(line)["x"], Pickled)
+    with pytest.raises(TuneError, match=r"Breaks.*cannot be loaded \(RuntimeError: no such thing here\)"):
+        decode(line, unpickle=True)
+
+
+def test_code_of_another_python_is_refused() -> None:
+    code = decode(encode({"f": lambda: 1}))["f"]
+    assert isinstance(code, Pickled)
+    old = Pickled(code.text, "3.1", code.data, None, code.size_bytes)
+
+    with pytest.raises(TuneError, match=r"pickled by Python 3\.1 and holds code"):
+        old.load()
+
+
+def test_an_object_that_cannot_be_pickled_is_named() -> None:
+    with pytest.raises(TypeError, match="generator"):
+        encode({"x": {"y": (i for i in range(3))}})
+
+
+def test_large_objects_go_to_a_file_of_their_own(tmp_path: Path) -> None:
+    store = ObjectStore(str(tmp_path / "objects"))
+    small, large = Point(1.0), OrderedDict(data=b"x" * 200_000)
+
+    line = encode({"small": small, "large": large}, store)
+    again = encode({"large": large}, store)
+
+    assert len(line) < 5_000
+    (file,) = (tmp_path / "objects").iterdir()
+    assert file.suffix == ".pkl"
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert decode(line, True, store) == {"small": small, "large": large}
+    assert decode(again, True, store)["large"] == large
+    assert decode(line, False, store)["large"].size_bytes > 200_000
+
+
+def test_a_damaged_or_missing_object_file_has_a_clear_error(tmp_path: Path) -> None:
+    store = ObjectStore(str(tmp_path))
+    line = encode({"large": OrderedDict(data=b"x" * 200_000)}, store)
+    (file,) = tmp_path.iterdir()
+    placeholder = decode(line)["large"]  # without its store
+
+    with pytest.raises(TuneError, match="object store"):
+        placeholder.load()
+    file.write_bytes(b"other")
+    with pytest.raises(TuneError, match="damaged"):
+        decode(line, True, store)
+    file.unlink()
+    with pytest.raises(TuneError, match="cannot be read"):
+        decode(line, True, store)
+
+
+def _line(json_text: str) -> bytes:
+    """A line with a good checksum around any text."""
+    import zlib
+
+    body = json_text.encode()
+    return b"%08x %b\n" % (zlib.crc32(body), body)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[1]",
+        "{",
+        '{"a":{"$":"nonsense","v":1}}',
+        '{"a":{"$":"float"}}',
+        '{"a":{"$":"float","v":"x"}}',
+        '{"a":{"$":"set","v":[[1]]}}',
+        '{"a":{"$":"deep","v":[[9,1]]}}',
+        '{"a":{"$":"deep","v":[[1,7]]}}',
+        '{"a":{"$":"deep","v":[]}}',
+        '{"a":{"$":"numpy","kind":"load","v":"/etc/passwd"}}',
+        '{"a":{"$":"pickle","text":"x","python":"3","sha256":"../../x","size":1}}',
+        '{"a":{"$":"bytes","v":1}}',
+        '{"a":{"$":["x"],"v":1}}',
+        '{"a":' + "[" * 100_000 + "]" * 100_000 + "}",
+        '{"a":{"$":"date","v":"2024-13-45"}}',
+    ],
+)
+def test_forged_lines_are_refused_as_bad_lines(text: str) -> None:
+    with pytest.raises(ValueError):
+        decode(_line(text), unpickle=True)
+
+
+def test_numbers_with_more_digits_than_the_limit_are_read() -> None:
+    digits = "9" * 6000
+    back = decode(_line('{"a":' + digits + ',"b":-' + digits + "}"))
+
+    assert back == {"a": 10**6000 - 1, "b": -(10**6000) + 1}
+
+
+def test_the_checksum_is_compared_as_text() -> None:
+    line = encode({"loss": 0.5})
+    assert line[:8] == line[:8].lower()
+    upper = line[:8].upper() + line[8:]
+    if upper == line:
+        pytest.skip("no letter in this checksum")
+
+    with pytest.raises(ValueError):
+        decode(upper)
+
+
+def test_every_single_bit_flip_is_noticed() -> None:
+    line = encode({"type": "result", "trial": "a_00001", "metrics": {"loss": 0.125, "nan": math.nan}})
+
+    for position in range(len(line) * 8):
+        damaged = bytearray(line)
+        damaged[position // 8] ^= 1 << position % 8
+        with pytest.raises(ValueError):
+            decode(bytes(damaged))
+
+
+def test_numpy_numbers_come_back_with_their_types() -> None:
+    numpy = pytest.importorskip("numpy")
+    values = {
+        name: getattr(numpy, name)(1)
+        for name in ("float16", "float32", "float64", "int8", "int16", "int64", "uint8", "uint64", "bool_")
+    }
+    values["nan"] = numpy.float32("nan")
+    line = encode({"m": values})
+
+    back = decode(line, unpickle=True)["m"]
+
+    assert {name: type(value) for name, value in back.items()} == {name: type(v) for name, v in values.items()}
+    assert numpy.isnan(back["nan"])
+    looked = decode(line)["m"]
+    assert looked["float32"] == 1.0
+    assert type(looked["float32"]) is float
+    assert b"pickle" not in line
+
+
+def test_numpy_arrays_come_back() -> None:
+    numpy = pytest.importorskip("numpy")
+    back = decode(encode({"a": numpy.arange(3.0)}), unpickle=True)["a"]
+
+    assert back.tolist() == [0.0, 1.0, 2.0]
+
+
+def test_the_text_of_an_object_is_short_and_survives_a_bad_repr() -> None:
+    class Bad:
+        def __repr__(self) -> str:
+            raise ValueError("no")
+
+    class Long:
+        def __repr__(self) -> str:
+            return "x" * 100_000
+
+    shown = decode(encode({"bad": Bad(), "long": Long()}))
+
+    assert "Bad" in repr(shown["bad"])
+    assert len(repr(shown["long"])) <= tagged_json.TEXT_LIMIT
+
+
+def test_reading_needs_no_pickle_module_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = encode(AWKWARD)
+    monkeypatch.setattr(pickle, "loads", lambda *_: pytest.fail("unpickled while looking"))
+
+    assert journal_codec.decode(line)["10**400"] == 10**400
+
+
+def test_values_do_not_depend_on_the_limit_of_digits() -> None:
+    line = encode({"a": 10**3000})
+    before = sys.get_int_max_str_digits() if hasattr(sys, "get_int_max_str_digits") else None
+    if before is None:
+        pytest.skip("this Python has no such limit")
+    sys.set_int_max_str_digits(700)
+    try:
+        assert decode(line)["a"] == 10**3000
+    finally:
+        sys.set_int_max_str_digits(before)

@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import pytest
+from test_journal_codec import same
+
+from minitune.execution.journal_codec import decode, encode
+
+hypothesis = pytest.importorskip("hypothesis")
+st = pytest.importorskip("hypothesis.strategies")
+
+texts = st.text(st.characters(), max_size=8) | st.sampled_from(["$", "v", "\ud800", "\ud83d\ude00", '{"$":'])
+hashables = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | texts
+    | st.binary(max_size=5)
+    | st.dates()
+    | st.datetimes(timezones=st.sampled_from([None, datetime.timezone.utc])).map(lambda value: value.replace(fold=0))
+    | st.timedeltas()
+    | st.times().map(lambda value: value.replace(fold=0))
+    | st.just(...)
+    | st.complex_numbers(allow_nan=False)
+)
+leaves = hashables | st.floats() | st.integers(-(2**200), 2**200) | st.binary(max_size=5).map(bytearray)
+
+
+def _containers(children: Any) -> Any:
+    return (
+        st.lists(children, max_size=4)
+        | st.lists(children, max_size=4).map(tuple)
+        | st.dictionaries(texts, children, max_size=4)
+        | st.dictionaries(hashables, children, max_size=4)
+        | st.dictionaries(st.just("$"), children, max_size=1)
+        | st.sets(hashables, max_size=3)
+        | st.frozensets(hashables, max_size=3)
+    )
+
+
+@hypothesis.settings(max_examples=300, deadline=None)
+@hypothesis.given(st.dictionaries(texts, st.recursive(leaves, _containers, max_leaves=20), max_size=5))
+def test_any_record_comes_back_exactly(record: dict[str, Any]) -> None:
+    line = encode(record)
+
+    assert same(decode(line, unpickle=True), record)
+    assert same(decode(line), record)  # none of these needs a pickle
+    assert line.count(b"\n") == 1
+
+
+@hypothesis.settings(max_examples=50, deadline=None)
+@hypothesis.given(st.recursive(leaves, _containers, max_leaves=5), st.integers(30, 90))
+def test_any_value_comes_back_from_any_depth(value: Any, depth: int) -> None:
+    for level in range(depth):
+        value = [value] if level % 3 else {"k": value, level: (None,)}
+
+    assert same(decode(encode({"v": value})), {"v": value})
+
+
+@hypothesis.settings(max_examples=200, deadline=None)
+@hypothesis.given(st.binary(max_size=60))
+def test_garbage_is_no_record(data: bytes) -> None:
+    with pytest.raises(ValueError):
+        decode(data + b"\n")

@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from minitune.error import RunLockedError, TuneError
+from minitune.execution.run_lock import RunLock, read_holder
+
+HOLD = textwrap.dedent(
+    """
+    import sys
+    if sys.argv[2] == "exclusive":
+        sys.modules["fcntl"] = None
+    from minitune.execution.run_lock import RunLock
+    RunLock(sys.argv[1]).acquire()
+    print("held", flush=True)
+    sys.stdin.read()
+    """
+)
+
+
+@pytest.fixture(params=["fcntl", "exclusive"])
+def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """With record locks, and on a system without them."""
+    if request.param == "exclusive":
+        monkeypatch.setitem(sys.modules, "fcntl", None)  # makes its import fail
+    else:
+        pytest.importorskip("fcntl")
+    return str(request.param)
+
+
+@contextmanager
+def other_process(path: Path, kind: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that holds the lock."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(path), kind], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == b"held\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def test_a_second_process_is_refused_and_told_who_holds_it(tmp_path: Path, kind: str) -> None:
+    with other_process(tmp_path / "lock", kind) as process:
+        with pytest.raises(RunLockedError, match=rf"in use by process {process.pid} on \S+, since \d{{4}}-"):
+            RunLock(tmp_path / "lock").acquire()
+        holder = read_holder(tmp_path / "lock")
+        assert holder is not None
+        assert holder.pid == process.pid
+
+
+def test_it_is_free_at_once_when_its_holder_is_killed(tmp_path: Path, kind: str) -> None:
+    with other_process(tmp_path / "lock", kind) as process:
+        process.kill()
+        process.wait()
+        assert read_holder(tmp_path / "lock") is None
+
+        with RunLock(tmp_path / "lock") as lock:
+            assert lock.holder is not None
+            assert lock.holder.pid == os.getpid()
+
+
+def test_it_is_free_when_its_holder_is_dead_but_not_reaped(tmp_path: Path, kind: str) -> None:
+    with other_process(tmp_path / "lock", kind) as process:
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # a zombie now
+
+        with RunLock(tmp_path / "lock"):
+            pass
+
+
+def test_the_same_process_is_refused_too(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    with RunLock(tmp_path / "lock"):
+        for path in (tmp_path / "lock", tmp_path / "link" / "lock"):
+            with pytest.raises(RunLockedError, match=f"process {os.getpid()} "):
+                RunLock(path).acquire()
+        with pytest.raises(RunLockedError):  # the attempts above have not released it
+            RunLock(tmp_path / "lock").acquire()
+
+
+def test_the_same_thread_pool_gets_it_once(tmp_path: Path, kind: str) -> None:
+    start, got, refused = threading.Barrier(8), [], []
+
+    def compete() -> None:
+        lock = RunLock(tmp_path / "lock")
+        start.wait()
+        try:
+            lock.acquire()
+            got.append(lock)
+        except RunLockedError:
+            refused.append(lock)
+
+    threads = [threading.Thread(target=compete) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(got) == 1
+    assert len(refused) == 7
+    got[0].release()
+
+
+def test_a_released_lock_can_be_taken_again(tmp_path: Path, kind: str) -> None:
+    lock = RunLock(tmp_path / "lock")
+    for _ in range(3):
+        lock.acquire()
+        assert read_holder(tmp_path / "lock") == lock.holder
+        lock.release()
+        assert read_holder(tmp_path / "lock") is None
+    lock.release()  # harmless
+    with other_process(tmp_path / "lock", kind), pytest.raises(RunLockedError):
+        lock.acquire()
+
+
+def test_looking_at_the_holder_does_not_release_the_lock(tmp_path: Path, kind: str) -> None:
+    with RunLock(tmp_path / "lock"):
+        assert read_holder(tmp_path / "lock") is not None
+        process = subprocess.run(
+            [sys.executable, "-c", HOLD, str(tmp_path / "lock"), kind], capture_output=True, text=True, timeout=60
+        )
+        assert "RunLockedError" in process.stderr
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_forked_child_does_not_keep_the_lock(tmp_path: Path, kind: str) -> None:
+    script = textwrap.dedent(
+        """
+        import os, sys, time
+        if sys.argv[2] == "exclusive":
+            sys.modules["fcntl"] = None
+        from minitune.execution.run_lock import RunLock
+        RunLock(sys.argv[1]).acquire()
+        if os.fork() == 0:
+            sys.stdin.read()
+        os._exit(0)
+        """
+    )
+    path = tmp_path / "lock"
+    with subprocess.Popen([sys.executable, "-c", script, str(path), kind], stdin=subprocess.PIPE) as process:
+        process.wait()  # the child lives on until its input ends
+        with RunLock(path):
+            pass
+
+
+def test_a_stale_file_without_content_is_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    left = tmp_path / "lock.exclusive"
+    left.write_bytes(b"")
+
+    with pytest.raises(RunLockedError, match="another process"):  # it may just be written
+        RunLock(tmp_path / "lock").acquire()
+    os.utime(left, (0, 0))
+    with RunLock(tmp_path / "lock"):
+        pass
+    assert [file.name for file in tmp_path.iterdir()] == ["lock"]
+
+
+def test_a_file_system_without_record_locks_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fcntl = pytest.importorskip("fcntl")
+
+    def refuse(*args: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "lockf", refuse)
+    with RunLock(tmp_path / "lock"), pytest.raises(RunLockedError):
+        RunLock(tmp_path / "lock").acquire()
+
+
+def test_a_link_in_the_locks_place_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("content")
+    (tmp_path / "lock").symlink_to(tmp_path / "precious")
+
+    with pytest.raises(TuneError, match="cannot be taken"):
+        RunLock(tmp_path / "lock").acquire()
+    assert (tmp_path / "precious").read_text() == "content"
+
+
+def test_a_missing_directory_is_named(tmp_path: Path) -> None:
+    with pytest.raises(TuneError, match=r"gone.lock cannot be taken \(No such file"):
+        RunLock(tmp_path / "gone" / "lock").acquire()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="descriptors are only shown on Linux")
+def test_no_program_inherits_the_file(tmp_path: Path) -> None:
+    script = "import os; print([os.path.realpath(f'/proc/self/fd/{number}') for number in range(100)])"
+    with RunLock(tmp_path / "lock"):
+        shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, close_fds=False)
+
+    assert shown.returncode == 0
+    assert str(tmp_path) not in shown.stdout

@@ -1,0 +1,411 @@
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import pickle
+import re
+from pathlib import Path
+
+import pytest
+
+from minitune import clock
+from minitune.error import TuneError, UntrustedStateError
+from minitune.execution import files, storage
+from minitune.execution.storage import RunDirectory, create_run_directory, create_trial_directory
+from minitune.experiment.trial import Trial
+
+HOSTILE = [
+    "",
+    " ",
+    ".",
+    "..",
+    "../x",
+    "a/../../x",
+    "/etc/x",
+    "a/b",
+    "a\\b",
+    "nul\0l",
+    "new\nline",
+    "\x7f",
+    "del\x85",
+    "dot.",
+    "space ",
+    "CON",
+    "nul",
+    "com1.txt",
+    "x" * 300,
+    "ü" * 200,
+    "\ud800",
+]
+
+
+def make_trial(run: Path | str, tag: str = "0_lr=0.1", **more: object) -> Trial:
+    return Trial("train", trial_id="ab12c_00000", experiment_tag=tag, experiment_path=str(run), **more)  # type: ignore[arg-type]  # test data
+
+
+@pytest.fixture
+def frozen_time() -> object:
+    with clock.use(clock.VirtualClock(1_700_000_000.25)):
+        yield
+
+
+# -- a run's directory ---------------------------------------------------------------------------------------------
+
+
+def test_a_run_gets_its_directory(tmp_path: Path) -> None:
+    run = create_run_directory(tmp_path / "deep" / "storage", "exp")
+
+    assert run.path == str(tmp_path / "deep" / "storage" / "exp")
+    assert run.name == "exp"
+    assert os.listdir(run.path) == []
+    assert {os.path.dirname(file) for file in (run.journal, run.lock, run.tuner, run.trainable)} == {run.path}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_run_names_are_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match="the run's name must "):
+        create_run_directory(tmp_path / "storage", name)
+    assert not (tmp_path / "storage").exists()
+
+
+@pytest.mark.parametrize("name", ["exp", "exp 1", "exp.v2", "ü" * 100, "..exp", "-rf", "console", "a:b"])
+def test_harmless_run_names_are_taken_as_they_are(tmp_path: Path, name: str) -> None:
+    assert os.path.basename(create_run_directory(tmp_path, name).path) == name
+
+
+def test_a_second_run_of_the_same_name_gets_a_suffix_and_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    names = []
+    for _ in range(3):
+        run = create_run_directory(tmp_path, "exp")
+        Path(run.journal).touch()
+        names.append(run.name)
+
+    assert names == ["exp", "exp_1", "exp_2"]
+    assert [record.levelno for record in caplog.records] == [logging.WARNING] * 2
+    assert create_run_directory(tmp_path, "exp", resume=True).name == "exp"
+
+
+def test_a_directory_without_a_run_is_used(tmp_path: Path) -> None:
+    (tmp_path / "exp").mkdir()
+    (tmp_path / "exp" / "notes.txt").touch()
+    (tmp_path / "file").touch()
+
+    assert create_run_directory(tmp_path, "exp").name == "exp"
+    assert create_run_directory(tmp_path, "file").name == "file_1"
+
+
+def test_default_names_never_meet(tmp_path: Path, frozen_time: None) -> None:
+    runs = [create_run_directory(tmp_path, None, trainable_name="my/train") for _ in range(3)]
+
+    assert re.fullmatch(r"my_train_\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d", runs[0].name)
+    assert [run.name for run in runs] == [runs[0].name + suffix for suffix in ("", "_1", "_2")]
+
+
+def test_a_storage_path_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(TuneError, match=r"file/exp cannot be made or written .*; choose another storage_path"):
+        create_run_directory(tmp_path / "file", "exp")
+
+    def refuse(*args: object) -> int:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(TuneError, match="Read-only file system"):
+        create_run_directory(tmp_path, "exp")
+
+
+@pytest.mark.parametrize("file", ["journal", "tuner.pkl", "lock"])
+def test_a_run_is_recognised_even_if_damaged(tmp_path: Path, file: str) -> None:
+    assert not storage.is_run(tmp_path / "nowhere")
+    assert not storage.is_run(tmp_path)
+    (tmp_path / file).touch()
+    assert storage.is_run(tmp_path)
+
+
+def test_the_two_newest_state_files_are_kept_by_offset(tmp_path: Path) -> None:
+    run = RunDirectory(str(tmp_path))
+    for offset in (900, 1_000_000, 7, 80):
+        Path(run.state_file("searcher", offset)).touch()
+    Path(run.state_file("scheduler", 5)).touch()
+    (tmp_path / "searcher-state-x.pkl").touch()
+
+    run.prune_state_files("searcher")
+
+    assert [offset for offset, _ in run.state_files("searcher")] == [1_000_000, 900]
+    assert [offset for offset, _ in run.state_files("scheduler")] == [5]
+    assert (tmp_path / "searcher-state-x.pkl").exists()
+    with pytest.raises(ValueError, match="component must consist"):
+        run.state_file("../x", 1)
+
+
+# -- a trial's directory -------------------------------------------------------------------------------------------
+
+
+def test_a_trials_directory_has_name_tag_and_date(tmp_path: Path, frozen_time: None) -> None:
+    name = create_trial_directory(str(tmp_path), make_trial(tmp_path))
+
+    assert re.fullmatch(r"train_ab12c_00000_0_lr=0\.1_\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d", name)
+    assert (tmp_path / name).is_dir()
+
+
+def test_a_taken_name_gets_four_hex_digits(tmp_path: Path, frozen_time: None) -> None:
+    names = [create_trial_directory(str(tmp_path), make_trial(tmp_path)) for _ in range(3)]
+
+    assert len(set(names)) == 3
+    for name in names[1:]:
+        assert re.fullmatch(re.escape(names[0]) + "_[0-9a-f]{4}", name)
+
+
+@pytest.mark.parametrize(
+    "tag", ["0_x=../../x", "0_x=--flag", '0_x="quotes"\'', "0_x=a\nb\0c", "0_x=<>:|?*\\()", "0_" + "ü" * 5000, "\ud800"]
+)
+def test_hostile_values_are_cleaned_before_they_become_names(tmp_path: Path, tag: str) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+
+    name = create_trial_directory(str(run), make_trial(run, tag))
+
+    assert not set(name) & set('[/()<>:"\\|?*]\n\0') - {"[", "]"}
+    assert [entry.name for entry in run.iterdir()] == [name]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["run"]
+    assert len(os.fsencode(name)) <= 255
+
+
+def test_name_and_tag_are_cut_at_130_characters_or_as_the_user_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    date_length = len("_2024-01-01_00-00-00")
+    trial = make_trial(tmp_path, "x" * 500)
+
+    assert len(create_trial_directory(str(tmp_path), trial)) == 130 + date_length
+    monkeypatch.setenv("MINITUNE_MAX_LEN_IDENTIFIER", "40")
+    assert len(create_trial_directory(str(tmp_path), trial)) == 40 + date_length
+    monkeypatch.delenv("MINITUNE_MAX_LEN_IDENTIFIER")
+    monkeypatch.setenv("TUNE_MAX_LEN_IDENTIFIER", "50")
+    assert len(create_trial_directory(str(tmp_path), trial)) == 50 + date_length
+    monkeypatch.setenv("MINITUNE_MAX_LEN_IDENTIFIER", "many")
+    with pytest.raises(ValueError, match="int >= 1, but got 'many'"):
+        create_trial_directory(str(tmp_path), trial)
+
+
+def test_the_date_can_be_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TUNE_DISABLE_DATED_SUBDIR", "1")
+
+    assert create_trial_directory(str(tmp_path), make_trial(tmp_path)) == "train_ab12c_00000_0_lr=0.1"
+    assert create_trial_directory(str(tmp_path), make_trial(tmp_path, "0_x=1.")) == "train_ab12c_00000_0_x=1"
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names_from_the_user_are_refused(tmp_path: Path, name: str) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    trial = make_trial(run)
+
+    with pytest.raises(ValueError, match=r"the directory's name of trial ab12c_00000 must "):
+        create_trial_directory(str(run), trial, lambda _: name)
+
+    assert list(run.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["..", "../x", "/etc/x", "a\0b", "a\nb", "CON", "x/../../y"])
+def test_hostile_trial_names_are_refused(tmp_path: Path, name: str) -> None:
+    trial = make_trial(tmp_path)
+    trial.custom_trial_name = name
+
+    with pytest.raises(ValueError, match="a trial's name must "):
+        create_trial_directory(str(tmp_path), trial)
+
+
+def test_a_name_from_the_user_is_used_fully(tmp_path: Path) -> None:
+    trial = make_trial(tmp_path)
+
+    assert create_trial_directory(str(tmp_path), trial, lambda t: f"my {t.trial_id}") == "my ab12c_00000"
+    assert re.fullmatch(
+        "my ab12c_00000_[0-9a-f]{4}", create_trial_directory(str(tmp_path), trial, lambda t: f"my {t.trial_id}")
+    )
+    trial.custom_trial_name = "team/model"  # a slash in a name is fine, it is no path
+    assert create_trial_directory(str(tmp_path), trial).startswith("team_model_0_lr=0.1_")
+
+
+def test_a_link_in_the_directorys_place_is_not_used(tmp_path: Path) -> None:
+    run, outside = tmp_path / "run", tmp_path / "outside"
+    run.mkdir()
+    outside.mkdir()
+    (run / "mine").symlink_to(outside)
+
+    name = create_trial_directory(str(run), make_trial(run), lambda _: "mine")
+
+    assert name != "mine"
+    assert not (run / name).is_symlink()
+
+
+# -- writing -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sync", [False, True])
+def test_a_file_is_replaced_whole(tmp_path: Path, sync: bool) -> None:
+    path = tmp_path / "file"
+    storage.atomic_write(path, b"one", sync=sync)
+    with path.open("rb") as reader:
+        storage.atomic_write(path, b"two" * 100_000, sync=sync)
+        assert reader.read() == b"one"  # who had it open still sees the old content
+
+    assert path.read_bytes() == b"two" * 100_000
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_blob_is_for_its_owner_only_and_other_files_follow_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        storage.atomic_write(tmp_path / "blob", b"", files.BLOB_MODE)
+        storage.atomic_write(tmp_path / "file", b"")
+    finally:
+        os.umask(before)
+
+    assert (tmp_path / "blob").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize("function", ["write", "replace"])
+def test_a_failed_write_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+
+    def refuse(*args: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, function, refuse)
+    with pytest.raises(OSError, match="No space left"):
+        storage.atomic_write(path, b"new")
+
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_what_a_killed_writer_left_is_cleaned_up_and_nothing_else(tmp_path: Path) -> None:
+    run = RunDirectory(str(tmp_path))
+    os.mkdir(run.objects)
+    for directory in (run.path, run.objects):
+        Path(directory, files.temporary_name()).touch()
+        Path(directory, ".tmp-of-the-user").touch()
+
+    run.clean()
+
+    assert sorted(os.listdir(run.path)) == [".tmp-of-the-user", "objects"]
+    assert os.listdir(run.objects) == [".tmp-of-the-user"]
+
+
+# -- errors --------------------------------------------------------------------------------------------------------
+
+
+def test_failures_are_appended_and_the_last_exception_is_kept(tmp_path: Path) -> None:
+    storage.append_error(str(tmp_path), 1, "Traceback ...\nValueError: one\n", "2024-01-01_00-00-00", ValueError("one"))
+    storage.append_error(str(tmp_path), 2, "KeyError: 'zwei\ud800'", "2024-01-01_00-00-01", KeyError("two"))
+
+    assert (tmp_path / "error.txt").read_text(encoding="utf-8") == (
+        "Failure # 1 (occurred at 2024-01-01_00-00-00)\nTraceback ...\nValueError: one\n"
+        "Failure # 2 (occurred at 2024-01-01_00-00-01)\nKeyError: 'zwei\\ud800'\n"
+    )
+    assert repr(pickle.loads((tmp_path / "error.pkl").read_bytes())) == "KeyError('two')"
+    storage.remove_error_pickle(str(tmp_path))
+    storage.remove_error_pickle(str(tmp_path))
+    assert os.listdir(tmp_path) == ["error.txt"]
+
+
+def test_an_exception_that_cannot_be_pickled_leaves_no_older_one_behind(tmp_path: Path) -> None:
+    storage.append_error(str(tmp_path), 1, "one", "then", ValueError("one"))
+    storage.append_error(str(tmp_path), 2, "two", "then", ValueError(i for i in range(3)))
+
+    assert os.listdir(tmp_path) == ["error.txt"]
+
+
+# -- removal -------------------------------------------------------------------------------------------------------
+
+
+def test_a_trials_directory_is_cleared_of_what_no_record_names(tmp_path: Path) -> None:
+    trial, outside = tmp_path / "run" / "trial", tmp_path / "outside"
+    outside.mkdir(parents=True)
+    (outside / "precious").touch()
+    for name in ("checkpoint_000000", "checkpoint_000001", "checkpoint_1000000", ".tmp-000002-1", "checkpoint_old"):
+        (trial / name / "sub").mkdir(parents=True)
+        (trial / name / "sub" / "link").symlink_to(outside)
+    (trial / "checkpoint_000003").symlink_to(outside)
+    for name in (files.temporary_name(), ".tmp-user", "model.pt", "checkpoint_0"):
+        (trial / name).touch()
+
+    removed = storage.clean_trial_directory(str(tmp_path / "run"), str(trial), recorded={1})
+
+    assert len(removed) == 5
+    assert sorted(os.listdir(trial)) == [".tmp-user", "checkpoint_0", "checkpoint_000001", "checkpoint_old", "model.pt"]
+    assert (outside / "precious").exists()
+
+
+def test_nothing_is_cleared_outside_or_behind_a_link(tmp_path: Path) -> None:
+    run, outside = tmp_path / "run", tmp_path / "outside"
+    run.mkdir()
+    (outside / "checkpoint_000000").mkdir(parents=True)
+    (run / "trial").symlink_to(outside)
+
+    for directory in (run / "trial", outside, run, run / ".." / "outside", run / "gone"):
+        assert storage.clean_trial_directory(str(run), str(directory), recorded=()) == []
+    assert (outside / "checkpoint_000000").exists()
+
+
+# -- trust ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def run_on_disk(tmp_path: Path) -> Path:
+    run = tmp_path / "run"
+    (run / "objects").mkdir(parents=True, mode=0o755)
+    for file in (run / "journal", run / "tuner.pkl", run / "objects" / "ab.pkl"):
+        file.touch(mode=0o644)
+    return run
+
+
+def test_the_users_own_run_is_trusted(run_on_disk: Path) -> None:
+    storage.check_trusted(run_on_disk)
+    storage.check_trusted(run_on_disk / "tuner.pkl")
+
+
+@pytest.mark.parametrize("place", [".", "tuner.pkl", "journal", "objects", "objects/ab.pkl"])
+def test_what_others_can_write_is_not_trusted(run_on_disk: Path, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = run_on_disk / place
+    target.chmod(target.stat().st_mode | 0o002)
+
+    with pytest.raises(UntrustedStateError, match=r"everybody can write to it \(owner .*, mode 07?[67][45][67]\)"):
+        storage.check_trusted(run_on_disk)
+    monkeypatch.setenv("MINITUNE_TRUST", "1")
+    storage.check_trusted(run_on_disk)
+
+
+def test_what_a_group_can_write_is_not_trusted(run_on_disk: Path) -> None:
+    grp = pytest.importorskip("grp")
+    if os.getuid() != 0:
+        pytest.skip("only root can give a file to any group")
+    shared = next(group.gr_gid for group in grp.getgrall() if group.gr_gid not in (0, os.getgid()))
+    os.chown(run_on_disk / "tuner.pkl", -1, shared)
+    (run_on_disk / "tuner.pkl").chmod(0o664)
+
+    with pytest.raises(UntrustedStateError, match="its group can write to it"):
+        storage.check_trusted(run_on_disk)
+
+
+def test_what_belongs_to_another_user_is_not_trusted(run_on_disk: Path) -> None:
+    if not hasattr(os, "getuid") or os.getuid() != 0:
+        pytest.skip("only root can give files away")
+    os.chown(run_on_disk / "tuner.pkl", 12345, -1)
+
+    with pytest.raises(UntrustedStateError, match=r"tuner\.pkl .*belongs to another user \(owner 12345, mode 0644\)"):
+        storage.check_trusted(run_on_disk / "tuner.pkl")
+
+
+def test_a_link_inside_a_run_is_not_trusted(run_on_disk: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere.pkl").touch()
+    (run_on_disk / "searcher-state-1.pkl").symlink_to(tmp_path / "elsewhere.pkl")
+
+    with pytest.raises(UntrustedStateError, match="it is a link"):
+        storage.check_trusted(run_on_disk)
