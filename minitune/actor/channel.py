@@ -14,9 +14,11 @@ import struct
 import threading
 import zlib
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
 
 from minitune.actor.limits import MESSAGE_BYTES
+from minitune.actor.loop import READ, WRITE, Loop
 from minitune.actor.messages import Boot, Call, Hello, Message, Move, Place, Quit, Raised, Returned
 from minitune.error import RemoteError
 
@@ -313,8 +315,48 @@ def socket_pair() -> tuple[socket.socket, socket.socket]:
         second.close()
 
 
+class DriverEnd(Protocol):
+    """The driver's end of a channel. No method blocks."""
+
+    limit_bytes: int
+
+    def watch(self, loop: Loop, on_readable: Callable[[], object]) -> None:
+        """Call `on_readable` on the loop whenever `receive` has something to say. Sends what is left, too."""
+        ...
+
+    def unwatch(self) -> None:
+        """Do not call any more. Any number of times."""
+        ...
+
+    def send(self, message: Message) -> None:
+        """Send a message, now or when it can be sent.
+
+        Raises:
+            ValueError: If the message is too long; nothing was sent.
+        """
+        ...
+
+    def send_frame(self, parts: list[bytes]) -> None:
+        """Send what `encode` has made, in the same way."""
+        ...
+
+    def receive(self) -> Iterator[Message]:
+        """Yield some of the messages that have arrived.
+
+        Raises:
+            ChannelClosedError: At end-of-file.
+            ProtocolError: See `FrameReader.feed`.
+            BlockingIOError: If there is nothing to read now.
+        """
+        ...
+
+    def close(self) -> None:
+        """Free everything. Any number of times."""
+        ...
+
+
 class Channel:
-    """The driver's end. No method blocks.
+    """The driver's end as a non-blocking socket.
 
     Args:
         end: A connected socket; this object closes it.
@@ -326,24 +368,35 @@ class Channel:
         self._socket = end
         self._reader = FrameReader(limit_bytes)
         self._unsent: deque[memoryview] = deque()
+        self._loop: Loop | None = None
+        self._on_readable: Callable[[], object] = lambda: None
         end.setblocking(False)
 
-    def fileno(self) -> int:
-        """The descriptor, -1 after `close`."""
-        return self._socket.fileno()
+    def watch(self, loop: Loop, on_readable: Callable[[], object]) -> None:
+        """Call `on_readable` on the loop whenever `receive` has something to say. Sends what is left, too."""
+        self._loop, self._on_readable = loop, on_readable
+        self._watch()
 
-    @property
-    def has_unsent(self) -> bool:
-        """Whether `flush` should be called when the descriptor can be written to."""
-        return bool(self._unsent)
+    def unwatch(self) -> None:
+        """Do not call any more. Any number of times."""
+        if self._loop is not None and self._socket.fileno() >= 0:
+            self._loop.unwatch(self._socket.fileno())
+        self._loop = None
 
-    @property
-    def torn_bytes(self) -> int:
-        """How much of an unfinished message has arrived."""
-        return self._reader.torn_bytes
+    def _watch(self) -> None:
+        if self._loop is not None:
+            self._loop.watch(self._socket.fileno(), self._on_ready, READ | WRITE if self._unsent else READ)
+
+    def _on_ready(self, mask: int) -> None:
+        if mask & WRITE:
+            self._flush()
+            if not self._unsent:
+                self._watch()
+        if mask & READ:
+            self._on_readable()
 
     def send(self, message: Message) -> None:
-        """Send what can be sent now and keep the rest for `flush`.
+        """Send what can be sent now, and the rest when the loop finds that it can be.
 
         Raises:
             ValueError: If the message is too long; nothing was sent.
@@ -355,9 +408,11 @@ class Channel:
         if len(parts) > 1 and sum(map(len, parts)) <= _ATOMIC_BYTES:
             parts = [b"".join(parts)]
         self._unsent.extend(memoryview(part) for part in parts if part)
-        self.flush()
+        self._flush()
+        if self._unsent:
+            self._watch()
 
-    def flush(self) -> None:
+    def _flush(self) -> None:
         """Send what can be sent now. A dead other end is no error: its process end will say so."""
         unsent = self._unsent
         try:
@@ -392,27 +447,75 @@ class Channel:
         yield from self._reader.feed(data)
 
     def close(self) -> None:
-        """Close the descriptor."""
+        """Close the descriptor. Any number of times."""
+        self.unwatch()
         self._unsent.clear()
         self._socket.close()
+
+
+class End(Protocol):
+    """One end of a connection of bytes, as a worker uses it: every method blocks."""
+
+    def receive(self) -> bytes:
+        """The next bytes, empty at the end of file.
+
+        Raises:
+            OSError: If the connection is broken.
+        """
+        ...
+
+    def send_all(self, data: bytes) -> None:
+        """Send bytes.
+
+        Raises:
+            OSError: If the connection is broken.
+        """
+        ...
+
+    def identity(self) -> int:
+        """What tells this connection from any other file that may come to have its descriptor.
+
+        Raises:
+            OSError: If the descriptor was closed.
+        """
+        ...
+
+
+class SocketEnd:
+    """A socket as an `End`."""
+
+    def __init__(self, end: socket.socket):
+        end.setblocking(True)
+        self._socket = end
+
+    def receive(self) -> bytes:
+        """See `End.receive`."""
+        return self._socket.recv(_CHUNK_BYTES)
+
+    def send_all(self, data: bytes) -> None:
+        """See `End.send_all`."""
+        self._socket.sendall(data, _NO_SIGNAL)
+
+    def identity(self) -> int:
+        """See `End.identity`."""
+        return os.fstat(self._socket.fileno()).st_ino
 
 
 class WorkerChannel:
     """The worker's end: one thread reads, any thread sends. Both block.
 
     Args:
-        end: A connected socket; this object closes it.
+        end: The connection, used in blocking mode.
         limit_bytes: The longest body that is accepted; what may be sent is said by `Boot`.
     """
 
-    def __init__(self, end: socket.socket, limit_bytes: int = MESSAGE_BYTES):
-        end.setblocking(True)
+    def __init__(self, end: End, limit_bytes: int = MESSAGE_BYTES):
         self.send_limit_bytes = limit_bytes
-        self._socket = end
+        self._end = end
         self._reader = FrameReader(limit_bytes)
         self._lock = threading.Lock()
         self._pid = os.getpid()
-        self._inode = os.fstat(end.fileno()).st_ino
+        self._identity = end.identity()
 
     def receive(self) -> list[Message]:
         """Wait for the next messages. Blocks.
@@ -426,7 +529,7 @@ class WorkerChannel:
         """
         while True:
             try:
-                data = self._socket.recv(_CHUNK_BYTES)
+                data = self._end.receive()
             except OSError as error:
                 raise ChannelClosedError.of(error) from error
             if not data:
@@ -476,10 +579,10 @@ class WorkerChannel:
 
     def _write(self, parts: list[bytes]) -> None:
         try:
-            if os.fstat(self._socket.fileno()).st_ino != self._inode:  # closed by user code and the number used again
+            if self._end.identity() != self._identity:  # closed by user code, and the number used again
                 raise ChannelClosedError("the number of its descriptor is another file now", is_ours=True)
             with self._lock:
                 for part in parts:
-                    self._socket.sendall(part, _NO_SIGNAL)
+                    self._end.send_all(part)
         except OSError as error:
             raise ChannelClosedError.of(error) from error

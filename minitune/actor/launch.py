@@ -8,7 +8,7 @@ import subprocess
 import sys
 from typing import Protocol
 
-from minitune.actor.channel import Channel
+from minitune.actor.channel import DriverEnd
 from minitune.actor.loop import Loop
 from minitune.actor.tree import RUN_VARIABLE, TRIAL_VARIABLE, WITHIN_VARIABLE
 
@@ -46,7 +46,7 @@ class Launcher(Protocol):
     hello_s: float
     """How long a worker may take to its first word."""
 
-    def launch(self, token: str, listener: Listener, preload: bool) -> Channel:
+    def launch(self, token: str, listener: Listener, preload: bool) -> DriverEnd:
         """Make a worker.
 
         Args:
@@ -104,7 +104,7 @@ def worker_environment(run_id: str, token: str = "0") -> dict[str, str]:
     return env
 
 
-def interpreter_command(module: str, *args: int) -> list[str]:
+def interpreter_command(module: str, *args: int | str | list[str]) -> list[str]:
     """The command line of a new interpreter that runs `main(*args)` of one of our modules.
 
     The interpreter gets the driver's flags. The working directory is taken from its path before anything is imported,
@@ -121,7 +121,7 @@ def interpreter_command(module: str, *args: int) -> list[str]:
         f"package = sys.modules[{package!r}] = util.module_from_spec(spec)\n"
         "spec.loader.exec_module(package)\n"
         "del util, spec, package\n"
-        f"__import__({module!r}, fromlist=['main']).main({', '.join(map(str, args))})\n"
+        f"__import__({module!r}, fromlist=['main']).main({', '.join(map(repr, args))})\n"
     )
     flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does
     return [sys.executable, *flags, "-c", code]
@@ -133,15 +133,24 @@ def start_method() -> str:
     Raises:
         ValueError: If the environment asks for something else, or for what cannot work here.
     """
-    able = sys.platform == "linux" and all(
-        hasattr(module, name) for module, name in ((os, "fork"), (os, "pidfd_open"), (os, "wait4"), (os, "pipe2"))
-    )
+    able = _can_use_zygote()
     wanted = os.environ.get(START_METHOD_VARIABLE)
     if wanted not in (None, "", "zygote", "interpreter"):
         raise ValueError(f"{START_METHOD_VARIABLE} must be 'zygote' or 'interpreter', but got {wanted!r}")
     if wanted == "zygote" and not able:
         raise ValueError(f"{START_METHOD_VARIABLE}=zygote needs Linux with fork and pidfd_open; use 'interpreter'")
     return wanted or ("zygote" if able else "interpreter")
+
+
+def _can_use_zygote() -> bool:
+    """Whether this system has all that the zygote needs; a sandbox may have the function and forbid the call."""
+    if sys.platform != "linux" or not hasattr(os, "fork") or not hasattr(os, "pidfd_open"):
+        return False
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except OSError:
+        return False
+    return True
 
 
 def make_launcher(loop: Loop, run_id: str, keep_descendants: bool, limit_bytes: int) -> Launcher:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
-from minitune.actor.channel import Channel, ChannelClosedError, ProtocolError, check_size, encode
+from minitune.actor.channel import ChannelClosedError, DriverEnd, ProtocolError, check_size, encode
 from minitune.actor.launch import Launcher
 from minitune.actor.limits import (
     CHANNEL_LOST_EXIT,
@@ -23,7 +23,7 @@ from minitune.actor.limits import (
     PARK_S,
     TERM_TO_KILL_S,
 )
-from minitune.actor.loop import READ, WRITE, Loop, Timer
+from minitune.actor.loop import Loop, Timer
 from minitune.actor.messages import (
     Boot,
     Call,
@@ -84,7 +84,7 @@ class ActorProcess:
         self.token = token
         self.pid = 0
         self.phase = Phase.STARTING
-        self._channel: Channel  # made by `start`
+        self._channel: DriverEnd  # made by `start`
         self._loop = loop
         self._launcher = launcher
         self._emit = emit
@@ -117,7 +117,7 @@ class ActorProcess:
         self._channel.send_frame(frame)
         self._place = boot.place
         self._set_timer(hello_s, lambda: self.kill(f"no sign of life within {hello_s:g} s of its start"))
-        self._watch_channel()
+        self._channel.watch(self._loop, self._read)
 
     def call(self, method: str, payload: bytes) -> None:
         """Send a call. Replied or Failed follows. During a move it waits for the end of that.
@@ -179,8 +179,6 @@ class ActorProcess:
         self._channel.send(message)
         self._number = message.number
         self._awaited.add(message.number)
-        if self._channel.has_unsent:
-            self._watch_channel()
 
     # -- the stop ladder ---------------------------------------------------------------------------------------
 
@@ -279,21 +277,7 @@ class ActorProcess:
 
     def close(self) -> None:
         """Close the channel. Any number of times."""
-        if self._channel.fileno() >= 0:
-            self._loop.unwatch(self._channel.fileno())
-            self._channel.close()
-
-    def _watch_channel(self) -> None:
-        events = READ | WRITE if self._channel.has_unsent else READ
-        self._loop.watch(self._channel.fileno(), self._on_channel, events)
-
-    def _on_channel(self, mask: int) -> None:
-        if mask & WRITE:
-            self._channel.flush()
-            if not self._channel.has_unsent:
-                self._watch_channel()
-        if mask & READ:
-            self._read()
+        self._channel.close()
 
     def _read(self) -> bool:
         """Handle what one read brings.
@@ -307,21 +291,20 @@ class ActorProcess:
         except BlockingIOError:
             return False
         except ChannelClosedError:
-            self._loop.unwatch(self._channel.fileno())
+            self._channel.unwatch()
             if not self._is_dead and self.phase not in (Phase.STOPPING, Phase.DYING):
                 self._set_timer(EOF_S, lambda: self.kill(CHANNEL_CLOSED))
             return False
         except ProtocolError as error:
-            self._loop.unwatch(self._channel.fileno())
+            self._channel.unwatch()
             self.kill(f"protocol: {error}")
             return False
         return True
 
     def _drain(self) -> None:
         """Read until it would block: end-of-file may never come, if a child of the dead process holds the channel."""
-        if self._channel.fileno() >= 0:
-            while self._read():
-                pass
+        while self._read():
+            pass
 
     def _on_message(self, message: Message) -> None:
         if isinstance(message, Hello):

@@ -14,13 +14,6 @@ from typing import Any
 from minitune.actor.limits import HIGH_DESCRIPTOR
 from minitune.actor.messages import Place
 
-try:
-    import resource
-except ImportError:  # not on Windows
-    resource = None  # type: ignore[assignment]  # the same name for "there is none"
-
-_TIMERS = ("ITIMER_REAL", "ITIMER_VIRTUAL", "ITIMER_PROF")
-
 
 def move_high(descriptor: int) -> int:
     """Duplicate a descriptor to a high number, out of the way of user code that closes all low ones.
@@ -31,14 +24,15 @@ def move_high(descriptor: int) -> int:
     Returns:
         The new descriptor, which programs that are started do not inherit.
     """
+    if sys.platform == "win32":
+        return os.dup(descriptor)
     try:
         import fcntl
-    except ImportError:
+        import resource
+    except ImportError:  # a Python that was built without them
         return os.dup(descriptor)
-    lowest = HIGH_DESCRIPTOR
-    if resource is not None:
-        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-        lowest = HIGH_DESCRIPTOR if soft < 0 else max(0, min(HIGH_DESCRIPTOR, soft - 64))
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    lowest = HIGH_DESCRIPTOR if soft < 0 else max(0, min(HIGH_DESCRIPTOR, soft - 64))
     return int(fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, lowest))
 
 
@@ -58,7 +52,7 @@ class Surroundings:
         self._environment = dict(os.environ)
         self._umask = _read_umask()
         self._signals = {number: signal.getsignal(number) for number in signal.valid_signals()}
-        self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, ()) if hasattr(signal, "pthread_sigmask") else None
+        self._mask = _read_mask()
         self._limits = _read_limits()
         self._path, self._argv = list(sys.path), list(sys.argv)
         self._warnings = list(warnings.filters)
@@ -99,24 +93,22 @@ class Surroundings:
             _flush(descriptor)
             os.dup2(saved, descriptor)
         sys.stdout, sys.stderr, sys.stdin = sys.__stdout__, sys.__stderr__, sys.__stdin__
-        for number, limits in self._limits.items():
-            if resource is not None and resource.getrlimit(number) != limits:
-                resource.setrlimit(number, limits)
+        _restore_limits(self._limits)
         sys.path[:], sys.argv[:] = self._path, self._argv
         warnings.filters[:] = self._warnings  # type: ignore[index]  # a list, though typeshed promises less
         _restore_logging(self._logging)
         os.chdir(self._directory)
 
     def _restore_signals(self) -> None:
-        for name in _TIMERS:
-            if hasattr(signal, name):
-                signal.setitimer(getattr(signal, name), 0)
+        if sys.platform != "win32":
+            for timer in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
+                signal.setitimer(timer, 0)
         if threading.current_thread() is threading.main_thread():
             signal.set_wakeup_fd(-1)
         for number, handler in self._signals.items():
             if handler is not None and signal.getsignal(number) is not handler:
                 signal.signal(number, handler)
-        if self._mask is not None:
+        if sys.platform != "win32":
             signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
         arm_stack_dump()
 
@@ -166,11 +158,29 @@ def _read_umask() -> int:
     return umask
 
 
+def _read_mask() -> set[int]:
+    if sys.platform == "win32":
+        return set()
+    return {int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, ())}
+
+
 def _read_limits() -> dict[int, tuple[int, int]]:
-    if resource is None:
+    if sys.platform == "win32":
         return {}
+    import resource
+
     numbers = [getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")]
     return {number: resource.getrlimit(number) for number in numbers}
+
+
+def _restore_limits(saved: dict[int, tuple[int, int]]) -> None:
+    if sys.platform == "win32":
+        return
+    import resource
+
+    for number, limits in saved.items():
+        if resource.getrlimit(number) != limits:
+            resource.setrlimit(number, limits)
 
 
 def _read_logging() -> tuple[list[Any], int, int]:

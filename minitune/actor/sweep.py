@@ -16,12 +16,16 @@ class Sweep:
     Args:
         loop: Calls us back between two passes.
         markers: What the victims show in their environment.
-        roots: Processes to kill with their trees, whatever they show; their numbers must be known to be theirs.
+        roots: Asked before each pass for processes to kill with their trees, whatever they show.
         on_done: Called with whether something survived. Never from within the constructor.
     """
 
     def __init__(
-        self, loop: Loop, markers: Collection[str], roots: Collection[int], on_done: Callable[[bool], object]
+        self,
+        loop: Loop,
+        markers: Collection[str],
+        on_done: Callable[[bool], object],
+        roots: Callable[[], Collection[int]] = tuple,
     ) -> None:
         self._loop = loop
         self._markers = markers
@@ -32,8 +36,7 @@ class Sweep:
         loop.call_later(0.0, self._turn)
 
     def _turn(self) -> None:
-        found = tree.kill([*self._roots, *tree.marked(self._markers)])
-        self._roots = ()  # after this pass their numbers may come to mean others
+        found = tree.kill([*self._roots(), *tree.marked(self._markers)])
         if found and time.monotonic() < self._until:
             self._loop.call_later(self._pause_s, self._turn)
             self._pause_s = min(0.2, self._pause_s * 2)

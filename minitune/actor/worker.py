@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import sys
 import threading
 import traceback
@@ -20,7 +19,7 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from minitune.actor import tree
-from minitune.actor.channel import ChannelClosedError, ProtocolError, WorkerChannel
+from minitune.actor.channel import ChannelClosedError, End, ProtocolError, WorkerChannel
 from minitune.actor.limits import CHANNEL_LOST_EXIT, OOM_SCORE
 from minitune.actor.loading import UserCodeNeededError, dump_value, load_plain, load_value
 from minitune.actor.messages import Boot, Call, Hello, Message, Move, Quit, Raised, Returned
@@ -39,7 +38,7 @@ class Seat:
         reaper_pid: The process that the orphans of this worker fall to; 0 if that is nobody we know.
     """
 
-    end: socket.socket
+    end: End
     marker: str
     reaper_pid: int = 0
 

@@ -39,7 +39,7 @@ if sys.platform != "linux":
     raise ImportError("the zygote needs Linux; other systems start a new interpreter per worker")
 
 from minitune.actor import tree, worker
-from minitune.actor.channel import as_text, join_fields, split_fields
+from minitune.actor.channel import SocketEnd, as_text, join_fields, split_fields
 from minitune.actor.limits import CLOSE_S, DRIVER_CHECK_S, KILL_CONFIRM_S, SWEEP_TICK_S
 from minitune.actor.surroundings import move_high
 
@@ -240,7 +240,7 @@ class Zygote:
         for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        end = socket.socket(fileno=move_high(channel))
+        end = SocketEnd(socket.socket(fileno=move_high(channel)))
         # Only what the zygote itself opened: a file that a preloaded import has opened must keep its number.
         unsent = [descriptor for _, descriptor in self._unsent if descriptor is not None]
         for descriptor in (channel, self._driver, self._wakeup, self._wakeup_in, *unsent):

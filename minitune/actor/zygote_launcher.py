@@ -15,7 +15,7 @@ from typing import IO
 if sys.platform != "linux":
     raise ImportError("the zygote needs Linux; other systems start a new interpreter per worker")
 
-from minitune.actor.channel import Channel, socket_pair
+from minitune.actor.channel import Channel, DriverEnd, socket_pair
 from minitune.actor.launch import Listener, interpreter_command, marker_of, worker_environment
 from minitune.actor.limits import CLOSE_S, PRELOAD_S, ZYGOTE_HELLO_S
 from minitune.actor.loop import READ, WRITE, Loop, Timer
@@ -142,7 +142,7 @@ class ZygoteLauncher:
 
     # -- Launcher ----------------------------------------------------------------------------------------------
 
-    def launch(self, token: str, listener: Listener, preload: bool) -> Channel:
+    def launch(self, token: str, listener: Listener, preload: bool) -> DriverEnd:
         """See `Launcher.launch`."""
         ours, theirs = socket_pair()
         launched = _Launched(token, marker_of(self._run_id, token), listener, worker_end=theirs)
@@ -305,7 +305,7 @@ class ZygoteLauncher:
                 self._finish(one, None, 0, survivors)
 
         if launched:
-            Sweep(self._loop, [one.marker for one in launched], (), on_done)
+            Sweep(self._loop, [one.marker for one in launched], on_done)
 
     # -- workers -----------------------------------------------------------------------------------------------
 

@@ -1,0 +1,56 @@
+"""The guard: a small process that outlives the driver just long enough to kill what it has left behind.
+
+Where workers are new interpreters, no zygote is their parent. Each watches its channel itself, but user code in C can
+keep it from acting on what it sees; and a parent-death signal will not do, since it fires when the *thread* that has
+started the worker ends.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+from typing import NoReturn
+
+from minitune.actor import tree
+from minitune.actor.limits import CLOSE_S, DRIVER_CHECK_S, SWEEP_TICK_S
+
+
+def main(driver_pid: int, path: list[str]) -> NoReturn:
+    """Wait for the driver's end on standard input. Never returns.
+
+    Args:
+        driver_pid: The process to watch; it is our parent.
+        path: Where to look for packages in addition.
+    """
+    sys.path += path
+    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
+    if not _wait_for_end(driver_pid):
+        _sweep(os.environ[tree.RUN_VARIABLE])
+    os._exit(0)
+
+
+def _wait_for_end(driver_pid: int) -> bool:
+    """Wait until the driver is gone or says good-bye. Blocks.
+
+    Returns:
+        Whether it said good-bye: then it has cleared up itself.
+    """
+    if sys.platform == "win32":
+        return bool(os.read(0, 1))
+    while not select.select([0], [], [], DRIVER_CHECK_S)[0]:
+        # A process that the user forked from the driver holds the pipe too: then there is no end of file.
+        if os.getppid() != driver_pid:
+            return False
+    return bool(os.read(0, 1))
+
+
+def _sweep(run_id: str) -> None:
+    """Kill everything that carries the run's mark."""
+    until = time.monotonic() + CLOSE_S
+    while time.monotonic() < until and tree.kill(tree.marked([run_id])):
+        time.sleep(SWEEP_TICK_S)

@@ -1,0 +1,41 @@
+"""A worker that is a new interpreter: where there is no fork, or it is not safe."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from typing import NoReturn
+
+from minitune.actor import worker
+from minitune.actor.channel import End, SocketEnd
+from minitune.actor.surroundings import move_high
+from minitune.actor.tree import TRIAL_VARIABLE
+
+
+def main(handle: int, is_pumped: bool) -> NoReturn:
+    """Serve the driver. Never returns.
+
+    Args:
+        handle: The inherited end of the channel: a descriptor, on Windows a handle.
+        is_pumped: Whether the driver's end is a `PumpedChannel`.
+    """
+    worker.main(worker.Seat(end=_end(handle, is_pumped), marker=os.environ[TRIAL_VARIABLE]))
+
+
+def _end(handle: int, is_pumped: bool) -> End:
+    if sys.platform == "win32":
+        from multiprocessing.connection import PipeConnection
+
+        from minitune.actor.pump import ConnectionEnd
+
+        return ConnectionEnd(PipeConnection(handle))
+    descriptor = move_high(handle)
+    os.close(handle)
+    if not is_pumped:
+        return SocketEnd(socket.socket(fileno=descriptor))
+    from multiprocessing.connection import Connection
+
+    from minitune.actor.pump import ConnectionEnd
+
+    return ConnectionEnd(Connection(descriptor))

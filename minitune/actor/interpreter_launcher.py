@@ -1,0 +1,271 @@
+"""InterpreterLauncher: a new interpreter per worker, on any system."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from minitune.actor import tree
+from minitune.actor.channel import Channel, DriverEnd, socket_pair
+from minitune.actor.launch import Listener, interpreter_command, marker_of, worker_environment
+from minitune.actor.limits import CLOSE_S, INTERPRETER_HELLO_S, SWEEP_TICK_S
+from minitune.actor.loop import Loop
+from minitune.actor.pump import PumpedChannel
+from minitune.actor.sweep import Sweep
+
+CHANNEL_VARIABLE = "MINITUNE_CHANNEL"
+"""Environment variable: `pump` asks for the channel that Windows needs, on any system."""
+
+
+@dataclass
+class _Launched:
+    """One worker, as its launcher knows it."""
+
+    token: str
+    marker: str
+    listener: Listener
+    popen: subprocess.Popen[bytes]
+    pidfd: int = -1
+    waiter: threading.Thread | None = None
+    peak_bytes: int = 0
+    is_sweeping: bool = False
+
+    @property
+    def roots(self) -> list[int]:
+        """Its process while the number is known to be its own, that is, before it is reaped."""
+        return [self.popen.pid] if self.popen.returncode is None else []
+
+
+class InterpreterLauncher:
+    """Starts an interpreter per worker. What it costs is 50 ms and more each, and a look at all processes at its end.
+
+    Args:
+        loop: The driver's loop.
+        run_id: Identifies the group.
+        keep_descendants: See `make_launcher`.
+        limit_bytes: The longest message.
+    """
+
+    hello_s = INTERPRETER_HELLO_S
+
+    def __init__(self, loop: Loop, run_id: str, keep_descendants: bool, limit_bytes: int):
+        self._loop = loop
+        self._run_id = run_id
+        self._keep_descendants = keep_descendants
+        self._limit_bytes = limit_bytes
+        self._launched: dict[str, _Launched] = {}
+        self._guard: subprocess.Popen[bytes] | None = None
+        self._threads: list[threading.Thread] = []
+        self._is_pumped = sys.platform == "win32" or os.environ.get(CHANNEL_VARIABLE) == "pump"
+
+    # -- Launcher ----------------------------------------------------------------------------------------------
+
+    def launch(self, token: str, listener: Listener, preload: bool) -> DriverEnd:
+        """See `Launcher.launch`."""
+        if self._is_pumped:
+            from multiprocessing import Pipe
+
+            first, second = Pipe()
+            pumped = PumpedChannel(first, self._limit_bytes)
+            self._threads = [thread for thread in self._threads if thread.ident is None or thread.is_alive()]
+            self._threads += pumped.threads
+            self._loop.call_later(0.0, partial(self._start, token, listener, second))
+            return pumped
+        ours, theirs = socket_pair()
+        self._loop.call_later(0.0, partial(self._start, token, listener, theirs))
+        return Channel(ours, self._limit_bytes)
+
+    def signal(self, token: str, number: int, whole_group: bool) -> None:
+        """See `Launcher.signal`."""
+        launched = self._launched.get(token)
+        if launched is not None and launched.popen.returncode is None:
+            if whole_group and tree.kill_group(launched.popen.pid, number):
+                return
+            launched.popen.send_signal(number)
+
+    def kill(self, token: str) -> None:
+        """See `Launcher.kill`."""
+        launched = self._launched.get(token)
+        if launched is not None:
+            self._sweep(launched)
+
+    def force(self, token: str) -> None:
+        """See `Launcher.force`. There is no other way here; the sweep goes on until it gives up."""
+        self.kill(token)
+
+    def preload(self, action: bytes) -> None:
+        """See `Launcher.preload`. Nothing can be shared between interpreters."""
+
+    def close(self) -> None:
+        """See `Launcher.close`."""
+        until = time.monotonic() + CLOSE_S
+        while time.monotonic() < until:
+            roots = [pid for launched in self._launched.values() for pid in launched.roots]
+            markers = [launched.marker for launched in self._launched.values()]
+            if not markers or not tree.kill([*roots, *tree.marked(markers)]):
+                break
+            for launched in self._launched.values():
+                self._reap(launched, os.WNOHANG if hasattr(os, "WNOHANG") else 0)
+            time.sleep(SWEEP_TICK_S)
+        for launched in list(self._launched.values()):
+            self._forget(launched)
+        for thread in self._threads:
+            if thread.ident is not None:
+                thread.join(max(0.0, until - time.monotonic()))
+        self._dismiss_guard()
+
+    # -- start -------------------------------------------------------------------------------------------------
+
+    def _start(self, token: str, listener: Listener, end: Any) -> None:
+        """Start a worker; `end` is its end of the channel, and is closed here."""
+        marker = marker_of(self._run_id, token)
+        with end:
+            try:
+                self._ensure_guard()
+                popen = self._open_process(token, end.fileno())
+            except OSError as error:
+                listener.on_refused(f"no process could be made: {error}")
+                return
+        launched = self._launched[token] = _Launched(token, marker, listener, popen)
+        listener.on_started(popen.pid)
+        self._watch(launched)
+
+    def _open_process(self, token: str, handle: int) -> subprocess.Popen[bytes]:
+        command = interpreter_command("minitune.actor.interpreter", handle, self._is_pumped)
+        env = worker_environment(self._run_id, token)
+        if sys.platform == "win32":
+            os.set_handle_inheritable(handle, True)
+            info = subprocess.STARTUPINFO(lpAttributeList={"handle_list": [handle]})
+            flags = subprocess.CREATE_NEW_PROCESS_GROUP  # Ctrl-C is the driver's affair
+            return subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, env=env, startupinfo=info, creationflags=flags, close_fds=True
+            )
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, env=env, pass_fds=[handle], start_new_session=True)
+
+    def _watch(self, launched: _Launched) -> None:
+        """Have the loop told of the death."""
+        if sys.platform == "linux" and hasattr(os, "pidfd_open"):
+            try:
+                launched.pidfd = os.pidfd_open(launched.popen.pid)
+            except OSError:  # no descriptor left, or a kernel without them
+                launched.pidfd = -1
+        if launched.pidfd >= 0:
+            self._loop.watch(launched.pidfd, lambda mask: self._on_dead(launched))
+            return
+        launched.waiter = threading.Thread(target=self._wait_for, args=(launched,), daemon=True)
+        self._threads.append(launched.waiter)
+        launched.waiter.start()
+
+    def _wait_for(self, launched: _Launched) -> None:
+        """Block until the process is dead, if possible without reaping it: until then its number is its own."""
+        try:
+            if sys.platform == "linux":
+                os.waitid(os.P_PID, launched.popen.pid, os.WEXITED | os.WNOWAIT)
+            else:
+                launched.popen.wait()
+        except ChildProcessError:
+            pass  # reaped at the close of the group
+        self._loop.post(lambda: self._on_dead(launched))
+
+    # -- end ---------------------------------------------------------------------------------------------------
+
+    def _on_dead(self, launched: _Launched) -> None:
+        if launched.token not in self._launched:
+            return
+        self._unwatch(launched)
+        launched.listener.on_dead()
+        if not self._keep_descendants:
+            tree.kill_group(launched.popen.pid)  # before its number is given back
+        self._reap(launched, 0)
+        code = launched.popen.returncode
+        if self._keep_descendants and code == 0 and not launched.is_sweeping:
+            self._finish(launched, survivors=False)
+        else:
+            launched.listener.on_exited(code, launched.peak_bytes)
+            self._sweep(launched)
+
+    def _reap(self, launched: _Launched, options: int) -> None:
+        """Take the exit status and the peak memory of a dead process."""
+        popen = launched.popen
+        if popen.returncode is not None:
+            return
+        if sys.platform == "win32" or not hasattr(os, "wait4"):
+            popen.poll()
+            return
+        try:
+            pid, status, usage = os.wait4(popen.pid, options)
+        except ChildProcessError:  # somebody else in the driver waits for any child
+            popen.poll()
+            return
+        if pid:
+            popen.returncode = os.waitstatus_to_exitcode(status)
+            launched.peak_bytes = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+    def _sweep(self, launched: _Launched) -> None:
+        """Kill what is left of its tree. It is done when the process is dead, too."""
+        if launched.is_sweeping:
+            return
+        launched.is_sweeping = True
+
+        def on_done(survivors: bool) -> None:
+            launched.is_sweeping = False
+            if launched.popen.returncode is None and not survivors:
+                return  # `_on_dead` will sweep once more
+            self._finish(launched, survivors)
+
+        Sweep(self._loop, [launched.marker], on_done, lambda: launched.roots)
+
+    def _finish(self, launched: _Launched, survivors: bool) -> None:
+        if launched.token in self._launched:
+            self._forget(launched)
+            launched.listener.on_gone(launched.popen.returncode, launched.peak_bytes, survivors)
+
+    def _forget(self, launched: _Launched) -> None:
+        self._launched.pop(launched.token, None)
+        self._unwatch(launched)
+
+    def _unwatch(self, launched: _Launched) -> None:
+        if launched.pidfd >= 0:
+            self._loop.unwatch(launched.pidfd)
+            os.close(launched.pidfd)
+            launched.pidfd = -1
+
+    # -- the guard ---------------------------------------------------------------------------------------------
+
+    def _ensure_guard(self) -> None:
+        """Have the guard there before the first worker, and again if somebody has killed it.
+
+        Raises:
+            OSError: If it cannot be started.
+        """
+        if self._guard is not None and self._guard.poll() is None:
+            return
+        self._dismiss_guard()
+        self._guard = subprocess.Popen(
+            interpreter_command("minitune.actor.guard", os.getpid(), [path for path in sys.path if path]),
+            stdin=subprocess.PIPE,
+            env=worker_environment(self._run_id),
+            start_new_session=sys.platform != "win32",
+        )
+
+    def _dismiss_guard(self) -> None:
+        """Let the guard go. Blocks for a short time."""
+        guard, self._guard = self._guard, None
+        if guard is None or guard.stdin is None:
+            return
+        try:
+            with guard.stdin:
+                guard.stdin.write(b".")
+        except OSError:
+            pass
+        try:
+            guard.wait(CLOSE_S)
+        except subprocess.TimeoutExpired:
+            guard.kill()
+            guard.wait()
