@@ -18,8 +18,8 @@ ROOT = Path(__file__).resolve().parent.parent / PACKAGE
 
 LAYERS: dict[str, str] = {
     "values": """
-        error result space _domains _numbers _samplers clock registry checkpoint resources config decision pickling
-        shared
+        error result space _domains _numbers _samplers clock _console registry checkpoint resources config decision
+        pickling shared
         experiment experiment.lifecycle experiment.trial experiment.metric_analysis
         execution
     """,

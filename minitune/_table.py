@@ -1,0 +1,335 @@
+"""What status blocks are made of: tables of trials, their errors, single lines. Rows in, lines of text out."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from minitune import clock
+from minitune.experiment.lifecycle import ERROR, PAUSED, PENDING, RUNNING, TERMINATED
+from minitune.experiment.trial import Trial
+from minitune.result import AUTO_RESULT_KEYS, CONFIG, DEBUG_METRICS, NODE_IP, PID, flatten
+
+STATUS_ORDER = (RUNNING, TERMINATED, PAUSED, PENDING, ERROR)
+ROWS_PER_STATUS = 5
+"""Rows of one status where not all trials are shown, unless more than `_FEW_ROWS` rows are wanted."""
+_FEW_ROWS = 20
+_SCANNED_TRIALS = 20
+"""Trials that are looked at to find out which metrics there are."""
+_MAX_TRACEBACKS = 5
+_MAX_TRACEBACK_LINES = 40
+_HIDDEN = frozenset((*AUTO_RESULT_KEYS, *DEBUG_METRICS))
+
+
+def format_cell(value: Any, max_length: int) -> str:
+    """A value as one short line: floats with six digits, long text with its end.
+
+    Args:
+        value: Anything; None is empty.
+        max_length: Characters; numbers are never cut.
+    """
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, bool):
+        return str(value)
+    try:
+        text = " ".join(str(value).split())
+    except Exception:  # an object of the user's
+        text = f"<{type(value).__name__}>"
+    return text if len(text) <= max_length or isinstance(value, int) else "..." + text[3 - max_length :]
+
+
+def render_table(headers: Sequence[str], rows: Sequence[Sequence[Any]], max_length: int = 20) -> list[str]:
+    """A table with a frame, numbers to the right.
+
+    Args:
+        headers: One per column.
+        rows: Values, as many as headers; text longer than `max_length` is cut, but never in the first column or in
+            one that has a wider header.
+        max_length: Characters of a cell.
+
+    Returns:
+        The lines.
+    """
+    limits = [math.inf if not column else max(max_length, len(header)) for column, header in enumerate(headers)]
+    cells = [
+        [format_cell(value, int(min(limit, 10_000))) for value, limit in zip(row, limits, strict=True)] for row in rows
+    ]
+    columns = range(len(headers))
+    widths = [max(len(headers[c]), *(len(row[c]) for row in cells)) if cells else len(headers[c]) for c in columns]
+    is_number = [all(_is_number(row[c]) or row[c] is None for row in rows) for c in columns]
+
+    def line(texts: Sequence[str]) -> str:
+        padded = [
+            text.rjust(width) if right else text.ljust(width)
+            for text, width, right in zip(texts, widths, is_number, strict=True)
+        ]
+        return f"| {' | '.join(padded)} |"
+
+    rule = "+".join("-" * (width + 2) for width in widths)
+    return [f"+{rule}+", line(headers), f"|{rule}|", *map(line, cells), f"+{rule}+"]
+
+
+def look_up(result: Mapping[str, Any], name: str) -> Any:
+    """The value of a flattened name such as `a/b` in a nested result, or None."""
+    value: Any = result.get(name)
+    if value is None and "/" in name:
+        value = result
+        for part in name.split("/"):
+            value = value.get(part) if isinstance(value, Mapping) else None
+    return value
+
+
+def number_of(value: Any) -> float | None:
+    """`value` as a number that compares, or None."""
+    if isinstance(value, (str, bytes)) or value is None:
+        return None
+    try:
+        number = value if isinstance(value, (int, float)) else float(value)
+    except Exception:  # an object of the user's
+        return None
+    return None if number != number else number
+
+
+def by_status(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
+    """The trials by status; every status is there."""
+    found: dict[str, list[Trial]] = {status: [] for status in STATUS_ORDER}
+    for trial in trials:
+        found[trial.status].append(trial)
+    return found
+
+
+def best_trial(trials: Iterable[Trial], metric: str, mode: str) -> Trial | None:
+    """The trial whose last result has the best value; of equal ones the first."""
+    sign, best, found = 1.0 if mode == "max" else -1.0, -math.inf, None
+    for trial in trials:
+        value = number_of(look_up(trial.last_result, metric))
+        if value is not None and (found is None or sign * value > best):
+            best, found = sign * value, trial
+    return found
+
+
+def infer_metrics(trials: Iterable[Trial], known: Iterable[str], limit: int) -> list[str]:
+    """The first few numeric metrics that trials have reported, apart from the automatic keys and `known` ones."""
+    found = dict.fromkeys(known)
+    before, scanned = len(found), 0
+    for trial in trials:
+        if not trial.last_result:
+            continue
+        scanned += 1
+        for name, value in metrics_of(trial.last_result).items():
+            if len(found) - before >= limit:
+                break
+            if number_of(value) is not None and not isinstance(value, bool):
+                found.setdefault(name)
+        if scanned >= _SCANNED_TRIALS or len(found) - before >= limit:
+            break
+    return list(found)[before:]
+
+
+def metrics_of(result: Mapping[str, Any]) -> dict[str, Any]:
+    """The user's metrics of a result, flattened."""
+    own = {key: value for key, value in result.items() if key != CONFIG and key not in _HIDDEN and key != "perf"}
+    try:
+        return flatten(own)
+    except Exception:  # nested too deeply, or mappings of the user's that raise
+        return {}
+
+
+def choose_rows(
+    statuses: Mapping[str, Sequence[Trial]], max_rows: int, rank: Callable[[Trial], float] | None
+) -> tuple[list[Trial], dict[str, int]]:
+    """Which trials a table shows: all, or a fair share of each status.
+
+    Args:
+        statuses: Trials by status.
+        max_rows: Rows in all.
+        rank: Smaller is better; sorts the terminated trials.
+
+    Returns:
+        The trials, and how many of each status are left out.
+    """
+    sizes = {status: len(statuses[status]) for status in STATUS_ORDER}
+    shares = dict.fromkeys(STATUS_ORDER, 0)
+    is_short = sum(sizes.values()) > max_rows
+    most = ROWS_PER_STATUS if is_short and max_rows <= _FEW_ROWS else max_rows
+    left, previous = max_rows, -1
+    while left > 0 and left != previous:
+        previous = left
+        for status in STATUS_ORDER:
+            if left > 0 and shares[status] < min(most, sizes[status]):
+                shares[status] += 1
+                left -= 1
+    chosen: list[Trial] = []
+    for status in STATUS_ORDER:
+        ordered = list(statuses[status])
+        if rank is not None and status == TERMINATED:
+            chosen += sorted(ordered, key=rank)[: shares[status]]
+        elif status in (RUNNING, PENDING):
+            chosen += ordered[: shares[status]]
+        else:  # what has come to rest: the latest
+            chosen += ordered[len(ordered) - shares[status] :]
+    return chosen, {status: sizes[status] - shares[status] for status in STATUS_ORDER if sizes[status] > shares[status]}
+
+
+def trial_table(
+    trials: Sequence[Trial], parameters: Mapping[str, str], metrics: Mapping[str, str], max_length: int
+) -> list[str]:
+    """The lines of a table of trials.
+
+    Args:
+        trials: One row each.
+        parameters: Shown names by path; if empty, all parameters that were searched.
+        metrics: Shown names by flattened name; those that no trial has reported are left out.
+        max_length: Characters of a cell.
+    """
+    parameters = parameters or {name: name for name in sorted({p for t in trials for p in t.evaluated_params})}
+    metrics = {
+        name: shown
+        for name, shown in metrics.items()
+        if any(look_up(trial.last_result, name) is not None for trial in trials)
+    }
+    rows = [
+        [
+            trial.name,
+            trial.status,
+            _location(trial),
+            *(parameter_of(trial, name) for name in parameters),
+            *(look_up(trial.last_result, name) for name in metrics),
+        ]
+        for trial in trials
+    ]
+    shown = [format_cell(name, max_length) for name in (*parameters.values(), *metrics.values())]
+    return render_table(["Trial name", "status", "loc", *shown], rows, max_length)
+
+
+def parameter_of(trial: Trial, name: str) -> Any:
+    """The value of a parameter by its path."""
+    found = trial.evaluated_params.get(name)
+    return look_up(trial.config, name) if found is None else found
+
+
+def _location(trial: Trial) -> str:
+    pid = trial.last_result.get(PID) or trial.pid
+    return f"{trial.last_result.get(NODE_IP, '127.0.0.1')}:{pid}" if pid else ""
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+# -- errors ------------------------------------------------------------------------------------------------------------
+
+
+def error_table(trials: Iterable[Trial], max_rows: int) -> list[str]:
+    """Which trials have failed, how often, and where their errors stand; no line if none has."""
+    failed = [trial for trial in trials if trial.num_failures or trial.error is not None]
+    if not failed:
+        return []
+    shown = failed[:max_rows]
+    rows = [
+        [trial.name, f"{trial.num_failures}{'' if trial.status == ERROR else '*'}", trial.error_file] for trial in shown
+    ]
+    lines = [f"Number of errored trials: {len(failed)}"]
+    lines += render_table(["Trial name", "# failures", "error file"], rows, max_length=10_000)
+    if len(failed) > len(shown):
+        lines.append(f"... {len(failed) - len(shown)} more failed trials not shown")
+    if any(trial.status == TERMINATED for trial in shown):
+        lines.append("* The trial ended well after a retry.")
+    return lines
+
+
+def error_texts(trials: Iterable[Trial]) -> list[str]:
+    """The errors of the trials that have failed for good, each distinct one once, the most frequent first."""
+    groups: dict[Any, list[Trial]] = {}
+    for trial in trials:
+        if trial.error is not None:
+            groups.setdefault(_signature(trial), []).append(trial)
+    lines = []
+    ordered = sorted(groups.values(), key=len, reverse=True)
+    if len(ordered) > _MAX_TRACEBACKS:
+        more = sum(map(len, ordered[_MAX_TRACEBACKS:]))
+        lines.append(f"{more} trials with {len(ordered) - _MAX_TRACEBACKS} other errors: see their error files.")
+    # The most frequent one comes last: that is where people look first.
+    for alike in reversed(ordered[:_MAX_TRACEBACKS]):
+        count = len(alike) - 1
+        others = f" and {count} more {'trial' if count == 1 else 'trials'} with the same error" if count else ""
+        lines.append(f"Error of trial {alike[0].name}{others}:")
+        text = str(alike[0].error).rstrip().splitlines()
+        if len(text) > _MAX_TRACEBACK_LINES:
+            text = [*text[:3], f"  ... [{len(text) - _MAX_TRACEBACK_LINES} lines left out] ...", *text[3:]]
+            text = [*text[:4], *text[4 - _MAX_TRACEBACK_LINES :]]
+        lines += text
+    return lines
+
+
+def last_line(trial: Trial) -> str:
+    """The error of a trial on one line."""
+    remote = trial.error.remote if trial.error is not None else None
+    text = remote.last_line() if remote is not None else str(trial.error)
+    return format_cell(text.strip().partition("\n")[0], 300)
+
+
+def _signature(trial: Trial) -> Any:
+    """What makes two errors the same: the class and the place, not the values in the message."""
+    error = trial.error
+    remote = error.remote if error is not None else None
+    if remote is not None:
+        places = tuple(line for line in remote.traceback.splitlines() if line.startswith('  File "'))
+        if places:
+            return remote.type_name, places
+    text = str(error).replace(trial.trial_id, "")
+    return type(error).__name__, re.sub(r"\d+", "#", text.strip().partition("\n")[0])
+
+
+# -- lines -------------------------------------------------------------------------------------------------------------
+
+
+def time_line(running_s: float) -> str:
+    """`Current time: ... (running for 00:00:01.23)`."""
+    hundredths = round(max(0.0, running_s) * 100)
+    minutes, hundredths = divmod(hundredths, 6000)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    ran = f"{f'{days} days, ' if days else ''}{hours:02}:{minutes:02}:{hundredths // 100:02}.{hundredths % 100:02}"
+    return f"Current time: {datetime.fromtimestamp(clock.current().time()):%Y-%m-%d %H:%M:%S} (running for {ran})"
+
+
+def memory_line() -> str:
+    """`Memory usage on this node: 1.2/23.4 GiB`."""
+    import psutil
+
+    memory = psutil.virtual_memory()
+    used = f"{(memory.total - memory.available) / 2**30:.1f}/{memory.total / 2**30:.1f} GiB"
+    warning = " (less than 10 % is free)" if memory.available < 0.1 * memory.total else ""
+    return f"Memory usage on this node: {used}{warning}"
+
+
+def resources_line(totals: Mapping[str, float], free: Mapping[str, float]) -> str:
+    """`Logical resource usage: 1.0/2 CPUs, 0/0 GPUs`, then memory and custom resources.
+
+    Args:
+        totals: What there is, by resource name.
+        free: What no trial holds.
+    """
+
+    def used(name: str) -> float:
+        return totals.get(name, 0) - free.get(name, 0)
+
+    parts = [f"{used(name):.3g}/{totals.get(name, 0):g} {name}s" for name in ("CPU", "GPU")]
+    for name in totals:
+        if name == "memory":
+            parts.append(f"{used(name) / 2**30:.1f}/{totals[name] / 2**30:.1f} GiB memory")
+        elif name not in ("CPU", "GPU"):
+            parts.append(f"{used(name):.3g}/{totals[name]:g} {name}")
+    return f"Logical resource usage: {', '.join(parts)}"
+
+
+def total_time_line(total_s: float, loop_s: float) -> str:
+    """The last line of a run."""
+    return f"Total run time: {total_s:.2f} seconds ({loop_s:.2f} seconds for the tuning loop)."

@@ -1,0 +1,459 @@
+"""What reporters show, how often, how much of it, and what happens when nobody can read it."""
+
+from __future__ import annotations
+
+import io
+import logging
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plugin_fakes import make_trial, run_trial
+
+from minitune import clock
+from minitune.error import RemoteError, TrialError, trial_error
+from minitune.experiment.lifecycle import Step
+from minitune.experiment.trial import Trial
+from minitune.progress_reporter import (
+    CLIReporter,
+    ProgressReporter,
+    default_reporter,
+    memory_line,
+    resources_line,
+    total_time_line,
+)
+
+SYS_INFO = (
+    "Memory usage on this node: 1.2/23.4 GiB",
+    "Using FIFO scheduling algorithm.",
+    "Logical resource usage: 1/2 CPUs, 0/0 GPUs",
+    "Result logdir: /results/run",
+)
+
+
+def finished(number: int, loss: float, **result: Any) -> Trial:
+    trial = run_trial(make_trial(number, config={"lr": number / 10}, evaluated_params={"lr": number / 10}))
+    trial.record_result(
+        {
+            "loss": loss,
+            "training_iteration": 3,
+            "time_total_s": 1.23456789,
+            "pid": 100 + number,
+            "node_ip": "127.0.0.1",
+            "date": "today",
+            "config": trial.config,
+            **result,
+        }
+    )
+    trial.move(Step.STOP)
+    return trial
+
+
+def failed(number: int, error: BaseException | None = None, text: str = "") -> Trial:
+    trial = run_trial(make_trial(number, experiment_path="/results/run"))
+    trial.num_failures = 1
+    trial.error = TrialError(text) if error is None else trial_error(RemoteError.of(error))
+    trial.move(Step.FAIL)
+    return trial
+
+
+def show(reporter: ProgressReporter, trials: list[Trial], done: bool = False) -> str:
+    """What is written to a standard output that is a plain object."""
+    stream, before = io.StringIO(), sys.stdout
+    sys.stdout = stream
+    try:
+        if reporter.should_report(trials, done):
+            reporter.report(trials, done, *SYS_INFO)
+    finally:
+        sys.stdout = before
+    return stream.getvalue()
+
+
+def ready(reporter: CLIReporter | None = None, **kwargs: Any) -> CLIReporter:
+    reporter = reporter or default_reporter()
+    reporter.setup(start_time=clock.current().time(), **{"total_samples": 3, "metric": "loss", "mode": "min", **kwargs})
+    return reporter
+
+
+# -- the block -----------------------------------------------------------------------------------------------------
+
+
+def test_the_end_of_a_small_run() -> None:
+    with clock.use(clock.VirtualClock(1_000_000.0)):
+        reporter = ready()
+        clock.current().sleep(3661.239)
+        text = show(reporter, [finished(0, 0.5), finished(1, 0.25, acc=True), finished(2, math.nan)], done=True)
+    lines = text.splitlines()
+    assert lines[0] == "== Status =="
+    assert lines[1].startswith("Current time: ")
+    assert lines[1].endswith("(running for 01:01:01.24)")
+    assert lines[2:] == [
+        *SYS_INFO,
+        "Current best trial: t0001 with loss=0.25 and parameters={lr: 0.1}",
+        "Number of trials: 3/3 (3 TERMINATED)",
+        "+-------------+------------+---------------+-----+------+----------------+------+",
+        "| Trial name  | status     | loc           |  lr | iter | total time (s) | loss |",
+        "|-------------+------------+---------------+-----+------+----------------+------|",
+        "| train_t0001 | TERMINATED | 127.0.0.1:101 | 0.1 |    3 |        1.23457 | 0.25 |",
+        "| train_t0000 | TERMINATED | 127.0.0.1:100 |   0 |    3 |        1.23457 |  0.5 |",
+        "| train_t0002 | TERMINATED | 127.0.0.1:102 | 0.2 |    3 |        1.23457 |  nan |",
+        "+-------------+------------+---------------+-----+------+----------------+------+",
+        "",
+    ]
+
+
+def test_before_anything_has_run_there_is_no_table() -> None:
+    text = show(ready(total_samples=200), [make_trial(number) for number in range(30)])
+    assert text.splitlines()[2:] == [*SYS_INFO, "Number of trials: 30/200 (30 PENDING)", ""]
+    assert "Number of trials: 0/200\n" in show(ready(total_samples=200), [])
+
+
+@pytest.mark.parametrize(
+    ("total", "shown"), [(None, "2 ("), (5, "2/5 ("), (-1, "2/infinite ("), (sys.maxsize, "2/infinite (")]
+)
+def test_the_total_may_be_unknown_or_endless(total: int | None, shown: str) -> None:
+    trials = [make_trial(0), finished(1, 1)]
+    assert f"Number of trials: {shown}1 TERMINATED, 1 PENDING)" in show(ready(total_samples=total), trials)
+
+
+def test_above_twenty_trials_at_most_five_rows_per_status() -> None:
+    trials = [finished(number, float(number)) for number in range(30)]
+    trials += [run_trial(make_trial(number)) for number in range(30, 40)]
+    trials += [make_trial(number) for number in range(40, 43)]
+    text = show(ready(), trials, done=True)
+    rows = [line.split("|")[2].strip() for line in text.splitlines() if line.startswith("| train")]
+    assert rows == ["RUNNING"] * 5 + ["TERMINATED"] * 5 + ["PENDING"] * 3
+    assert "... 30 more trials not shown (5 RUNNING, 25 TERMINATED)" in text
+    assert [f"train_t{number:04d}" in text for number in (0, 4, 5)] == [True, True, False], "the best ones are shown"
+
+
+def test_a_reporter_with_more_rows_shows_more() -> None:
+    trials = [finished(number, float(number)) for number in range(50)]
+    text = show(ready(CLIReporter(max_progress_rows=40)), trials)
+    assert sum(line.startswith("| train") for line in text.splitlines()) == 40
+    assert "... 10 more trials not shown (10 TERMINATED)" in text
+
+
+def test_two_hundred_trials_are_at_most_forty_lines() -> None:
+    reporter = ready(total_samples=200)
+    text = show(reporter, [make_trial(number) for number in range(200)])
+    trials = [finished(number, float(number), acc=1.0, f1=2.0) for number in range(200)]
+    text += "".join(show(reporter, trials) for _ in range(100))
+    text += show(reporter, trials, done=True) + total_time_line(1.5, 1.25)
+    assert text.count("\n") <= 40
+    assert text.endswith("Total run time: 1.50 seconds (1.25 seconds for the tuning loop).")
+
+
+def test_metrics_are_found_out_and_limited() -> None:
+    trials = [finished(0, 1.0, a=1, b="text", c=2, nested={"d": 3}, e=4, f=5)]
+    header = next(line for line in show(ready(), trials).splitlines() if line.startswith("| Trial"))
+    assert [cell.strip() for cell in header.strip("|").split("|")][4:] == [
+        *("iter", "total time (s)", "loss", "a", "c", "nested/d", "e")
+    ]
+
+
+def test_columns_may_be_named_and_added() -> None:
+    reporter = CLIReporter(metric_columns={"loss": "L"}, parameter_columns=["lr"])
+    reporter.add_metric_column("acc", "accuracy")
+    reporter.add_parameter_column("deep/size")
+    trial = finished(0, 1.0, acc=3)
+    trial.config = {"lr": 0.5, "deep": {"size": 7}}
+    text = show(ready(reporter), [trial])
+    assert "loc           | lr | deep/size | L | accuracy |" in text
+    assert "127.0.0.1:100 |  0 |         7 | 1 |        3 |" in text
+    with pytest.raises(ValueError, match="there once"):
+        reporter.add_metric_column("acc")
+    with pytest.raises(ValueError, match="renamed"):
+        reporter.add_parameter_column("x", "y")
+
+
+def test_cells_are_short_and_on_one_line() -> None:
+    trial = finished(0, 1.0)
+
+    class Odd:
+        def __repr__(self) -> str:
+            raise RuntimeError("no text")
+
+    trial.evaluated_params = {"long": "x" * 50 + "end", "two": "a\nb", "odd": Odd(), "none": None, "big": 10**30}
+    text = show(ready(), [trial])
+    assert f"| ...{'x' * 14}end " in text
+    assert "| a b " in text
+    assert "| <Odd> " in text
+    assert f"{10**30}" in text
+
+
+def test_the_table_can_be_kept_for_the_end() -> None:
+    reporter = ready(CLIReporter(print_intermediate_tables=False))
+    trials = [finished(0, 1.0)]
+    assert "Trial name" not in show(reporter, trials)
+    assert "Trial name" in show(reporter, trials, done=True)
+
+
+def test_without_a_metric_there_is_no_best_trial() -> None:
+    assert "best" not in show(ready(metric=None, mode=None), [finished(0, 1.0)])
+    assert "with _metric=3" in show(ready(metric=None, mode="max"), [finished(0, 1.0, _metric=3)])
+
+
+def test_thousands_of_trials_are_no_matter() -> None:
+    trials = [make_trial(number) for number in range(5000)]
+    assert show(ready(), trials).count("\n") < 10
+
+
+# -- errors --------------------------------------------------------------------------------------------------------
+
+
+def test_equal_errors_are_shown_once_and_last() -> None:
+    def train(number: int) -> None:
+        raise ValueError(f"bad value {number}")
+
+    trials = []
+    for number in range(100):
+        try:
+            train(number)
+        except ValueError as error:
+            trials.append(failed(number, error))
+    text = show(ready(), trials, done=True)
+    assert text.count("Traceback") == 1
+    assert "Error of trial train_t0000 and 99 more trials with the same error:" in text
+    last = text.rstrip().splitlines()[-15:]
+    assert any(Path(__file__).name in line for line in last)
+    assert last[-1] == "ValueError: bad value 0"
+    assert "Number of errored trials: 100" in text
+    assert "... 80 more failed trials not shown" in text
+    assert os.path.join(trials[0].local_path, "error.txt") in text
+    assert "Traceback" not in show(ready(), trials)
+
+
+def test_different_errors_are_shown_each_and_may_be_left_out() -> None:
+    trials = [failed(0, text="worker died with signal 9 at report 3")]
+    trials += [failed(number, text=f"worker died with signal 9 at report {number}") for number in (7, 8)]
+    trials += [failed(9, text="disk full")]
+    text = show(ready(), trials, done=True)
+    assert "Error of trial train_t0009:\ndisk full\n" in text
+    assert "Error of trial train_t0000 and 2 more trials with the same error:" in text
+    assert "disk full" not in show(ready(print_errors=False), trials, done=True)
+
+
+def test_a_trial_that_was_saved_by_a_retry_is_marked() -> None:
+    trial = finished(0, 1.0)
+    trial.num_failures = 2
+    text = show(ready(), [trial])
+    assert "| train_t0000 | 2* " in text
+    assert "* The trial ended well after a retry." in text
+
+
+# -- when ----------------------------------------------------------------------------------------------------------
+
+
+def test_blocks_come_at_the_start_after_the_interval_and_at_the_end() -> None:
+    with clock.use(clock.VirtualClock(50.0)):
+        reporter = ready()
+        assert reporter.seconds_left() == 0
+        assert reporter.should_report([])
+        assert not reporter.should_report([])
+        assert reporter.seconds_left() == 30
+        clock.current().sleep(29)
+        assert not reporter.should_report([])
+        assert reporter.seconds_left() == 1
+        clock.current().sleep(1)
+        assert reporter.should_report([])
+        assert reporter.should_report([], done=True)
+
+
+def test_at_level_0_nothing_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    reporter = ready(verbose=0)
+    trial = finished(0, 1.0)
+    assert not reporter.should_report([trial], done=True)
+    reporter.trial_started(trial)
+    reporter.trial_ended(trial)
+    reporter.say("hello")
+    assert reporter.seconds_left() is None
+    assert capsys.readouterr().out == ""
+
+
+def test_at_level_2_each_step_of_a_trial_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    for level in (1, 2):
+        reporter = ready(verbose=level)
+        trial, broken = finished(4, 1.0, acc=2.0), failed(5, text="broken\nbadly")
+        reporter.trial_started(trial)
+        reporter.trial_result(trial, trial.last_result)
+        reporter.trial_saved(trial, "/results/checkpoint_000001")
+        reporter.trial_ended(trial)
+        reporter.trial_ended(broken)
+        lines = capsys.readouterr().out.splitlines()
+        assert level == 2 or not lines
+    assert lines == [
+        "Trial train_t0004 started: lr=0.4",
+        "Trial train_t0004 iteration 3: loss=1, acc=2, total time 1.23457 s",
+        "Trial train_t0004 saved a checkpoint: /results/checkpoint_000001",
+        "Trial train_t0004 ended after 3 iterations: loss=1, acc=2, total time 1.23457 s",
+        f"Trial train_t0005 failed: broken ({broken.error_file})",
+    ]
+
+
+# -- nobody to read ------------------------------------------------------------------------------------------------
+
+
+class Broken(io.StringIO):
+    def __init__(self, error: BaseException):
+        super().__init__()
+        self.error = error
+
+    def write(self, text: str) -> int:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [None, Broken(BrokenPipeError(32, "Broken pipe")), Broken(OSError(28, "No space left")), "closed"],
+)
+def test_output_goes_off_after_one_warning(
+    stream: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    if stream == "closed":
+        stream = io.StringIO()
+        stream.close()
+    reporter = ready(verbose=2)
+    monkeypatch.setattr(sys, "stdout", stream)
+    trial = finished(0, 1.0)
+    for _ in range(3):
+        reporter.report([trial], False)
+        reporter.trial_started(trial)
+        assert not reporter.should_report([trial], done=True)
+    monkeypatch.undo()
+    assert [record.levelno for record in caplog.records] == [logging.WARNING]
+    assert reporter.seconds_left() is None
+
+
+def test_text_that_the_stream_cannot_show_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", stream)
+    reporter = ready(verbose=2)
+    reporter.say("größe \ud800")
+    monkeypatch.undo()
+    assert raw.getvalue() == b"gr??e ?\n"
+
+
+SCRIPT = """
+import sys
+from minitune.progress_reporter import default_reporter
+reporter = default_reporter()
+reporter.setup(total_samples=1)
+if {waits}:
+    sys.stdin.read()
+for _ in range(3):
+    if reporter.should_report([], True):
+        reporter.report([], True, "x" * 100_000)
+print("the run goes on", file=sys.stderr)
+"""
+
+
+def run_script(stdout: Any, waits: bool) -> subprocess.Popen[str]:
+    root = str(Path(__file__).resolve().parents[2])
+    return subprocess.Popen(
+        [sys.executable, "-c", SCRIPT.format(waits=waits)],
+        stdin=subprocess.PIPE,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": root},
+    )
+
+
+def test_a_script_whose_reader_has_gone_ends_well() -> None:
+    reader, writer = os.pipe()
+    process = run_script(writer, waits=True)
+    os.close(writer)
+    os.close(reader)
+    _, errors = process.communicate("", timeout=60)
+    assert process.returncode == 0
+    assert errors.count("No more progress is shown") == 1
+    assert errors.rstrip().endswith("the run goes on")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_script_on_a_full_disk_ends_well() -> None:
+    with open("/dev/full", "w") as full:
+        process = run_script(full, waits=False)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert errors.count("No more progress is shown") == 1
+
+
+def test_a_script_sees_its_own_output_in_order(tmp_path: Path) -> None:
+    with open(tmp_path / "out", "w") as out:
+        script = (
+            "from minitune.progress_reporter import default_reporter\n"
+            "r = default_reporter(); r.setup()\n"
+            "print('before'); r.say('ours'); print('after')\n"
+        )
+        root = str(Path(__file__).resolve().parents[2])
+        subprocess.run([sys.executable, "-c", script], stdout=out, check=True, env={**os.environ, "PYTHONPATH": root})
+    assert (tmp_path / "out").read_text() == "before\nours\nafter\n"
+
+
+# -- arguments and lines -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "words"),
+    [
+        ({"metric_columns": "loss"}, "metric_columns must be a list"),
+        ({"parameter_columns": [1]}, "parameter_columns must hold text"),
+        ({"max_progress_rows": 0}, "max_progress_rows >= 1"),
+        ({"max_error_rows": -1}, "max_error_rows >= 1"),
+        ({"max_column_length": 1}, "max_column_length >= 4"),
+        ({"max_report_frequency": -1}, "max_report_frequency >= 0"),
+        ({"infer_limit": None}, "infer_limit >= 0"),
+        ({"mode": "best"}, "'min' or 'max'"),
+    ],
+)
+def test_bad_arguments_are_refused(kwargs: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        CLIReporter(**kwargs)
+
+
+def test_metric_and_mode_must_not_contradict() -> None:
+    assert ready(CLIReporter(metric="loss", mode="min"))
+    with pytest.raises(ValueError, match="leave it out of the reporter"):
+        ready(CLIReporter(metric="acc", mode="min"))
+
+
+def test_sorting_needs_a_metric(caplog: pytest.LogCaptureFixture) -> None:
+    ready(CLIReporter(sort_by_metric=True), metric=None, mode=None)
+    assert "sort_by_metric has no effect" in caplog.text
+    text = show(ready(CLIReporter(sort_by_metric=True)), [finished(0, 2.0), finished(1, 1.0)])
+    assert text.index("| train_t0001") < text.index("| train_t0000")
+
+
+def test_lines_on_the_machine() -> None:
+    assert memory_line().startswith("Memory usage on this node: ")
+    assert memory_line().count(" GiB") == 1
+    totals = {"CPU": 2.0, "GPU": 1.0, "memory": 2.0 * 2**30, "tokens": 3.0}
+    free = {"CPU": 1.0, "GPU": 0.5, "memory": 2.0**30, "tokens": 3.0}
+    assert resources_line(totals, free) == (
+        "Logical resource usage: 1/2 CPUs, 0.5/1 GPUs, 1.0/2.0 GiB memory, 0/3 tokens"
+    )
+    assert resources_line({"CPU": 2}, {"CPU": 0}) == "Logical resource usage: 2/2 CPUs, 0/0 GPUs"
+
+
+def test_a_users_reporter_needs_two_methods() -> None:
+    class Mine(ProgressReporter):
+        def should_report(self, trials: Any, done: bool = False) -> bool:
+            return done
+
+        def report(self, trials: Any, done: bool, *sys_info: str) -> None:
+            self.seen = (len(trials), sys_info)
+
+    mine = Mine()
+    mine.setup(start_time=0.0, total_samples=1, metric="m", mode="min", verbose=1)
+    show(mine, [make_trial()], done=True)
+    assert mine.seen == (1, SYS_INFO)
+    assert mine.seconds_left() is None
+    with pytest.raises(NotImplementedError, match="should_report"):
+        ProgressReporter().should_report([])
