@@ -6,7 +6,8 @@ replies still cross by pickle, so that what works here works with processes; but
 environment, no output capture and no kill.
 
 Time may be virtual: the calls of all actors then run side by side on a clock that jumps to the next end of a call.
-How long a call takes is what its code spends by `clock.current().sleep(seconds)`.
+How long a call takes is what its code spends by `clock.current().sleep(seconds)`. `wait` lets no more virtual time
+pass than its timeout, so time limits end a simulated run as they would end a real one.
 """
 
 from __future__ import annotations
@@ -14,27 +15,38 @@ from __future__ import annotations
 import heapq
 import itertools
 import logging
+import math
 import os
 import pickle
 import socket
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeoutError
+from concurrent.futures import CancelledError, Executor, Future
+from concurrent.futures import wait as wait_for
 from dataclasses import dataclass
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from minitune import clock as clocks
+from minitune.actor.loading import dump_value
+from minitune.actor.user_thread import MainThreadExecutor
 from minitune.clock import Clock, VirtualClock
 from minitune.error import RemoteError
 from minitune.execution.devices import Machine
 from minitune.execution.ledger import Ledger
 from minitune.execution.trial_executor import ActorFactory, CallRaised, CallReturned, Event, Exited, Shared, Started
+from minitune.pickling import PROTOCOL, dumps
 from minitune.resources import Allocation, Resources
 from minitune.shared import SharedObject
 
 logger = logging.getLogger("minitune")
+
+RESET_LIMIT_S = 2.0
+"""How long a parked actor may take to take up the next trial."""
+UNWIND_S = 1.0
+"""How long a stopped actor may take beyond its grace period; others are terminated and killed in that time."""
 
 
 @dataclass(frozen=True)
@@ -47,18 +59,49 @@ class InProcessError(RemoteError):
         """The exception itself."""
         return self.exception
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Elsewhere there is no such exception: what travels is what any other executor would say of it.
+        return RemoteError, (self.type_name, self.message, self.traceback, self.pickled)
+
+
+class _UserThread:
+    """One thread for the user code of one actor. It is a daemon: code that never ends must not hold the interpreter.
+
+    Args:
+        name: Its name.
+    """
+
+    def __init__(self, name: str):
+        self._executor = MainThreadExecutor()
+        self._thread = threading.Thread(target=self._executor.run, args=(_nothing,), name=name, daemon=True)
+        self._thread.start()
+
+    @property
+    def executor(self) -> Executor:
+        """What user code is submitted to."""
+        return self._executor
+
+    def end(self, timeout_s: float) -> None:
+        """Let the thread end when its queue is empty. Blocks until then, at most `timeout_s` seconds."""
+        self._executor.shutdown()
+        self._thread.join(timeout_s)
+
+
+def _nothing() -> None:
+    """No answer can be lost here to an exception out of a signal handler: those run on the driver's thread."""
+
 
 @dataclass
 class _Actor:
-    """One actor: its object, the thread of its user code, and what is still to be run for it."""
+    """One actor: its object, the thread of its user code, and whether something is still to be run for it."""
 
     actor_id: str
-    thread: ThreadPoolExecutor
+    thread: _UserThread
     allocation: Allocation
     request: Resources
     reuse_key: str | None
     object: Any = None
-    work: _Work | None = None
+    is_busy: bool = False
 
 
 @dataclass
@@ -68,6 +111,10 @@ class _Work:
     actor: _Actor
     run: Callable[[], Event]
     begins_s: float
+
+
+_End = tuple[float, int, Event, _Actor]
+"""The virtual time at which a piece of work ends, a number that keeps ties in order, and what it has come to."""
 
 
 class InlineTrialExecutor:
@@ -86,9 +133,10 @@ class InlineTrialExecutor:
         self._actors: dict[str, _Actor] = {}
         self._parked: dict[tuple[str, Resources], list[_Actor]] = {}
         self._work: deque[_Work] = deque()
-        self._ends: list[tuple[float, int, Event]] = []
+        self._ends: list[_End] = []
         self._sequence = itertools.count()
-        self._woken = threading.Event()
+        self._wakes: SimpleQueue[None] = SimpleQueue()  # its put() is reentrant, so a signal handler may call it
+        self._stop_deadline_s = math.inf
 
     # -- resources and values ----------------------------------------------------------------------------------
 
@@ -97,7 +145,7 @@ class InlineTrialExecutor:
         return self._ledger.totals(), self._ledger.free()
 
     def share(self, value: Any) -> Shared:
-        """Keep `value` by reference: a debugger then sees the user's own objects."""
+        """Keep `value` by reference, whether it can be pickled or not: a debugger then sees the user's own objects."""
         return SharedObject(value)
 
     def can_start(self, request: Resources, waiter: str | None = None) -> bool:
@@ -122,25 +170,27 @@ class InlineTrialExecutor:
         """See `TrialExecutor.start`; `directory` plays no part here."""
         if actor_id in self._actors:
             raise RuntimeError(f"an actor named {actor_id!r} exists already; actor ids must never be used again")
+        make = _packed(factory, "the factory")
+        load_args = _packed(reset_args, "an argument of reset()")
         allocation = self._ledger.acquire(actor_id, request)
-        parked = self._parked.get((reuse_key, request)) if reuse_key else None
+        parked = self._parked.get((reuse_key, request)) if reuse_key is not None else None
         if parked:
             actor = parked.pop()
             actor.actor_id, actor.allocation = actor_id, allocation
-            run = lambda: self._reset(actor, factory, reset_args)  # noqa: E731 - one of two ways to start
+            run = lambda: self._reset(actor, make, load_args)  # noqa: E731 - one of two ways to start
         else:
-            thread = ThreadPoolExecutor(1, thread_name_prefix=f"minitune-{actor_id}")
-            actor = _Actor(actor_id, thread, allocation, request, reuse_key)
-            run = lambda: self._build(actor, factory)  # noqa: E731
+            actor = _Actor(actor_id, _UserThread(f"minitune-{actor_id}"), allocation, request, reuse_key)
+            run = lambda: self._build(actor, make)  # noqa: E731
         self._actors[actor_id] = actor
         self._enqueue(actor, run)
 
     def call(self, actor_id: str, method: str, *args: Any) -> None:
         """See `TrialExecutor.call`."""
         actor = self._actors.get(actor_id)
-        if actor is None or actor.work is not None:
+        if actor is None or actor.is_busy:
             raise RuntimeError(f"actor {actor_id!r} " + ("is not there" if actor is None else "has a call in flight"))
-        self._enqueue(actor, lambda: self._call(actor, method, args))
+        load_args = _packed(args, f"an argument of {method}()")
+        self._enqueue(actor, lambda: self._call(actor, method, load_args))
 
     def stop(self, actor_id: str, grace_s: float, keep: bool = False) -> None:
         """See `TrialExecutor.stop`; there is no kill: code that ignores the stop is left behind with a warning."""
@@ -148,29 +198,28 @@ class InlineTrialExecutor:
         if actor is None:
             return
         self._drop(actor)
-        work = _Work(actor, lambda: self._stop(actor, grace_s, keep), self.clock.monotonic())
-        self._work.append(work)
+        self._work.append(_Work(actor, lambda: self._stop(actor, grace_s, keep), self.clock.monotonic()))
 
     def wait(self, timeout_s: float | None) -> list[Event]:
         """See `TrialExecutor.wait`. Runs user code: blocks until the call that runs has handed over."""
-        if self._woken.is_set():
-            self._woken.clear()
+        if self._take_wakes():
             return []
-        while self._work:
+        if isinstance(self.clock, VirtualClock):
+            while self._work:
+                self._run(self._work.popleft())
+            latest_s = math.inf if timeout_s is None else self.clock.now_s + timeout_s
+            if self._ends and self._ends[0][0] <= latest_s:
+                self.clock.now_s = max(self.clock.now_s, self._ends[0][0])
+                return [self._deliver()]
+        elif self._work:
             self._run(self._work.popleft())
-            if not isinstance(self.clock, VirtualClock):
-                break
-        if self._ends:
-            ends_s, _, event = heapq.heappop(self._ends)
-            if isinstance(self.clock, VirtualClock):
-                self.clock.now_s = max(self.clock.now_s, ends_s)
-            return [event]
+            return [self._deliver()]
         self._idle(timeout_s)
         return []
 
     def wake(self) -> None:
         """See `TrialExecutor.wake`."""
-        self._woken.set()
+        self._wakes.put(None)
 
     def now(self) -> float:
         """See `TrialExecutor.now`."""
@@ -178,129 +227,182 @@ class InlineTrialExecutor:
 
     def shutdown(self, grace_s: float = 0.0) -> None:
         """See `TrialExecutor.shutdown`."""
+        self._stop_deadline_s = time.monotonic() + grace_s + UNWIND_S
         for actor_id in list(self._actors):
             self.stop(actor_id, grace_s)
         while self._work:
             self._run(self._work.popleft())
-        self._ends.clear()
+        while self._ends:
+            self._deliver()
         for parked in self._parked.values():
             for actor in parked:
-                actor.thread.shutdown()
+                actor.thread.end(UNWIND_S)
         self._parked.clear()
 
     # -- running -------------------------------------------------------------------------------------------------
 
     def _enqueue(self, actor: _Actor, run: Callable[[], Event]) -> None:
-        actor.work = _Work(actor, run, self.clock.monotonic())
-        self._work.append(actor.work)
+        actor.is_busy = True
+        self._work.append(_Work(actor, run, self.clock.monotonic()))
 
     def _run(self, work: _Work) -> None:
         """Run one piece of work; its event counts from the moment at which it ends."""
-        if work.actor.work is work and work.actor.actor_id not in self._actors:
-            return  # dropped by a stop
-        if isinstance(self.clock, VirtualClock):
-            now_s, self.clock.now_s = self.clock.now_s, work.begins_s
-            event = work.run()
-            ends_s, self.clock.now_s = self.clock.now_s, now_s
-        else:
-            event = work.run()
-            ends_s = 0.0
-        heapq.heappush(self._ends, (ends_s, next(self._sequence), event))
-        if isinstance(event, (Started, CallReturned, CallRaised)):
-            work.actor.work = None
+        ends_s = 0.0
+        with clocks.use(self.clock):
+            if isinstance(self.clock, VirtualClock):
+                now_s, self.clock.now_s = self.clock.now_s, work.begins_s
+                try:
+                    event = work.run()
+                finally:
+                    ends_s, self.clock.now_s = self.clock.now_s, now_s
+            else:
+                event = work.run()
+        heapq.heappush(self._ends, (ends_s, next(self._sequence), event, work.actor))
+
+    def _deliver(self) -> Event:
+        """Take the next event; with the last one of an actor its resources become free."""
+        _, _, event, actor = heapq.heappop(self._ends)
+        actor.is_busy = False
+        if isinstance(event, Exited):
+            self._ledger.release(actor.actor_id)
+            if event.kind == "parked":
+                self._parked.setdefault((actor.reuse_key or "", actor.request), []).append(actor)
+        return event
 
     def _drop(self, actor: _Actor) -> None:
         """Forget the call in flight and its answer: nothing but `Exited` follows a stop."""
-        actor.work = None
         self._work = deque(work for work in self._work if work.actor is not actor)
-        answers = [end for end in self._ends if end[2].actor_id != actor.actor_id]
+        answers = [end for end in self._ends if end[3] is not actor]
         if len(answers) != len(self._ends):
             heapq.heapify(answers)
             self._ends = answers
 
     def _idle(self, timeout_s: float | None) -> None:
-        """Nothing to run: let the time pass."""
-        if timeout_s is None or timeout_s <= 0:
-            return
-        if isinstance(self.clock, VirtualClock):
+        """Nothing to run, or nothing that ends in time: let the time pass, until a wake."""
+        if timeout_s is not None and isinstance(self.clock, VirtualClock):
             self.clock.sleep(timeout_s)
-        elif self._woken.wait(timeout_s):
-            self._woken.clear()
+        elif timeout_s is None or timeout_s > 0:
+            try:
+                self._wakes.get(timeout=timeout_s)
+            except Empty:
+                return
+            self._take_wakes()
 
-    def _build(self, actor: _Actor, factory: ActorFactory) -> Event:
-        future = actor.thread.submit(lambda: _through_pickle(factory)(actor.thread, allocation=actor.allocation))
-        error = future.exception()
+    def _take_wakes(self) -> bool:
+        """Whether there was a wake since the last look."""
+        was_woken = False
+        while not self._wakes.empty():
+            self._wakes.get_nowait()
+            was_woken = True
+        return was_woken
+
+    def _build(self, actor: _Actor, make: Callable[[], ActorFactory]) -> Event:
+        executor = actor.thread.executor
+        made, error = _outcome(lambda: executor.submit(lambda: make()(executor, allocation=actor.allocation)))
         if error is not None:
             return CallRaised(actor.actor_id, _describe(error))
-        actor.object = future.result()
+        actor.object = made
         return Started(actor.actor_id, os.getpid(), socket.gethostname(), actor.allocation)
 
-    def _reset(self, actor: _Actor, factory: ActorFactory, reset_args: tuple[Any, ...]) -> Event:
-        try:
-            usable = _settle(actor.object.reset(*_through_pickle(reset_args), actor.allocation))
-        except Exception as error:
-            logger.debug("a worker could not be reset for %s: %r", actor.actor_id, error)
-            usable = False
-        if usable:
+    def _reset(
+        self, actor: _Actor, make: Callable[[], ActorFactory], load_args: Callable[[], tuple[Any, ...]]
+    ) -> Event:
+        """Take up a parked actor. Code cannot be killed here, so a reset that takes too long is waited for first."""
+        began_s = self.clock.monotonic()
+        usable, error = _outcome(lambda: actor.object.reset(*load_args(), actor.allocation))
+        if error is not None:
+            logger.debug("the worker of %s is not used again: %r", actor.actor_id, error)
+        if usable and self.clock.monotonic() - began_s <= RESET_LIMIT_S:
             return Started(actor.actor_id, os.getpid(), socket.gethostname(), actor.allocation, reused=True)
-        actor.thread.shutdown(wait=False)
-        actor.thread = ThreadPoolExecutor(1, thread_name_prefix=f"minitune-{actor.actor_id}")
-        return self._build(actor, factory)
+        actor.thread.end(UNWIND_S)
+        actor.object, actor.thread = None, _UserThread(f"minitune-{actor.actor_id}")
+        return self._build(actor, make)
 
-    def _call(self, actor: _Actor, method: str, args: tuple[Any, ...]) -> Event:
-        try:
-            value = getattr(actor.object, method)(*_through_pickle(args))
-        except Exception as error:
+    def _call(self, actor: _Actor, method: str, load_args: Callable[[], tuple[Any, ...]]) -> Event:
+        value, error = _outcome(lambda: getattr(actor.object, method)(*load_args()))
+        if error is not None:
             return CallRaised(actor.actor_id, _describe(error))
-        if isinstance(value, Future):
-            # A KeyboardInterrupt that comes out of this line is the driver's own; the trial's would be its value.
-            raised = value.exception()
-            if raised is not None:
-                return CallRaised(actor.actor_id, _describe(raised))
-            value = value.result()
         try:
-            return CallReturned(actor.actor_id, _through_pickle(value))
-        except Exception as error:
-            return CallRaised(actor.actor_id, _describe(error))
+            return CallReturned(actor.actor_id, pickle.loads(dump_value(value)))
+        except Exception as cause:
+            broken = TypeError(f"a {type(value).__qualname__} cannot be sent to the driver: {cause}")
+            broken.__cause__ = cause
+            return CallRaised(actor.actor_id, _describe(broken))
 
     def _stop(self, actor: _Actor, grace_s: float, keep: bool) -> Event:
-        ended = True
-        try:
-            if actor.object is not None:
-                _settle(actor.object.stop(), grace_s)
-        except (FutureTimeoutError, TimeoutError):
-            ended = False
+        left_s = max(0.0, min(grace_s + UNWIND_S, self._stop_deadline_s - time.monotonic()))
+        ended, raised = _unwind(actor.object, left_s)
+        if raised is not None:
+            logger.warning("stopping %s raised %r", actor.actor_id, raised)
+        if keep and ended and raised is None and actor.reuse_key is not None and actor.object is not None:
+            return Exited(actor.actor_id, "parked")
+        if not ended:
             logger.warning(
                 "%s did not come back within %g s of being stopped; an inline trial cannot be killed and its thread "
                 "is left behind",
                 actor.actor_id,
-                grace_s,
+                left_s,
             )
-        except BaseException as error:
-            logger.warning("stopping %s raised %r", actor.actor_id, error)
-        self._ledger.release(actor.actor_id)
-        if keep and ended and actor.reuse_key and actor.object is not None:
-            self._parked.setdefault((actor.reuse_key, actor.request), []).append(actor)
-            return Exited(actor.actor_id, "parked")
-        actor.thread.shutdown(wait=ended)
-        return Exited(actor.actor_id, "stopped")
+        actor.thread.end(UNWIND_S if ended else 0.0)
+        return Exited(actor.actor_id, "stopped", "stopped")
 
 
-def _settle(value: Any, timeout_s: float | None = None) -> Any:
-    """The value itself, or what its Future comes to. Blocks until then, at most `timeout_s` seconds."""
-    return value.result(timeout_s) if isinstance(value, Future) else value
+def _unwind(stopped: Any, timeout_s: float) -> tuple[bool, BaseException | None]:
+    """Call the `stop` of an actor's object, if it has one. Blocks until it is done, at most `timeout_s` seconds.
 
-
-def _through_pickle(value: Any) -> Any:
-    """`value` as it would arrive on the other side of a pipe."""
-    if value is None or value == ():
-        return value
+    Returns:
+        Whether it is done, and what it has raised.
+    """
+    stop = getattr(stopped, "stop", None)
+    if stop is None:
+        return True, None
     try:
-        return pickle.loads(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
-    except Exception:
-        import cloudpickle
+        stopping = stop()
+    except Exception as error:
+        return True, error
+    if isinstance(stopping, Future) and not wait_for([stopping], timeout_s).done:
+        return False, None
+    return True, _outcome(lambda: stopping)[1]
 
-        return pickle.loads(cloudpickle.dumps(value))
+
+def _outcome(call: Callable[[], Any]) -> tuple[Any, BaseException | None]:
+    """Make a call and see it through, if it gives a Future. Blocks until that is done.
+
+    A KeyboardInterrupt that comes out of here is the driver's own; one of the user's code is returned.
+
+    Returns:
+        The value, and what was raised instead.
+    """
+    try:
+        value = call()
+    except Exception as error:
+        return None, error
+    if not isinstance(value, Future):
+        return value, None
+    try:
+        raised = value.exception()
+    except CancelledError as error:
+        raised = error
+    return (value.result(), None) if raised is None else (None, raised)
+
+
+def _packed(value: Any, what: str) -> Callable[[], Any]:
+    """Pickle a value now, as it is; the result loads it as it would arrive on the other side of a pipe.
+
+    Args:
+        value: Any object.
+        what: What it is, for the error.
+
+    Raises:
+        TypeError: If it cannot be pickled.
+    """
+    if value == ():
+        return tuple
+    try:
+        data = pickle.dumps(value, PROTOCOL)
+    except Exception:
+        data = dumps(value, what)
+    return lambda: pickle.loads(data)
 
 
 def _describe(error: BaseException) -> InProcessError:
