@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from minitune._version import __version__
+
 if TYPE_CHECKING:
     from minitune._run import run as run
     from minitune.analysis import ExperimentAnalysis as ExperimentAnalysis
@@ -60,8 +62,6 @@ if TYPE_CHECKING:
     from minitune.trainable.util import with_resources as with_resources
     from minitune.tune_config import TuneConfig as TuneConfig
     from minitune.tuner import Tuner as Tuner
-
-__version__ = "0.1.0"
 
 _HOME = {
     "_run": ("run",),

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from minitune import __version__, clock
+from minitune import clock
 from minitune._progress import Progress
 from minitune._tuner_file import RecordedTuner, save_tuner_file
+from minitune._version import __version__
 from minitune.callback import Callback
 from minitune.config import CheckpointConfig, FailureConfig, RunConfig, default_storage_path
 from minitune.execution import records

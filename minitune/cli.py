@@ -10,6 +10,8 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
+from minitune._version import __version__
+
 Command = Callable[[list[str]], int]
 
 
@@ -24,16 +26,6 @@ COMMANDS: dict[str, Command] = {"demo": demo}
 """Every command by the name that users type."""
 
 
-def version() -> str:
-    """The installed version, or a note that this copy is not installed."""
-    from importlib import metadata
-
-    try:
-        return metadata.version("minitune")
-    except metadata.PackageNotFoundError:
-        return "(not installed: run from its source)"
-
-
 def build_parser() -> argparse.ArgumentParser:
     """The parser of what comes before a command's own arguments."""
     lines = [f"  {name:<8} {(command.__doc__ or '').partition(chr(10))[0]}" for name, command in COMMANDS.items()]
@@ -43,7 +35,7 @@ def build_parser() -> argparse.ArgumentParser:
         epilog="\n".join(["commands:", *lines, "", "`minitune COMMAND --help` tells more about one."]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="store_true", help="show the version and exit")
+    parser.add_argument("--version", action="version", version=f"minitune {__version__}")
     parser.add_argument("command", nargs="?", choices=tuple(COMMANDS), metavar="COMMAND", help="what to do; see below")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the command's own arguments")
     return parser
@@ -60,9 +52,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     parser = build_parser()
     options = parser.parse_args(arguments)
-    if options.version:
-        print(f"minitune {version()}")
-        return 0
     if options.command is None:
         parser.print_help(sys.stderr)
         return 2
