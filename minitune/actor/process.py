@@ -96,6 +96,7 @@ class ActorProcess:
         self._timer: Timer | None = None
         self._is_ready = False
         self._is_stopped = False
+        self._parks = False
         self._is_dead = False
         self._lost = ""
         self._cause = ""
@@ -145,7 +146,9 @@ class ActorProcess:
             self.phase = Phase.DYING
             return
         if self.phase is not Phase.STOPPING:
-            self._send(Quit(self._number + 1, keep and self.phase in (Phase.IDLE, Phase.BUSY)))
+            self._parks = keep and self.phase in (Phase.IDLE, Phase.BUSY)
+            self._send(Quit(self._number + 1, self._parks))
+        self._parks = self._parks and keep
         self.phase = Phase.STOPPING
         self._is_stopped = True
         self._set_timer(grace_s, lambda: self._terminate(grace_s))
@@ -328,6 +331,8 @@ class ActorProcess:
             self._on_made(reply)
         elif self.phase is Phase.MOVING:
             self._on_moved(reply)
+        elif self.phase is Phase.STOPPING and reply.number == self._number and not self._parks:
+            self._send(Quit(self._number + 1))  # it is ready to be parked, but was stopped again, for good
         elif self.phase is Phase.STOPPING and reply.number == self._number:
             self._set_timer(None)
             self.phase = Phase.PARKED

@@ -99,7 +99,7 @@ class LocalTrialExecutor:
     def share(self, value: Any) -> Shared:
         """Store `value` in a file that each worker loads at most once."""
         os.makedirs(self._shared_directory, mode=0o700, exist_ok=True)
-        handle: SharedFile = store(value, os.path.join(self._shared_directory, f"{next(self._shared_count)}.pkl"))
+        handle = store(value, os.path.join(self._shared_directory, f"{next(self._shared_count)}.pkl"))
         self._group.preload(handle.get)
         return handle
 
