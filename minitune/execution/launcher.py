@@ -97,7 +97,7 @@ class Launcher:
         Does not block. New trials are drawn one by one, so that the first worker is on its way before the second
         configuration is drawn, and a model-based searcher is asked only for what can start now.
         """
-        while len(self._state.live) < self._max_running and (self._start_one() or self._add_one()):
+        while self._num_running() < self._max_running and (self._start_one() or self._add_one()):
             pass
         if not self._is_model_based:
             for _ in range(_AHEAD_PER_TURN):
@@ -112,6 +112,10 @@ class Launcher:
     def has_room_for_more(self) -> bool:
         """Whether a trial that came now would be drawn at once."""
         return self.supply != ENDED and self._state.num_pending == 0
+
+    def _num_running(self) -> int:
+        """Workers that are there: one that unwinds still holds what the user wants to be held but so often."""
+        return len(self._state.live) + len(self._state.leaving)
 
     # -- asking ----------------------------------------------------------------------------------------------------
 
