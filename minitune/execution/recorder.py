@@ -129,7 +129,7 @@ class Recorder:
 
     def trial_ends(self, trial: Trial) -> None:
         """The trial has ended: a failure that a retry has made good leaves no `error.pkl`."""
-        if trial.num_failures and trial.error is None:
+        if trial.attempt > 1 and trial.error is None:
             remove_error_pickle(trial.local_path)
         self._drop(self._checkpoints.trial_ended(trial))
 
