@@ -29,7 +29,8 @@ from minitune.execution.storage import RunDirectory, create_run_directory
 from minitune.execution.trial_executor import TrialExecutor
 from minitune.execution.tune_controller import GRACE_S, RunSettings, TuneController
 from minitune.experiment.experiment import Experiment
-from minitune.experiment.trial import Trial
+from minitune.experiment.trial import Trial, TrialMaker
+from minitune.logger.reconcile import cut_to_records
 from minitune.pickling import dumps
 from minitune.resources import GPU
 from minitune.result import flatten
@@ -79,10 +80,11 @@ class Plan:
                 f"checkpoint_frequency={config.checkpoint_frequency}, checkpoint_at_end={config.checkpoint_at_end}; a "
                 "function passes its checkpoints to report(..., checkpoint=...)"
             )
-        if config.checkpoint_at_end and not self.experiment.saves:
+        if (config.checkpoint_at_end or config.checkpoint_frequency) and not self.experiment.saves:
             raise ValueError(
-                f"checkpoint_at_end must not be True for {self.experiment.name}, which does not override "
-                "save_checkpoint"
+                f"checkpoint_frequency and checkpoint_at_end must not be set for {self.experiment.name}, which does "
+                f"not override save_checkpoint, but got checkpoint_frequency={config.checkpoint_frequency}, "
+                f"checkpoint_at_end={config.checkpoint_at_end}"
             )
         at_end = self.experiment.saves if config.checkpoint_at_end is None else config.checkpoint_at_end
         return replace(config, checkpoint_at_end=at_end)
@@ -204,6 +206,12 @@ def build_search_alg(plan: Plan, seed: int, spec: dict[str, Any]) -> SearchAlgor
     search_alg.set_seed(component_seed(seed, "searcher"))
     search_alg.set_search_properties(tune.metric, tune.mode, experiment.param_space, **spec)
     experiment.num_samples = tune.num_samples
+    experiment.maker = TrialMaker(
+        experiment.name,
+        request=experiment.request,
+        max_failures=plan.failure_config.max_failures,
+        name_creator=tune.trial_name_creator,
+    )
     search_alg.add_configurations(experiment)
     return search_alg
 
@@ -395,12 +403,14 @@ def _drive(
     supply = SupplyView()
     context = DriverContext(state, components.search_alg, executor.resources()[0], supply)
     hooks = Hooks(components.scheduler, components.search_alg, components.stopper, components.callbacks, context)
+    replay: Replay | None = None
     if resume is not None:
-        Replay(opened.run.path, state, hooks, plan.experiment.name, plan.failure_config.max_failures).run(
-            opened.read(), resume
-        )
+        replay = Replay(opened.run.path, state, hooks, plan.experiment.maker)
+        replay.run(opened.read(), resume)
         for trial in state.trials:
             recorder.adopt(trial)
+            if not trial.is_finished():
+                cut_to_records(trial.local_path, replay.reports[trial.trial_id])
     _check_request(plan, executor)
     trainable = executor.share(bind_parameters(plan.experiment.trainable, executor.share))
     settings = RunSettings(
@@ -417,6 +427,8 @@ def _drive(
     )
     controller = TuneController(executor, state, context, hooks, recorder, trainable, settings)
     supply.launcher = controller.launcher
+    if replay is not None and replay.was_ended:
+        controller.launcher.end_supply()
     total = components.search_alg.total_samples
     hooks.setup(plan.run_config.stop, tune.num_samples, total, time_budget_s=tune.budget_s())
     progress = Progress(components.reporter, components.scheduler, executor, opened.run, tune)
@@ -457,10 +469,14 @@ def _loop(
                 if interrupts.sigint_count > 1:
                     raise KeyboardInterrupt
             executor.shutdown(controller.grace_s)
-            reason = "interrupted" if controller.interrupted else "finished"
+            reason = controller.how_ended()
         finally:
             executor.shutdown()
-            recorder.close(reason)
+            try:
+                recorder.close(reason)
+            finally:
+                if reason == "error":
+                    hooks.experiment_ends(controller.trials, after_error=True)
     hooks.experiment_ends(controller.trials)
     progress.end(controller.trials, interrupted_by=interrupts.name if controller.interrupted else None)
     interrupts.deliver_again()

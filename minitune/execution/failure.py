@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any
 
@@ -93,17 +93,18 @@ def died_error(trial: Trial, event: Exited, directory: str) -> TrialError:
     return WorkerDiedError("\n".join(lines))
 
 
-def missing_metric(metric: str | None, flat: Mapping[str, Any]) -> TrialError | None:
-    """What is wrong with a result that lacks the metric of the run.
+def missing_metric(metrics: Iterable[str], flat: Mapping[str, Any]) -> TrialError | None:
+    """What is wrong with a result that lacks a metric that run, scheduler or searcher need.
 
     Args:
-        metric: The metric's flattened name; None means that any result will do.
+        metrics: Flattened names.
         flat: The flattened result.
 
     Returns:
         The trial's error, or None if all is well. A result that holds nothing but automatic keys is well.
     """
-    if metric is None or metric in flat:
+    metric = next((name for name in metrics if name not in flat), None)
+    if metric is None:
         return None
     reported = sorted(key for key in flat if key.partition("/")[0] not in AUTO_RESULT_KEYS)
     if not reported:

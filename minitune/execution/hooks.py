@@ -17,9 +17,10 @@ from minitune.decision import CONTINUE, STOP, Decision
 from minitune.error import TuneError
 from minitune.execution.scheduler_context import DriverContext
 from minitune.experiment.trial import Trial
-from minitune.result import DONE, flatten
+from minitune.result import DEFAULT_METRIC, DONE, flatten
 from minitune.schedulers.trial_scheduler import TrialScheduler
-from minitune.search.search_generator import SearchAlgorithm
+from minitune.search.search_generator import SearchAlgorithm, SearchGenerator
+from minitune.search.searcher import SearcherWrapper
 from minitune.stopper.stopper import Stopper
 
 logger = logging.getLogger("minitune")
@@ -62,6 +63,12 @@ class Hooks:
         self._slow: set[str] = set()
         self._listeners: dict[str, list[Callable[..., Any]]] = {}
 
+    def metrics(self, of_run: str | None) -> tuple[str, ...]:
+        """The metrics that a result must hold: those of run, scheduler and searcher, by flattened name."""
+        searched = self.search_alg.metric
+        named = [of_run, self.scheduler.metric, *(searched if isinstance(searched, (list, tuple)) else [searched])]
+        return tuple(dict.fromkeys(name for name in named if name and name != DEFAULT_METRIC))
+
     # -- the run -------------------------------------------------------------------------------------------------
 
     def setup(self, stop: Any, num_samples: int, total_num_samples: int, **info: Any) -> None:
@@ -78,14 +85,40 @@ class Hooks:
         self._iteration += 1
         self._tell("on_step_end")
 
-    def experiment_ends(self, trials: list[Trial]) -> None:
-        """The run is over, all workers are gone."""
+    def experiment_ends(self, trials: list[Trial], *, after_error: bool = False) -> None:
+        """The run is over, all workers are gone. Everybody is told, so that all files are closed.
+
+        Args:
+            trials: All trials.
+            after_error: True if an exception is on its way out: those of the hooks are logged then.
+
+        Raises:
+            TuneError: What the first hook that raised has raised.
+        """
+        first: TuneError | None = None
         for listener in self._listening("on_experiment_end"):
-            self._call(listener, None, trials=trials)
+            try:
+                self._call(listener, None, trials=trials)
+            except TuneError as error:
+                if after_error or first is not None:
+                    logger.warning("%s", error)
+                else:
+                    first = error
+        if first is not None:
+            raise first
 
     def wants_all_stopped(self) -> bool:
         """Whether the stopper ends the run."""
         return bool(self._call(self.stopper.stop_all, None))
+
+    def seconds_left(self) -> float | None:
+        """In how many seconds the stopper has to be asked again although nothing happens; None: no need."""
+        left_s: float | None = self._call(self.stopper.seconds_left, None)
+        return left_s
+
+    def drop_requests(self) -> None:
+        """Forget what the scheduler has asked for and what was not carried out yet."""
+        self._context.requests.clear()
 
     # -- what to do next ---------------------------------------------------------------------------------------------
 
@@ -96,8 +129,12 @@ class Hooks:
 
     def choose(self) -> Trial | None:
         """The trial that the scheduler wants to run next, or None."""
-        trial: Trial | None = self._call(self.scheduler.choose_trial_to_run, None, self._context)
-        return trial
+        trial = self._call(self.scheduler.choose_trial_to_run, None, self._context)
+        if trial is None or isinstance(trial, Trial):
+            return trial
+        raise TuneError(
+            f"{_hook_name(self.scheduler.choose_trial_to_run)} must return a trial or None, but returned {trial!r:.200}"
+        )
 
     # -- one trial -----------------------------------------------------------------------------------------------
 
@@ -129,14 +166,20 @@ class Hooks:
         if reason:
             result[DONE] = True
             return Decision(STOP, reason)
-        decision = Decision.of(
-            self._call(self.scheduler.on_trial_result, trial, self._context, trial, flat) or CONTINUE
-        )
+        decision = self._ask_scheduler(trial, flat)
         if decision == STOP:
             result[DONE] = True
         else:
             self._call(self.search_alg.on_trial_result, trial, trial.trial_id, flat)
         return decision
+
+    def _ask_scheduler(self, trial: Trial, flat: dict[str, Any]) -> Decision:
+        hook = self.scheduler.on_trial_result
+        answer = self._call(hook, trial, self._context, trial, flat)
+        try:
+            return Decision.of(answer or CONTINUE)
+        except ValueError as error:
+            raise TuneError(f"{_hook_name(hook)} gave no decision about trial {trial.name}: {error}") from error
 
     def retell(self, trial: Trial, result: dict[str, Any], decision: Decision) -> None:
         """Tell of a result that an earlier driver has decided upon: who was asked then, hears it again.
@@ -151,8 +194,7 @@ class Hooks:
         if decision.reason.startswith((STOP_CRITERION, TRAINABLE_ENDED)):
             return
         self._call(self.scheduler.on_trial_result, trial, self._context, trial, flat)
-        self._context.requests.clear()
-        if decision != STOP:
+        if not result.get(DONE):  # a stop that came from elsewhere, after the searcher had heard of the result
             self._call(self.search_alg.on_trial_result, trial, trial.trial_id, flat)
 
     def _reason_to_stop(self, trial: Trial, result: dict[str, Any], flat: dict[str, Any], ends: bool) -> str:
@@ -263,7 +305,13 @@ class Hooks:
 
 
 def _hook_name(hook: Any) -> str:
+    """What the user would call `hook`: for a searcher within wrappers it is the searcher's own name."""
     owner = getattr(hook, "__self__", None)
     if owner is None:
         return type(hook).__name__
-    return f"{type(owner).__name__}.{hook.__name__}"
+    name = hook.__name__
+    if isinstance(owner, SearchGenerator) and name == "next_trial":
+        name = "suggest"
+    while isinstance(owner, (SearchGenerator, SearcherWrapper)):
+        owner = owner.searcher
+    return f"{type(owner).__name__}.{name}"

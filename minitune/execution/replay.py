@@ -22,10 +22,15 @@ from minitune.execution.failure import LOST
 from minitune.execution.hooks import Hooks
 from minitune.execution.run_state import RunState
 from minitune.experiment.lifecycle import ERROR, OWNS_ACTOR, PAUSED, PENDING, RUNNING, TERMINATED, Phase, Step
-from minitune.experiment.trial import Trial
+from minitune.experiment.trial import HAS_RETURNED, Trial, TrialMaker
 from minitune.result import CONFIG, DONE
 
 logger = logging.getLogger("minitune")
+
+ENDED = "ended: "
+"""What the reason of a `close` record begins with if the run was ended before its trials, for good."""
+
+_ASKS = 100
 
 
 @dataclass(frozen=True)
@@ -47,19 +52,19 @@ class Replay:
         run_path: The run's directory as it is now; it may have been moved.
         state: An empty state; filled.
         hooks: The fresh plug-ins.
-        trainable_name: The trainable's name.
-        max_failures: Retries that each trial has from now on.
+        maker: Makes the trials of the fresh searcher: it goes on with the ids of the run.
 
     Attributes:
         reports: By trial id, how many results are on record, rolled-back ones included.
+        was_ended: Whether a stopper or a failure has ended the run, so that no new trials are to come.
     """
 
     run_path: str
     state: RunState
     hooks: Hooks
-    trainable_name: str
-    max_failures: int
+    maker: TrialMaker
     reports: Counter[str] = field(default_factory=Counter)
+    was_ended: bool = False
     _trials: dict[str, Trial] = field(default_factory=dict)
     _warned: bool = False
 
@@ -82,19 +87,22 @@ class Replay:
             records.ROLLBACK: self._on_rollback,
             records.EXPLOIT: self._on_exploit,
             records.STATUS: self._on_status,
+            records.CLOSE: self._on_close,
         }
         self.hooks.muted = True
         try:
             for record in journal:
                 handler = handlers.get(record[records.KIND])
                 if handler is not None:
+                    # What a scheduler asked for earlier was carried out and is on record; only what it asks for
+                    # upon the very last record may have been cut off.
+                    self.hooks.drop_requests()
                     handler(record)
         finally:
             self.hooks.muted = False
         for trial in self.state.trials:
             if trial.phase is Phase.ERROR and choice.errored:
-                trial.error = None
-                self.state.move(trial, Step.REVIVE, "resumed")
+                self._revive(trial)
             if not trial.is_finished():
                 self._make_ready(trial)
 
@@ -108,7 +116,9 @@ class Replay:
             ) from None
 
     def _on_trial(self, record: records.Record) -> None:
-        proposed = self.hooks.next_trial()
+        self.maker.prefix = record["trial"].rpartition("_")[0]
+        proposed = self._ask()
+        self.maker.count = max(self.maker.count, record["number"] + 1)
         if (proposed is None or proposed.config != record["config"]) and not self._warned:
             self._warned = True
             logger.warning(
@@ -117,23 +127,33 @@ class Replay:
                 record["trial"],
                 self.run_path,
             )
-        trial = proposed or Trial(self.trainable_name)
+        trial = proposed or Trial(self.maker.trainable_name)
         trial.trial_id, trial.number = record["trial"], record["number"]
         trial.config, trial.seed = record["config"], record["seed"]
         trial.evaluated_params, trial.experiment_tag = record["evaluated_params"], record["tag"]
         trial.resources = records.resources_of(record)
-        trial.experiment_path, trial.max_failures = self.run_path, self.max_failures
+        trial.experiment_path, trial.max_failures = self.run_path, self.maker.max_failures
         if record["name"] != trial.name:
             trial.custom_trial_name = record["name"]
         self._trials[trial.trial_id] = trial
         self.state.add(trial)
         self.hooks.added(trial)
 
+    def _ask(self) -> Trial | None:
+        """The searcher's next trial; a searcher may say "not now" for reasons of its own."""
+        for _ in range(_ASKS):
+            proposed = self.hooks.next_trial()
+            if proposed is not None or self.hooks.search_alg.is_finished():
+                return proposed
+        return None
+
     def _on_start(self, record: records.Record) -> None:
         trial = self._trial(record)
         trial.custom_dirname, trial.attempt = record["directory"] or None, record["attempt"]
         if trial.phase in OWNS_ACTOR:  # an earlier driver was killed here; this is the first word of the next one
             self.state.move(trial, Step.RETRY, "the driver ended")
+        elif trial.phase is Phase.ERROR:  # an earlier driver was told to go on with it
+            self._revive(trial)
         self.state.move(trial, Step.START, f"attempt {trial.attempt}")
 
     def _on_result(self, record: records.Record) -> None:
@@ -194,8 +214,19 @@ class Replay:
         self.state.move(trial, Step.RETRY, cause)
         self.hooks.recovers(trial)
 
+    def _revive(self, trial: Trial) -> None:
+        """Go on with a trial that had failed for good: to the scheduler it is a new one."""
+        trial.error, trial.num_failures = None, 0
+        self.state.move(trial, Step.REVIVE, "resumed")
+        self.hooks.added(trial)
+
+    def _on_close(self, record: records.Record) -> None:
+        self.was_ended = record["reason"].startswith(ENDED)
+
     def _terminate(self, trial: Trial, cause: str, is_running: bool) -> None:
         if is_running:
+            if cause == HAS_RETURNED:
+                trial.returns()
             if trial.last_result:
                 trial.last_result = {**trial.last_result, DONE: True}
             self.hooks.completed(trial)

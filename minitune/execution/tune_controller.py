@@ -21,11 +21,12 @@ from minitune.execution.failure import LOST, AfterFailure, FailurePolicy, died_e
 from minitune.execution.hooks import Hooks
 from minitune.execution.launcher import WAITING, Donation, Launcher
 from minitune.execution.recorder import Recorder
+from minitune.execution.replay import ENDED
 from minitune.execution.run_state import Live, RunState
 from minitune.execution.scheduler_context import DriverContext, Request
 from minitune.execution.trial_executor import CallRaised, CallReturned, Event, Exited, Shared, Started, TrialExecutor
 from minitune.experiment.lifecycle import OWNS_ACTOR, Phase, Step
-from minitune.experiment.trial import Trial
+from minitune.experiment.trial import HAS_RETURNED, Trial
 from minitune.result import CONFIG, DONE, EXPERIMENT_TAG, SHOULD_CHECKPOINT, TRAINING_ITERATION, Report, flatten
 
 logger = logging.getLogger("minitune")
@@ -44,7 +45,7 @@ class RunSettings:
 
     Attributes:
         run_name: The run's name.
-        metric: The metric that every result must hold, or None.
+        metric: The run's metric, or None.
         seed: The base seed.
         failure: Retries and fail fast.
         checkpoints: When class trainables are saved.
@@ -52,7 +53,7 @@ class RunSettings:
         max_concurrent_trials: At most so many trials run at a time; None means no limit.
         reuse_actors: Whether a worker is handed on to the next trial.
         grace_s: Seconds that a trial has to unwind.
-        strict_metric: Whether a result without the metric is an error of its trial.
+        strict_metric: Whether a result without the metric of run, scheduler or searcher is an error of its trial.
     """
 
     run_name: str
@@ -99,6 +100,7 @@ class TuneController:
         self._recorder = recorder
         self._settings = settings
         self._policy = FailurePolicy(settings.failure)
+        self._metrics = hooks.metrics(settings.metric) if settings.strict_metric else ()
         self._end_reason = ""
         self._end_deadline_s = 0.0
         self._ask_again_s = _ASK_AGAIN_S
@@ -153,6 +155,12 @@ class TuneController:
             self._end_overdue()
         self._hooks.step_ends()
 
+    def how_ended(self) -> str:
+        """How the run has ended, for the journal: "finished" means that every trial has had its way."""
+        if self.interrupted:
+            return "interrupted"
+        return f"{ENDED}{self._end_reason}" if self._end_reason else "finished"
+
     def end_run(self, reason: str, *, resumable: bool = False) -> None:
         """End every unfinished trial; no new ones come. Does not block: `step` goes on until all have ended.
 
@@ -191,7 +199,7 @@ class TuneController:
         elif self.launcher.supply == WAITING and self.launcher.has_room_for_more() and not self._state.live:
             limits.append(self._ask_again_s)
             self._ask_again_s = min(2 * self._ask_again_s, _ASK_AGAIN_MAX_S)
-        left_s = self._hooks.stopper.seconds_left()
+        left_s = self._hooks.seconds_left()
         if left_s is not None:
             limits.append(max(0.0, left_s))
         limits.append(_POLL_STOPPER_S)
@@ -261,9 +269,7 @@ class TuneController:
             raise TuneError(f"a reply of {live.actor_id} came in phase {phase.name}:\n{live.trial.format_story()}")
 
     def _on_restored(self, live: Live) -> None:
-        donation = self.launcher.donations.pop(live.trial.trial_id, None)
-        if donation is not None:
-            self._recorder.unpin(donation.donor, donation.record)
+        self._release_donation(live.trial)
         self._hooks.restored(live.trial)
         self._pull(live)
 
@@ -276,12 +282,12 @@ class TuneController:
         result = report.metrics
         if CONFIG in result:
             result[CONFIG] = trial.config
-        error = missing_metric(self._settings.metric, flatten(result)) if self._settings.strict_metric else None
+        error = missing_metric(self._metrics, flatten(result)) if self._metrics else None
         if error is not None:
             self._on_failure(live, error, final=True)
             return
-        live.ends_by_itself = report.done
         decision = self._hooks.decide(trial, result, ends=report.done)
+        live.ends_by_itself = decision == STOP
         self._hooks.result(trial, result)
         result[EXPERIMENT_TAG] = trial.experiment_tag
         trial.record_result(result)
@@ -300,9 +306,12 @@ class TuneController:
         """The function has returned without anything new: its last result counts again, as done."""
         trial = live.trial
         live.ends_by_itself = True
-        if not trial.last_result:
-            trial.last_result = {"trial_id": trial.trial_id, EXPERIMENT_TAG: trial.experiment_tag}
-        self._carry_out(live, Decision(STOP, "the trainable has returned"))
+        trial.returns()
+        live.decision = Decision(STOP, HAS_RETURNED)
+        if self._settings.saves and self._settings.checkpoints.checkpoint_at_end and trial.report_count:
+            self._save(live)
+        else:
+            self._carry_out(live, live.decision)
 
     def _save_is_due(self, trial: Trial, result: dict[str, Any], decision: Decision) -> bool:
         if not self._settings.saves:
@@ -312,7 +321,9 @@ class TuneController:
             return True
         if decision == STOP and (config.checkpoint_at_end or self.interrupted):
             return True
-        frequency, iteration = config.checkpoint_frequency, result.get(TRAINING_ITERATION, trial.report_count)
+        frequency, iteration = config.checkpoint_frequency, result.get(TRAINING_ITERATION)
+        if not isinstance(iteration, int):  # the user's own value wins, whatever it is
+            iteration = trial.report_count
         return bool(frequency) and iteration % frequency == 0
 
     def _save(self, live: Live) -> None:
@@ -350,6 +361,7 @@ class TuneController:
             else:
                 logger.warning("trial %s lost its worker (%s); it is started again", trial.name, event.cause)
                 self._move(trial, Step.RETRY, LOST + event.cause)
+                self._remove_if_run_ends(trial)
         elif self._state.leaving.get(trial_id) == event.actor_id:
             self._state.has_left(trial_id)
 
@@ -357,9 +369,9 @@ class TuneController:
 
     def _carry_out(self, live: Live, decision: Decision) -> None:
         """Do what was decided; no call is in flight now."""
-        if decision.exploit is not None:
-            self._exploit(live.trial, *decision.exploit)
-        elif decision == STOP:
+        if decision.exploit is not None and self._exploit(live.trial, *decision.exploit):
+            return
+        if decision == STOP:
             self._end(live, decision.reason)
         elif decision == PAUSE:
             self._pause(live, decision.reason)
@@ -402,7 +414,7 @@ class TuneController:
     def _end(self, live: Live, reason: str) -> None:
         """A trial with a worker ends well, or is interrupted."""
         trial = live.trial
-        if self.interrupted:
+        if self.interrupted and not live.ends_by_itself:
             self._let_go(live)
             self._hooks.interrupted(trial)
             self._state.move(trial, Step.STOP, reason)
@@ -416,7 +428,7 @@ class TuneController:
             self._hooks.completed(trial)
             self._let_go(live)
         self._move(trial, Step.STOP, reason)
-        self._recorder.trial_ends(trial)
+        self._is_over(trial)
 
     def _remove(self, trial: Trial, reason: str) -> None:
         """A trial without a worker is ended."""
@@ -427,7 +439,23 @@ class TuneController:
             return
         self._hooks.removed(trial)
         self._move(trial, Step.STOP, reason)
+        self._is_over(trial)
+
+    def _remove_if_run_ends(self, trial: Trial) -> None:
+        """A trial that would be tried again is ended instead if the run is about to end: nobody would start it."""
+        if self._end_reason:
+            self._remove(trial, self._end_reason)
+
+    def _is_over(self, trial: Trial) -> None:
+        """The trial has ended and its status says so: what was kept for it can go."""
         self._recorder.trial_ends(trial)
+        self._release_donation(trial)
+
+    def _release_donation(self, trial: Trial) -> None:
+        """The checkpoint of another trial that `trial` was to go on from is not needed any more."""
+        donation = self.launcher.donations.pop(trial.trial_id, None)
+        if donation is not None:
+            self._recorder.unpin(donation.donor, donation.record)
 
     def _let_go(self, live: Live, *, keep: bool = True) -> None:
         """Take the worker away from its trial; its next attempt waits until the worker is gone."""
@@ -461,7 +489,7 @@ class TuneController:
             self._let_go(live, keep=keep)
         self._hooks.failed(trial)
         cause = str(error).strip().rpartition("\n")[2]
-        if after is AfterFailure.RETRY and not self._end_reason:
+        if after is AfterFailure.RETRY:
             logger.warning(
                 "trial %s failed (%s); attempt %d of %s goes on from %s",
                 trial.name,
@@ -472,11 +500,9 @@ class TuneController:
             )
             self._move(trial, Step.RETRY, cause)
             self._hooks.recovers(trial)
+            self._remove_if_run_ends(trial)
         else:
-            self._fail(trial, error, cause)
-            if after is AfterFailure.END_RUN:
-                self.failed_fast = self.failed_fast or trial
-                self.end_run(f"fail_fast: trial {trial.name} failed")
+            self._fail(trial, error, cause, after)
 
     def _give_up_before_start(self, trial: Trial, error: TrialError) -> None:
         """A trial that cannot be started at all ends in ERROR; the others go on."""
@@ -484,13 +510,17 @@ class TuneController:
         self._executor.forget(trial.trial_id)
         self._recorder.failure(trial, error)
         self._hooks.failed(trial)
-        self._fail(trial, error, str(error))
+        self._fail(trial, error, str(error), self._policy.after(trial, final=True))
 
-    def _fail(self, trial: Trial, error: TrialError, cause: str) -> None:
+    def _fail(self, trial: Trial, error: TrialError, cause: str, after: AfterFailure) -> None:
+        """A trial has failed for good."""
         trial.error = error
         self._move(trial, Step.FAIL, cause)
-        self._recorder.trial_ends(trial)
+        self._is_over(trial)
         self._hooks.errored(trial)
+        if after is AfterFailure.END_RUN:
+            self.failed_fast = self.failed_fast or trial
+            self.end_run(f"fail_fast: trial {trial.name} failed")
 
     # -- requests ----------------------------------------------------------------------------------------------------
 
@@ -499,7 +529,7 @@ class TuneController:
         carry_out: dict[str, Callable[[Request], None]] = {
             "stop": self._on_stop_request,
             "pause": self._on_pause_request,
-            "exploit": lambda request: self._exploit(request.trial, *request.argument),
+            "exploit": self._on_exploit_request,
             "resources": self._on_resources_request,
         }
         while self._context.requests:
@@ -510,10 +540,13 @@ class TuneController:
     def _on_stop_request(self, request: Request) -> None:
         reason = "stopped by the scheduler"
         live = self._state.live.get(request.trial.actor_id)
-        if live is not None:
-            self._end(live, reason)
-        else:
+        if live is None:
             self._remove(request.trial, reason)
+        elif live.idle and self._settings.saves and self._settings.checkpoints.checkpoint_at_end:
+            live.idle, live.decision = False, Decision(STOP, reason)
+            self._save(live)
+        else:
+            self._end(live, reason)
 
     def _on_pause_request(self, request: Request) -> None:
         trial, decision = request.trial, Decision(PAUSE, "paused by the scheduler")
@@ -531,21 +564,27 @@ class TuneController:
         else:
             live.requested = _stronger(decision, live.requested)
 
+    def _on_exploit_request(self, request: Request) -> None:
+        self._exploit(request.trial, *request.argument)
+
     def _on_resources_request(self, request: Request) -> None:
         trial = request.trial
         if trial.phase in OWNS_ACTOR:
             live = self._state.live[trial.actor_id]
-            live.requested = Decision(PAUSE, "its resources change", resources=request.argument)
+            live.requested = _stronger(
+                Decision(PAUSE, "its resources change", resources=request.argument), live.requested
+            )
         else:
             self._state.change_resources(trial, request.argument)
 
-    def _exploit(self, trial: Trial, donor: Trial, config: dict[str, Any]) -> None:
-        """Let `trial` go on from the donor's latest checkpoint under `config`."""
+    def _exploit(self, trial: Trial, donor: Trial, config: dict[str, Any]) -> bool:
+        """Let `trial` go on from the donor's latest checkpoint under `config`; False if the donor has none."""
         if not donor.checkpoints or donor.checkpoint is None:
             logger.warning("trial %s cannot exploit %s, which has no checkpoint", trial.name, donor.name)
-            return
+            return False
         kept = donor.checkpoints[-1]
         self._recorder.pin(donor, kept.record)
+        self._release_donation(trial)
         self._recorder.exploit(trial, donor, kept.record, config)
         self.launcher.donations[trial.trial_id] = Donation(donor, kept.record, donor.checkpoint.path, kept.metrics)
         live = self._state.live.get(trial.actor_id)
@@ -555,9 +594,15 @@ class TuneController:
             self._move(trial, Step.PAUSE, f"exploits {donor.name}")
             self._hooks.paused(trial)
         trial.set_config(config)
+        return True
 
 
 def _stronger(decision: Decision, other: Decision | None) -> Decision:
-    """STOP beats PAUSE beats the rest: a later CONTINUE never replaces either."""
+    """STOP beats PAUSE beats the rest, so a later CONTINUE never replaces either; of two pauses one with a request."""
+    if other is None:
+        return decision
     rank = {STOP: 2, PAUSE: 1, CONTINUE: 0, NOOP: 0}
-    return decision if other is None or rank[str(decision)] >= rank[str(other)] else other
+    mine, others = rank[str(decision)], rank[str(other)]
+    if mine == others == 1 and decision.resources is None:
+        return other
+    return decision if mine >= others else other

@@ -15,7 +15,10 @@ from minitune.error import TrialError, TuneError
 from minitune.experiment.lifecycle import FINISHED, STATUS, Phase, Step, after
 from minitune.experiment.metric_analysis import MetricAnalysis
 from minitune.resources import Resources
-from minitune.result import flatten
+from minitune.result import EXPERIMENT_TAG, TRIAL_ID, flatten
+
+HAS_RETURNED = "the trainable has returned"
+"""The cause of the end of a trial whose function has returned after its last report, or without any."""
 
 _STORY_LENGTH = 20
 
@@ -248,6 +251,11 @@ class Trial:
         self.checkpoints.append(kept)
         self.next_checkpoint = record.number + 1
         return kept
+
+    def returns(self) -> None:
+        """The trainable has returned without a final value: its last result counts again, as the final one."""
+        if not self.last_result:
+            self.last_result = {TRIAL_ID: self.trial_id, EXPERIMENT_TAG: self.experiment_tag}
 
     def roll_back(self) -> None:
         """Return to the state of the latest checkpoint, or to the beginning if there is none.
