@@ -1,0 +1,552 @@
+"""TrialExecutorContract: what every executor must do.
+
+Example:
+    A file `test_my_executor.py`, for pytest:
+
+    ```
+    class TestMyExecutor(TrialExecutorContract):
+        def make_executor(self, totals, gpu_ids, directory):
+            return MyExecutor(Machine(totals, gpu_ids))
+    ```
+
+Clauses about processes are skipped where `isolates` is False: an executor without processes can neither kill nor die.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import pickle
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from minitune.error import TuneError
+from minitune.execution.trial_executor import CallRaised, CallReturned, Exited, Started, TrialExecutor
+from minitune.resources import Resources
+from minitune.testing.executor_actors import Account, Counted, Mortal, Reader, Reusable, Worker, refuse
+from minitune.testing.executor_watch import GRACE_S, NOTHING, ONE_CPU, Watch
+
+TOTALS = {"CPU": 2.0}
+
+
+class TrialExecutorContract:
+    """Subclass it, name the class `Test...`, and say how an executor is made.
+
+    Attributes:
+        bound_s: How long any one event may take, in seconds. It only ends a test that fails.
+    """
+
+    bound_s = 30.0
+
+    def make_executor(self, totals: dict[str, float], gpu_ids: tuple[str, ...], directory: Path) -> TrialExecutor:
+        """Make an executor.
+
+        Args:
+            totals: What it may give out.
+            gpu_ids: Ids of the devices, as many as `totals["GPU"]` says.
+            directory: An empty directory, for what it may want to store.
+        """
+        raise NotImplementedError("say how an executor is made: override make_executor")
+
+    @contextmanager
+    def watch(
+        self, directory: Path, totals: dict[str, float] | None = None, gpu_ids: tuple[str, ...] = ()
+    ) -> Iterator[Watch]:
+        """An executor for the length of a test."""
+        executor = self.make_executor(dict(totals or TOTALS), gpu_ids, directory)
+        try:
+            yield Watch(executor, self.bound_s)
+        finally:
+            executor.shutdown()
+
+    # -- starting and calling --------------------------------------------------------------------------------------
+
+    def test_an_actor_is_started_once(self, tmp_path: Path) -> None:
+        """One `Started`, which names the process and the allocation; the id is taken then."""
+        with self.watch(tmp_path) as watch:
+            started = watch.start("a#1", request=ONE_CPU)
+
+            assert (started.pid != os.getpid()) == watch.executor.isolates
+            assert started.host
+            assert not started.reused
+            assert [bundle.cpus for bundle in started.allocation.bundles] == [1]
+            assert watch.value("a#1", "allocation") == started.allocation
+            with _raises(RuntimeError):
+                watch.executor.start("a#1", Account, ONE_CPU)
+            assert watch.rest() == []
+
+    def test_each_call_gets_one_reply_and_the_state_is_kept(self, tmp_path: Path) -> None:
+        """Calls are answered by their values, from the user's thread and from the control side alike."""
+        with self.watch(tmp_path) as watch:
+            watch.start("a#1", functools.partial(Account, balance=5))
+
+            assert [watch.value("a#1", "add", amount) for amount in (1, 2, 3)] == [6, 8, 11]
+            assert watch.value("a#1", "balance") == 11
+            assert watch.value("a#1", "is_one_thread")
+            assert watch.rest() == []
+
+    def test_arguments_and_replies_are_copies(self, tmp_path: Path) -> None:
+        """What either side changes afterwards does not reach the other."""
+        with self.watch(tmp_path) as watch:
+            watch.start("a#1")
+            sent = {"layers": [1, 2]}
+            watch.executor.call("a#1", "echo", sent, None, 3)
+            sent["layers"].append(3)
+
+            assert watch.expect(CallReturned, "a#1").value == ({"layers": [1, 2]}, None, 3)
+            assert watch.value("a#1", "echo") == ()
+
+    def test_functions_and_classes_of_the_caller_travel(self, tmp_path: Path) -> None:
+        """Factories and arguments may be local to a function, which plain pickle cannot name."""
+        with self.watch(tmp_path) as watch:
+            offset = 40
+
+            class Local(Account):
+                def shifted(self, shift: Any) -> int:
+                    return int(shift(self._balance)) + offset
+
+            watch.start("a#1", lambda thread, allocation: Local(thread, 1, allocation=allocation))
+
+            assert watch.value("a#1", "shifted", lambda balance: balance + 1) == 42
+
+    def test_actors_are_apart_and_concurrent(self, tmp_path: Path) -> None:
+        """Two actors start and are called side by side; each has its own state and its own replies."""
+        with self.watch(tmp_path) as watch:
+            for name in ("a#1", "b#1"):
+                watch.executor.start(name, Account, ONE_CPU)
+            started = watch.take(2)
+            assert {type(event) for event in started} == {Started}
+            assert {event.actor_id for event in started} == {"a#1", "b#1"}
+            watch.executor.call("a#1", "add", 1)
+            watch.executor.call("b#1", "add", 10)
+            replies = watch.take(2)
+
+            assert sorted(replies, key=lambda event: event.actor_id) == [
+                CallReturned("a#1", 1),
+                CallReturned("b#1", 10),
+            ]
+
+    def test_user_code_of_two_actors_runs_at_the_same_time(self, tmp_path: Path) -> None:
+        """Each waits for a file that only the other one writes (`isolates`)."""
+        with self.watch(tmp_path) as watch:
+            _needs_processes(watch)
+            watch.start("a#1", Mortal)
+            watch.start("b#1", Mortal)
+            files = [str(tmp_path / "a"), str(tmp_path / "b")]
+            watch.executor.call("a#1", "meet", *files)
+            watch.executor.call("b#1", "meet", *reversed(files))
+
+            assert [event.value for event in watch.take(2) if isinstance(event, CallReturned)] == [True, True]
+
+    def test_a_call_waits_for_the_one_before(self, tmp_path: Path) -> None:
+        """A second call in flight is refused and changes nothing; so is a call while the actor starts."""
+        with self.watch(tmp_path) as watch:
+            watch.executor.start("a#1", Account, ONE_CPU)
+            with _raises(RuntimeError):
+                watch.executor.call("a#1", "add", 1)
+            watch.expect(Started, "a#1")
+            watch.executor.call("a#1", "add", 1)
+            with _raises(RuntimeError):
+                watch.executor.call("a#1", "add", 100)
+
+            assert watch.expect(CallReturned, "a#1").value == 1
+            assert watch.value("a#1", "add", 1) == 2
+
+    def test_unknown_actors(self, tmp_path: Path) -> None:
+        """To call one is an error, to stop one does nothing; the same for one that has been let go."""
+        with self.watch(tmp_path) as watch:
+            with _raises(RuntimeError):
+                watch.executor.call("a#1", "add", 1)
+            watch.executor.stop("a#1", GRACE_S)
+            watch.start("a#1")
+            watch.stop("a#1")
+            with _raises(RuntimeError):
+                watch.executor.call("a#1", "add", 1)
+            watch.executor.stop("a#1", GRACE_S)
+
+            assert watch.rest() == []
+
+    # -- exceptions ------------------------------------------------------------------------------------------------
+
+    def test_an_exception_leaves_the_actor_alive(self, tmp_path: Path) -> None:
+        """It arrives with its traceback, whatever its kind and wherever it was raised."""
+        with self.watch(tmp_path) as watch:
+            watch.start("a#1", functools.partial(Account, balance=7))
+            for method in ("fail", "fail_at_once"):
+                error = watch.error("a#1", method, "ValueError", "too bad")
+                assert (error.type_name, error.message) == ("ValueError", "too bad")
+                assert "in fail_deep_inside" in error.traceback
+                loaded = error.load()
+                assert isinstance(loaded, ValueError)
+                assert loaded.args == ("too bad",)
+            assert watch.error("a#1", "fail", "SystemExit", "leaving").type_name == "SystemExit"
+            assert watch.error("a#1", "no_such_method").type_name == "AttributeError"
+
+            assert watch.value("a#1", "add", 1) == 8
+
+    def test_a_factory_that_raises(self, tmp_path: Path) -> None:
+        """`CallRaised` instead of `Started`; the actor holds its resources until it is stopped."""
+        with self.watch(tmp_path) as watch:
+            watch.executor.start("a#1", refuse, ONE_CPU)
+            error = watch.expect(CallRaised, "a#1").error
+
+            assert error.last_line() == "ValueError: this factory makes nothing"
+            assert "in refuse" in error.traceback
+            assert watch.executor.resources()[1]["CPU"] == 1
+            assert watch.stop("a#1").kind == "stopped"
+            assert watch.executor.resources()[1]["CPU"] == 2
+
+    def test_a_reply_that_cannot_be_pickled(self, tmp_path: Path) -> None:
+        """It is the actor's error; the actor lives."""
+        with self.watch(tmp_path) as watch:
+            watch.start("a#1")
+
+            assert "lock" in watch.error("a#1", "lock").message
+            assert watch.value("a#1", "add", 1) == 1
+
+    def test_arguments_that_cannot_be_pickled(self, tmp_path: Path) -> None:
+        """A TypeError at once, which changes nothing."""
+        with self.watch(tmp_path) as watch:
+            watch.start("a#1")
+            with _raises(TypeError):
+                watch.executor.call("a#1", "add", threading.Lock())
+            lock = threading.Lock()
+            with _raises(TypeError):
+                watch.executor.start(
+                    "b#1", lambda thread, allocation: (lock, Account(thread, allocation=allocation)), ONE_CPU
+                )
+
+            assert watch.executor.resources()[1]["CPU"] == 1
+            assert watch.value("a#1", "add", 1) == 1
+            assert watch.start("b#1").actor_id == "b#1"
+
+    # -- the end of an actor -----------------------------------------------------------------------------------------
+
+    def test_a_stopped_actor_unwinds(self, tmp_path: Path) -> None:
+        """Its `stop()` is called, and `Exited` comes after its code has run to its end."""
+        with self.watch(tmp_path) as watch:
+            notes = tmp_path / "notes"
+            watch.start("a#1", functools.partial(Worker, notes=str(notes)))
+            assert watch.value("a#1", "begin") == "begun"
+
+            assert watch.stop("a#1").kind == "stopped"
+            assert notes.read_text(encoding="utf-8").split() == ["stop", "unwound"]
+
+    def test_nothing_but_exited_after_stop(self, tmp_path: Path) -> None:
+        """Neither the reply of the call in flight nor that of the start is told any more."""
+        with self.watch(tmp_path) as watch:
+            watch.start("a#1")
+            watch.executor.call("a#1", "add", 1)
+            watch.executor.stop("a#1", GRACE_S)
+            assert watch.expect(Exited, "a#1").kind == "stopped"
+
+            watch.start("b#1", functools.partial(Worker, notes=str(tmp_path / "notes")))
+            watch.executor.call("b#1", "hang")
+            watch.executor.stop("b#1", GRACE_S)
+            watch.executor.stop("b#1", GRACE_S)
+            assert watch.expect(Exited, "b#1").kind == "stopped"
+
+            watch.executor.start("c#1", Account, ONE_CPU)
+            watch.executor.stop("c#1", GRACE_S)
+            assert watch.expect(Exited, "c#1").kind == "stopped"
+            assert watch.rest() == []
+
+    def test_the_replies_of_an_actor_that_dies_come_first(self, tmp_path: Path) -> None:
+        """What it sent before it was gone is told, then one `Exited` with the exit code (`isolates`)."""
+        with self.watch(tmp_path) as watch:
+            _needs_processes(watch)
+            watch.start("a#1", Mortal)
+            assert watch.value("a#1", "answer_and_exit", 3) == "last words"
+            end = watch.expect(Exited, "a#1")
+
+            assert (end.kind, end.cause, end.exit_code, end.counts) == ("died", "exit code 3", 3, True)
+            assert watch.rest() == []
+            with _raises(RuntimeError):
+                watch.executor.call("a#1", "hang")
+
+    def test_a_killed_actor(self, tmp_path: Path) -> None:
+        """One `Exited` with the signal, whether the actor or somebody else sent it; the others live (`isolates`)."""
+        with self.watch(tmp_path) as watch:
+            _needs_processes(watch)
+            watch.start("a#1", Mortal)
+            pid = watch.start("b#1", Mortal).pid
+            watch.executor.call("a#1", "kill_itself")
+            ends = [watch.expect(Exited, "a#1")]
+            watch.executor.call("b#1", "hang")
+            os.kill(pid, signal.SIGKILL)
+            ends.append(watch.expect(Exited, "b#1"))
+
+            for end in ends:
+                assert (end.kind, end.cause, end.exit_code) == ("died", "SIGKILL (9)", -9)
+                assert end.counts
+            assert watch.executor.resources()[1]["CPU"] == 2
+            assert watch.rest() == []
+
+    def test_an_actor_that_does_not_stop_is_killed(self, tmp_path: Path) -> None:
+        """Its code waits much longer than the grace period (`isolates`)."""
+        with self.watch(tmp_path) as watch:
+            _needs_processes(watch)
+            pid = watch.start("a#1", Account).pid
+            watch.executor.call("a#1", "spend", 1000.0)
+            watch.executor.stop("a#1", grace_s=0.0)
+
+            assert watch.expect(Exited, "a#1").kind == "stopped"
+            assert not _is_alive(pid)
+
+    # -- waiting -----------------------------------------------------------------------------------------------------
+
+    def test_wait_without_patience_does_not_block(self, tmp_path: Path) -> None:
+        """Not before there is an actor, nor with an idle one, nor (`isolates`) while a call runs."""
+        with self.watch(tmp_path) as watch:
+            began_s = time.monotonic()
+            assert watch.executor.wait(0) == []
+            watch.start("a#1")
+            assert watch.executor.wait(0) == []
+            if watch.executor.isolates:
+                watch.executor.call("a#1", "spend", 1000.0)
+                assert watch.executor.wait(0) == []
+                watch.executor.stop("a#1", grace_s=0.0)
+            assert time.monotonic() - began_s < self.bound_s
+
+    def test_a_wait_ends_when_its_time_is_over(self, tmp_path: Path) -> None:
+        """So much time has passed on the executor's clock, and nothing else has happened."""
+        with self.watch(tmp_path) as watch:
+            began_s = watch.executor.now()
+
+            assert watch.executor.wait(0.02) == []
+            assert watch.executor.now() - began_s >= 0.02
+            assert watch.executor.clock.monotonic() >= began_s + 0.02
+
+    def test_wake_ends_a_wait(self, tmp_path: Path) -> None:
+        """The current one, from another thread, or the next one; nothing is lost by it."""
+        with self.watch(tmp_path) as watch:
+            began_s = time.monotonic()
+            waker = threading.Thread(target=watch.executor.wake)
+            waker.start()
+            try:
+                assert watch.executor.wait(self.bound_s) == []
+            finally:
+                waker.join()
+            watch.executor.wake()
+            watch.executor.wake()
+            assert watch.executor.wait(self.bound_s) == []
+            assert time.monotonic() - began_s < self.bound_s
+
+            watch.executor.start("a#1", Account, ONE_CPU)
+            watch.executor.wake()
+            assert watch.expect(Started, "a#1").actor_id == "a#1"
+
+    # -- resources ---------------------------------------------------------------------------------------------------
+
+    def test_resources_are_held_from_start_to_exited(self, tmp_path: Path) -> None:
+        """Totals stay, what is free is exact at every turn, and a start without room is refused."""
+        totals = {"CPU": 2.0, "tokens": 3.0, "memory": 1000.0}
+        request = Resources([{"CPU": 1, "memory": 400}, {"CPU": 0.5, "tokens": 3}])
+        with self.watch(tmp_path, totals) as watch:
+            executor = watch.executor
+            assert executor.resources() == (totals, totals)
+            assert executor.can_start(request)
+            executor.start("a#1", Account, request)
+            held = {"CPU": 0.5, "tokens": 0.0, "memory": 600.0}
+            assert executor.resources() == (totals, held)
+            assert not executor.can_start(request)
+            with _raises(RuntimeError):
+                executor.start("b#1", Account, request)
+            watch.expect(Started, "a#1")
+            assert executor.resources() == (totals, held)
+            executor.stop("a#1", GRACE_S)
+            assert executor.resources() == (totals, held)
+            watch.expect(Exited, "a#1")
+
+            assert executor.resources() == (totals, totals)
+            assert executor.can_start(request)
+            assert watch.start("b#1", Account, request).actor_id == "b#1"
+
+    def test_what_can_never_fit_is_an_error(self, tmp_path: Path) -> None:
+        """`can_start` says so, with the amounts; what is merely taken is no error."""
+        with self.watch(tmp_path) as watch:
+            with _raises(TuneError, match="3"):
+                watch.executor.can_start(Resources([{"CPU": 3}]))
+            with _raises(TuneError, match="tokens"):
+                watch.executor.can_start(Resources([{"tokens": 1}]), waiter="a")
+            watch.start("a#1")
+
+            assert not watch.executor.can_start(Resources([{"CPU": 2}]), waiter="b")
+            watch.executor.forget("b")
+            assert watch.executor.can_start(ONE_CPU)
+            assert watch.executor.can_start(NOTHING)
+
+    def test_devices_are_given_out_one_by_one(self, tmp_path: Path) -> None:
+        """Whole ones to one actor each, fractions of one to several."""
+        with self.watch(tmp_path, {"CPU": 4.0, "GPU": 2.0}, ("7", "9")) as watch:
+            first = watch.start("a#1", request=Resources([{"GPU": 1}]))
+            halves = [watch.start(name, request=Resources([{"GPU": 0.5}])) for name in ("b#1", "c#1")]
+
+            given = [started.allocation.gpu_ids for started in (first, *halves)]
+            assert given[1] == given[2]
+            assert {given[0], given[1]} == {("7",), ("9",)}
+            assert watch.executor.resources()[1]["GPU"] == 0
+            assert not watch.executor.can_start(Resources([{"GPU": 0.5}]))
+
+    # -- shared values -----------------------------------------------------------------------------------------------
+
+    def test_a_shared_value_arrives(self, tmp_path: Path) -> None:
+        """Equal to what was stored, by a handle that is small however large the value is."""
+        with self.watch(tmp_path) as watch:
+            value = {"rows": list(range(100_000))}
+            handle = watch.executor.share(value)
+
+            assert len(pickle.dumps(handle)) < 2000
+            assert handle.get() == value
+            assert pickle.loads(pickle.dumps(handle)).get() == value
+            watch.start("a#1", functools.partial(Reader, shared=handle))
+            assert watch.value("a#1", "value") == value
+
+    def test_a_shared_value_is_loaded_once_per_process(self, tmp_path: Path) -> None:
+        """However often it is asked for; it travels by value even if it is local to a function (`isolates`)."""
+        with self.watch(tmp_path) as watch:
+            _needs_processes(watch)
+            handle = watch.executor.share(Counted("data"))
+            with _raises(TypeError):
+                watch.executor.share({"model": threading.Lock()})
+            for name in ("a#1", "b#1"):
+                watch.start(name, functools.partial(Reader, shared=handle))
+                assert watch.value(name, "read_twice") == ("data", True, 1)
+                assert watch.value(name, "read_twice") == ("data", True, 1)
+
+    # -- parking -----------------------------------------------------------------------------------------------------
+
+    def test_a_parked_actor_is_used_again(self, tmp_path: Path) -> None:
+        """The same object under another id, after `reset`; while it is parked it holds nothing."""
+        with self.watch(tmp_path) as watch:
+            first = self._park(watch, "a#1")
+            assert watch.executor.resources()[1] == watch.executor.resources()[0]
+            with _raises(RuntimeError):
+                watch.executor.call("a#1", "history")
+            again = self._start_reusable(watch, "b#1")
+
+            assert again.reused
+            assert again.pid == first.pid
+            assert watch.value("b#1", "history") == ["a#1", "b#1"]
+            assert watch.executor.resources()[1]["CPU"] == 1
+            assert watch.stop("b#1", keep=True).kind == "parked"
+            assert self._start_reusable(watch, "c#1").reused
+            assert watch.value("c#1", "history") == ["a#1", "b#1", "c#1"]
+            assert watch.stop("c#1").kind == "stopped"
+            assert not self._start_reusable(watch, "d#1").reused
+
+    def test_a_parked_actor_that_cannot_be_reset(self, tmp_path: Path) -> None:
+        """A fresh one is made instead, and nobody hears of the old one."""
+        with self.watch(tmp_path) as watch:
+            for number, outcome in enumerate(("no", "raise", "exit", "slow")):
+                self._park(watch, f"a{number}#1")
+                started = self._start_reusable(watch, f"b{number}#1", outcome=outcome)
+                assert not started.reused
+                assert watch.value(f"b{number}#1", "history") == [f"b{number}#1"]
+                assert watch.stop(f"b{number}#1").kind == "stopped"
+                assert watch.executor.resources()[1] == watch.executor.resources()[0]
+
+            assert watch.rest() == []
+
+    def test_a_parked_actor_waits_for_its_key_and_its_request(self, tmp_path: Path) -> None:
+        """Another key, another request or no key at all: a fresh actor."""
+        with self.watch(tmp_path) as watch:
+            self._park(watch, "a#1")
+
+            for name, key, request in (
+                ("b#1", "another key", ONE_CPU),
+                ("c#1", "key", Resources([{"CPU": 2}])),
+                ("d#1", None, ONE_CPU),
+            ):
+                assert not self._start_reusable(watch, name, key=key, request=request).reused
+                assert watch.stop(name).kind == "stopped"
+            assert self._start_reusable(watch, "e#1").reused
+
+    def test_what_is_not_parked(self, tmp_path: Path) -> None:
+        """An actor without a key, and one whose `stop()` raises, are gone after a stop that would keep them."""
+        with self.watch(tmp_path) as watch:
+            self._start_reusable(watch, "a#1", key=None)
+            assert watch.stop("a#1", keep=True).kind == "stopped"
+            self._start_reusable(watch, "b#1")
+            watch.value("b#1", "leave_busy")
+            assert watch.stop("b#1", keep=True).kind == "stopped"
+            assert not self._start_reusable(watch, "c#1").reused
+
+    def test_a_stop_beats_a_reset(self, tmp_path: Path) -> None:
+        """Stopped while it is reset: only `Exited` follows."""
+        with self.watch(tmp_path) as watch:
+            self._park(watch, "a#1")
+            factory = functools.partial(Reusable, name="b#1")
+            watch.executor.start("b#1", factory, ONE_CPU, reuse_key="key", reset_args=("b#1", "yes"))
+            watch.executor.stop("b#1", GRACE_S)
+
+            assert watch.expect(Exited, "b#1").kind == "stopped"
+            assert watch.executor.resources()[1] == watch.executor.resources()[0]
+            assert watch.rest() == []
+
+    # -- the end -----------------------------------------------------------------------------------------------------
+
+    def test_shutdown_leaves_nothing(self, tmp_path: Path) -> None:
+        """Neither actors in any state nor threads; a second one does nothing."""
+        threads = set(threading.enumerate())
+        with self.watch(tmp_path, {"CPU": 8.0}) as watch:
+            pids = [
+                watch.start("idle#1").pid,
+                self._park(watch, "parked#1").pid,
+                watch.start("begun#1", functools.partial(Worker, notes=str(tmp_path / "notes"))).pid,
+                watch.start("busy#1").pid,
+            ]
+            watch.value("begun#1", "begin")
+            watch.executor.call("busy#1", "add", 1)
+            watch.executor.start("starting#1", Account, ONE_CPU)
+            watch.executor.shutdown()
+            watch.executor.shutdown(grace_s=1.0)
+
+            assert [pid for pid in pids if pid != os.getpid() and _is_alive(pid)] == []
+            for thread in set(threading.enumerate()) - threads:
+                thread.join(self.bound_s)
+                assert not thread.is_alive(), f"thread {thread.name!r} is left"
+
+    # -- helpers -----------------------------------------------------------------------------------------------------
+
+    def _start_reusable(
+        self, watch: Watch, name: str, key: str | None = "key", request: Resources = ONE_CPU, outcome: str = "yes"
+    ) -> Started:
+        factory = functools.partial(Reusable, name=name)
+        return watch.start(name, factory, request, reuse_key=key, reset_args=(name, outcome))
+
+    def _park(self, watch: Watch, name: str) -> Started:
+        """Start a fresh actor and park it."""
+        started = self._start_reusable(watch, name)
+        assert not started.reused
+        assert watch.stop(name, keep=True).kind == "parked"
+        return started
+
+
+def _raises(kind: type[BaseException], match: str | None = None) -> Any:
+    """`pytest.raises`, which this module does not need to be imported."""
+    import pytest
+
+    return pytest.raises(kind, match=match)
+
+
+def _needs_processes(watch: Watch) -> None:
+    """Skip a clause about processes for an executor that has none."""
+    if not watch.executor.isolates:
+        import pytest
+
+        pytest.skip("this executor runs its actors in the driver's process, where none can die alone")
+
+
+def _is_alive(pid: int) -> bool:
+    import psutil
+
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from minitune.clock import VirtualClock
+from minitune.execution.devices import Machine
+from minitune.execution.inline import InlineTrialExecutor
+from minitune.execution.local import LocalTrialExecutor
+from minitune.execution.trial_executor import TrialExecutor
+
+pytest.register_assert_rewrite("minitune.testing.executor_contract", "minitune.testing.executor_watch")
+
+from minitune.testing.executor_contract import TrialExecutorContract  # noqa: E402 - its asserts are rewritten first
+
+
+class Contract(TrialExecutorContract):
+    bound_s = 30.0 * float(os.environ.get("MINITUNE_TEST_TIMEFACTOR", "1"))
+
+
+class TestInline(Contract):
+    def make_executor(self, totals: dict[str, float], gpu_ids: tuple[str, ...], directory: Path) -> TrialExecutor:
+        return InlineTrialExecutor(Machine(totals, gpu_ids))
+
+
+class TestInlineInVirtualTime(Contract):
+    def make_executor(self, totals: dict[str, float], gpu_ids: tuple[str, ...], directory: Path) -> TrialExecutor:
+        return InlineTrialExecutor(Machine(totals, gpu_ids), VirtualClock())
+
+
+class TestLocal(Contract):
+    def make_executor(self, totals: dict[str, float], gpu_ids: tuple[str, ...], directory: Path) -> TrialExecutor:
+        return LocalTrialExecutor(Machine(totals, gpu_ids), directory=str(directory))
+
+
+class TestLocalWithNewInterpreters(TestLocal):
+    @pytest.fixture(autouse=True)
+    def start_method(self, monkeypatch: pytest.MonkeyPatch, storage_of_its_own: None) -> None:
+        monkeypatch.setenv("MINITUNE_START_METHOD", "interpreter")
