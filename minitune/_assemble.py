@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from minitune import clock
-from minitune._progress import Progress
+from minitune._progress import Progress, TrialProgress
 from minitune._tuner_file import RecordedTuner, save_tuner_file
 from minitune._version import __version__
 from minitune.callback import Callback
@@ -32,6 +32,7 @@ from minitune.experiment.experiment import Experiment
 from minitune.experiment.trial import Trial, TrialMaker
 from minitune.logger.reconcile import cut_to_records
 from minitune.pickling import dumps
+from minitune.progress_reporter import ProgressReporter, default_reporter
 from minitune.resources import GPU
 from minitune.result import flatten
 from minitune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
@@ -116,7 +117,7 @@ class Components:
     scheduler: TrialScheduler
     stopper: Stopper
     callbacks: list[Callback]
-    reporter: Any
+    reporter: ProgressReporter | None
 
 
 @dataclass
@@ -174,12 +175,13 @@ def build_components(plan: Plan, seed: int) -> Components:
     budget_s = tune.budget_s()
     if budget_s is not None:
         stopper = CombinedStopper(stopper, TimeoutStopper(budget_s))
+    reporter = build_reporter(plan)
     return Components(
         search_alg=build_search_alg(plan, seed, spec),
         scheduler=scheduler,
         stopper=stopper,
-        callbacks=build_callbacks(run.callbacks or ()),
-        reporter=build_reporter(plan),
+        callbacks=build_callbacks(run.callbacks or (), reporter),
+        reporter=reporter,
     )
 
 
@@ -216,8 +218,12 @@ def build_search_alg(plan: Plan, seed: int, spec: dict[str, Any]) -> SearchAlgor
     return search_alg
 
 
-def build_callbacks(callbacks: Sequence[Any]) -> list[Callback]:
-    """The user's callbacks, then the CSV and JSON loggers unless they are there or disabled.
+def build_callbacks(callbacks: Sequence[Any], reporter: ProgressReporter | None) -> list[Callback]:
+    """The user's callbacks, the reporter, then the CSV and JSON loggers unless they are there or disabled.
+
+    Args:
+        callbacks: The user's; the sequence is not changed.
+        reporter: The run's reporter, or None.
 
     Raises:
         ValueError: If one of them is no callback.
@@ -227,7 +233,7 @@ def build_callbacks(callbacks: Sequence[Any]) -> list[Callback]:
     for callback in callbacks:
         if not isinstance(callback, Callback):
             raise ValueError(f"callbacks must hold Callback objects, but got {callback!r}")
-    built = list(callbacks)
+    built = [*callbacks, *([TrialProgress(reporter)] if reporter is not None else [])]
     if setting("DISABLE_AUTO_CALLBACK_LOGGERS", "0") == "0":
         for kind in (CSVLoggerCallback, JsonLoggerCallback):
             if not any(isinstance(callback, kind) for callback in callbacks):
@@ -235,15 +241,20 @@ def build_callbacks(callbacks: Sequence[Any]) -> list[Callback]:
     return built
 
 
-def build_reporter(plan: Plan) -> Any:
-    """The user's reporter, or the default one, or None at `verbose=0`."""
+def build_reporter(plan: Plan) -> ProgressReporter | None:
+    """The user's reporter, or the default one, or None at `verbose=0`.
+
+    Raises:
+        ValueError: If the user's is none.
+    """
     if plan.verbose == 0 or not plan.run_config.progress:
         return None
-    if plan.run_config.progress_reporter is not None:
-        return plan.run_config.progress_reporter
-    from minitune.progress_reporter import CLIReporter
-
-    return CLIReporter()
+    given = plan.run_config.progress_reporter
+    if given is not None and not isinstance(given, ProgressReporter):
+        raise ValueError(f"progress_reporter must be a ProgressReporter, but got {given!r}")
+    if given is not None:
+        return given
+    return default_reporter()
 
 
 def build_executor(plan: Plan, run: RunDirectory) -> TrialExecutor:
@@ -431,7 +442,15 @@ def _drive(
         controller.launcher.end_supply()
     total = components.search_alg.total_samples
     hooks.setup(plan.run_config.stop, tune.num_samples, total, time_budget_s=tune.budget_s())
-    progress = Progress(components.reporter, components.scheduler, executor, opened.run, tune)
+    progress = Progress(
+        components.reporter,
+        components.scheduler,
+        executor,
+        opened.run,
+        tune,
+        verbose=plan.verbose,
+        print_errors=setting("PRINT_ALL_TRIAL_ERRORS", "1") != "0",
+    )
     progress.begin(total)
     return _loop(plan, controller, recorder, executor, hooks, progress)
 
@@ -466,9 +485,10 @@ def _loop(
                 controller.step(progress.patience_s())
                 if interrupts.name is not None and not controller.interrupted:
                     controller.end_run(f"interrupted by {interrupts.name}", resumable=True)
-                if interrupts.sigint_count > 1:
-                    raise KeyboardInterrupt
-            executor.shutdown(controller.grace_s)
+                interrupts.check_second()
+            progress.loop_ends()
+            while controller.unwind():
+                interrupts.check_second()
             reason = controller.how_ended()
         finally:
             executor.shutdown()

@@ -7,15 +7,53 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from minitune import clock
+from minitune.callback import Callback
+from minitune.checkpoint import Checkpoint
 from minitune.execution.storage import RunDirectory
 from minitune.execution.trial_executor import TrialExecutor
 from minitune.experiment.trial import Trial
+from minitune.progress_reporter import ProgressReporter, memory_line, resources_line, total_time_line
 from minitune.schedulers.trial_scheduler import TrialScheduler
 
 if TYPE_CHECKING:
     from minitune.tune_config import TuneConfig
 
 logger = logging.getLogger("minitune")
+
+
+class TrialProgress(Callback):
+    """Passes on to a reporter what becomes of single trials; stands between the user's callbacks and the loggers.
+
+    Args:
+        reporter: A reporter with the hooks of `ProgressReporter`.
+    """
+
+    def __init__(self, reporter: ProgressReporter):
+        self._reporter = reporter
+
+    def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        """A worker is ready."""
+        self._reporter.trial_started(trial)
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
+    ) -> None:
+        """A trial has reported."""
+        self._reporter.trial_result(trial, result)
+
+    def on_checkpoint(
+        self, iteration: int, trials: list[Trial], trial: Trial, checkpoint: Checkpoint, **info: Any
+    ) -> None:
+        """A trial was saved."""
+        self._reporter.trial_saved(trial, checkpoint.path)
+
+    def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        """A trial has ended well."""
+        self._reporter.trial_ended(trial)
+
+    def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        """A trial has failed for good."""
+        self._reporter.trial_ended(trial)
 
 
 class Progress:
@@ -27,16 +65,25 @@ class Progress:
         executor: Whose resources are shown.
         run: Where the run lies.
         tune_config: What is searched for.
+        verbose: 0, 1 or 2.
+        print_errors: Whether the tracebacks of failed trials are shown at the end.
     """
 
     def __init__(
         self,
-        reporter: Any,
+        reporter: ProgressReporter | None,
         scheduler: TrialScheduler,
         executor: TrialExecutor,
         run: RunDirectory,
         tune_config: TuneConfig,
+        *,
+        verbose: int,
+        print_errors: bool,
     ):
+        self._loop_end_s: float | None = None
+        self._begin_s = clock.current().monotonic()
+        self._verbose = verbose
+        self._print_errors = print_errors
         self._reporter = reporter
         self._scheduler = scheduler
         self._executor = executor
@@ -55,6 +102,8 @@ class Progress:
                 total_samples=total_samples,
                 metric=self._tune_config.metric,
                 mode=self._tune_config.mode,
+                verbose=self._verbose,
+                print_errors=self._print_errors,
             )
 
     def report(self, trials: Sequence[Trial], done: bool = False) -> None:
@@ -64,9 +113,11 @@ class Progress:
 
     def patience_s(self) -> float | None:
         """Seconds until the next report is due; None if none is."""
-        seconds_left = getattr(self._reporter, "seconds_left", None)
-        left_s: float | None = seconds_left() if callable(seconds_left) else None
-        return left_s
+        return None if self._reporter is None else self._reporter.seconds_left()
+
+    def loop_ends(self) -> None:
+        """All trials have ended; what follows is tidying up."""
+        self._loop_end_s = clock.current().monotonic()
 
     def end(self, trials: Sequence[Trial], interrupted_by: str | None) -> None:
         """Show the end of the run.
@@ -76,14 +127,16 @@ class Progress:
             interrupted_by: Name of the signal that has ended the run, or None.
         """
         self.report(trials, done=True)
+        if self._reporter is not None:
+            now_s = clock.current().monotonic()
+            loop_s = (self._loop_end_s or now_s) - self._begin_s
+            self._reporter.say(total_time_line(now_s - self._begin_s, loop_s))
         if interrupted_by is not None:
             logger.warning(
                 "interrupted by %s; resume with Tuner.restore(%r, trainable).fit()", interrupted_by, self._run.path
             )
 
     def _lines(self) -> list[str]:
-        from minitune.progress_reporter import memory_line, resources_line
-
         totals, free = self._executor.resources()
         return [
             memory_line(),

@@ -11,7 +11,7 @@ from minitune import _table as table
 from minitune import clock
 from minitune._console import Console
 from minitune._table import memory_line, resources_line, total_time_line
-from minitune.experiment.lifecycle import ERROR, PENDING, TERMINATED
+from minitune.experiment.lifecycle import ERROR, PENDING
 from minitune.experiment.trial import Trial
 from minitune.result import DEFAULT_METRIC, TIME_TOTAL_S, TRAINING_ITERATION
 
@@ -362,7 +362,7 @@ class CLIReporter(ProgressReporter):
             if self._verbose >= 2 or (kind not in self._told_errors and self._console.is_terminal()):
                 self._told_errors.add(kind)
                 self.say(f"Trial {trial.name} failed: {text} ({trial.error_file})")
-        elif self._verbose >= 2 and trial.status == TERMINATED:
+        elif self._verbose >= 2:
             result = trial.last_result
             self.say(
                 f"Trial {trial.name} ended after {result.get(TRAINING_ITERATION, 0)} iterations: {self._values(result)}"

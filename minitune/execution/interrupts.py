@@ -54,6 +54,11 @@ class Interrupts:
             number, handler = self._previous.popitem()
             signal.signal(number, handler)
 
+    def check_second(self) -> None:
+        """Raise KeyboardInterrupt if the user has pressed Ctrl-C twice: everything is to end now."""
+        if self.sigint_count > 1:
+            raise KeyboardInterrupt
+
     def deliver_again(self) -> None:
         """Let a SIGTERM or SIGHUP take its usual effect, now that everything is in order. May end the process."""
         if self.name in _DELIVERED_AGAIN:

@@ -9,6 +9,7 @@ import os
 import shutil
 import socket
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +21,9 @@ from minitune.error import RemoteError
 from minitune.execution.devices import Machine
 from minitune.execution.ledger import Ledger, allocation_env
 from minitune.execution.trial_executor import ActorFactory, CallRaised, CallReturned, Event, Exited, Shared, Started
+from minitune.pickling import dumps
 from minitune.resources import CPU, GPU, Allocation, Resources
-from minitune.shared import SharedFile, store
+from minitune.shared import store
 
 logger = logging.getLogger("minitune")
 
@@ -40,7 +42,7 @@ class _Actor:
         allocation: What it was given.
         directory: Where its output goes, or None.
         reuse_key: Key under which it may be parked.
-        factory: What makes its object, for a fresh process if a reset fails.
+        factory: What makes its object, pickled: for its process, or for a fresh one if a reset fails.
         reset_deadline_s: Until when the reset in flight must be over, or None.
     """
 
@@ -50,7 +52,7 @@ class _Actor:
     allocation: Allocation
     directory: str | None
     reuse_key: str | None
-    factory: ActorFactory
+    factory: bytes
     reset_deadline_s: float | None = None
 
 
@@ -126,17 +128,17 @@ class LocalTrialExecutor:
         if actor_id in self._by_actor:
             raise RuntimeError(f"an actor named {actor_id!r} exists already; actor ids must never be used again")
         parked = self._take_parked(actor_id.rpartition("#")[0], reuse_key, request)
-        gpu_ids = parked.allocation.gpu_ids if parked else None
-        allocation = self._ledger.acquire(actor_id, request, gpu_ids or None)
-        actor = _Actor(actor_id, next(self._process_names), request, allocation, directory, reuse_key, factory)
+        with ExitStack() as undo:
+            undo.callback(self._put_back, parked)
+            gpu_ids = parked.allocation.gpu_ids if parked else None
+            allocation = self._ledger.acquire(actor_id, request, gpu_ids or None)
+            undo.callback(self._ledger.release, actor_id)
+            made = dumps(functools.partial(factory, allocation=allocation), "the factory")
+            actor = _Actor(actor_id, next(self._process_names), request, allocation, directory, reuse_key, made)
+            if parked is None or not self._take_over(parked, actor, reset_args):
+                self._start_process(actor)
+            undo.pop_all()
         self._by_actor[actor_id] = self._by_process[actor.process] = actor
-        if parked is None:
-            self._start_process(actor)
-        else:
-            actor.reset_deadline_s = self.now() + RESET_LIMIT_S
-            self._resetting[actor.process] = actor
-            self._group.move(parked.process, actor.process, self._place(actor))
-            self._group.call(actor.process, "reset", *reset_args, allocation)
 
     def call(self, actor_id: str, method: str, *args: Any) -> None:
         """See `TrialExecutor.call`."""
@@ -185,8 +187,20 @@ class LocalTrialExecutor:
 
     def _start_process(self, actor: _Actor) -> None:
         preload = actor.request.required_resources.get(GPU, 0) == 0 and actor.request.head_cpus < 2
-        factory = functools.partial(actor.factory, allocation=actor.allocation)
-        self._group.start(actor.process, factory, place=self._place(actor), preload=preload)
+        self._group.start(actor.process, actor.factory, place=self._place(actor), preload=preload)
+
+    def _take_over(self, parked: _Actor, actor: _Actor, reset_args: tuple[Any, ...]) -> bool:
+        """Let a parked process take up another actor; False if it has died while it was parked."""
+        dumps(reset_args, "an argument of reset()")  # must not fail once the process has moved
+        try:
+            self._group.move(parked.process, actor.process, self._place(actor))
+        except RuntimeError as error:
+            logger.debug("the worker of %s is not used again: %s", parked.actor_id, error)
+            return False
+        self._group.call(actor.process, "reset", *reset_args, actor.allocation)
+        actor.reset_deadline_s = self.now() + RESET_LIMIT_S
+        self._resetting[actor.process] = actor
+        return True
 
     def _place(self, actor: _Actor) -> Place:
         """Where the actor works, where its output goes and what its environment holds."""
@@ -208,6 +222,11 @@ class LocalTrialExecutor:
             self._group.stop(actor.process, 0.0)
         return None
 
+    def _put_back(self, parked: _Actor | None) -> None:
+        """Park it; or park it again, if the start for which it was taken has failed."""
+        if parked is not None:
+            self._parked.setdefault((parked.reuse_key or "", parked.request), []).append(parked)
+
     def _start_fresh(self, actor: _Actor, why: str) -> None:
         """The parked process is of no use: take a fresh one for the same actor."""
         logger.debug("the worker of %s is not used again: %s", actor.actor_id, why)
@@ -225,6 +244,8 @@ class LocalTrialExecutor:
         """The group's event as the executor's, or None if it concerns nobody (any more)."""
         actor = self._by_process.get(event.actor_id)
         if actor is None:
+            if isinstance(event, Ended):
+                self._forget_parked(event.actor_id)
             return None
         if isinstance(event, Ended):
             return self._on_ended(actor, event)
@@ -251,8 +272,13 @@ class LocalTrialExecutor:
     def _on_parked(self, actor: _Actor) -> Event:
         self._ledger.release(actor.actor_id)
         del self._by_process[actor.process]
-        self._parked.setdefault((actor.reuse_key or "", actor.request), []).append(actor)
+        self._put_back(actor)
         return Exited(actor.actor_id, "parked")
+
+    def _forget_parked(self, process: str) -> None:
+        """A process has ended while it was parked."""
+        for parked in self._parked.values():
+            parked[:] = [actor for actor in parked if actor.process != process]
 
     def _on_ended(self, actor: _Actor, event: Ended) -> Event | None:
         if actor.process in self._resetting:
@@ -260,7 +286,10 @@ class LocalTrialExecutor:
             return None
         del self._by_process[actor.process]
         self._by_actor.pop(actor.actor_id, None)
-        self._ledger.release(actor.actor_id)
+        if event.survivors:
+            self._ledger.write_off(actor.actor_id)
+        else:
+            self._ledger.release(actor.actor_id)
         kind = "stopped" if event.stopped else "lost" if event.lost else "died"
         return Exited(
             actor.actor_id,

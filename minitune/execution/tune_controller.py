@@ -161,6 +161,18 @@ class TuneController:
             return "interrupted"
         return f"{ENDED}{self._end_reason}" if self._end_reason else "finished"
 
+    def unwind(self) -> bool:
+        """Wait for workers that were let go and are still unwinding; blocks until one is gone, or `wake`.
+
+        Returns:
+            Whether there may be more of them. The executor kills those that take longer than the grace period.
+        """
+        if not self._state.leaving:
+            return False
+        for event in self._executor.wait(None):
+            self._on_event(event)
+        return True
+
     def end_run(self, reason: str, *, resumable: bool = False) -> None:
         """End every unfinished trial; no new ones come. Does not block: `step` goes on until all have ended.
 

@@ -1,0 +1,109 @@
+"""The basic experiment, as a script without a main guard."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+GRID = """
+    from minitune import Tuner, grid_search, with_resources
+
+    def trainable(config):
+        return {"score": config["model_id"], "other_data": ...}
+
+    space = {"model_id": grid_search([f"model_{i}" for i in range(100)])}
+    results = Tuner(with_resources(trainable, {"cpu": 1}), param_space=space).fit()
+    print(results[0])
+    assert [r.metrics["score"] for r in results] == [f"model_{i}" for i in range(100)]
+    assert all(r.metrics["other_data"] is Ellipsis for r in results)
+"""
+RESULT = (
+    r"Result\(metrics=\{'score': 'model_0', 'other_data': Ellipsis, 'done': True, 'trial_id': '[0-9a-f]{5}_00000', "
+    r"'experiment_tag': '0_model_id=model_0'\}, error=None, log_dir=PosixPath\('.+'\)\)"
+)
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [{}, {"MINITUNE_EXECUTOR": "inline"}, {"MINITUNE_START_METHOD": "interpreter", "GRID": "12"}],
+    ids=["zygote", "inline", "interpreter"],
+)
+def test_a_grid_of_names_prints_its_status_and_its_first_result(script, environment):
+    size = environment.pop("GRID", "100")
+    stdout = script.run(GRID.replace("range(100)", f"range({size})"), **environment)
+    lines = stdout.splitlines()
+    assert re.fullmatch(RESULT, lines[-1])
+    assert "== Status ==" in stdout
+    assert "Using FIFO scheduling algorithm." in stdout
+    assert f"Number of trials: {size}/{size} ({size} TERMINATED)" in stdout
+    assert len(lines) <= 40
+
+
+def test_run_samples_a_space(script):
+    stdout = script.run("""
+        from minitune import run, uniform
+
+        def trainable(config):
+            return {"score": config["x"], "other_data": ...}
+
+        analysis = run(trainable, config={"x": uniform(0, 1)}, num_samples=10)
+        scores = [result["score"] for result in analysis.results.values()]
+        assert len(set(scores)) == 10 and all(0 <= score < 1 for score in scores)
+        print(len(analysis.trials), analysis.get_best_config("score", "max") == {"x": max(scores)})
+    """)
+    assert stdout.splitlines()[-1] == "10 True"
+
+
+def test_verbose_0_prints_nothing(script):
+    process = script.start("""
+        from minitune import RunConfig, Tuner, grid_search
+
+        def trainable(config):
+            if config["x"] == 1:
+                raise ValueError("on purpose")
+            return {"score": 1}
+
+        Tuner(trainable, param_space={"x": grid_search([0, 1])}, run_config=RunConfig(verbose=0)).fit()
+    """)
+    assert script.finish(process) == ("", "")
+    assert process.returncode == 0
+
+
+def test_a_failed_trial_shows_the_users_traceback_and_frames_alone(script):
+    stdout = script.run("""
+        from minitune import Tuner, grid_search
+
+        def helper(x):
+            raise ValueError(f"no good: {x}")
+
+        def trainable(config):
+            helper(config["x"])
+
+        results = Tuner(trainable, param_space={"x": grid_search([1, 1, 1])}).fit()
+        error = results.errors[0]
+        assert isinstance(error, ValueError), type(error).__mro__
+        assert error.args == ("no good: 1",)
+    """)
+    assert stdout.count("in helper") == 1, "equal failures are shown once"
+    assert 'raise ValueError(f"no good: {x}")' in stdout
+    assert "ValueError: no good: 1" in stdout
+    assert "minitune/trainable" not in stdout
+    assert "minitune/actor" not in stdout
+
+
+def test_200_trials_into_a_pipe_take_few_lines(script):
+    stdout = script.run(GRID.replace("range(100)", "range(200)"), MINITUNE_EXECUTOR="inline")
+    assert len(stdout.splitlines()) <= 40
+
+
+ABSENT = """
+    import os, signal, sys
+    del os.fork, os.pidfd_open, signal.SIGUSR2
+    sys.modules["fcntl"] = None
+"""
+
+
+def test_works_without_what_other_systems_lack(script):
+    stdout = script.run(ABSENT + GRID.replace("range(100)", "range(6)"))
+    assert re.fullmatch(RESULT, stdout.splitlines()[-1])

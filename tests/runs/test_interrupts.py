@@ -1,0 +1,138 @@
+"""Ctrl-C and other signals to the driver."""
+
+from __future__ import annotations
+
+import signal
+
+import psutil
+import pytest
+
+RUN = """
+    import os, signal, sys, time
+    from minitune import RunConfig, Tuner, grid_search, report
+
+    def trainable(config):
+        try:
+            for i in range(100_000):
+                report({"i": i})
+                time.sleep(0.01)
+        finally:
+            with open(os.path.join(sys.argv[1], f"unwound-{config['x']}"), "w"):
+                pass
+
+    before = signal.getsignal(signal.SIGINT)
+    tuner = Tuner(trainable, param_space={"x": grid_search([0, 1, 2, 3])}, run_config=RunConfig(name="run", verbose=1))
+    results = tuner.fit()
+    assert signal.getsignal(signal.SIGINT) is before
+    print("interrupted:", results.interrupted, len(results), results.num_errors)
+"""
+
+
+def running_workers(script, driver, count: int) -> list[psutil.Process]:
+    """The processes below the driver, as soon as `count` trials have reported."""
+    run = script.storage / "run"
+
+    def has_begun() -> bool:
+        return sum(path.stat().st_size > 0 for path in run.glob("*/result.json")) >= count
+
+    script.wait_until(has_begun)
+    return psutil.Process(driver.pid).children(recursive=True)
+
+
+def test_ctrl_c_ends_the_run_with_its_results_and_a_hint(script):
+    driver = script.start(RUN, str(script.directory), MINITUNE_NUM_CPUS="2")
+    workers = running_workers(script, driver, 2)
+    driver.send_signal(signal.SIGINT)
+    stdout, stderr = script.finish(driver)
+    assert driver.returncode == 0, stderr
+    assert "interrupted: True 4 0" in stdout
+    assert "Tuner.restore(" in stderr + stdout
+    unwound = {path.name for path in script.directory.glob("unwound-*")}
+    assert unwound == {"unwound-0", "unwound-1"}, "finally blocks of what ran have run"
+    _, alive = psutil.wait_procs(workers, timeout=5)
+    assert not alive
+
+
+def test_an_interrupted_run_can_be_resumed(script):
+    driver = script.start(RUN, str(script.directory), MINITUNE_NUM_CPUS="2")
+    running_workers(script, driver, 2)
+    driver.send_signal(signal.SIGINT)
+    script.finish(driver)
+    stdout = script.run(
+        """
+        import os
+        from minitune import Tuner
+
+        def trainable(config):
+            return {"x": config["x"]}
+
+        results = Tuner.restore(os.path.join(os.environ["MINITUNE_STORAGE_PATH"], "run"), trainable).fit()
+        print([r.metrics["x"] for r in results], results.interrupted)
+        """
+    )
+    assert stdout.splitlines()[-1] == "[0, 1, 2, 3] False"
+
+
+def test_a_second_ctrl_c_kills_at_once(script):
+    stubborn = RUN.replace(
+        "        finally:\n",
+        "        except BaseException:\n            time.sleep(600)\n        finally:\n",
+    )
+    driver = script.start(stubborn, str(script.directory), MINITUNE_NUM_CPUS="2")
+    workers = running_workers(script, driver, 2)
+    driver.send_signal(signal.SIGINT)
+    journal = script.storage / "run" / "journal"
+    size = journal.stat().st_size
+    assert size
+    import time
+
+    time.sleep(0.3)  # two signals in quick succession count as one
+    driver.send_signal(signal.SIGINT)
+    _, stderr = script.finish(driver, 8)
+    assert driver.returncode in (130, -signal.SIGINT)
+    assert "KeyboardInterrupt" in stderr
+    _, alive = psutil.wait_procs(workers, timeout=5)
+    assert not alive
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGTERM", -signal.SIGTERM), ("SIGHUP", -signal.SIGHUP)])
+def test_a_termination_signal_ends_the_run_in_order_and_then_the_process(script, name, code):
+    driver = script.start(RUN, str(script.directory), MINITUNE_NUM_CPUS="2")
+    workers = running_workers(script, driver, 2)
+    driver.send_signal(getattr(signal, name))
+    script.finish(driver)
+    assert driver.returncode == code
+    assert {path.name for path in script.directory.glob("unwound-*")} == {"unwound-0", "unwound-1"}
+    assert b'"type":"close","reason":"interrupted"' in (script.storage / "run" / "journal").read_bytes()
+    _, alive = psutil.wait_procs(workers, timeout=5)
+    assert not alive
+
+
+def test_an_exception_in_a_callback_leaves_nothing(script):
+    driver = script.start("""
+        from minitune import Callback, RunConfig, Tuner, grid_search, report
+        import subprocess, threading
+
+        class Bad(Callback):
+            def on_trial_result(self, **info):
+                raise RuntimeError("on purpose")
+
+        def trainable(config):
+            child = subprocess.Popen(["sleep", "600"])
+            for i in range(1000):
+                report({"i": i, "pid": child.pid})
+
+        before = threading.enumerate()
+        try:
+            Tuner(trainable, param_space={"x": grid_search([0, 1])}, run_config=RunConfig(name="run", verbose=0, callbacks=[Bad()])).fit()
+        except Exception as error:
+            print(type(error).__name__, error)
+            print(repr(error.__cause__))
+        assert threading.enumerate() == before
+        import psutil
+        print(psutil.Process().children(recursive=True))
+    """)
+    stdout, stderr = script.finish(driver)
+    lines = stdout.splitlines()
+    assert lines[0].startswith("TuneError Bad.on_trial_result raised RuntimeError: on purpose"), stderr
+    assert lines[1:] == ["RuntimeError('on purpose')", "[]"]
