@@ -224,6 +224,13 @@ class TrialExecutorContract:
             assert watch.executor.resources()[1]["CPU"] == 1
             assert watch.value("a#1", "add", 1) == 1
             assert watch.start("b#1").actor_id == "b#1"
+            assert watch.stop("b#1").kind == "stopped"
+
+            self._park(watch, "c#1")
+            with _raises(TypeError):
+                self._start_reusable(watch, "d#1", outcome=lock)
+            assert watch.executor.resources()[1]["CPU"] == 1
+            assert self._start_reusable(watch, "d#1").reused
 
     # -- the end of an actor -----------------------------------------------------------------------------------------
 
@@ -477,6 +484,23 @@ class TrialExecutorContract:
             assert watch.stop("b#1", keep=True).kind == "stopped"
             assert not self._start_reusable(watch, "c#1").reused
 
+    def test_a_parked_actor_that_has_died(self, tmp_path: Path) -> None:
+        """A fresh one is made, whether its death is known already or not (`isolates`)."""
+        with self.watch(tmp_path) as watch:
+            _needs_processes(watch)
+            for number in range(2):
+                pid = self._park(watch, f"a{number}#1").pid
+                os.kill(pid, signal.SIGKILL)
+                until_s = time.monotonic() + self.bound_s
+                while number == 0 and _is_alive(pid):
+                    assert time.monotonic() < until_s
+                    assert watch.executor.wait(0.01) == []
+                assert not self._start_reusable(watch, f"b{number}#1").reused
+                assert watch.value(f"b{number}#1", "history") == [f"b{number}#1"]
+                assert watch.stop(f"b{number}#1").kind == "stopped"
+
+            assert watch.rest() == []
+
     def test_a_stop_beats_a_reset(self, tmp_path: Path) -> None:
         """Stopped while it is reset: only `Exited` follows."""
         with self.watch(tmp_path) as watch:
@@ -515,7 +539,7 @@ class TrialExecutorContract:
     # -- helpers -----------------------------------------------------------------------------------------------------
 
     def _start_reusable(
-        self, watch: Watch, name: str, key: str | None = "key", request: Resources = ONE_CPU, outcome: str = "yes"
+        self, watch: Watch, name: str, key: str | None = "key", request: Resources = ONE_CPU, outcome: Any = "yes"
     ) -> Started:
         factory = functools.partial(Reusable, name=name)
         return watch.start(name, factory, request, reuse_key=key, reset_args=(name, outcome))
