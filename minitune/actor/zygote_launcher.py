@@ -154,7 +154,7 @@ class ZygoteLauncher:
         """See `Launcher.signal`."""
         launched = self._launched.get(token)
         if launched is not None and launched.template is not None:
-            self._send(launched.template, ["signal", token, str(number), "group" if whole_group else ""])
+            self._send(launched.template, ["signal", token, str(int(number)), "group" if whole_group else ""])
 
     def kill(self, token: str) -> None:
         """See `Launcher.kill`."""
