@@ -11,11 +11,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from minitune.actor.launch import Launcher, make_launcher
+from minitune.actor.launch import Launcher
 from minitune.actor.limits import MESSAGE_BYTES, TERM_TO_KILL_S
 from minitune.actor.loop import Loop
 from minitune.actor.messages import Boot, Ended, GroupEvent, Place
 from minitune.actor.process import ActorProcess
+from minitune.actor.start_method import make_launcher
 
 Factory = Callable[..., Any]
 """Makes an actor's object in its process: `factory(user_thread)`."""

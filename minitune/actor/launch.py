@@ -1,21 +1,14 @@
-"""How workers come into being: what a launcher is, and which one this machine gets."""
+"""How workers come into being: what a launcher is, and what every launcher needs."""
 
 from __future__ import annotations
 
-import logging
 import os
 import subprocess
 import sys
 from typing import Protocol
 
 from minitune.actor.channel import DriverEnd
-from minitune.actor.loop import Loop
 from minitune.actor.tree import RUN_VARIABLE, TRIAL_VARIABLE, WITHIN_VARIABLE
-
-START_METHOD_VARIABLE = "MINITUNE_START_METHOD"
-"""Environment variable that overrides the choice: `zygote` or `interpreter`."""
-
-_log = logging.getLogger("minitune")
 
 
 class Listener(Protocol):
@@ -125,52 +118,3 @@ def interpreter_command(module: str, *args: int | str | list[str]) -> list[str]:
     )
     flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does
     return [sys.executable, *flags, "-c", code]
-
-
-def start_method() -> str:
-    """`zygote` where that can work, else `interpreter`; the environment may choose.
-
-    Raises:
-        ValueError: If the environment asks for something else, or for what cannot work here.
-    """
-    able = _can_use_zygote()
-    wanted = os.environ.get(START_METHOD_VARIABLE)
-    if wanted not in (None, "", "zygote", "interpreter"):
-        raise ValueError(f"{START_METHOD_VARIABLE} must be 'zygote' or 'interpreter', but got {wanted!r}")
-    if wanted == "zygote" and not able:
-        raise ValueError(f"{START_METHOD_VARIABLE}=zygote needs Linux with fork and pidfd_open; use 'interpreter'")
-    return wanted or ("zygote" if able else "interpreter")
-
-
-def _can_use_zygote() -> bool:
-    """Whether this system has all that the zygote needs; a sandbox may have the function and forbid the call."""
-    if sys.platform != "linux" or not hasattr(os, "fork") or not hasattr(os, "pidfd_open"):
-        return False
-    try:
-        os.close(os.pidfd_open(os.getpid()))
-    except OSError:
-        return False
-    return True
-
-
-def make_launcher(loop: Loop, run_id: str, keep_descendants: bool, limit_bytes: int) -> Launcher:
-    """The launcher for this machine.
-
-    Args:
-        loop: The driver's loop.
-        run_id: Identifies the group; 16 hexadecimal digits.
-        keep_descendants: Whether what a worker started may stay after the worker's normal end.
-        limit_bytes: The longest message.
-
-    Raises:
-        ValueError: See `start_method`.
-    """
-    method = start_method()
-    _log.info("workers are started by the %s method", method)
-    if method == "zygote":
-        from minitune.actor.zygote_launcher import ZygoteLauncher
-
-        return ZygoteLauncher(loop, run_id, keep_descendants, limit_bytes)
-    from minitune.actor.interpreter_launcher import InterpreterLauncher
-
-    return InterpreterLauncher(loop, run_id, keep_descendants, limit_bytes)
