@@ -87,9 +87,10 @@ def nothing_left(session_temporary: Path) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def storage_of_its_own(nothing_left: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs go to the test's own directory, and settings of the caller's shell stay out."""
-    for name in [name for name in os.environ if name.startswith("MINITUNE_") and not name.startswith("MINITUNE_TEST_")]:
-        monkeypatch.delenv(name)
+    """Runs go to the test's own directory, and settings of the caller's shell stay out (two are meant for tests)."""
+    for name in list(os.environ):
+        if name.startswith("MINITUNE_") and not name.startswith(("MINITUNE_TEST_", "MINITUNE_START_METHOD")):
+            monkeypatch.delenv(name)
     monkeypatch.setenv("MINITUNE_STORAGE_PATH", str(tmp_path / "minitune_results"))
 
 
