@@ -138,6 +138,9 @@ class InlineTrialExecutor:
         self._wakes: SimpleQueue[None] = SimpleQueue()  # its put() is reentrant, so a signal handler may call it
         self._stop_deadline_s = math.inf
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("an executor belongs to its process; make another one there")
+
     # -- resources and values ----------------------------------------------------------------------------------
 
     def resources(self) -> tuple[Mapping[str, float], Mapping[str, float]]:

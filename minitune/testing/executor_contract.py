@@ -516,7 +516,7 @@ class TrialExecutorContract:
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def test_shutdown_leaves_nothing(self, tmp_path: Path) -> None:
-        """Neither actors in any state nor threads; a second one does nothing."""
+        """Neither actors in any state nor threads nor stored values; a second one does nothing."""
         threads = set(threading.enumerate())
         with self.watch(tmp_path, {"CPU": 8.0}) as watch:
             pids = [
@@ -526,12 +526,14 @@ class TrialExecutorContract:
                 watch.start("busy#1").pid,
             ]
             watch.value("begun#1", "begin")
+            watch.executor.share([1, 2, 3])
             watch.executor.call("busy#1", "add", 1)
             watch.executor.start("starting#1", Account, ONE_CPU)
             watch.executor.shutdown()
             watch.executor.shutdown(grace_s=1.0)
 
             assert [pid for pid in pids if pid != os.getpid() and _is_alive(pid)] == []
+            assert {path.name for path in tmp_path.iterdir()} <= {"notes"}
             for thread in set(threading.enumerate()) - threads:
                 thread.join(self.bound_s)
                 assert not thread.is_alive(), f"thread {thread.name!r} is left"

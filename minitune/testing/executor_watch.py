@@ -51,7 +51,7 @@ class Watch:
         until_s = time.monotonic() + self._bound_s
         while not self._events:
             assert time.monotonic() < until_s, f"no event came within {self._bound_s:g} s"
-            self._events.extend(self.executor.wait(1.0))
+            self._events.extend(self.executor.wait(self._bound_s))
         return self._events.popleft()
 
     def take(self, count: int) -> list[Event]:

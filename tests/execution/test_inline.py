@@ -1,0 +1,311 @@
+"""The inline executor: virtual time, and the debugger. What every executor does is in the contract."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import minitune
+from minitune.clock import VirtualClock, current
+from minitune.execution.devices import Machine
+from minitune.execution.inline import InlineTrialExecutor
+from minitune.execution.trial_executor import CallReturned
+from minitune.testing.executor_actors import Account, Worker
+from minitune.testing.executor_watch import Watch
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+MACHINE = Machine({"CPU": 3.0}, ())
+
+
+@pytest.fixture
+def watch(bound_s: Callable[[float], float]) -> Iterator[Watch]:
+    executor = InlineTrialExecutor(MACHINE, VirtualClock(100.0))
+    yield Watch(executor, bound_s(10))
+    executor.shutdown()
+
+
+def _tuner(trainable: Any, clock: VirtualClock | None = None, **settings: Any) -> minitune.Tuner:
+    executor = InlineTrialExecutor(MACHINE, clock) if clock else "inline"
+    space = settings.pop("param_space", None)
+    run_config = minitune.RunConfig(verbose=0, failure_config=settings.pop("failure_config", None))
+    tune_config = minitune.TuneConfig(metric="loss", mode="min", executor=executor, seed=1, **settings)
+    return minitune.Tuner(trainable, param_space=space, tune_config=tune_config, run_config=run_config)
+
+
+# -- virtual time ------------------------------------------------------------------------------------------------------
+
+
+def test_calls_run_side_by_side_on_the_virtual_clock(watch: Watch) -> None:
+    durations_s = {"a#1": 5.0, "b#1": 1.0, "c#1": 3.0}
+    for name in durations_s:
+        watch.start(name)
+    for name, duration_s in durations_s.items():
+        watch.executor.call(name, "spend", duration_s)
+
+    events = []
+    for _ in durations_s:
+        events.append((watch.next(), watch.executor.now()))
+
+    assert events == [
+        (CallReturned("b#1", 101.0), 101.0),
+        (CallReturned("c#1", 103.0), 103.0),
+        (CallReturned("a#1", 105.0), 105.0),
+    ]
+
+
+def test_a_call_begins_when_it_is_made(watch: Watch) -> None:
+    watch.start("a#1")
+    watch.start("b#1")
+    watch.executor.call("a#1", "spend", 5.0)
+    watch.executor.call("b#1", "spend", 2.0)
+    assert watch.next() == CallReturned("b#1", 102.0)
+    watch.executor.call("b#1", "spend", 2.0)
+    assert watch.next() == CallReturned("b#1", 104.0)
+    watch.executor.call("b#1", "spend", 2.0)
+
+    assert watch.take(2) == [CallReturned("a#1", 105.0), CallReturned("b#1", 106.0)]
+
+
+def test_what_ends_at_the_same_time_comes_in_the_order_of_the_calls(watch: Watch) -> None:
+    names = ["c#1", "a#1", "b#1"]
+    for name in names:
+        watch.start(name)
+    for name in names:
+        watch.executor.call(name, "spend", 2.0)
+
+    assert [event.actor_id for event in watch.take(3)] == names
+
+
+def test_a_wait_lets_no_more_virtual_time_pass_than_its_timeout(watch: Watch) -> None:
+    watch.start("a#1")
+    watch.executor.call("a#1", "spend", 5.0)
+
+    assert watch.executor.wait(0) == []
+    assert watch.executor.now() == 100.0
+    assert watch.executor.wait(3.0) == []
+    assert watch.executor.now() == 103.0
+    assert watch.executor.wait(3.0) == [CallReturned("a#1", 105.0)]
+    assert watch.executor.now() == 105.0
+
+
+def test_resources_are_held_until_the_virtual_end(watch: Watch, tmp_path: Path) -> None:
+    def slow_to_unwind(user_thread: Any, *, allocation: Any) -> Any:
+        class Slow(Account):
+            def stop(self) -> Any:
+                return self.spend(4.0)
+
+        return Slow(user_thread, allocation=allocation)
+
+    watch.start("a#1", slow_to_unwind)
+    watch.executor.stop("a#1", 10.0)
+
+    assert watch.executor.wait(3.0) == []
+    assert watch.executor.resources()[1]["CPU"] == 2
+    assert watch.executor.wait(3.0)[0].actor_id == "a#1"
+    assert watch.executor.now() == 104.0
+    assert watch.executor.resources()[1]["CPU"] == 3
+
+
+def _simulated(config: dict[str, Any]) -> None:
+    for step in range(1, 10):
+        current().sleep(config["step_s"])
+        minitune.report({"loss": config["x"] / step})
+
+
+def _simulate() -> tuple[float, list[tuple[Any, ...]]]:
+    """A run under ASHA: when it ended, and what became of each trial."""
+    clock = VirtualClock()
+    tuner = _tuner(
+        _simulated,
+        clock,
+        param_space={"x": minitune.uniform(0, 1), "step_s": minitune.uniform(1.0, 60.0)},
+        num_samples=12,
+        scheduler=minitune.ASHAScheduler(max_t=9, grace_period=1, reduction_factor=3),
+    )
+    results = tuner.fit()
+    return clock.now_s, [
+        (result.config, result.metrics["loss"], result.metrics["training_iteration"], result.metrics["time_total_s"])
+        for result in results
+    ]
+
+
+def test_a_simulated_run_is_the_same_twice_and_takes_virtual_time() -> None:
+    ended_s, trials = _simulate()
+
+    assert (ended_s, trials) == _simulate()
+    spent_s = [total_s for *_, total_s in trials]
+    assert spent_s == [pytest.approx(config["step_s"] * steps) for config, _, steps, _ in trials]
+    assert {steps for _, _, steps, _ in trials} >= {1, 9}
+    assert sum(spent_s) / 3 <= ended_s <= sum(spent_s)
+
+
+def test_a_time_budget_ends_a_simulated_run_in_the_middle_of_a_step() -> None:
+    clock = VirtualClock()
+    results = _tuner(_simulated, clock, param_space={"x": 1.0, "step_s": 40.0}, time_budget_s=100).fit()
+
+    assert results[0].metrics["training_iteration"] == 2
+    assert clock.now_s == pytest.approx(100.0)
+
+
+# -- the debugger ------------------------------------------------------------------------------------------------------
+
+
+def _run_script(directory: Path, source: str, commands: list[str], *options: str) -> subprocess.CompletedProcess[str]:
+    script = directory / "script.py"
+    script.write_text(textwrap.dedent(source), encoding="utf-8")
+    env = {**os.environ, "PYTHONPATH": str(REPOSITORY), "MINITUNE_EXECUTOR": "inline", "PYTHONUNBUFFERED": "1"}
+    return subprocess.run(
+        [sys.executable, *options, str(script)],
+        input="".join(command + "\n" for command in commands),
+        capture_output=True,
+        text=True,
+        env=env,
+        cwd=directory,
+        timeout=60 * float(os.environ.get("MINITUNE_TEST_TIMEFACTOR", "1")),
+    )
+
+
+def test_breakpoint_in_a_trial(tmp_path: Path) -> None:
+    done = _run_script(
+        tmp_path,
+        """
+        import minitune
+
+        def objective(config):
+            doubled = 2 * config["x"]
+            breakpoint()
+            minitune.report({"loss": doubled})
+
+        tuner = minitune.Tuner(objective, param_space={"x": minitune.grid_search([4, 5])})
+        results = tuner.fit()
+        print("losses", [result.metrics["loss"] for result in results])
+        """,
+        ["p config", "p doubled", "doubled = 100", "c", "p config", "c"],
+    )
+
+    assert done.returncode == 0, done.stderr
+    prompts = done.stdout.split("(Pdb) ")[1:]
+    assert prompts[:3] == ["{'x': 4}\n", "8\n", ""]
+    assert prompts[4].startswith("{'x': 5}\n")
+    assert "losses [100, 10]" in done.stdout
+
+
+def test_post_mortem_of_a_trial(tmp_path: Path) -> None:
+    done = _run_script(
+        tmp_path,
+        """
+        import minitune
+
+        def objective(config):
+            layers = config["width"] // 3
+            raise ValueError(f"too many: {layers}")
+
+        minitune.Tuner(
+            objective,
+            param_space={"width": 21},
+            run_config=minitune.RunConfig(failure_config=minitune.FailureConfig(fail_fast="raise")),
+        ).fit()
+        """,
+        ["where", "p layers", "q"],
+        *("-m", "pdb", "-c", "continue"),
+    )
+
+    assert "ValueError: too many: 7" in done.stdout + done.stderr
+    where, layers, *_ = done.stdout.split("(Pdb) ")[1:]
+    assert "script.py(6)objective()" in where
+    assert layers == "7\n"
+
+
+def test_the_error_of_a_trial_leads_to_the_users_frame() -> None:
+    class Odd(Exception):
+        pass
+
+    def objective(config: dict[str, Any]) -> None:
+        local = config["x"] + 1
+        raise Odd(local)
+
+    result = _tuner(objective, param_space={"x": 1}).fit()[0]
+
+    assert isinstance(result.error, Odd)
+    assert result.error.__cause__ is not None
+    frame, _ = list(traceback.walk_tb(result.error.__cause__.__traceback__))[-1]
+    assert frame.f_code is objective.__code__
+    assert frame.f_locals["local"] == 2
+
+
+def test_the_user_function_is_the_very_object_of_the_script() -> None:
+    seen = []
+
+    def objective(config: dict[str, Any]) -> None:
+        seen.append(config["x"])
+        minitune.report({"loss": 0})
+
+    _tuner(objective, param_space={"x": minitune.grid_search([1, 2])}).fit()
+
+    assert seen == [1, 2]
+
+
+# -- the end -----------------------------------------------------------------------------------------------------------
+
+
+def test_code_that_ignores_the_stop_does_not_hold_the_script(tmp_path: Path) -> None:
+    done = _run_script(
+        tmp_path,
+        """
+        import os, sys, threading
+        os.environ["MINITUNE_FORCE_TRIAL_CLEANUP_S"] = "0"
+        import minitune
+
+        def objective(config):
+            try:
+                minitune.report({"loss": 1})
+                minitune.report({"loss": 2})
+            finally:
+                threading.Event().wait()
+
+        minitune.Tuner(
+            objective, run_config=minitune.RunConfig(stop={"training_iteration": 1}, verbose=0)
+        ).fit()
+        print("the end")
+        """,
+        [],
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "the end"
+    assert "left behind" in done.stderr
+
+
+def test_an_unwinding_trial_is_waited_for_at_shutdown(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    executor = InlineTrialExecutor(MACHINE)
+    watch = Watch(executor, 10)
+    notes = tmp_path / "notes"
+    for name in ("a#1", "b#1"):
+        watch.start(name, functools.partial(Worker, notes=str(notes)))
+        watch.value(name, "begin")
+    with caplog.at_level(logging.WARNING, logger="minitune"):
+        executor.shutdown()
+
+    assert notes.read_text(encoding="utf-8").split() == ["stop", "unwound"] * 2
+    assert not caplog.records
+
+
+def test_a_wait_without_limit_lasts_until_a_wake() -> None:
+    executor = InlineTrialExecutor(MACHINE)
+    waker = threading.Thread(target=executor.wake)
+    waker.start()
+
+    assert executor.wait(None) == []
+    waker.join()
+    executor.shutdown()
