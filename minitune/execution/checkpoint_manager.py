@@ -220,6 +220,18 @@ class CheckpointManager:
             surplus += self._pop(self._ended, self._is_over_budget, best)
         return surplus
 
+    def finish(self) -> list[Surplus]:
+        """The driver ends: settle what is not settled yet, so that no older checkpoint has to stay for its sake.
+
+        Blocks where a checkpoint waits for that, for as long as `Housekeeper.close` may.
+
+        Returns:
+            What is to go now.
+        """
+        if self._candidates and self._housekeeper is not None:
+            self._housekeeper.close()
+        return self.collect()
+
     # -- how it is decided -----------------------------------------------------------------------------------------
 
     def _register(self, trial: Trial, kept: KeptCheckpoint) -> None:

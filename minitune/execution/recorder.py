@@ -51,7 +51,8 @@ class Recorder:
         self._dirname_creator = dirname_creator
 
     def close(self, reason: str) -> None:
-        """The driver ends in order; nothing is written after this."""
+        """The driver ends in order; nothing is written after this. Blocks while checkpoints are settled."""
+        self._drop(self._checkpoints.finish())
         self._journal.append(records.close(reason))
 
     # -- trials ----------------------------------------------------------------------------------------------------
