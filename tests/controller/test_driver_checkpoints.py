@@ -1,0 +1,194 @@
+"""When trials are saved, and what is kept."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from driver_fakes import (
+    Counter,
+    Log,
+    LoggingCallback,
+    SavedCounter,
+    Spy,
+    counting,
+    fit,
+    report_n,
+    report_state,
+    restored_state,
+)
+
+from minitune import Callback, Checkpoint, CheckpointConfig, Result, Trial, report
+
+
+def kept(result: Result) -> list[int]:
+    """The numbers of the checkpoints on disk."""
+    return sorted(int(name[-6:]) for name in os.listdir(result.path) if name.startswith("checkpoint_"))
+
+
+@pytest.mark.parametrize(
+    ("frequency", "at_end", "saved_at"),
+    [
+        (0, None, [7]),
+        (0, False, []),
+        (0, True, [7]),
+        (2, False, [2, 4, 6]),
+        (2, None, [2, 4, 6, 7]),
+        (7, True, [7]),
+        (1, None, [1, 2, 3, 4, 5, 6, 7]),
+    ],
+)
+def test_frequency_and_end(frequency: int, at_end: bool | None, saved_at: list[int]) -> None:
+    log = Log()
+    grid = fit(
+        SavedCounter,
+        {"end": 7},
+        checkpoint=CheckpointConfig(checkpoint_frequency=frequency, checkpoint_at_end=at_end),
+        callbacks=[LoggingCallback(log)],
+    )
+    assert [metrics["n"] for _, metrics in grid[0].best_checkpoints] == saved_at
+    assert kept(grid[0]) == list(range(len(saved_at)))
+    assert len(log.of("callback.on_trial_save")) == len(saved_at)
+    if saved_at:
+        assert grid[0].checkpoint is not None
+        assert Path(grid[0].checkpoint.path, "_dict_checkpoint.pkl").exists()
+
+
+def test_a_class_without_save_checkpoint_has_none() -> None:
+    grid = fit(Counter, {"end": 3})
+    assert grid.num_errors == 0
+    assert grid[0].checkpoint is None
+    assert kept(grid[0]) == []
+
+
+@pytest.mark.parametrize("config", [CheckpointConfig(checkpoint_frequency=1), CheckpointConfig(checkpoint_at_end=True)])
+@pytest.mark.parametrize("trainable", [report_n(1), Counter])
+def test_what_cannot_be_saved_must_not_be_asked_to(config: CheckpointConfig, trainable: Any) -> None:
+    with pytest.raises(ValueError, match=r"checkpoint_frequency and checkpoint_at_end must not be set"):
+        fit(trainable, checkpoint=config)
+
+
+def test_a_class_whose_step_ends_it_is_saved_at_the_end() -> None:
+    class Ending(SavedCounter):
+        def step(self) -> dict[str, Any]:
+            if self.n == 2:
+                raise StopIteration
+            return super().step()
+
+    grid = fit(Ending)
+    assert grid[0].error is None
+    assert [metrics["n"] for _, metrics in grid[0].best_checkpoints] == [2]
+
+
+def test_should_checkpoint_comes_from_the_trial_or_from_a_callback() -> None:
+    class Asking(SavedCounter):
+        def step(self) -> dict[str, Any]:
+            return {**super().step(), "should_checkpoint": self.n == 2}
+
+    def ask(trial: Trial, result: dict[str, Any]) -> None:
+        if result["n"] == 4:
+            result["should_checkpoint"] = True
+
+    grid = fit(Asking, {"end": 5}, checkpoint=CheckpointConfig(checkpoint_at_end=False), callbacks=[Spy(at_result=ask)])
+    assert [metrics["n"] for _, metrics in grid[0].best_checkpoints] == [2, 4]
+
+
+SCORES = [3, 9, 1, 7, 5, 2]
+
+
+def scoring(config: dict[str, Any]) -> None:
+    for n, score in enumerate(SCORES):
+        report_state(n, {"eval": {"score": score}})
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (CheckpointConfig(), [0, 1, 2, 3, 4, 5]),
+        (CheckpointConfig(num_to_keep=1), [5]),
+        (CheckpointConfig(num_to_keep=2), [4, 5]),
+        (CheckpointConfig(num_to_keep=2, checkpoint_score_attribute="eval/score"), [1, 3, 5]),
+        (
+            CheckpointConfig(num_to_keep=1, checkpoint_score_attribute="eval/score", checkpoint_score_order="min"),
+            [2, 5],
+        ),
+        (CheckpointConfig(num_to_keep=1, checkpoint_score_attribute="nothing"), [5]),
+    ],
+)
+def test_the_latest_and_the_best_are_kept(config: CheckpointConfig, expected: list[int]) -> None:
+    grid = fit(scoring, checkpoint=config)
+    assert kept(grid[0]) == expected
+    assert grid[0].checkpoint is not None
+    assert grid[0].checkpoint.path.endswith("checkpoint_000005")
+    states = {int(Path(checkpoint.path, "state").read_text()) for checkpoint, _ in grid[0].best_checkpoints}
+    assert states == set(expected)
+
+
+def test_best_checkpoints_are_sorted_by_the_score() -> None:
+    config = CheckpointConfig(num_to_keep=3, checkpoint_score_attribute="eval/score")
+    result = fit(scoring, checkpoint=config)[0]
+    assert [metrics["eval"]["score"] for _, metrics in result.best_checkpoints] == [2, 5, 7, 9]
+    assert result.get_best_checkpoint("eval/score", "max").path.endswith("checkpoint_000001")
+    with pytest.raises(RuntimeError):
+        result.get_best_checkpoint("nothing", "max")
+
+
+def test_a_retry_finds_its_checkpoint_although_few_are_kept() -> None:
+    failed: list[int] = []
+
+    def trainable(config: dict[str, Any]) -> None:
+        for n in range(restored_state() + 1, 8):
+            if n == 5 and not failed:
+                failed.append(n)
+                raise RuntimeError("once")
+            report_state(n, {"score": -n})
+
+    from minitune import FailureConfig
+
+    grid = fit(
+        trainable,
+        failure=FailureConfig(max_failures=1),
+        checkpoint=CheckpointConfig(num_to_keep=1, checkpoint_score_attribute="score"),
+    )
+    assert [row["training_iteration"] for row in grid[0].get_rows()] == [1, 2, 3, 4, 5, 6, 7]
+    assert kept(grid[0]) == [0, 6], "the best, and the latest"
+
+
+def test_the_user_may_remove_what_was_reported() -> None:
+    def trainable(config: dict[str, Any]) -> None:
+        report_state(1, {"n": 1})
+        assert restored_state() == 1, "get_checkpoint() gives the copy that was reported"
+        report({"n": 2})
+
+    grid = fit(trainable)
+    assert grid[0].error is None
+    assert [metrics["n"] for _, metrics in grid[0].best_checkpoints] == [1]
+
+
+def test_on_checkpoint_comes_before_the_checkpoint_belongs_to_the_trial() -> None:
+    seen: list[tuple[int, bool]] = []
+
+    class Look(Callback):
+        def on_checkpoint(
+            self, iteration: int, trials: list[Trial], trial: Trial, checkpoint: Checkpoint, **info: Any
+        ) -> None:
+            seen.append((len(trial.checkpoints), os.path.isdir(checkpoint.path)))
+
+    fit(counting(3), callbacks=[Look()])
+    assert seen == [(0, True), (1, True), (2, True)]
+
+
+@pytest.mark.parametrize("given", ["seven", 2.5, None])
+def test_a_strange_training_iteration_does_not_upset_the_driver(given: Any) -> None:
+    class Strange(SavedCounter):
+        def step(self) -> dict[str, Any]:
+            return {**super().step(), "training_iteration": given}
+
+    grid = fit(
+        Strange,
+        {"end": 4},
+        checkpoint=CheckpointConfig(checkpoint_frequency=2, checkpoint_at_end=False),
+    )
+    assert [metrics["n"] for _, metrics in grid[0].best_checkpoints] == [2, 4]

@@ -1,0 +1,313 @@
+"""Failures of trials: retried, final, fatal to the run; and requests that can never be met."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+from driver_fakes import Counter, SavedCounter, Spy, fit, make_tuner, report_n, report_state, restored_state, run_path
+
+from minitune import (
+    CheckpointConfig,
+    FailureConfig,
+    ResultGrid,
+    Stopper,
+    TrialError,
+    TuneError,
+    grid_search,
+    report,
+    run,
+    with_resources,
+)
+
+
+class Unlucky(ValueError):
+    """An exception with arguments of its own."""
+
+    def __init__(self, code: int, text: str = ""):
+        super().__init__(code, text)
+        self.code = code
+
+
+def failing_at(*iterations: int) -> Any:
+    """A function that counts to 5 with checkpoints and fails once at each of these."""
+    left = list(iterations)
+
+    def trainable(config: dict[str, Any]) -> None:
+        for n in range(restored_state() + 1, 6):
+            if left and left[0] == n:
+                raise Unlucky(left.pop(0))
+            report_state(n, {"n": n})
+
+    return trainable
+
+
+def test_a_retry_goes_on_from_the_latest_checkpoint() -> None:
+    grid = fit(failing_at(3, 5), failure=FailureConfig(max_failures=2))
+    assert [row["training_iteration"] for row in grid[0].get_rows()] == [1, 2, 3, 4, 5]
+    assert grid[0].error is None
+    assert grid.num_errors == 0
+    assert not grid.errors
+
+
+def test_a_retry_of_a_class_goes_on_from_its_latest_checkpoint() -> None:
+    failed: list[int] = []
+
+    class Failing(SavedCounter):
+        def step(self) -> dict[str, Any]:
+            if self.n == 5 and not failed:
+                failed.append(self.n)
+                raise Unlucky(5)
+            return super().step()
+
+    grid = fit(
+        Failing,
+        {"end": 7},
+        failure=FailureConfig(max_failures=1),
+        checkpoint=CheckpointConfig(checkpoint_frequency=2),
+    )
+    assert [row["n"] for row in grid[0].get_rows()] == [1, 2, 3, 4, 5, 5, 6, 7]
+    assert [row["iterations_since_restore"] for row in grid[0].get_rows()] == [1, 2, 3, 4, 5, 1, 2, 3]
+
+
+def test_a_retry_without_checkpoints_starts_from_the_beginning() -> None:
+    attempts: list[int] = []
+
+    def trainable(config: dict[str, Any]) -> None:
+        attempts.append(1)
+        report({"n": 1})
+        report({"n": 2})
+        if len(attempts) < 3:
+            raise Unlucky(1)
+
+    grid = fit(trainable, failure=FailureConfig(max_failures=5))
+    assert len(attempts) == 3
+    assert [row["training_iteration"] for row in grid[0].get_rows()] == [1, 2] * 3
+    assert grid[0].metrics["training_iteration"] == 2
+
+
+@pytest.mark.parametrize(("max_failures", "attempts"), [(0, 1), (1, 2), (3, 4)])
+def test_so_many_retries_and_no_more(max_failures: int, attempts: int) -> None:
+    count: list[int] = []
+
+    def trainable(config: dict[str, Any]) -> None:
+        count.append(1)
+        raise Unlucky(7)
+
+    grid = fit(trainable, failure=FailureConfig(max_failures=max_failures))
+    assert len(count) == attempts
+    assert (run_path() / Path(grid[0].path).name / "error.txt").read_text().count("Failure # ") == attempts
+
+
+def test_minus_one_retries_without_end() -> None:
+    count: list[int] = []
+
+    def trainable(config: dict[str, Any]) -> None:
+        count.append(1)
+        if len(count) < 30:
+            raise Unlucky(7)
+
+    assert fit(trainable, failure=FailureConfig(max_failures=-1)).num_terminated == 1
+    assert len(count) == 30
+
+
+def test_each_trial_has_its_own_retries_and_keeps_its_place() -> None:
+    failed: set[int] = set()
+    order: list[int] = []
+
+    def trainable(config: dict[str, Any]) -> None:
+        order.append(config["i"])
+        if config["i"] in (0, 2) and config["i"] not in failed:
+            failed.add(config["i"])
+            raise Unlucky(1)
+        report({"i": config["i"]})
+
+    grid = fit(
+        trainable, {"i": grid_search([0, 1, 2, 3])}, failure=FailureConfig(max_failures=1), max_concurrent_trials=1
+    )
+    assert order == [0, 1, 2, 3, 0, 2], "a retry goes to the back of the queue"
+    assert [result.metrics["i"] for result in grid] == [0, 1, 2, 3]
+
+
+def test_a_failed_restore_counts() -> None:
+    class Unloadable(SavedCounter):
+        def step(self) -> dict[str, Any]:
+            if self.n == 1:
+                raise Unlucky(1)
+            return super().step()
+
+        def load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+            raise OSError("cannot be read")
+
+    grid = fit(
+        Unloadable,
+        failure=FailureConfig(max_failures=1),
+        checkpoint=CheckpointConfig(checkpoint_frequency=1),
+    )
+    assert isinstance(grid[0].error, OSError)
+
+
+def test_the_error_is_of_the_users_class_and_names_the_line() -> None:
+    def trainable(config: dict[str, Any]) -> None:
+        report({"n": 1})
+        raise Unlucky(42, "bad luck")
+
+    grid = fit(trainable)
+    error = grid[0].error
+    assert isinstance(error, TrialError)
+    assert isinstance(error, Unlucky)
+    assert error.code == 42
+    assert 'raise Unlucky(42, "bad luck")' in str(error)
+    assert grid.errors == [error]
+    assert grid[0].metrics["n"] == 1
+
+
+@pytest.mark.parametrize("end", [StopIteration(), SystemExit(0), SystemExit()])
+def test_a_clean_end_is_no_error(end: BaseException) -> None:
+    def trainable(config: dict[str, Any]) -> None:
+        report({"n": 1})
+        raise end
+
+    assert fit(trainable)[0].error is None
+
+
+@pytest.mark.parametrize("end", [SystemExit(4), SystemExit("message"), KeyboardInterrupt(), GeneratorExit()])
+def test_other_ways_out_fail_only_the_trial(end: BaseException) -> None:
+    def trainable(config: dict[str, Any]) -> None:
+        report({"n": 1})
+        if config["i"] == 0:
+            raise end
+
+    grid = fit(trainable, {"i": grid_search([0, 1])})
+    assert [result.error is None for result in grid] == [False, True]
+
+
+def test_fail_fast_starts_nothing_more() -> None:
+    started: list[int] = []
+
+    def trainable(config: dict[str, Any]) -> None:
+        started.append(1)
+        raise Unlucky(1)
+
+    grid = fit(trainable, failure=FailureConfig(fail_fast=True), num_samples=10, max_concurrent_trials=1)
+    assert len(started) == 1
+    assert grid.num_errors == 1
+    assert grid.num_errors + grid.num_terminated == len(grid)
+
+
+def test_fail_fast_raise_gives_the_original_exception() -> None:
+    original = Unlucky(3, "mine")
+
+    def trainable(config: dict[str, Any]) -> None:
+        raise original
+
+    with pytest.raises(Unlucky) as caught:
+        fit(trainable, failure=FailureConfig(fail_fast="raise"))
+    assert caught.value is original
+
+
+def test_a_retry_that_comes_when_the_run_ends_is_ended_too() -> None:
+    spy = Spy()
+
+    class Failing(SavedCounter):
+        def step(self) -> dict[str, Any]:
+            if self.config["i"] == 1 and self.n == 2:
+                raise Unlucky(1)
+            return super().step()
+
+    stop_now: list[bool] = []
+    spy.at_result = lambda trial, result: stop_now.append(True) if result["n"] == 2 and trial.number == 0 else None
+
+    class StopAll(Stopper):
+        def stop_all(self) -> bool:
+            return bool(stop_now)
+
+    grid = fit(
+        Failing,
+        {"i": grid_search([0, 1])},
+        failure=FailureConfig(max_failures=-1),
+        stop=StopAll(),
+        callbacks=[spy],
+    )
+    assert spy.statuses == ["TERMINATED", "TERMINATED"]
+    assert grid.num_errors == 0
+
+
+# -- requests --------------------------------------------------------------------------------------------------------
+
+
+def test_what_can_never_be_met_is_refused_before_any_trial() -> None:
+    started: list[int] = []
+    with pytest.raises(TuneError, match=r"(?s)99.*4"):
+        fit(with_resources(lambda config: started.append(1), {"cpu": 99}), num_samples=3)
+    assert not started
+
+
+def test_a_request_that_depends_on_the_config_fails_only_its_trial() -> None:
+    grid = fit(with_resources(report_n(1), lambda config: {"cpu": config["cpus"]}), {"cpus": grid_search([1, 99, 2])})
+    assert [result.error is None for result in grid] == [True, False, True]
+    assert "99" in str(grid[1].error)
+    assert "99" in Path(grid[1].path, "error.txt").read_text()
+
+
+def test_a_class_says_itself_what_it_needs() -> None:
+    class Wide(Counter):
+        @classmethod
+        def default_resource_request(cls, config: dict[str, Any]) -> dict[str, int]:
+            return {"cpu": config["cpus"]}
+
+    spy = Spy()
+    fit(Wide, {"cpus": 3, "end": 2}, num_samples=3, callbacks=[spy])
+    assert spy.most_running == 1
+    grid = fit(Wide, {"cpus": grid_search([9, 1]), "end": 1})
+    assert [result.error is None for result in grid] == [False, True]
+
+
+def test_an_infeasible_trial_fails_fast_too() -> None:
+    grid = fit(
+        with_resources(report_n(3), lambda config: {"cpu": config["cpus"]}),
+        {"cpus": grid_search([99, 1, 1])},
+        failure=FailureConfig(fail_fast=True),
+    )
+    assert grid.num_errors == 1
+    assert all(result.metrics.get("n", 0) < 3 for result in grid)
+
+
+# -- what comes out of fit -------------------------------------------------------------------------------------------
+
+
+def test_failed_trials_raise_only_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
+    def trainable(config: dict[str, Any]) -> None:
+        raise Unlucky(5, "why not")
+
+    tuner = make_tuner(trainable)
+    assert isinstance(tuner.fit(), ResultGrid)
+    with pytest.raises(TuneError, match="1 of 1 trials failed") as caught:
+        tuner.fit(raise_on_failed_trial=True)
+    assert isinstance(caught.value.__cause__, Unlucky)
+    monkeypatch.setenv("MINITUNE_RAISE", "1")
+    with pytest.raises(TuneError, match="why not"):
+        tuner.fit()
+    assert tuner.fit(raise_on_failed_trial=False).num_errors == 1
+    monkeypatch.setenv("MINITUNE_RAISE", "0")
+    assert tuner.fit().num_errors == 1
+
+
+def test_run_raises_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setenv("MINITUNE_EXECUTOR", "inline")
+
+    def trainable(config: dict[str, Any]) -> None:
+        if config["i"]:
+            raise Unlucky(5)
+        report({"n": 1})
+
+    space = {"i": grid_search([0, 1])}
+    with pytest.raises(TuneError, match="Trials did not complete") as caught:
+        run(trainable, config=space, verbose=0)
+    assert [trial.number for trial in caught.value.args[1]] == [1]
+    with caplog.at_level(logging.ERROR, "minitune"):
+        analysis = run(trainable, config=space, verbose=0, raise_on_failed_trial=False)
+    assert "did not complete" in caplog.text
+    assert [trial.status for trial in analysis.trials] == ["TERMINATED", "ERROR"]

@@ -1,0 +1,185 @@
+"""How many at a time, for how long, and by which workers."""
+
+from __future__ import annotations
+
+import datetime
+import threading
+from typing import Any
+
+import pytest
+from driver_fakes import Counter, LastFirst, Log, LoggingSearcher, SavedCounter, Spy, fit, report_n, virtual_executor
+
+from minitune import BasicVariantGenerator, ConcurrencyLimiter, Trainable, clock, grid_search, report, with_resources
+from minitune.execution.inline import InlineTrialExecutor
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+@pytest.mark.parametrize("search_alg", [None, BasicVariantGenerator(), BasicVariantGenerator(max_concurrent=2)])
+def test_never_more_trials_than_allowed(limit: int, search_alg: Any) -> None:
+    spy = Spy()
+    grid = fit(
+        report_n(3),
+        num_samples=7,
+        max_concurrent_trials=limit,
+        search_alg=type(search_alg)(max_concurrent=search_alg.max_concurrent) if search_alg else None,
+        callbacks=[spy],
+    )
+    assert spy.most_running == min(limit, 2 if search_alg is not None and search_alg.max_concurrent else limit)
+    assert grid.num_terminated == 7
+
+
+def test_without_a_limit_the_resources_are_the_limit() -> None:
+    spy = Spy()
+    fit(report_n(3), num_samples=9, callbacks=[spy])
+    assert spy.most_running == 4
+    fit(with_resources(report_n(3), {"cpu": 2}), num_samples=9, callbacks=[spy := Spy()])
+    assert spy.most_running == 2
+    fit(with_resources(report_n(3), {"cpu": 0.5}), num_samples=9, callbacks=[spy := Spy()])
+    assert spy.most_running == 8
+
+
+def test_a_small_trial_passes_a_big_one_that_waits() -> None:
+    order: list[int] = []
+
+    def trainable(config: dict[str, Any]) -> None:
+        order.append(config["cpus"])
+        report({"n": 1})
+        report({"n": 2})
+
+    sized = with_resources(trainable, lambda config: {"cpu": config["cpus"]})
+    fit(sized, {"cpus": grid_search([3, 4, 1])})
+    assert order == [3, 1, 4]
+
+
+def sleeping(config: dict[str, Any]) -> None:
+    for n in range(1, 10):
+        clock.current().sleep(config["seconds"])
+        report({"n": n})
+
+
+@pytest.mark.parametrize("budget", [100, datetime.timedelta(seconds=100), 100.5])
+def test_time_budget(budget: Any) -> None:
+    grid = fit(
+        sleeping,
+        {"seconds": grid_search([7, 30, 200])},
+        time_budget_s=budget,
+        executor=virtual_executor(cpus=2),
+    )
+    assert [result.metrics.get("n") for result in grid] == [9, 3, None]
+    assert grid.num_terminated == 3
+
+
+def test_a_time_budget_ends_an_endless_search() -> None:
+    grid = fit(sleeping, {"seconds": 1}, num_samples=-1, time_budget_s=95, executor=virtual_executor(cpus=1))
+    assert len([result for result in grid if result.metrics.get("n") == 9]) == 10
+
+
+def test_virtual_time_runs_trials_side_by_side() -> None:
+    executor = virtual_executor(cpus=4)
+    began_s = executor.now()
+    fit(sleeping, {"seconds": 1000}, num_samples=4, executor=executor)
+    assert executor.now() - began_s == 9000
+
+
+def test_an_executor_can_be_used_again() -> None:
+    executor: InlineTrialExecutor = virtual_executor()
+    for name in ("first", "second"):
+        assert fit(report_n(2), num_samples=3, executor=executor, name=name).num_terminated == 3
+    assert executor.resources()[1]["CPU"] == 4
+
+
+# -- workers that are handed on ---------------------------------------------------------------------------------------
+
+
+class Reusable(Trainable):
+    """Says how it was made."""
+
+    setups: list[int]
+    resets: list[int]
+
+    def setup(self, config: dict[str, Any]) -> None:
+        self.setups.append(config["i"])
+        self.n = 0
+
+    def step(self) -> dict[str, Any]:
+        self.n += 1
+        return {"i": self.config["i"], "n": self.n, "done": self.n == 2}
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        self.resets.append(new_config["i"])
+        self.n = 0
+        return new_config["i"] != 2
+
+
+def reusable() -> type[Reusable]:
+    return type("Reusable", (Reusable,), {"setups": [], "resets": []})
+
+
+SPACE = {"i": grid_search([0, 1, 2, 3])}
+
+
+def test_a_worker_is_handed_on() -> None:
+    kind = reusable()
+    grid = fit(kind, SPACE, reuse_actors=True, max_concurrent_trials=1)
+    assert kind.resets == [1, 2, 3]
+    assert kind.setups == [0, 2], "trial 2 was refused and got a worker of its own"
+    assert [(result.metrics["i"], result.metrics["training_iteration"]) for result in grid] == [
+        (i, 2) for i in range(4)
+    ]
+
+
+def test_workers_are_not_handed_on_unless_asked() -> None:
+    kind = reusable()
+    fit(kind, SPACE, max_concurrent_trials=1)
+    assert kind.setups == [0, 1, 2, 3]
+    assert kind.resets == []
+
+
+def test_a_worker_that_has_failed_to_reset_is_replaced() -> None:
+    class Stubborn(SavedCounter):
+        def reset_config(self, new_config: dict[str, Any]) -> bool:
+            raise RuntimeError("never")
+
+    grid = fit(Stubborn, {"end": 2}, num_samples=3, reuse_actors=True, max_concurrent_trials=1)
+    assert [result.metrics["training_iteration"] for result in grid] == [2, 2, 2]
+    assert grid.num_errors == 0
+
+
+def test_functions_are_handed_on_by_themselves() -> None:
+    threads: set[str] = set()
+
+    def trainable(config: dict[str, Any]) -> None:
+        threads.add(threading.current_thread().name)
+        report({"i": config["i"]})
+
+    grid = fit(trainable, SPACE, reuse_actors=True, max_concurrent_trials=1)
+    assert [result.metrics["i"] for result in grid] == [0, 1, 2, 3]
+    assert [result.metrics["training_iteration"] for result in grid] == [1] * 4
+    assert len(threads) == 1
+
+
+def test_a_trial_that_was_paused_can_go_on_in_another_ones_worker() -> None:
+    class Resettable(SavedCounter):
+        def reset_config(self, new_config: dict[str, Any]) -> bool:
+            self.n = 0
+            return True
+
+    grid = fit(Resettable, {"end": 5}, num_samples=4, reuse_actors=True, max_concurrent_trials=2, scheduler=LastFirst())
+    assert [result.metrics["n"] for result in grid] == [5] * 4
+
+
+def test_a_limited_searcher_is_asked_only_for_what_can_start() -> None:
+    log = Log()
+    open_at_ask: list[int] = []
+
+    class Watching(LoggingSearcher):
+        def suggest(self, trial_id: str) -> dict[str, Any]:
+            ended = len(self.log.of("searcher.on_trial_complete"))
+            open_at_ask.append(self.count - ended)
+            return super().suggest(trial_id)
+
+    fit(Counter, {"end": 3}, search_alg=ConcurrencyLimiter(Watching(log), 2), num_samples=6)
+    assert max(open_at_ask) == 1, "at most one other suggestion is out when a new one is made"
+    open_at_ask.clear()
+    fit(Counter, {"end": 3}, search_alg=Watching(Log()), num_samples=9, name="unlimited")
+    assert max(open_at_ask) == 3, "four CPUs: no suggestion waits"

@@ -1,0 +1,135 @@
+"""Trials that are put aside and taken up again, in an order that the scheduler likes."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+from driver_fakes import Counter, LastFirst, SavedCounter, counting, fit, report_n
+
+from minitune import FIFOScheduler, ResultGrid, Trial, TuneError, grid_search
+from minitune.decision import Decision
+
+TRAINABLES: dict[str, Any] = {
+    "function with checkpoints": counting(7),
+    "function without": report_n(7),
+    "class with checkpoints": SavedCounter,
+    "class without": Counter,
+}
+
+
+@pytest.mark.parametrize("kind", TRAINABLES)
+@pytest.mark.parametrize("limit", [None, 1])
+def test_all_trials_end_whatever_is_paused_and_in_whatever_order(
+    kind: str, limit: int | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "minitune"):
+        grid = fit(TRAINABLES[kind], {"end": 7}, scheduler=LastFirst(), num_samples=5, max_concurrent_trials=limit)
+    assert [result.metrics["training_iteration"] for result in grid] == [7] * 5
+    assert [result.metrics["n"] for result in grid] == [7] * 5
+    assert grid.num_terminated == 5
+    lost = [record for record in caplog.records if "is paused after report" in record.message]
+    assert len(lost) == (1 if "without" in kind else 0)
+    assert reported(grid) == ([7] * 5 if "without" not in kind else [2 + 4 + 6 + 7] * 5)
+
+
+def reported(grid: ResultGrid) -> list[int]:
+    return [len(result.get_rows()) for result in grid]
+
+
+def test_the_scheduler_chooses_among_what_waits() -> None:
+    order: list[int] = []
+
+    def trainable(config: dict[str, Any]) -> None:
+        order.append(config["i"])
+
+    fit(trainable, {"i": grid_search([0, 1, 2, 3])}, scheduler=LastFirst(), max_concurrent_trials=1)
+    assert order == [0, 3, 2, 1], "the first trial starts before the others are there"
+
+
+def test_the_lost_reports_of_a_pause_leave_the_statistics() -> None:
+    def decide(trial: Trial, result: dict[str, Any]) -> bool:
+        return result["n"] == 2 and len(seen) == 2
+
+    seen: list[int] = []
+
+    class PauseOnce(FIFOScheduler):
+        def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+            seen.append(result["n"])
+            return self.PAUSE if decide(trial, result) else self.CONTINUE
+
+    grid = fit(report_n(3), scheduler=PauseOnce(), metric="n", mode="max")
+    assert seen == [1, 2, 1, 2, 3]
+    best = grid.get_best_result(scope="avg")
+    assert best.metrics["training_iteration"] == 3
+    assert [row["training_iteration"] for row in best.get_rows()] == [1, 2, 1, 2, 3]
+
+
+def test_a_scheduler_that_never_takes_up_paused_trials_is_named_instead_of_waiting_for_ever() -> None:
+    class Forgetful(FIFOScheduler):
+        def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+            return self.PAUSE
+
+        def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
+            return None
+
+    with pytest.raises(TuneError, match=r"2 trials are PAUSED and\s+Forgetful.choose_trial_to_run"):
+        fit(report_n(3), scheduler=Forgetful(), num_samples=2)
+
+
+def test_an_exploit_goes_on_from_the_donors_checkpoint_under_the_new_config() -> None:
+    starts: list[tuple[str, int]] = []
+
+    class Named(SavedCounter):
+        def load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+            super().load_checkpoint(checkpoint)
+            starts.append((self.config["name"], self.n))
+
+        def step(self) -> dict[str, Any]:
+            return {**super().step(), "name": self.config["name"]}
+
+    class Exploit(FIFOScheduler):
+        def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> Any:
+            donor, taker = tune_controller.get_trials()
+            if trial is taker and result["n"] == 2 and result["name"] == "worse":
+                return Decision("PAUSE", exploit=(donor, {**donor.config, "name": "copy"}))
+            return Decision("CONTINUE", save=trial is donor)
+
+    grid = fit(Named, {"name": grid_search(["better", "worse"]), "end": 5}, scheduler=Exploit())
+    assert starts in ([("copy", 1)], [("copy", 2)])
+    assert [result.metrics["n"] for result in grid] == [5, 5]
+    assert grid[1].config["name"] == grid[1].metrics["name"] == "copy"
+
+
+@pytest.mark.parametrize("action", ["CONTINUE", "NOOP", "STOP"])
+def test_an_exploit_of_a_trial_without_checkpoints_is_no_dead_end(
+    action: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Exploit(FIFOScheduler):
+        def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> Any:
+            donor, taker = tune_controller.get_trials()
+            return Decision(action, exploit=(donor, {})) if trial is taker else self.CONTINUE
+
+    with caplog.at_level(logging.WARNING, "minitune"):
+        grid = fit(report_n(2), scheduler=Exploit(), num_samples=2)
+    assert grid.num_terminated == 2
+    assert grid[1].metrics["n"] == (1 if action == "STOP" else 2)
+    assert "cannot exploit" in caplog.text
+
+
+def test_resources_change_through_a_pause() -> None:
+    held: list[float] = []
+
+    class Grow(FIFOScheduler):
+        def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+            held.append(trial.resources.required_resources["CPU"])
+            if result["training_iteration"] == 1:
+                tune_controller.set_resources(trial, {"cpu": 3})
+                return self.NOOP
+            return self.CONTINUE
+
+    grid = fit(counting(4), scheduler=Grow())
+    assert held[0] == 1
+    assert held[-1] == 3
+    assert grid[0].metrics["n"] == 4
