@@ -11,6 +11,8 @@ INTERPRETER_HELLO_S = 60.0
 """The same where a worker is a new interpreter."""
 PRELOAD_S = 120.0
 """For loading a file in the zygote; after that workers load it for themselves, without a limit."""
+DUMP_TO_TERM_S = 0.02
+"""From the stack dump to the termination signal: while the first is pending, another thread would get the second."""
 TERM_TO_KILL_S = 1.0
 """From the termination signal to the kill, when the grace period is over."""
 KILL_CONFIRM_S = 10.0
@@ -21,8 +23,6 @@ EOF_S = 0.25
 """From end-of-file on the channel until the process must be dead too: a dying process closes its files first."""
 PARK_S = 2.0
 """For a parked worker to take its new place."""
-SWEEP_PASSES = 10
-"""Passes over a process tree before a quiet pass is no longer waited for."""
 SWEEP_TICK_S = 0.005
 """Between two passes."""
 CLOSE_S = 2.0

@@ -5,7 +5,9 @@ Every state has its deadline, so that nothing here ever waits: the group's loop 
 
 from __future__ import annotations
 
+import os
 import pickle
+import re
 import signal
 from collections.abc import Callable
 from enum import Enum
@@ -15,6 +17,7 @@ from minitune.actor.channel import ChannelClosedError, DriverEnd, ProtocolError,
 from minitune.actor.launch import Launcher
 from minitune.actor.limits import (
     CHANNEL_LOST_EXIT,
+    DUMP_TO_TERM_S,
     EOF_S,
     EXIT_STATUS_S,
     KILL_CONFIRM_S,
@@ -43,6 +46,7 @@ from minitune.actor.messages import (
 )
 from minitune.error import RemoteError
 
+_OWN_FRAME = re.compile(rf'  File "{re.escape(os.path.dirname(os.path.abspath(__file__)))}.*", line \d+ in \S+$')
 CHANNEL_CLOSED = "control channel closed by the trial's code"
 
 
@@ -151,7 +155,8 @@ class ActorProcess:
         self._parks = self._parks and keep
         self.phase = Phase.STOPPING
         self._is_stopped = True
-        self._set_timer(grace_s, lambda: self._terminate(grace_s))
+        dumps = grace_s > 0 and hasattr(signal, "SIGUSR2")
+        self._set_timer(grace_s, lambda: self._dump(grace_s) if dumps else self._terminate(grace_s))
 
     def move(self, actor_id: str, place: Place) -> None:
         """Hand a parked process on to another actor, which can be called at once. Ended follows if that fails.
@@ -185,11 +190,13 @@ class ActorProcess:
 
     # -- the stop ladder ---------------------------------------------------------------------------------------
 
+    def _dump(self, grace_s: float) -> None:
+        """The grace period is over: show what it does."""
+        self._launcher.signal(self.token, getattr(signal, "SIGUSR2"), whole_group=False)  # noqa: B009 - not everywhere
+        self._set_timer(DUMP_TO_TERM_S, lambda: self._terminate(grace_s))
+
     def _terminate(self, grace_s: float) -> None:
-        """The grace period is over: show what it does, and raise in its main thread."""
-        dump = getattr(signal, "SIGUSR2", None)
-        if dump is not None and grace_s > 0:
-            self._launcher.signal(self.token, dump, whole_group=False)
+        """Raise in its main thread."""
         self._launcher.signal(self.token, signal.SIGTERM, whole_group=True)
         cause = f"did not end within the grace period of {grace_s:g} s and was killed"
         self._set_timer(TERM_TO_KILL_S, lambda: self.kill(cause))
@@ -390,7 +397,10 @@ def describe_exit(exit_code: int | None) -> str:
 
 
 def last_lines(place: Place) -> str:
-    """The end of what was printed in a place, standard error last; at most `LAST_LINES` lines."""
+    """The end of what was printed in a place, standard error last; at most `LAST_LINES` lines.
+
+    In a stack that was dumped our own frames are left out.
+    """
     lines: list[str] = []
     for path in dict.fromkeys((place.stdout, place.stderr)):
         if path is None:
@@ -399,7 +409,8 @@ def last_lines(place: Place) -> str:
             with open(path, "rb") as file:
                 size = file.seek(0, 2)
                 file.seek(max(0, size - LAST_LINES_BYTES))
-                lines += file.read().decode("utf-8", "replace").splitlines()[-LAST_LINES:]
+                found = file.read().decode("utf-8", "replace").splitlines()
         except OSError:
             continue
+        lines += [line for line in found if not _OWN_FRAME.match(line)][-LAST_LINES:]
     return "\n".join(lines[-LAST_LINES:])

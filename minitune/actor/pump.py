@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 from typing import Protocol
 
-from minitune.actor.channel import ChannelClosedError, FrameReader, encode
+from minitune.actor.channel import HEADER_BYTES, ChannelClosedError, FrameReader, encode
 from minitune.actor.limits import DRIVER_CHECK_S, MESSAGE_BYTES
 from minitune.actor.loop import Loop
 from minitune.actor.messages import Message
@@ -29,7 +29,7 @@ class Connection(Protocol):
         """Wait for data."""
         ...
 
-    def recv_bytes(self) -> bytes:
+    def recv_bytes(self, maxlength: int | None = None) -> bytes:
         """Receive what was sent in one piece."""
         ...
 
@@ -100,7 +100,7 @@ class PumpedChannel:
         try:
             while not self._is_closed:
                 if self._connection.poll(DRIVER_CHECK_S):
-                    self._hand_over(self._connection.recv_bytes())
+                    self._hand_over(self._connection.recv_bytes(self.limit_bytes + HEADER_BYTES))
         except (EOFError, OSError):
             self._hand_over(None)
 

@@ -37,8 +37,8 @@ def move_high(descriptor: int) -> int:
 
 
 def arm_stack_dump() -> None:
-    """Dump all stacks to standard error at a fatal signal, and at SIGUSR2 where there is one."""
-    faulthandler.enable(2)
+    """Dump the stack to standard error at a fatal signal, and those of all threads at SIGUSR2 where there is one."""
+    faulthandler.enable(2, all_threads=False)
     number = getattr(signal, "SIGUSR2", None)
     if number is not None and hasattr(faulthandler, "register"):
         faulthandler.register(number, 2, all_threads=True, chain=False)

@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 import traceback
+from collections.abc import Iterable
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from functools import partial
@@ -69,6 +70,7 @@ class Worker:
         self._surroundings: Surroundings | None = None
         self._is_asked_to_stop = False
         self._unanswered: tuple[int, Future[Any]] | None = None
+        self._mask: Iterable[int] = ()
 
     # -- the main thread ---------------------------------------------------------------------------------------
 
@@ -102,15 +104,31 @@ class Worker:
         self._object = factory(self._executor)
 
     def _arm_termination(self) -> None:
-        """SIGTERM ends user code by an exception, if the driver has asked for the end; else it does what it does."""
+        """SIGTERM ends user code by an exception, if the driver has asked for the end; else it does what it does.
+
+        A child that user code forks is no actor and gets the default. The signal is blocked over the fork, or one sent
+        to the child at once would meet our handler there, and be forgotten.
+        """
         signal.signal(signal.SIGTERM, self._on_terminate)
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._disarm_termination)
+        if sys.platform != "win32" and hasattr(os, "register_at_fork"):
+            os.register_at_fork(
+                before=self._block_termination,
+                after_in_parent=self._unblock_termination,
+                after_in_child=self._disarm_termination,
+            )
+
+    def _block_termination(self) -> None:
+        if sys.platform != "win32":
+            self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+
+    def _unblock_termination(self) -> None:
+        if sys.platform != "win32":
+            signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
 
     def _disarm_termination(self) -> None:
-        """In a child that the user's code has forked: it is no actor."""
         if signal.getsignal(signal.SIGTERM) == self._on_terminate:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        self._unblock_termination()
 
     def _on_terminate(self, number: int, frame: FrameType | None) -> None:
         if self._is_asked_to_stop and os.getpid() == self._pid:
@@ -132,6 +150,10 @@ class Worker:
 
     def _control(self, messages: list[Message]) -> None:
         """Handle messages until the channel ends; that is the end of the driver, or of user code that closed it."""
+        if (
+            sys.platform != "win32"
+        ):  # a signal that this thread takes does not wake the main one, which has to handle it
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGINT])
         try:
             while True:
                 for message in messages:
@@ -258,7 +280,8 @@ class Worker:
         try:
             payload = b"" if value is None else dump_value(value)
         except BaseException as error:
-            broken = TypeError(f"a {type(value).__qualname__} cannot be sent to the driver: {error}")
+            kind, reason = type(value).__qualname__, f"{type(error).__name__}: {error}"
+            broken = TypeError(f"a value of type {kind} cannot be sent to the driver ({reason})")
             broken.__cause__ = error
             self._send(Raised(number, RemoteError.of(broken)))
             return
@@ -278,7 +301,10 @@ class Worker:
     def _on_channel_lost(self, error: ChannelClosedError) -> NoReturn:
         """End at once. The driver is gone, so nothing that we have started must stay; or user code cut us off."""
         if error.is_ours:
-            print(f"the control channel was closed by the code that runs here: {error}", file=sys.__stderr__)
+            try:
+                os.write(2, f"the control channel was closed by the code that runs here: {error}\n".encode())
+            except OSError:  # it has closed that, too
+                pass
             os._exit(CHANNEL_LOST_EXIT)
         tree.kill(tree.children(self._pid))
         tree.kill_group(self._pid)

@@ -1,0 +1,206 @@
+"""Objects for actors, importable in the worker too."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import Executor, Future
+from typing import Any
+
+FOREVER_S = 3600
+
+
+class Counter:
+    """State, errors, and ways to end."""
+
+    def __init__(self, start: int = 0):
+        self.value = start
+
+    def add(self, amount: int) -> int:
+        self.value += amount
+        return self.value
+
+    def pid(self) -> int:
+        return os.getpid()
+
+    def echo(self, value: Any) -> Any:
+        return value
+
+    def fail(self, text: str) -> None:
+        raise ValueError(text)
+
+    def raise_it(self, error: BaseException) -> None:
+        raise error
+
+    def lock(self) -> Any:
+        return threading.Lock()
+
+    def exit_process(self, code: int) -> None:
+        os._exit(code)
+
+    def raise_signal(self, number: int) -> None:
+        signal.signal(number, signal.SIG_DFL) if number not in (signal.SIGKILL, signal.SIGSTOP) else None
+        os.kill(os.getpid(), number)
+        time.sleep(FOREVER_S)
+
+    def segfault(self) -> None:
+        ctypes.string_at(0)
+
+    def close_descriptors(self) -> None:
+        os.closerange(3, 65536)
+
+    def close_standard_streams(self) -> str:
+        for descriptor in (0, 1, 2):
+            os.close(descriptor)
+        sys.stdout = None
+        return "still here"
+
+    def show(self, text: str) -> None:
+        print(text)
+        print(text, file=sys.stderr)
+
+    def environment(self, name: str) -> str | None:
+        return os.environ.get(name)
+
+    def directory(self) -> str:
+        return os.getcwd()
+
+    def call(self, function: Any, *args: Any) -> Any:
+        return function(*args)
+
+
+class Sleeper:
+    """User code that does not come back by itself."""
+
+    def __init__(self, pid_file: str):
+        self.pid_file = pid_file
+
+    def _note(self) -> None:
+        with open(self.pid_file, "a") as file:
+            file.write(f"{os.getpid()}\n")
+
+    def sleep(self) -> None:
+        self._note()
+        time.sleep(FOREVER_S)
+
+    def sleep_and_clean_up(self) -> None:
+        self._note()
+        try:
+            time.sleep(FOREVER_S)
+        finally:
+            with open(self.pid_file + ".cleaned", "w") as file:
+                file.write("yes")
+
+    def ignore_everything(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        self._note()
+        while True:
+            try:
+                time.sleep(FOREVER_S)
+            except BaseException:
+                continue
+
+    def hold_the_gil(self) -> None:
+        self._note()
+        ctypes.PyDLL(None).sleep(FOREVER_S)
+
+
+class Family:
+    """Starts descendants of every kind; each notes its pid in a file."""
+
+    KINDS = ("plain child", "forked child", "shell background", "own session", "daemon", "stopped", "ignores TERM")
+
+    def __init__(self, pid_file: str):
+        self.pid_file = pid_file
+        self.children: list[Any] = []
+
+    def start_all(self) -> int:
+        note = f"echo $$ >> {self.pid_file}; exec sleep {FOREVER_S}"
+        self.children.append(subprocess.Popen(["sh", "-c", note]))
+        self._fork(lambda: None)
+        subprocess.run(["sh", "-c", f"sh -c '{note}' & "], check=True)
+        self.children.append(subprocess.Popen(["sh", "-c", note], start_new_session=True))
+        self._fork(self._become_daemon)
+        self.children.append(subprocess.Popen(["sh", "-c", f"echo $$ >> {self.pid_file}; kill -STOP $$; sleep 9"]))
+        self.children.append(subprocess.Popen(["sh", "-c", f"trap '' TERM; {note}"]))
+        return len(self.KINDS)
+
+    def sleep(self) -> None:
+        time.sleep(FOREVER_S)
+
+    def leave(self) -> None:
+        os._exit(3)
+
+    def _fork(self, then: Any) -> None:
+        if os.fork() == 0:
+            try:
+                then()
+                with open(self.pid_file, "a") as file:
+                    file.write(f"{os.getpid()}\n")
+                time.sleep(FOREVER_S)
+            finally:
+                os._exit(0)
+
+    def _become_daemon(self) -> None:
+        os.setsid()
+        if os.fork():
+            os._exit(0)
+
+
+class Nester:
+    """Its methods run on the control side; it blocks the user's thread on purpose, as `report()` does."""
+
+    def __init__(self, executor: Executor):
+        self._executor = executor
+        self._go = threading.Event()
+        self._blocked: Future[str] | None = None
+
+    def begin(self) -> None:
+        self._blocked = self._executor.submit(self._block)
+
+    def _block(self) -> str:
+        self._go.wait()
+        return "released"
+
+    def save(self, name: str, depth: int) -> tuple[str, int]:
+        return name, depth
+
+    def release(self) -> None:
+        self._go.set()
+
+    def finish(self) -> Future[str] | None:
+        return self._blocked
+
+    def stop(self) -> None:
+        self._go.set()
+
+
+class Brittle:
+    """Cannot be loaded again."""
+
+    def __reduce__(self) -> Any:
+        return _explode, ()
+
+
+def _explode() -> None:
+    raise RuntimeError("this object does not like to be loaded")
+
+
+class Fatal:
+    """Ends the process that loads it."""
+
+    def __reduce__(self) -> Any:
+        return os._exit, (7,)
+
+
+class NeedsTwo(Exception):
+    """Cannot be rebuilt from its message alone."""
+
+    def __init__(self, first: int, second: int):
+        super().__init__(f"{first} and {second}")

@@ -1,0 +1,314 @@
+"""Calls: state, concurrency, values, arguments, errors."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from functools import partial
+
+import pytest
+from actor_driver import BOUND_S, Driver
+from actor_samples import Brittle, Counter, Fatal, NeedsTwo, Nester
+
+from minitune.actor.group import ActorGroup
+from minitune.actor.messages import Ended, Failed, Ready, Replied
+from minitune.actor.user_thread import Hosted
+
+
+def test_two_actors_keep_their_state_and_work_at_the_same_time(driver: Driver) -> None:
+    driver.start("a")
+    driver.start("b", partial(Counter, 100))
+    driver.group.call("a", "add", 1)
+    driver.group.call("b", "add", 1)
+    assert driver.next("b").value == 101
+    assert driver.next("a").value == 1
+    assert driver.call("a", "add", 2) == 3
+    assert driver.call("b", "add", 2) == 103
+    pids = driver.group.pids()
+    assert len({os.getpid(), pids["a"], pids["b"]}) == 3
+    assert driver.call("a", "pid") == pids["a"]
+    assert driver.stop("a").cause == "stopped"
+    assert driver.stop("b").exit_code == 0
+    assert driver.group.pids() == {}
+
+
+def test_an_exception_comes_with_its_traceback_and_the_actor_lives_on(driver: Driver) -> None:
+    driver.start("a")
+    driver.group.call("a", "fail", "what now")
+    event = driver.next("a")
+    assert isinstance(event, Failed)
+    assert (event.error.type_name, event.error.message) == ("ValueError", "what now")
+    assert "in fail" in event.error.traceback
+    assert "actor/worker" not in event.error.traceback
+    assert isinstance(event.error.load(), ValueError)
+    assert driver.call("a", "add", 1) == 1
+
+
+@pytest.mark.parametrize(
+    "error", [SystemExit(4), KeyboardInterrupt(), StopIteration(2), GeneratorExit(), NeedsTwo(1, 2)], ids=repr
+)
+def test_what_is_no_crash_is_a_failed_call(driver: Driver, error: BaseException) -> None:
+    driver.start("a")
+    driver.group.call("a", "raise_it", error) if not isinstance(error, NeedsTwo) else driver.group.call(
+        "a", "call", _raise_needs_two
+    )
+    event = driver.next("a")
+    assert isinstance(event, Failed)
+    assert event.error.type_name.endswith(type(error).__name__)
+    assert driver.call("a", "add", 5) == 5
+
+
+def _raise_needs_two() -> None:
+    raise NeedsTwo(1, 2)
+
+
+def test_a_value_that_cannot_travel_is_a_type_error_that_names_it(driver: Driver) -> None:
+    driver.start("a")
+    driver.group.call("a", "lock")
+    event = driver.next("a")
+    assert isinstance(event, Failed)
+    assert event.error.type_name == "TypeError"
+    assert "lock" in event.error.message
+    assert driver.call("a", "add", 1) == 1
+
+
+def test_a_value_that_cannot_be_loaded_hurts_only_its_call(driver: Driver) -> None:
+    driver.start("a")
+    driver.group.call("a", "call", Brittle)
+    event = driver.next("a")
+    assert isinstance(event, Failed)
+    assert "does not like to be loaded" in event.error.message
+    assert driver.call("a", "add", 1) == 1
+
+
+def test_a_value_that_ends_whoever_loads_it_ends_the_worker_and_not_the_driver(driver: Driver) -> None:
+    driver.start("a")
+    driver.group.call("a", "call", Fatal)
+    assert driver.ended("a").cause == "exit code 7"
+
+
+def test_arguments_that_cannot_be_pickled_are_refused_at_once(driver: Driver) -> None:
+    driver.start("a")
+    with pytest.raises(TypeError, match=r"argument of echo\(\) cannot be pickled"):
+        driver.group.call("a", "echo", threading.Lock())
+    assert driver.call("a", "add", 1) == 1
+
+
+def test_arguments_that_cannot_be_loaded_fail_their_call(driver: Driver) -> None:
+    driver.start("a")
+    driver.group.call("a", "echo", Brittle())
+    assert isinstance(driver.next("a"), Failed)
+    assert driver.call("a", "add", 1) == 1
+
+
+def test_functions_and_closures_travel_both_ways(driver: Driver) -> None:
+    driver.start("a")
+    base = 5
+    assert driver.call("a", "call", lambda x: x + base, 2) == 7
+    double = driver.call("a", "call", lambda: lambda x: 2 * x)
+    assert double(4) == 8
+
+
+def test_one_call_at_a_time(driver: Driver) -> None:
+    driver.start("a")
+    driver.group.call("a", "pid")
+    with pytest.raises(RuntimeError, match="busy"):
+        driver.group.call("a", "pid")
+    assert isinstance(driver.next("a"), Replied)
+
+
+def test_no_actor_no_call_and_no_second_of_its_name(driver: Driver) -> None:
+    with pytest.raises(RuntimeError, match="no actor 'a'"):
+        driver.group.call("a", "add", 1)
+    driver.group.stop("a", 1.0)
+    driver.start("a")
+    with pytest.raises(RuntimeError, match="there is an actor 'a' already"):
+        driver.group.start("a", partial(Hosted, factory=Counter))
+
+
+def test_too_large_a_message_is_refused_with_size_limit_and_advice(start_method: str) -> None:
+    with ActorGroup(limit_bytes=100_000) as group:
+        driver = Driver(group)
+        driver.start("a")
+        with pytest.raises(ValueError, match=r"100000 bytes.*checkpoint"):
+            group.call("a", "echo", b"x" * 200_000)
+        group.call("a", "call", bytes, 200_000)
+        event = driver.next("a")
+        assert isinstance(event, Failed)
+        assert event.error.type_name == "ValueError"
+        assert "200" in event.error.message
+        assert driver.call("a", "add", 1) == 1
+        with pytest.raises(ValueError, match="100000 bytes"):
+            group.start("b", b"x" * 200_000)
+
+
+def test_large_messages_cross_in_both_directions_at_the_same_time(driver: Driver) -> None:
+    driver.start("a")
+    driver.start("b")
+    data = os.urandom(8_000_000)
+    for _ in range(2):
+        driver.group.call("a", "echo", data)
+        driver.group.call("b", "echo", data)
+        assert driver.next("a").value == data
+        assert driver.next("b").value == data
+
+
+def test_a_call_with_plain_arguments_gets_through_while_user_code_blocks(driver: Driver) -> None:
+    driver.group.start("a", Nester)
+    assert isinstance(driver.next("a"), Ready)
+    assert driver.call("a", "begin") is None
+    assert driver.call("a", "save", "name", 3) == ("name", 3)
+    assert driver.call("a", "release") is None
+    assert driver.call("a", "finish") == "released"
+
+
+def test_user_code_runs_on_the_main_thread(driver: Driver) -> None:
+    driver.start("a")
+    assert driver.call("a", "call", lambda: threading.current_thread() is threading.main_thread())
+
+
+def test_a_factory_that_raises_is_a_failed_start(driver: Driver) -> None:
+    driver.group.start("a", partial(Hosted, factory=partial(int, "x")))
+    event = driver.next("a")
+    assert isinstance(event, Failed)
+    assert event.error.type_name == "ValueError"
+    assert driver.stop("a").cause == "stopped"
+
+
+def test_a_factory_whose_module_is_missing_is_a_failed_start(driver: Driver) -> None:
+    driver.group.start("a", b"cno_such_module\nThing\n.")
+    event = driver.next("a")
+    assert isinstance(event, Failed)
+    assert event.error.type_name == "ModuleNotFoundError"
+    assert "no_such_module" in event.error.message
+
+
+def test_a_factory_that_exits(driver: Driver) -> None:
+    driver.group.start("a", partial(Hosted, factory=partial(os._exit, 5)))
+    event = driver.ended("a")
+    assert (event.cause, event.ready, event.stopped) == ("exit code 5", False, False)
+
+
+def test_wait_does_not_block_at_zero_and_ends_by_wake(driver: Driver) -> None:
+    driver.start("a")
+    assert driver.group.wait(0) == []
+    timer = threading.Timer(0.05, driver.group.wake)
+    timer.start()
+    assert driver.group.wait(BOUND_S) == []
+    timer.join()
+    driver.group.wake()
+    assert driver.group.wait(BOUND_S) == []
+    assert driver.group.wait(0.01) == []
+
+
+def test_wake_from_a_signal_handler(driver: Driver) -> None:
+    before = signal.signal(signal.SIGALRM, lambda number, frame: driver.group.wake())
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        assert driver.group.wait(BOUND_S) == []
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_a_stopped_worker_holds_up_nobody(driver: Driver) -> None:
+    """One worker is frozen in the middle of a big message; the others' answers flow; thawed, its own is whole."""
+    frozen = driver.start("frozen")
+    driver.start("other")
+    driver.group.call("frozen", "call", bytes, 30_000_000)
+    os.kill(frozen, signal.SIGSTOP)
+    for number in range(1, 20):
+        driver.group.call("other", "add", 1)
+        event = driver.next("other")
+        assert event.value == number
+    os.kill(frozen, signal.SIGCONT)
+    assert len(driver.next("frozen").value) == 30_000_000
+
+
+def test_random_numbers_differ_between_workers(driver: Driver) -> None:
+    driver.start("a")
+    driver.start("b")
+    assert driver.call("a", "call", _draw) != driver.call("b", "call", _draw)
+
+
+def _draw() -> float:
+    return random.random()
+
+
+def test_an_alarm_that_raises_in_user_code_does_not_lose_answers(driver: Driver) -> None:
+    """The user's handler may raise anywhere in the main thread, so also while an answer is sent."""
+    driver.start("a")
+    driver.call("a", "call", _arm_raising_timer)
+    answers = 0
+    until = time.monotonic() + 0.5
+    while time.monotonic() < until:
+        driver.group.call("a", "echo", 1)
+        assert isinstance(driver.next("a"), Replied | Failed)
+        answers += 1
+    assert answers > 0
+
+
+class Ring(BaseException):
+    pass
+
+
+def _arm_raising_timer() -> None:
+    def ring(number: int, frame: object) -> None:
+        raise Ring
+
+    signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+
+
+def test_main_module_objects_and_no_guard(tmp_path: object, start_method: str) -> None:
+    """A script without a main guard works, is run once, and its classes can be pickled by reference in the worker."""
+    script = os.path.join(str(tmp_path), "script.py")
+    with open(script, "w") as file:
+        file.write(_SCRIPT)
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    done = subprocess.run(
+        [sys.executable, script], env=env, capture_output=True, text=True, timeout=BOUND_S, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "main runs\nsame class True 3\n", "")
+
+
+_SCRIPT = """
+import pickle
+from functools import partial
+from minitune.actor.group import ActorGroup
+from minitune.actor.messages import Replied
+from minitune.actor.user_thread import Hosted
+
+print("main runs")
+
+class Net:
+    def __init__(self, size):
+        self.size = size
+
+class Trainer:
+    def make(self, size):
+        return pickle.loads(pickle.dumps(Net(size)))
+
+group = ActorGroup()
+group.start("a", partial(Hosted, factory=Trainer))
+group.wait(None)
+group.call("a", "make", 3)
+[event] = group.wait(None)
+assert isinstance(event, Replied), event
+print("same class", type(event.value) is Net, event.value.size)
+group.close()
+"""
+
+
+def test_end_event_type(driver: Driver) -> None:
+    driver.start("a")
+    driver.group.kill("a")
+    event = driver.ended("a")
+    assert isinstance(event, Ended)
+    assert event.exit_code == -9
+    assert not event.stopped

@@ -1,0 +1,375 @@
+"""How actors die, and what is left of them: nothing."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import termios
+from functools import partial
+from pathlib import Path
+
+import pytest
+from actor_driver import BOUND_S, Driver, is_gone, marked_processes, read_pids, wait_until
+from actor_samples import Counter, Family, Sleeper
+
+from minitune.actor.group import ActorGroup
+from minitune.actor.messages import Ended, Failed, Place, Replied
+from minitune.actor.user_thread import Hosted
+
+
+def test_exit_codes_are_named(driver: Driver) -> None:
+    driver.start("a")
+    driver.group.call("a", "exit_process", 3)
+    event = driver.ended("a")
+    assert (event.cause, event.exit_code, event.stopped, event.lost, event.ready) == (
+        "exit code 3",
+        3,
+        False,
+        False,
+        True,
+    )
+    assert event.peak_bytes > 1_000_000
+    assert event.pid > 0
+
+
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM", "SIGABRT", "SIGFPE", "SIGILL", "SIGBUS"])
+def test_signals_are_named(driver: Driver, name: str) -> None:
+    driver.start("a")
+    number = getattr(signal, name)
+    driver.group.call("a", "raise_signal", int(number))
+    assert driver.ended("a").cause == f"{name} ({int(number)})"
+
+
+def test_a_crash_in_c_shows_the_stack_in_the_last_lines(driver: Driver, tmp_path: Path) -> None:
+    place = Place(str(tmp_path), str(tmp_path / "out"), str(tmp_path / "err"))
+    driver.start("a", place=place)
+    driver.call("a", "show", "before the crash")
+    driver.group.call("a", "segfault")
+    event = driver.ended("a")
+    assert event.cause == "SIGSEGV (11)"
+    assert "before the crash" in event.last_lines
+    assert "Segmentation fault" in event.last_lines
+    assert "in segfault" in event.last_lines
+    assert len(event.last_lines.splitlines()) <= 20
+
+
+def test_killed_with_a_reply_in_the_pipe_and_a_child_that_holds_it(
+    driver: Driver, tmp_path: Path, start_method: str
+) -> None:
+    """The reply comes first, then one end; end-of-file would never come, since the forked child has the channel too."""
+    if start_method == "pump":
+        pytest.skip("a thread of the driver takes the reply out of the pipe at once")
+    pid = driver.start("a")
+    driver.group.call("a", "call", partial(_fork_reply_and_die, str(tmp_path / "pids")))
+    [child] = read_pids(tmp_path / "pids", 1)
+    wait_until(lambda: is_gone(pid), "the worker is dead")
+    assert not is_gone(child)
+    reply = driver.next("a")
+    assert isinstance(reply, Replied)
+    assert reply.value == "last words"
+    assert driver.ended("a").cause == "SIGKILL (9)"
+    assert is_gone(child)
+
+
+def _fork_reply_and_die(pid_file: str) -> str:
+    """Fork a child that lives on and kills its parent as soon as the value of this call is in the pipe."""
+    parent = os.getpid()
+    if os.fork() == 0:
+        try:
+            wait_until(lambda: any(map(_unread_bytes, _channels())), "the answer is in the pipe")
+            os.kill(parent, signal.SIGKILL)
+            with open(pid_file, "w") as file:
+                file.write(f"{os.getpid()}\n")
+            signal.pause()
+        finally:
+            os._exit(0)
+    return "last words"
+
+
+def _channels() -> list[int]:
+    """The control channel of this process: the one socket at a high number."""
+    return [int(name) for name in os.listdir("/proc/self/fd") if int(name) >= 1000]
+
+
+def _unread_bytes(descriptor: int) -> int:
+    try:
+        return int.from_bytes(fcntl.ioctl(descriptor, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
+    except OSError:  # a kept standard stream
+        return 0
+
+
+def test_half_a_message_is_dropped(driver: Driver) -> None:
+    pid = driver.start("a")
+    driver.group.call("a", "call", bytes, 30_000_000)
+    os.kill(pid, signal.SIGSTOP)
+    os.kill(pid, signal.SIGKILL)
+    event = driver.next("a")
+    if isinstance(event, Replied):  # it had sent all before it was stopped
+        event = driver.next("a")
+    assert isinstance(event, Ended)
+    assert event.cause == "SIGKILL (9)"
+
+
+def test_closing_all_low_descriptors_is_harmless_and_the_channel_is_named_if_it_is_hit(driver: Driver) -> None:
+    driver.start("a")
+    assert driver.call("a", "close_standard_streams") == "still here"
+    assert driver.call("a", "add", 1) == 1
+    driver.group.call("a", "close_descriptors")
+    assert driver.ended("a").cause == "control channel closed by the trial's code"
+
+
+def test_a_worker_that_garbles_the_channel_is_killed(driver: Driver) -> None:
+    driver.start("a")
+    driver.group.call("a", "call", _garble)
+    event = driver.ended("a")
+    assert event.cause.startswith(("protocol: ", "control channel closed"))
+    assert event.exit_code == -9
+
+
+def _garble() -> None:
+    for descriptor in _channels():
+        os.write(descriptor, b"garbage, and enough of it to fill the header of a frame")
+
+
+def test_stop_unwinds_nothing_but_ends_an_idle_actor(driver: Driver) -> None:
+    driver.start("a")
+    event = driver.stop("a")
+    assert (event.cause, event.stopped, event.lost, event.exit_code) == ("stopped", True, False, 0)
+
+
+def test_stop_before_the_actor_is_ready(driver: Driver) -> None:
+    driver.group.start("a", partial(Hosted, factory=Counter))
+    event = driver.stop("a")
+    assert event.stopped
+
+
+def test_nothing_but_the_end_follows_a_stop(driver: Driver) -> None:
+    driver.start("a")
+    driver.group.call("a", "add", 1)
+    driver.group.stop("a", BOUND_S)
+    assert driver.ended("a").cause == "stopped"
+    driver.group.stop("a", BOUND_S)
+    assert driver.group.wait(0) == []
+
+
+def test_after_the_grace_period_user_code_is_unwound(driver: Driver, tmp_path: Path) -> None:
+    pid_file, err = tmp_path / "pids", tmp_path / "err"
+    driver.start("a", partial(Sleeper, str(pid_file)), place=Place(stderr=str(err)))
+    driver.group.call("a", "sleep_and_clean_up")
+    read_pids(pid_file, 1)
+    event = driver.stop("a", grace_s=0.1)
+    assert (event.cause, event.exit_code) == ("stopped", 0)
+    assert (tmp_path / "pids.cleaned").read_text() == "yes"
+    assert "in sleep_and_clean_up" in err.read_text()
+
+
+@pytest.mark.parametrize("method", ["ignore_everything", "hold_the_gil"])
+def test_what_ignores_the_stop_is_killed(driver: Driver, tmp_path: Path, method: str) -> None:
+    driver.start("a", partial(Sleeper, str(tmp_path / "pids")))
+    driver.group.call("a", method)
+    read_pids(tmp_path / "pids", 1)
+    event = driver.stop("a", grace_s=0.1)
+    assert event.stopped
+    if method == "ignore_everything":
+        assert event.exit_code == -9
+        assert "grace period of 0.1 s" in event.cause
+
+
+def test_a_frozen_worker_can_be_stopped(driver: Driver) -> None:
+    pid = driver.start("a")
+    os.kill(pid, signal.SIGSTOP)
+    event = driver.stop("a", grace_s=0.1)
+    assert event.stopped
+    assert event.exit_code == -9
+
+
+def test_a_second_stop_shortens_the_grace_period(driver: Driver, tmp_path: Path) -> None:
+    driver.start("a", partial(Sleeper, str(tmp_path / "pids")))
+    driver.group.call("a", "sleep")
+    read_pids(tmp_path / "pids", 1)
+    driver.group.stop("a", 1000.0)
+    assert driver.stop("a", grace_s=0.0).stopped
+
+
+@pytest.mark.parametrize("end", ["stop", "kill", "killed", "exit", "term"])
+def test_descendants_of_every_kind_are_gone_with_the_end(driver: Driver, tmp_path: Path, end: str) -> None:
+    pid_file = tmp_path / "pids"
+    pid = driver.start("a", partial(Family, str(pid_file)))
+    count = driver.call("a", "start_all")
+    family = read_pids(pid_file, count)
+    assert len(set(family)) == count
+    if end == "stop":
+        driver.group.stop("a", BOUND_S)
+    elif end == "kill":
+        driver.group.kill("a")
+    elif end == "killed":
+        os.kill(pid, signal.SIGKILL)
+    elif end == "exit":
+        driver.group.call("a", "leave")
+    else:
+        driver.group.call("a", "sleep")
+        driver.group.stop("a", 0.05)
+    event = driver.ended("a")
+    assert [member for member in family if not is_gone(member)] == []
+    assert not event.survivors
+
+
+def test_descendants_stay_after_a_normal_end_if_they_are_to(start_method: str, tmp_path: Path) -> None:
+    pid_file = tmp_path / "pids"
+    with ActorGroup(keep_descendants=True) as group:
+        driver = Driver(group)
+        driver.start("a", partial(Family, str(pid_file)))
+        family = read_pids(pid_file, driver.call("a", "start_all"))
+        assert driver.stop("a").cause == "stopped"
+        assert not any(is_gone(member) for member in family)
+    try:
+        assert not any(is_gone(member) for member in family)
+    finally:
+        for member in family:
+            os.kill(member, signal.SIGKILL)
+    wait_until(lambda: all(is_gone(member) for member in family), "the family is gone")
+
+
+def test_a_process_forked_by_the_trial_gets_the_default_for_sigterm(driver: Driver, tmp_path: Path) -> None:
+    driver.start("a")
+    assert driver.call("a", "call", _terminate_a_child) == -signal.SIGTERM
+
+
+def _terminate_a_child() -> int:
+    child = os.fork()
+    if child == 0:
+        try:
+            signal.pause()
+        finally:
+            os._exit(0)
+    os.kill(child, signal.SIGTERM)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_a_forked_child_that_comes_back_from_user_code_does_not_answer(driver: Driver) -> None:
+    driver.start("a")
+    pid = driver.call("a", "call", _fork_and_return)
+    assert pid == driver.group.pids()["a"]
+    assert driver.call("a", "add", 1) == 1
+
+
+def _fork_and_return() -> int:
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+    return os.getpid()
+
+
+def test_no_process_to_be_had_is_nobodys_fault(start_method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ActorGroup() as group:
+        driver = Driver(group)
+        monkeypatch.setattr(sys, "executable", "/no/such/interpreter")
+        group.start("a", partial(Hosted, factory=Counter))
+        event = driver.ended("a")
+        assert event.lost
+        assert "no/such/interpreter" in event.cause
+        monkeypatch.undo()
+        for name, value in {"MINITUNE_START_METHOD": "interpreter"}.items():
+            monkeypatch.setenv(name, value)
+        driver.start("b")
+
+
+def test_a_closed_group_leaves_nothing(start_method: str, tmp_path: Path) -> None:
+    group = ActorGroup()
+    driver = Driver(group)
+    driver.start("idle")
+    driver.start("busy", partial(Sleeper, str(tmp_path / "pids")))
+    group.call("busy", "ignore_everything")
+    read_pids(tmp_path / "pids", 1)
+    group.start("starting", partial(Hosted, factory=Counter))
+    group.close()
+    assert marked_processes(group.run_id) == []
+    group.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        group.wait(0)
+
+
+def test_a_group_that_is_dropped_leaves_nothing(start_method: str) -> None:
+    group = ActorGroup()
+    driver = Driver(group)
+    pid = driver.start("a")
+    del driver, group
+    wait_until(lambda: is_gone(pid), "the worker of a dropped group is gone")
+
+
+def test_an_exception_in_the_driver_leaves_nothing(start_method: str) -> None:
+    def use() -> None:
+        with ActorGroup() as group:
+            pids.append(Driver(group).start("a"))
+            raise ZeroDivisionError
+
+    pids: list[int] = []
+    with pytest.raises(ZeroDivisionError):
+        use()
+    assert is_gone(pids[0])
+
+
+_DRIVER = """
+import os, sys, time
+from functools import partial
+from actor_driver import Driver, read_pids
+from actor_samples import Family, Sleeper
+from pathlib import Path
+from minitune.actor.group import ActorGroup
+
+how, directory = sys.argv[1], Path(sys.argv[2])
+group = ActorGroup()
+driver = Driver(group)
+driver.start("family", partial(Family, str(directory / "family")))
+driver.call("family", "start_all")
+driver.start("gil", partial(Sleeper, str(directory / "gil")))
+group.call("gil", "hold_the_gil")
+read_pids(directory / "gil", 1)
+if os.fork() == 0:  # it holds all of the driver's descriptors
+    os.setsid()
+    (directory / "fork").write_text(f"{os.getpid()}\\n")
+    time.sleep(3600)
+    os._exit(0)
+read_pids(directory / "fork", 1)
+print(group.run_id, flush=True)
+if how == "exit":
+    sys.exit(3)
+time.sleep(3600)
+"""
+
+
+@pytest.mark.parametrize("how", ["kill", "exit"])
+def test_when_the_driver_dies_all_die(start_method: str, tmp_path: Path, how: str) -> None:
+    """Also what holds the GIL, what has become a daemon; and although a process forked from the driver lives on."""
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    command = [sys.executable, "-c", _DRIVER, how, str(tmp_path)]
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as driver:
+        assert driver.stdout is not None
+        run_id = driver.stdout.readline().strip()
+        assert run_id
+        [forked] = read_pids(tmp_path / "fork", 1)
+        try:
+            if how == "kill":
+                driver.kill()
+            assert driver.wait(BOUND_S) == (3 if how == "exit" else -9)
+            wait_until(lambda: marked_processes(run_id) == [], "all of the run is gone")
+        finally:
+            os.kill(forked, signal.SIGKILL)
+
+
+def test_a_signal_to_the_foreground_group_does_not_reach_workers(driver: Driver) -> None:
+    pid = driver.start("a")
+    assert os.getpgid(pid) == os.getsid(pid) == pid
+
+
+def test_an_interrupt_in_user_code_is_a_failed_call(driver: Driver, tmp_path: Path) -> None:
+    pid = driver.start("a", partial(Sleeper, str(tmp_path / "pids")))
+    driver.group.call("a", "sleep")
+    read_pids(tmp_path / "pids", 1)
+    os.kill(pid, signal.SIGINT)
+    event = driver.next("a")
+    assert isinstance(event, Failed)
+    assert event.error.type_name == "KeyboardInterrupt"
