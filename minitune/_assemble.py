@@ -42,6 +42,7 @@ from minitune.search.search_generator import SearchAlgorithm, SearchGenerator
 from minitune.search.searcher import Searcher
 from minitune.shared import SharedObject
 from minitune.stopper import CombinedStopper, Stopper, TimeoutStopper, make_stopper
+from minitune.trainable.trial_actor import make_trial_actor
 from minitune.trainable.util import bind_parameters
 from minitune.tune_config import TuneConfig
 
@@ -283,6 +284,7 @@ def build_executor(plan: Plan, run: RunDirectory) -> TrialExecutor:
         output_names=output_names(plan.run_config.log_to_file),
         changes_directory=setting("CHDIR_TO_TRIAL_DIR", "1") != "0",
         keep_descendants=plan.run_config.keep_descendants,
+        needed=(make_trial_actor,),
     )
 
 

@@ -25,9 +25,15 @@ class TrialError(TuneError):
 
     Attributes:
         remote: What the worker said of the exception, or None if the worker could not say anything.
+        cause: What happened, in one line, where that is not the last line of the text.
     """
 
     remote: RemoteError | None = None
+    cause: str = ""
+
+    def summary(self) -> str:
+        """What happened, in one line."""
+        return self.cause or str(self).strip().rpartition("\n")[2]
 
 
 class WorkerDiedError(TrialError):

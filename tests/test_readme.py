@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -61,6 +67,55 @@ def test_the_example_prints_what_the_readme_shows(tmp_path: Path, bound_s: Calla
     assert (done.returncode, done.stderr) == (0, "")
     shown = masked(blocks("text")[0])
     assert masked(done.stdout)[-len(shown) :] == shown
+
+
+STORY = """
+    import os, signal, tempfile
+    from minitune import Checkpoint, FailureConfig, RunConfig, Tuner, get_checkpoint, get_context, report
+
+    def train(config):
+        begin = 1
+        if get_checkpoint() is not None:
+            begin = int(open(os.path.join(get_checkpoint().path, "i")).read()) + 1
+        for i in range(begin, 5):
+            if i == 3 and get_context().get_attempt() == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            with tempfile.TemporaryDirectory() as directory:
+                with open(os.path.join(directory, "i"), "w") as file:
+                    file.write(str(i))
+                report({"i": i}, checkpoint=Checkpoint(directory))
+
+    run_config = RunConfig(name="run", verbose=0, failure_config=FailureConfig(max_failures=1))
+    Tuner(train, param_space={"x": 1}, run_config=run_config).fit()
+"""
+
+
+def told(record: dict[str, Any]) -> str | None:
+    """One line of the README's story for a record of the journal."""
+    kind, checkpoint = record["type"], record.get("checkpoint")
+    if kind == "trial":
+        return f"trial   {record['config']}"
+    if kind == "start":
+        origin = "the beginning" if checkpoint is None else f"checkpoint_{checkpoint:06d}"
+        return f"start   attempt {record['attempt']} from {origin}"
+    if kind == "result":
+        return f"result  {record['number']} checkpoint_{checkpoint['number']:06d}"
+    if kind == "status":
+        cause = f": {record['cause']}" if record["status"] == "PENDING" else ""
+        return f"status  {record['status']}{cause}"
+    return None
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
+def test_the_story_of_a_killed_trial_is_that_of_a_journal(tmp_path: Path, bound_s: Callable[[float], float]) -> None:
+    script = tmp_path / "story.py"
+    script.write_text(textwrap.dedent(STORY), encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "MINITUNE_STORAGE_PATH": str(tmp_path)}
+    subprocess.run([sys.executable, str(script)], env=environment, check=True, timeout=bound_s(60))
+
+    lines = (tmp_path / "run" / "journal").read_text(encoding="utf-8").splitlines()
+    story = [told(json.loads(line[9:])) for line in lines]
+    assert [line for line in story if line is not None] == blocks("text")[1].strip().splitlines()
 
 
 def test_continuous_integration_runs_the_readmes_own_commands() -> None:

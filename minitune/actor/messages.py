@@ -13,7 +13,7 @@
       |     after the grace period: stack dump, SIGTERM; then the whole tree is killed
       : process end (not end-of-file)  =>  read what was sent, wait for the whole tree, then Ended
       |
-      | Quit(n, keep=True) -->                                    obj.stop()
+      | Quit(n, keep=True) -->                                    obj.park(), or obj.stop() if it has none
       | <-- Returned(n)                                           parked; or it leaves, if it cannot be kept
       | Move(n, place) -->                                        everything as it was at the start, then the new place
       | <-- Returned(n) | Raised(n, error)

@@ -211,6 +211,8 @@ class Worker:
         self._is_asked_to_stop = True
         try:
             stop = getattr(self._object, "stop", None)
+            if message.keep:
+                stop = getattr(self._object, "park", stop)
             value = None if stop is None else stop()
         except BaseException:
             traceback.print_exc()

@@ -90,7 +90,9 @@ def died_error(trial: Trial, event: Exited, directory: str) -> TrialError:
     ]
     if event.last_lines:
         lines += ["last lines of its output:", event.last_lines.rstrip()]
-    return WorkerDiedError("\n".join(lines))
+    error = WorkerDiedError("\n".join(lines))
+    error.cause = f"the worker died: {event.cause}"
+    return error
 
 
 def missing_metric(metrics: Iterable[str], flat: Mapping[str, Any]) -> TrialError | None:

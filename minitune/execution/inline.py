@@ -239,7 +239,7 @@ class InlineTrialExecutor:
             self._deliver()
         for parked in self._parked.values():
             for actor in parked:
-                actor.thread.end(UNWIND_S)
+                self._stop(actor, grace_s, keep=False)
         self._parked.clear()
 
     # -- running -------------------------------------------------------------------------------------------------
@@ -334,7 +334,7 @@ class InlineTrialExecutor:
 
     def _stop(self, actor: _Actor, grace_s: float, keep: bool) -> Event:
         left_s = max(0.0, min(grace_s + UNWIND_S, self._stop_deadline_s - time.monotonic()))
-        ended, raised = _unwind(actor.object, left_s)
+        ended, raised = _unwind(actor.object, left_s, parks=keep and actor.reuse_key is not None)
         if raised is not None:
             logger.warning("stopping %s raised %r", actor.actor_id, raised)
         if keep and ended and raised is None and actor.reuse_key is not None and actor.object is not None:
@@ -350,13 +350,15 @@ class InlineTrialExecutor:
         return Exited(actor.actor_id, "stopped", "stopped")
 
 
-def _unwind(stopped: Any, timeout_s: float) -> tuple[bool, BaseException | None]:
-    """Call the `stop` of an actor's object, if it has one. Blocks until it is done, at most `timeout_s` seconds.
+def _unwind(stopped: Any, timeout_s: float, *, parks: bool) -> tuple[bool, BaseException | None]:
+    """Call the `stop` (or `park`) of an actor's object, if any. Blocks until it is done, at most `timeout_s` seconds.
 
     Returns:
         Whether it is done, and what it has raised.
     """
     stop = getattr(stopped, "stop", None)
+    if parks:
+        stop = getattr(stopped, "park", stop)
     if stop is None:
         return True, None
     try:

@@ -8,7 +8,7 @@ import logging
 import os
 import shutil
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -65,6 +65,7 @@ class LocalTrialExecutor:
         output_names: Names of the files, in an actor's directory, that take its stdout and stderr.
         changes_directory: Whether an actor works in its directory.
         keep_descendants: Leave processes that an actor has started alone when it ends by itself.
+        needed: Functions that every worker will need: their modules are imported once, where workers are copied from.
     """
 
     isolates = True
@@ -77,6 +78,7 @@ class LocalTrialExecutor:
         output_names: tuple[str, str] = ("stdout", "stderr"),
         changes_directory: bool = True,
         keep_descendants: bool = False,
+        needed: Sequence[Callable[..., Any]] = (),
     ):
         self.clock: Clock = clocks.REAL
         self._ledger = Ledger(machine.totals, machine.gpu_ids, find_gpus=machine.find_gpus)
@@ -85,6 +87,8 @@ class LocalTrialExecutor:
         self._output_names = output_names
         self._changes_directory = changes_directory
         self._group = ActorGroup(keep_descendants=keep_descendants)
+        for function in needed:
+            self._group.preload(functools.partial(id, function))  # to unpickle this is to import its module
         self._process_names = (f"p{number}" for number in itertools.count())
         self._by_actor: dict[str, _Actor] = {}
         self._by_process: dict[str, _Actor] = {}

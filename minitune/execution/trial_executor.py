@@ -20,7 +20,8 @@ ActorFactory = Callable[..., Any]
 `user_thread` is a `concurrent.futures.Executor` with one thread, on which all user code is to run; the call itself is
 made there. `allocation` is the actor's `Allocation`. The object's methods are called on the control side, must not
 block, and return a value or a `concurrent.futures.Future`. A method named `stop` unwinds user code; `reset` (only
-called on a parked actor) returns whether the object can be used again.
+called on a parked actor) returns whether the object can be used again. `park`, if there is one, is called instead of
+`stop` where the actor is to be kept: it unwinds user code but leaves the object usable.
 """
 
 

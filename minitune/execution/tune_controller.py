@@ -36,7 +36,6 @@ GRACE_S = 10.0
 
 _ASK_AGAIN_S = 0.002
 _ASK_AGAIN_MAX_S = 0.1
-_POLL_STOPPER_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -214,8 +213,7 @@ class TuneController:
         left_s = self._hooks.seconds_left()
         if left_s is not None:
             limits.append(max(0.0, left_s))
-        limits.append(_POLL_STOPPER_S)
-        return min(limits)
+        return min(limits, default=None)
 
     def _check_stuck(self) -> None:
         """Never wait for something that cannot come."""
@@ -500,7 +498,7 @@ class TuneController:
         if not gone:
             self._let_go(live, keep=keep)
         self._hooks.failed(trial)
-        cause = str(error).strip().rpartition("\n")[2]
+        cause = error.summary()
         if after is AfterFailure.RETRY:
             logger.warning(
                 "trial %s failed (%s); attempt %d of %s goes on from %s",

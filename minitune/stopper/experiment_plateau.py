@@ -51,6 +51,9 @@ class ExperimentPlateauStopper(Stopper):
         """Whether the best values lie close together now."""
         return len(self._losses) == self._top and spread(self._losses) <= self._std
 
+    def seconds_left(self) -> None:
+        """See `Stopper.seconds_left`: only results change anything."""
+
     def stop_all(self) -> bool:
         """See `Stopper.stop_all`."""
         return self._close_for >= self._patience and self.has_plateaued()

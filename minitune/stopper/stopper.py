@@ -9,6 +9,9 @@ from typing import Any
 from minitune.result import flatten
 
 
+ASKED_EVERY_S = 1.0
+
+
 class Stopper:
     """Base class of stoppers. It stops nothing; override `__call__`, `stop_all`, or both."""
 
@@ -26,8 +29,11 @@ class Stopper:
         return False
 
     def seconds_left(self) -> float | None:
-        """In how many seconds `stop_all` has to be asked again although nothing has happened; None: no need."""
-        return None
+        """In how many seconds `stop_all` has to be asked again although nothing has happened; None: no need.
+
+        A class that has a `stop_all` of its own and does not say when, is asked again every second.
+        """
+        return None if type(self).stop_all is Stopper.stop_all else ASKED_EVERY_S
 
     def get_state(self) -> dict[str, Any]:
         """What has to be saved with the run, as plain data; by default everything."""

@@ -172,6 +172,10 @@ class ClassActor:
         self._enter(info, allocation)
         return self._on_user_thread(lambda: self._own().reset_for(info))
 
+    def park(self) -> Future[None]:
+        """Wait for the step that runs; the object stays as it is, for `reset`, and is cleaned up by `stop` later."""
+        return self._on_user_thread(lambda: None)
+
     def stop(self) -> Future[None]:
         """Clean up, after the step that runs. What `cleanup` raises is logged; the trial keeps its status."""
         return self._on_user_thread(self._stop)
