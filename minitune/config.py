@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
+
+logger = logging.getLogger("minitune")
 
 DURABILITIES = ("process", "batched", "strict")
 
@@ -142,7 +145,6 @@ class RunConfig:
         log_to_file: Names for the files of a trial's output: True, one name, or a pair (stdout, stderr).
         local_dir: Old name of `storage_path`.
         durability: `"process"`, `"batched"` or `"strict"`: what a power cut may cost.
-        show_output: Show the trials' output on the console, each line prefixed with the trial's name.
         progress: Show the progress at `verbose >= 1`.
         keep_descendants: Leave processes that a trial has started alone when it ends.
 
@@ -163,7 +165,6 @@ class RunConfig:
     log_to_file: bool | str | tuple[str, str] = False
     local_dir: str | os.PathLike[str] | None = None
     durability: str = field(default="batched")
-    show_output: bool = False
     progress: bool = True
     keep_descendants: bool = False
 
@@ -183,5 +184,7 @@ class RunConfig:
             object.__setattr__(self, "checkpoint_config", CheckpointConfig())
         if self.callbacks is not None:
             object.__setattr__(self, "callbacks", tuple(self.callbacks))
+        if self.sync_config is not None:
+            logger.warning("sync_config is ignored: everything is written in place, there is nothing to synchronise")
         if self.local_dir is not None and self.storage_path is None:
             object.__setattr__(self, "storage_path", self.local_dir)

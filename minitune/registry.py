@@ -51,6 +51,11 @@ def register_env(name: str, creator: Callable[..., Any]) -> None:
     _env_creators[name] = creator
 
 
+def has_env_creator(name: str) -> bool:
+    """Whether a creator of environments is registered as `name`."""
+    return name in _env_creators
+
+
 def get_env_creator(name: str) -> Callable[..., Any]:
     """The creator that was registered as `name`.
 

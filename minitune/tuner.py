@@ -103,9 +103,9 @@ class Tuner:
         cls,
         path: str | os.PathLike[str],
         trainable: Any,
+        *,
         resume_errored: bool = False,
         param_space: Any = None,
-        *,
         tune_config: TuneConfig | None = None,
         run_config: RunConfig | None = None,
     ) -> Tuner:

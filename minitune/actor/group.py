@@ -104,7 +104,8 @@ class ActorGroup:
     def stop(self, actor_id: str, grace_s: float, keep: bool = False) -> None:
         """Let an actor go. Does not block; only Ended follows, or Parked.
 
-        Its object's `stop()` is called (`park()` with `keep`), if it has one. After the grace period its stacks are dumped, it gets SIGTERM,
+        Its object's `stop()` is called (`park()` with `keep`), if it has one. After the grace period its stacks
+        are dumped, it gets SIGTERM,
         which raises `TrialStopped` in its main thread, and one second later its whole process tree is killed.
 
         Args:

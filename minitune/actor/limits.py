@@ -43,3 +43,13 @@ OOM_SCORE = 500
 """Added to a worker's score: where memory runs out, the kernel is to choose a worker, never the driver."""
 CHANNEL_LOST_EXIT = 113
 """Exit code of a worker that finds its channel closed by the code that it runs."""
+
+THREAD_CAPS = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+)
+"""Environment variables by which numerical libraries choose their number of threads; all are 1 during a preload."""

@@ -40,20 +40,11 @@ if sys.platform != "linux":
 
 from minitune.actor import tree, worker
 from minitune.actor.channel import SocketEnd, as_text, join_fields, split_fields
-from minitune.actor.limits import CLOSE_S, DRIVER_CHECK_S, KILL_CONFIRM_S, SWEEP_TICK_S
+from minitune.actor.limits import CLOSE_S, DRIVER_CHECK_S, KILL_CONFIRM_S, SWEEP_TICK_S, THREAD_CAPS
 from minitune.actor.surroundings import move_high
 
 PACKET_BYTES = 128 * 1024
 """The longest packet between driver and zygote."""
-THREAD_CAPS = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "BLIS_NUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-)
-"""Variables that keep numerical libraries from starting threads when they are imported."""
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36

@@ -17,6 +17,7 @@ from minitune.execution.run_state import Live, RunState
 from minitune.execution.trial_executor import Shared, TrialExecutor
 from minitune.experiment.lifecycle import Phase, Step
 from minitune.experiment.trial import Trial, TrialInfo
+from minitune.registry import get_env_creator, has_env_creator
 from minitune.resources import CPU
 from minitune.search.search_generator import SearchGenerator
 from minitune.trainable.trial_actor import make_trial_actor
@@ -87,6 +88,7 @@ class Launcher:
         self._max_running = max_running or math.inf
         self._reuse_key = reuse_key
         self._give_up = give_up
+        self._shared_env_creators: dict[str, Shared] = {}
         self._is_model_based = isinstance(hooks.search_alg, SearchGenerator)
         cpus = executor.resources()[0].get(CPU, 1)
         self._ahead = int(max(_AHEAD, 1.1 * cpus))
@@ -184,9 +186,21 @@ class Launcher:
         self._recorder.attempt_starts(trial)
         self._state.move(trial, Step.START, f"attempt {trial.attempt}")
         info = self._info(trial, directory)
-        factory = functools.partial(make_trial_actor, self._trainable, info)
-        self._executor.start(trial.actor_id, factory, trial.resources, directory, self._reuse_key, (info,))
+        creators = self._env_creators(trial)
+        factory = functools.partial(make_trial_actor, self._trainable, info, env_creators=creators)
+        # A worker knows only the environments that it was made with, so it is handed on among trials that ask for them.
+        reuse_key = self._reuse_key and "/".join([self._reuse_key, *creators])
+        self._executor.start(trial.actor_id, factory, trial.resources, directory, reuse_key, (info,))
         self._state.live[trial.actor_id] = Live(trial, trial.actor_id)
+
+    def _env_creators(self, trial: Trial) -> dict[str, Shared]:
+        """The registered creator of the environment that the trial's `config["env"]` names, if there is one."""
+        name = trial.config.get("env")
+        if not isinstance(name, str) or not has_env_creator(name):
+            return {}
+        if name not in self._shared_env_creators:
+            self._shared_env_creators[name] = self._executor.share(get_env_creator(name))
+        return {name: self._shared_env_creators[name]}
 
     def _roll_back(self, trial: Trial) -> None:
         """Drop what was reported after the checkpoint that the trial goes on from."""

@@ -15,6 +15,7 @@ from typing import Any
 
 from minitune import clock as clocks
 from minitune.actor.group import ActorGroup
+from minitune.actor.limits import THREAD_CAPS
 from minitune.actor.messages import Ended, Failed, GroupEvent, Parked, Place, Ready, Replied
 from minitune.clock import Clock
 from minitune.error import RemoteError
@@ -190,8 +191,9 @@ class LocalTrialExecutor:
     # -- processes -----------------------------------------------------------------------------------------------
 
     def _start_process(self, actor: _Actor) -> None:
-        preload = actor.request.required_resources.get(GPU, 0) == 0 and actor.request.head_cpus < 2
-        self._group.start(actor.process, actor.factory, place=self._place(actor), preload=preload)
+        place = self._place(actor)
+        preload = actor.request.required_resources.get(GPU, 0) == 0 and _has_one_thread({**os.environ, **place.env})
+        self._group.start(actor.process, actor.factory, place=place, preload=preload)
 
     def _take_over(self, parked: _Actor, actor: _Actor, reset_args: tuple[Any, ...]) -> bool:
         """Let a parked process take up another actor; False if it has died while it was parked."""
@@ -304,3 +306,11 @@ class LocalTrialExecutor:
             last_lines=event.last_lines,
             counts=not event.lost,
         )
+
+
+def _has_one_thread(environ: Mapping[str, str | None]) -> bool:
+    """Whether numerical libraries are to run on one thread: they keep the number that they were loaded with.
+
+    The user's own settings count here as well, so a wish for more threads costs the preload.
+    """
+    return environ.get("OMP_NUM_THREADS") == "1" and all(environ.get(n) in (None, "", "1") for n in THREAD_CAPS)

@@ -8,7 +8,6 @@ from typing import Any
 
 from minitune.result import flatten
 
-
 ASKED_EVERY_S = 1.0
 
 
