@@ -1,0 +1,275 @@
+"""What trials are given: never more at once than there is, devices chosen before any import, all of it given back."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import psutil
+import pytest
+
+MEET = """
+    import json, os, sys, time
+    from minitune import RunConfig, Tuner, grid_search, with_resources
+
+    size, inside, came = int(sys.argv[1]), os.path.abspath("inside"), os.path.abspath("came")
+    os.mkdir(inside), os.mkdir(came)
+
+    def trainable(config):
+        for directory in (inside, came):
+            open(os.path.join(directory, str(config["x"])), "w").close()
+        most = 0
+        while True:  # until all have come that there is room for
+            most = max(most, len(os.listdir(inside)))
+            if len(os.listdir(came)) >= size * (config["x"] // size + 1):
+                break
+            time.sleep(0.002)
+        os.unlink(os.path.join(inside, str(config["x"])))
+        return {"most": most}
+
+    request = json.loads(sys.argv[2])
+    space = {"x": grid_search(list(range(2 * size)))}
+    results = Tuner(with_resources(trainable, request), param_space=space, run_config=RunConfig(verbose=0)).fit()
+    assert not results.errors, results.errors
+    print(max(result.metrics["most"] for result in results), len(results))
+"""
+
+
+@pytest.mark.parametrize(
+    ("size", "asked", "environment"),
+    [
+        (8, {"cpu": 4}, {"MINITUNE_NUM_CPUS": "32"}),
+        (2, {"cpu": 1, "tokens": 1}, {"MINITUNE_NUM_CPUS": "8", "MINITUNE_RESOURCES": '{"tokens": 2.5}'}),
+        (2, {"cpu": 0, "memory": 400}, {"MINITUNE_NUM_CPUS": "8", "MINITUNE_RESOURCES": '{"memory": 1000}'}),
+        (10, {"cpu": 0.1}, {"MINITUNE_NUM_CPUS": "1"}),
+    ],
+    ids=["cpus", "custom", "memory", "tenths"],
+)
+def test_exactly_as_many_trials_run_at_once_as_the_totals_allow(script, size, asked, environment):
+    process = script.start(MEET, str(size), json.dumps(asked), **environment)
+    stdout, stderr = script.finish(process)
+    assert stdout.split() == [str(size), str(2 * size)], stderr
+
+
+def test_what_was_held_is_free_again_for_a_trial_that_needs_it_all(script):
+    stdout = script.run(
+        """
+        import os, signal
+        from minitune import RunConfig, Tuner, grid_search, with_resources
+
+        def trainable(config):
+            if config["cpus"] == 8:
+                os.kill(os.getpid(), signal.SIGKILL)
+            if config["cpus"] == 4:
+                raise ValueError("on purpose")
+            return {"cpus": config["cpus"]}
+
+        trainable = with_resources(trainable, lambda config: {"cpu": config["cpus"]})
+        space = {"cpus": grid_search([4, 8, 2, 32])}
+        results = Tuner(trainable, param_space=space, run_config=RunConfig(verbose=1)).fit()
+        print([result.metrics.get("cpus") for result in results])
+        """,
+        MINITUNE_NUM_CPUS="32",
+    )
+    assert stdout.splitlines()[-1] == "[None, None, 2, 32]"
+    assert "0/32 CPUs" in stdout, "the last table shows that nothing is held"
+
+
+# -- requests that can never be met ----------------------------------------------------------------------------------
+
+
+def test_a_request_that_can_never_be_met_is_refused_before_any_worker_starts(script):
+    process = script.start(
+        """
+        from minitune import RunConfig, TuneError, Tuner, with_resources
+
+        def trainable(config):
+            return {"score": 1}
+
+        try:
+            Tuner(with_resources(trainable, {"cpu": 40}), run_config=RunConfig(name="run", verbose=0)).fit()
+        except TuneError as error:
+            print(error)
+        """,
+        MINITUNE_NUM_CPUS="32",
+    )
+    stdout, stderr = script.finish(process)
+    assert "CPU: 40 asked, 32 there" in stdout, stderr
+    assert "init(num_cpus=" in stdout
+    assert not list((script.storage / "run").glob("trainable_*"))
+
+
+def test_a_request_that_depends_on_the_config_fails_its_own_trial_alone(script):
+    stdout = script.run(
+        """
+        from minitune import RunConfig, TuneError, Tuner, grid_search, with_resources
+
+        def trainable(config):
+            return {"cpus": config["cpus"]}
+
+        trainable = with_resources(trainable, lambda config: {"cpu": config["cpus"]})
+        results = Tuner(trainable, param_space={"cpus": grid_search([1, 99, 2])}, run_config=RunConfig(verbose=0)).fit()
+        print([result.metrics.get("cpus") for result in results])
+        print(isinstance(results[1].error, TuneError), results[1].error)
+        """,
+        MINITUNE_NUM_CPUS="2",
+    )
+    metrics, error = stdout.splitlines()
+    assert metrics == "[1, None, 2]"
+    assert error.startswith("True ")
+    assert "CPU: 99 asked, 2 there" in error
+
+
+# -- devices and threads -----------------------------------------------------------------------------------------------
+
+PROBE = """
+import os
+
+DEVICES = os.environ.get("CUDA_VISIBLE_DEVICES")
+ORDER = os.environ.get("CUDA_DEVICE_ORDER")
+THREADS = os.environ.get("OMP_NUM_THREADS")
+"""
+"""A module of the user's: what it remembers is what a library would see when it is imported."""
+
+
+def fake_gpus(directory: Path, count: int) -> dict[str, str]:
+    """The environment of a machine with so many GPUs, as far as `nvidia-smi` can tell."""
+    (directory / "bin").mkdir()
+    command = directory / "bin" / "nvidia-smi"
+    lines = "\n".join(f"GPU {index}: Fake (UUID: GPU-{index})" for index in range(count))
+    command.write_text(f"#!/bin/sh\ncat <<'END'\n{lines}\nEND\n")
+    command.chmod(0o755)
+    path = f"{command.parent}{os.pathsep}{os.environ['PATH']}"
+    return {"PATH": path, "MINITUNE_NUM_CPUS": "8", "CUDA_VISIBLE_DEVICES": ""}
+
+
+GPUS = """
+    import json, os, subprocess, sys, time
+    from minitune import RunConfig, Tuner, grid_search, with_resources
+    import probe
+
+    size, held = int(sys.argv[1]), os.path.abspath("held")
+    os.mkdir(held)
+
+    def is_alive(pid):
+        try:
+            with open(f"/proc/{pid}/stat") as file:
+                return file.read().rpartition(")")[2].split()[0] != "Z"
+        except OSError:
+            return False
+
+    def is_held_by_the_living(name):
+        with open(os.path.join(held, name)) as file:
+            return any(map(is_alive, file.read().split()))
+
+    def trainable(config):
+        x, devices = config["x"], os.environ["CUDA_VISIBLE_DEVICES"]
+        child = subprocess.Popen(["sleep", "600"], start_new_session=True)
+        others = [name for name in os.listdir(held) if name.split("-")[0] == devices]
+        shared = sum(map(is_held_by_the_living, others))
+        with open(os.path.join(held, f".{x}"), "w") as file:
+            file.write(f"{os.getpid()} {child.pid}")
+        os.rename(os.path.join(held, f".{x}"), os.path.join(held, f"{devices}-{x}"))
+        while len(os.listdir(held)) < size * (x // size + 1):
+            time.sleep(0.002)
+        return {"devices": devices, "shared": shared, "seen": [probe.DEVICES, probe.ORDER]}
+
+    space = {"x": grid_search(list(range(3 * size)))}
+    request = json.loads(sys.argv[2])
+    results = Tuner(with_resources(trainable, request), param_space=space, run_config=RunConfig(verbose=0)).fit()
+    assert not results.errors, results.errors
+    for result in results:
+        assert result.metrics["seen"] == [result.metrics["devices"], "PCI_BUS_ID"], result.metrics["seen"]
+    print(json.dumps([[result.metrics["devices"], result.metrics["shared"]] for result in results]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("size", "asked", "visible", "expected"),
+    [
+        (4, {"gpu": 1}, None, ["0", "1", "2", "3"]),
+        (4, {"gpu": 0.5}, "0,1", ["0", "0", "1", "1"]),
+        (2, {"gpu": 1}, "2,3", ["2", "3"]),
+    ],
+    ids=["whole", "halves", "incoming"],
+)
+def test_devices_are_chosen_before_imports_and_never_held_twice(script, size, asked, visible, expected):
+    (script.directory / "probe.py").write_text(PROBE)
+    environment = fake_gpus(script.directory, 4)
+    if visible is None:
+        del environment["CUDA_VISIBLE_DEVICES"]
+    else:
+        environment["CUDA_VISIBLE_DEVICES"] = visible
+    held = json.loads(script.run(GPUS, str(size), json.dumps({"cpu": 1, **asked}), **environment))
+    assert len(held) == 3 * size
+    assert sorted(device for device, _ in held[:size]) == expected
+    most = round(1 / asked["gpu"]) - 1
+    assert all(device in expected and shared <= most for device, shared in held)
+
+
+@pytest.mark.parametrize(("own", "expected"), [("", ["1", "2", "4"]), ("7", ["7", "7", "7"])], ids=["cap", "own"])
+def test_threads_are_capped_at_the_cpus_before_imports_unless_the_user_has_a_wish(script, own, expected):
+    (script.directory / "probe.py").write_text(PROBE)
+    stdout = script.run(
+        """
+        from minitune import RunConfig, Tuner, grid_search, with_resources
+        import probe
+
+        def trainable(config):
+            import os
+            return {"threads": [os.environ["OMP_NUM_THREADS"], probe.THREADS]}
+
+        trainable = with_resources(trainable, lambda config: {"cpu": config["cpus"]})
+        space = {"cpus": grid_search([0.5, 2.5, 4])}
+        results = Tuner(trainable, param_space=space, run_config=RunConfig(verbose=0)).fit()
+        print([result.metrics["threads"] for result in results])
+        """,
+        MINITUNE_NUM_CPUS="4",
+        OMP_NUM_THREADS=own,
+    )
+    assert stdout.strip() == str([[threads, threads] for threads in expected])
+
+
+def test_a_gang_gives_each_child_its_devices_and_leaves_nothing_when_it_is_killed(script):
+    stdout = script.run(
+        """
+        import json, os, signal, subprocess, sys
+        from minitune import PlacementGroupFactory, RunConfig, Tuner, get_context, grid_search, report, with_resources
+
+        CHILD = "import os, time; print(os.environ['CUDA_VISIBLE_DEVICES'], flush=True); time.sleep(600)"
+
+        def trainable(config):
+            if not config["is_gang"]:
+                return {"devices": os.environ["CUDA_VISIBLE_DEVICES"]}
+            options = {"stdout": subprocess.PIPE, "text": True, "start_new_session": True}
+            children = [
+                subprocess.Popen([sys.executable, "-c", CHILD], env={**os.environ, **bundle.env}, **options)
+                for bundle in get_context().get_bundles()
+            ]
+            seen = [child.stdout.readline().strip() for child in children]
+            report({"seen": seen, "devices": os.environ["CUDA_VISIBLE_DEVICES"], "pids": [c.pid for c in children]})
+            children[1].kill()
+            children[1].wait()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        def request(config):
+            gang = [{"CPU": 1, "GPU": 1}, {"CPU": 1, "GPU": 2}]
+            return PlacementGroupFactory(gang if config["is_gang"] else [{"CPU": 2, "GPU": 4}])
+
+        tuner = Tuner(
+            with_resources(trainable, request),
+            param_space={"is_gang": grid_search([True, False])},
+            run_config=RunConfig(verbose=0),
+        )
+        gang, after = tuner.fit()
+        print(json.dumps([gang.metrics, after.metrics, str(gang.error)], default=str))
+        """,
+        **{**fake_gpus(script.directory, 4), "MINITUNE_NUM_CPUS": "2", "CUDA_VISIBLE_DEVICES": "0,1,2,3"},
+    )
+    gang, after, error = json.loads(stdout)
+    assert gang["seen"] == ["0", "1,2"]
+    assert gang["devices"] == "0,1,2"
+    assert "SIGKILL (9)" in error
+    assert after["devices"] == "0,1,2,3", "all four are free again"
+    assert not any(map(psutil.pid_exists, gang["pids"]))
