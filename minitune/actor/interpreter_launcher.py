@@ -165,7 +165,7 @@ class InterpreterLauncher:
     def _wait_for(self, launched: _Launched) -> None:
         """Block until the process is dead, if possible without reaping it: until then its number is its own."""
         try:
-            if sys.platform == "linux":
+            if sys.platform == "linux" and hasattr(os, "waitid"):
                 os.waitid(os.P_PID, launched.popen.pid, os.WEXITED | os.WNOWAIT)
             else:
                 launched.popen.wait()

@@ -35,6 +35,7 @@ class _Launched:
     template: Template | None = None
     worker_end: socket.socket | None = None
     pidfd: int = -1
+    was_forked: bool = False
 
 
 class Template:
@@ -173,7 +174,7 @@ class ZygoteLauncher:
             return
         if launched.pidfd >= 0:
             _kill_by_descriptor(launched.pidfd)
-        elif launched.template is not None:
+        elif launched.template is not None and not launched.was_forked:
             launched.template.popen.kill()
         self._sweep([launched])
 
@@ -412,7 +413,7 @@ class ZygoteLauncher:
         return True
 
     def _on_forked(self, launched: _Launched, pid: int, pidfd: int) -> None:
-        launched.pidfd = pidfd
+        launched.pidfd, launched.was_forked = pidfd, True
         launched.listener.on_started(pid)
         self._loop.watch(pidfd, lambda mask: self._on_worker_dead(launched))
 

@@ -1,0 +1,252 @@
+"""Where actors work: directory, output, environment; and how a worker is handed on clean."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+from actor_driver import BOUND_S, Driver, read_pids
+from actor_samples import FOREVER_S, Counter, Family, Sleeper
+
+from minitune.actor.messages import Ended, Failed, Parked, Place, Ready, Replied
+from minitune.actor.user_thread import Hosted
+
+
+def place_in(directory: Path, **env: str | None) -> Place:
+    directory.mkdir(exist_ok=True)
+    return Place(str(directory), str(directory / "out"), str(directory / "err"), env, umask=0o027)
+
+
+def test_a_place_is_taken_before_the_object_is_made(
+    driver: Driver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINITUNE_TEST_REMOVED", "1")
+    place = place_in(tmp_path / "a", MINITUNE_TEST_SET="yes", MINITUNE_TEST_REMOVED=None)
+    driver.start("a", _Observer, place=place)
+    assert driver.call("a", "look") == (str(tmp_path / "a"), "yes", None)
+    driver.call("a", "show", "hello")
+    driver.call("a", "call", partial(subprocess.run, ["sh", "-c", "echo from a child"], check=True))
+    assert (tmp_path / "a" / "out").read_text() == "made\nhello\nfrom a child\n"
+    assert (tmp_path / "a" / "err").read_text() == "hello\n"
+    assert (tmp_path / "a" / "out").stat().st_mode & 0o777 == 0o640
+    assert os.getcwd() != str(tmp_path / "a")
+
+
+class _Observer(Counter):
+    def __init__(self) -> None:
+        super().__init__()
+        print("made")
+        self.seen = os.getcwd(), os.environ.get("MINITUNE_TEST_SET"), os.environ.get("MINITUNE_TEST_REMOVED")
+
+    def look(self) -> tuple[str, str | None, str | None]:
+        return self.seen
+
+
+def test_output_is_there_even_if_the_process_is_killed(driver: Driver, tmp_path: Path) -> None:
+    pid = driver.start("a", place=place_in(tmp_path / "a"))
+    driver.call("a", "show", "\n".join(f"line {number}" for number in range(50)))
+    os.kill(pid, signal.SIGKILL)
+    event = driver.ended("a")
+    assert event.cause == "SIGKILL (9)"
+    assert event.last_lines.splitlines()[-1] == "line 49"
+    assert len(event.last_lines.splitlines()) == 20
+
+
+def test_a_directory_that_is_not_there_is_a_failed_start(driver: Driver, tmp_path: Path) -> None:
+    missing = str(tmp_path / "missing")
+    driver.group.start("a", partial(Hosted, factory=Counter), place=Place(missing))
+    event = driver.next("a")
+    assert isinstance(event, Failed)
+    assert missing in event.error.message
+
+
+def test_park_and_hand_on_with_the_same_process_and_object(driver: Driver, tmp_path: Path) -> None:
+    pid = driver.start("a", place=place_in(tmp_path / "a", MINITUNE_TEST_SET="first"))
+    assert driver.call("a", "add", 7) == 7
+    driver.group.stop("a", BOUND_S, keep=True)
+    assert driver.next("a") == Parked("a")
+    driver.group.move("a", "b", place_in(tmp_path / "b"))
+    driver.group.call("b", "add", 1)
+    assert driver.next("b") == Replied("b", 8)
+    assert driver.group.pids() == {"b": pid}
+    driver.call("b", "show", "second")
+    assert driver.call("b", "directory") == str(tmp_path / "b")
+    assert driver.call("b", "environment", "MINITUNE_TEST_SET") is None
+    assert (tmp_path / "b" / "out").read_text() == "second\n"
+    assert (tmp_path / "a" / "out").read_text() == ""
+    with pytest.raises(RuntimeError, match="no actor 'a'"):
+        driver.group.call("a", "add", 1)
+    assert driver.stop("b").cause == "stopped"
+
+
+def test_a_dirty_worker_is_handed_on_clean(driver: Driver, tmp_path: Path) -> None:
+    driver.start("a", place=place_in(tmp_path / "a"))
+    before = driver.call("a", "call", _look_around)
+    driver.call("a", "call", _make_dirty)
+    assert driver.call("a", "call", _look_around) != before
+    driver.group.stop("a", BOUND_S, keep=True)
+    assert isinstance(driver.next("a"), Parked)
+    driver.group.move("a", "b", place_in(tmp_path / "a"))
+    assert driver.call("b", "call", _look_around) == before
+
+
+def _look_around() -> dict[str, object]:
+    import resource
+
+    umask = os.umask(0)
+    os.umask(umask)
+    return {
+        "directory": os.getcwd(),
+        "environment": dict(os.environ),
+        "umask": umask,
+        "handlers": {number: str(signal.getsignal(number))[:24] for number in signal.valid_signals()},
+        "mask": signal.pthread_sigmask(signal.SIG_BLOCK, ()),
+        "timer": signal.getitimer(signal.ITIMER_REAL),
+        "limit": resource.getrlimit(resource.RLIMIT_NOFILE),
+        "logging": (len(logging.root.handlers), logging.root.level),
+        "path": list(sys.path),
+        "stdout": sys.stdout is sys.__stdout__,
+    }
+
+
+def _make_dirty() -> None:
+    import io
+    import resource
+
+    os.chdir("/")
+    os.environ["DIRT"] = "1"
+    del os.environ["PATH"]
+    os.umask(0)
+    signal.signal(signal.SIGUSR1, lambda number, frame: None)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.alarm(int(FOREVER_S))
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft - 10, hard))
+    logging.basicConfig(level=logging.DEBUG, stream=io.StringIO())
+    sys.path.insert(0, "/dirt")
+    sys.stdout = io.StringIO()
+
+
+def test_a_worker_with_a_child_is_not_kept(driver: Driver, tmp_path: Path) -> None:
+    driver.start("a", partial(Family, str(tmp_path / "pids")))
+    count = driver.call("a", "start_all")
+    read_pids(tmp_path / "pids", count)
+    driver.group.stop("a", BOUND_S, keep=True)
+    assert driver.ended("a").cause == "stopped"
+
+
+@pytest.mark.parametrize("kind", ["thread", "daemon process"])
+def test_a_worker_with_something_left_is_not_kept(driver: Driver, kind: str) -> None:
+    driver.start("a")
+    driver.call("a", "call", _leave_thread if kind == "thread" else _leave_daemon)
+    driver.group.stop("a", BOUND_S, keep=True)
+    assert driver.ended("a").cause == "stopped"
+
+
+def _leave_thread() -> None:
+    threading.Thread(target=time.sleep, args=(FOREVER_S,), daemon=True).start()
+
+
+def _leave_daemon() -> None:
+    subprocess.run(["sh", "-c", f"setsid sleep {FOREVER_S} &"], check=True)
+
+
+def test_a_worker_that_does_not_come_back_is_not_kept(driver: Driver, tmp_path: Path) -> None:
+    driver.start("a", partial(Sleeper, str(tmp_path / "pids")))
+    driver.group.call("a", "ignore_everything")
+    read_pids(tmp_path / "pids", 1)
+    driver.group.stop("a", 0.05, keep=True)
+    event = driver.ended("a")
+    assert event.stopped
+    assert event.exit_code == -9
+
+
+def test_a_parked_worker_that_dies_says_so(driver: Driver) -> None:
+    pid = driver.start("a")
+    driver.group.stop("a", BOUND_S, keep=True)
+    assert isinstance(driver.next("a"), Parked)
+    os.kill(pid, signal.SIGKILL)
+    assert driver.ended("a").cause == "SIGKILL (9)"
+
+
+def test_a_parked_worker_can_be_stopped_for_good(driver: Driver) -> None:
+    driver.start("a")
+    driver.group.stop("a", BOUND_S, keep=True)
+    assert isinstance(driver.next("a"), Parked)
+    driver.group.stop("a", BOUND_S)
+    assert driver.ended("a").cause == "stopped"
+
+
+def test_a_move_that_fails_is_a_loss(driver: Driver, tmp_path: Path) -> None:
+    driver.start("a")
+    driver.group.stop("a", BOUND_S, keep=True)
+    assert isinstance(driver.next("a"), Parked)
+    driver.group.move("a", "b", Place(str(tmp_path / "missing")))
+    driver.group.call("b", "add", 1)
+    event = driver.ended("b")
+    assert event.lost
+    assert "missing" in event.cause
+
+
+def test_only_a_parked_actor_moves(driver: Driver) -> None:
+    driver.start("a")
+    with pytest.raises(RuntimeError, match="not parked"):
+        driver.group.move("a", "b")
+    driver.start("b")
+    with pytest.raises(RuntimeError, match="there is an actor 'b' already"):
+        driver.group.move("a", "b")
+
+
+def test_a_stop_that_raises_is_shown_and_ends_the_actor(driver: Driver, tmp_path: Path) -> None:
+    driver.start("a", _BadEnd, place=place_in(tmp_path / "a"))
+    driver.group.stop("a", BOUND_S, keep=True)
+    event = driver.ended("a")
+    assert isinstance(event, Ended)
+    assert event.cause == "stopped"
+    assert "the end is bad" in (tmp_path / "a" / "err").read_text()
+
+
+class _BadEnd:
+    def stop(self) -> None:
+        raise RuntimeError("the end is bad")
+
+
+def test_children_carry_the_marker_of_their_worker(driver: Driver) -> None:
+    driver.start("a")
+    own = driver.call("a", "environment", "MINITUNE_TRIAL")
+    shown = driver.call("a", "call", partial(_shown_environments, own))
+    assert shown == [True, True, True]
+    assert own.startswith(driver.group.run_id)
+
+
+def _shown_environments(marker: str) -> list[bool]:
+    """Whether the worker, a forked and an exec'ed child show the marker to others."""
+    paths = ["/proc/self/environ"]
+    child = os.fork()
+    if child == 0:
+        signal.pause()
+        os._exit(0)
+    program = subprocess.Popen(["sleep", str(FOREVER_S)])
+    try:
+        paths += [f"/proc/{pid}/environ" for pid in (child, program.pid)]
+        return [f"MINITUNE_TRIAL={marker}".encode() in Path(path).read_bytes() for path in paths]
+    finally:
+        program.kill()
+        program.wait()
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def test_a_started_event_comes_once(driver: Driver) -> None:
+    driver.group.start("a", partial(Hosted, factory=Counter))
+    assert isinstance(driver.next("a"), Ready)
+    assert driver.group.wait(0) == []

@@ -1,0 +1,405 @@
+"""Starting workers: zygote, preload, scarce processes, hostile surroundings, and systems that have less."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import psutil
+import pytest
+from actor_driver import BOUND_S, Driver, is_gone, marked_processes, read_pids, wait_until
+from actor_samples import Counter, Family
+
+from minitune.actor import limits
+from minitune.actor.group import ActorGroup
+from minitune.actor.messages import Ended, Ready
+from minitune.actor.start_method import START_METHOD_VARIABLE
+from minitune.actor.start_method import start_method as chosen_start_method
+from minitune.actor.user_thread import Hosted
+
+PYTHONPATH = os.pathsep.join(path for path in sys.path if path)
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the zygote needs Linux")
+
+
+@pytest.fixture
+def zygote(storage_of_its_own: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
+    """A group with a zygote."""
+    monkeypatch.setenv(START_METHOD_VARIABLE, "zygote")
+    with ActorGroup() as group:
+        yield Driver(group)
+    assert marked_processes(group.run_id) == []
+
+
+def zygote_pids() -> list[int]:
+    return [child.pid for child in psutil.Process().children()]
+
+
+def test_zygote_killed_its_workers_are_lost_and_the_next_start_has_a_new_one(zygote: Driver, tmp_path: Path) -> None:
+    for _ in range(2):
+        zygote.start("a", partial(Family, str(tmp_path / "pids")))
+        zygote.start("b")
+        family = read_pids(tmp_path / "pids", zygote.call("a", "start_all"))
+        [pid] = zygote_pids()
+        os.kill(pid, signal.SIGKILL)
+        for actor_id in ("a", "b"):
+            event = zygote.ended(actor_id)
+            assert (event.lost, event.stopped) == (True, False)
+            assert "zygote ended" in event.cause
+        assert all(is_gone(member) for member in family)
+        (tmp_path / "pids").unlink()
+    zygote.start("c")
+
+
+def test_zygote_killed_replies_come_first(zygote: Driver) -> None:
+    pid = zygote.start("a")
+    zygote.group.call("a", "add", 4)
+    [zygote_pid] = zygote_pids()
+    wait_until(lambda: psutil.Process(pid).status() == psutil.STATUS_SLEEPING, "the worker sleeps")
+    os.kill(zygote_pid, signal.SIGKILL)
+    wait_until(lambda: is_gone(pid), "the worker is dead")
+    event = zygote.next("a")
+    if not isinstance(event, Ended):
+        assert event.value == 4
+        event = zygote.ended("a")
+    assert event.lost
+
+
+def test_a_frozen_zygote_does_not_keep_a_stop_from_ending(zygote: Driver) -> None:
+    zygote.start("a")
+    [pid] = zygote_pids()
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        event = zygote.stop("a", grace_s=0.1)
+        assert (event.stopped, event.cause) == (True, "exit status unknown")
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_a_fork_that_fails_is_nobodys_fault(zygote: Driver) -> None:
+    zygote.start("first")
+    [pid] = zygote_pids()
+    with psutil_limit(pid):
+        zygote.group.start("a", partial(Hosted, factory=Counter))
+        event = zygote.ended("a")
+    if event.cause == "stopped":
+        pytest.skip("the limit does not hold for this user")
+    assert event.lost
+    assert os.strerror(errno.EAGAIN) in event.cause
+    zygote.start("b")
+
+
+class psutil_limit:
+    """Take all processes away from a process and give them back; has no effect on root, who is not limited."""
+
+    def __init__(self, pid: int):
+        import resource
+
+        self._limit = partial(resource.prlimit, pid, resource.RLIMIT_NPROC)
+
+    def __enter__(self) -> None:
+        if os.geteuid() == 0:
+            pytest.skip("the limit on processes does not hold for root")
+        self._before = self._limit()
+        self._limit((0, self._before[1]))
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._limit(self._before)
+
+
+_cache: dict[str, int] = {}
+
+
+def _fill_cache() -> None:
+    _cache["filled by"] = os.getpid()
+
+
+def _cached() -> int | None:
+    return _cache.get("filled by")
+
+
+def test_preload_is_shared_by_those_who_want_it(zygote: Driver) -> None:
+    zygote.group.preload(_fill_cache)
+    pids = {actor_id: zygote.start(actor_id) for actor_id in "ab"}
+    zygote.start("c", preload=False)
+    found = {actor_id: zygote.call(actor_id, "call", _cached) for actor_id in "abc"}
+    assert found["a"] == found["b"] is not None
+    assert found["a"] not in pids.values()
+    assert found["c"] is None
+    zygote.group.preload(_fill_twice)
+    zygote.start("d")
+    assert zygote.call("d", "call", _cached) == -1
+
+
+def _fill_twice() -> None:
+    assert "filled by" in _cache
+    _cache["filled by"] = -1
+
+
+def _start_thread() -> None:
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+
+
+def _fail() -> None:
+    raise ValueError("no preload today")
+
+
+def _die() -> None:
+    os._exit(4)
+
+
+def _hang() -> None:
+    threading.Event().wait()
+
+
+@pytest.mark.parametrize("action", [_start_thread, _fail, _die, _hang], ids=lambda action: action.__name__)
+def test_a_preload_that_is_not_safe_is_done_without(
+    zygote: Driver, action: Callable[[], None], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("minitune.actor.zygote_launcher.PRELOAD_S", 0.5 if action is _hang else limits.PRELOAD_S)
+    caplog.set_level(logging.INFO, logger="minitune")
+    zygote.group.preload(_fill_cache)
+    zygote.group.preload(action)
+    zygote.start("a")
+    assert zygote.call("a", "call", _cached) is None
+    assert "workers are started without preload" in caplog.text
+    if action is _fail:
+        assert "no preload today" in caplog.text
+    zygote.group.preload(_fill_cache)
+    zygote.start("b")
+    assert zygote.call("b", "call", _cached) is not None
+
+
+def test_preload_runs_under_thread_caps_that_workers_do_not_inherit(zygote: Driver) -> None:
+    zygote.group.preload(_note_caps)
+    zygote.start("a")
+    assert zygote.call("a", "call", _noted_caps) == ("1", os.environ.get("OMP_NUM_THREADS"))
+
+
+def _note_caps() -> None:
+    _cache["caps"] = os.environ["OMP_NUM_THREADS"]  # type: ignore[assignment]
+
+
+def _noted_caps() -> tuple[object, str | None]:
+    return _cache.get("caps"), os.environ.get("OMP_NUM_THREADS")
+
+
+def test_preloaded_random_generators_are_not_shared(zygote: Driver) -> None:
+    zygote.group.preload(partial(random.seed, 1))
+    zygote.start("a")
+    zygote.start("b")
+    assert zygote.call("a", "call", _draw) != zygote.call("b", "call", _draw)
+
+
+def _draw() -> float:
+    return random.random()
+
+
+def test_a_file_that_a_preload_has_opened_keeps_its_number(zygote: Driver, tmp_path: Path) -> None:
+    zygote.group.preload(partial(_open_log, str(tmp_path / "log")))
+    zygote.start("a")
+    zygote.call("a", "call", _write_log)
+    assert (tmp_path / "log").read_text() == "line\n"
+
+
+_log_file: list[int] = []
+
+
+def _open_log(path: str) -> None:
+    _log_file.append(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND))
+
+
+def _write_log() -> None:
+    os.write(_log_file[0], b"line\n")
+
+
+def test_a_forked_worker_holds_no_descriptor_of_the_zygote(zygote: Driver) -> None:
+    zygote.start("a")
+    low = zygote.call("a", "call", _low_descriptors)
+    assert low == [0, 1, 2]
+
+
+def _low_descriptors() -> list[int]:
+    found = []
+    for descriptor in range(1000):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            continue
+        found.append(descriptor)
+    return found
+
+
+def test_workers_do_not_die_with_the_thread_that_started_them(start_method: str) -> None:
+    with ActorGroup() as group:
+        driver = Driver(group)
+        with ThreadPoolExecutor(1) as pool:
+            pid = pool.submit(driver.start, "a").result()
+        assert driver.call("a", "add", 1) == 1
+        assert driver.call("a", "pid") == pid
+
+
+def test_a_group_in_an_actor_dies_with_it(driver: Driver, tmp_path: Path) -> None:
+    pid = driver.start("outer")
+    inner = driver.call("outer", "call", partial(_start_inner_family, str(tmp_path / "pids")))
+    family = read_pids(tmp_path / "pids", inner)
+    os.kill(pid, signal.SIGKILL)
+    assert driver.ended("outer").cause == "SIGKILL (9)"
+    wait_until(lambda: all(is_gone(member) for member in family), "the inner family is gone")
+
+
+_inner: list[Driver] = []
+
+
+def _start_inner_family(pid_file: str) -> int:
+    _inner.append(Driver(ActorGroup()))
+    _inner[0].start("inner", partial(Family, pid_file))
+    return int(_inner[0].call("inner", "start_all"))
+
+
+def run_script(text: str, directory: Path, *flags: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run a script in a directory, with the packages of this process."""
+    script = directory / "script_of_the_user.py"
+    script.write_text(text)
+    return subprocess.run(
+        [sys.executable, *flags, str(script)],
+        cwd=directory,
+        env={**os.environ, "PYTHONPATH": PYTHONPATH, **env},
+        capture_output=True,
+        text=True,
+        timeout=BOUND_S,
+        check=False,
+    )
+
+
+_PLAIN = """
+import os, sys
+from functools import partial
+from actor_driver import Driver
+from actor_samples import Counter
+from minitune.actor.group import ActorGroup
+
+def flags():
+    return sys.flags.optimize, sys.warnoptions, os.environ.get("HOME")
+
+with ActorGroup() as group:
+    driver = Driver(group)
+    driver.start("a")
+    assert driver.call("a", "add", 2) == 2
+    assert driver.call("a", "call", flags) == flags(), (driver.call("a", "call", flags), flags())
+    assert driver.call("a", "call", int, "7") == 7
+    group.kill("a")
+    assert driver.ended("a").cause == "SIGKILL (9)"
+    driver.start("b")
+    group.call("b", "exit_process", 3)
+    assert driver.ended("b").cause == "exit code 3"
+    driver.start("c")
+    assert driver.stop("c").cause == "stopped"
+print("fine")
+"""
+
+
+@pytest.mark.parametrize("flags", [["-O"], ["-W", "error"], ["-X", "dev", "-W", "error"], ["-s", "-B"]], ids=" ".join)
+def test_interpreter_flags_reach_the_workers(start_method: str, tmp_path: Path, flags: list[str]) -> None:
+    done = run_script(_PLAIN, tmp_path, *flags)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")
+
+
+def test_hostile_files_in_the_working_directory(start_method: str, tmp_path: Path) -> None:
+    """The script is elsewhere, so that only a worker that looked into the working directory would find them."""
+    for name in ("signal", "random", "socket", "select", "cloudpickle", "minitune"):
+        (tmp_path / f"{name}.py").write_text("raise RuntimeError('hostile')\n")
+    (tmp_path / "elsewhere").mkdir()
+    script = tmp_path / "elsewhere" / "script.py"
+    script.write_text(_PLAIN)
+    env = {**os.environ, "PYTHONPATH": PYTHONPATH}
+    env.pop("HOME", None)
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        cwd=tmp_path,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=BOUND_S,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")
+
+
+_LESS = """
+import os, signal, sys
+for name in ("fork", "pidfd_open", "waitid", "memfd_create"):
+    if hasattr(os, name):
+        delattr(os, name)
+for name in ("SIGUSR2", "pidfd_send_signal"):
+    if hasattr(signal, name):
+        delattr(signal, name)
+sys.modules["fcntl"] = None
+"""
+
+
+def test_a_system_with_less(tmp_path: Path) -> None:
+    """No fork, no process descriptors, no fcntl, no SIGUSR2, in the driver and in the workers."""
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(_LESS)
+    done = run_script(_PLAIN, tmp_path, PYTHONPATH=os.pathsep.join([str(tmp_path / "site"), PYTHONPATH]))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")
+    done = run_script(_LESS + _PLAIN, tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")
+
+
+def test_a_start_method_that_does_not_exist_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(START_METHOD_VARIABLE, "spawn")
+    with pytest.raises(ValueError, match="must be 'zygote' or 'interpreter', but got 'spawn'"):
+        ActorGroup()
+
+
+def test_the_zygote_is_the_choice_where_it_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(START_METHOD_VARIABLE, raising=False)
+    assert chosen_start_method() == "zygote"
+    monkeypatch.delattr(os, "fork")
+    assert chosen_start_method() == "interpreter"
+    monkeypatch.setenv(START_METHOD_VARIABLE, "zygote")
+    with pytest.raises(ValueError, match="use 'interpreter'"):
+        ActorGroup()
+
+
+def test_many_workers_come_and_go_and_nothing_grows(zygote: Driver) -> None:
+    def cycle(number: int) -> None:
+        zygote.start(f"a{number}")
+        assert zygote.stop(f"a{number}").cause == "stopped"
+
+    for number in range(5):
+        cycle(number)
+    [pid] = zygote_pids()
+    processes = [psutil.Process(), psutil.Process(pid)]
+    before = [(process.num_fds(), process.num_threads()) for process in processes]
+    for number in range(5, 60):
+        cycle(number)
+    assert [(process.num_fds(), process.num_threads()) for process in processes] == before
+
+
+def test_many_at_once(zygote: Driver) -> None:
+    names = [f"a{number}" for number in range(40)]
+    for name in names:
+        zygote.group.start(name, partial(Hosted, factory=Counter))
+    for name in names:
+        assert isinstance(zygote.next(name), Ready)
+    for name in names:
+        zygote.group.call(name, "add", 1)
+    for name in names:
+        assert zygote.next(name).value == 1
+    for name in names:
+        zygote.group.stop(name, BOUND_S)
+    for name in names:
+        assert zygote.ended(name).cause == "stopped"

@@ -1,0 +1,95 @@
+"""The frame reader against any chunking and any damage."""
+
+from __future__ import annotations
+
+import zlib
+
+import pytest
+
+from minitune.actor.channel import HEADER_BYTES, FrameReader, ProtocolError, encode
+from minitune.actor.messages import Boot, Call, Hello, Message, Move, Place, Quit, Raised, Returned
+from minitune.error import RemoteError
+
+hypothesis = pytest.importorskip("hypothesis")
+st = hypothesis.strategies
+
+NUMBERS = st.integers(0, 2**32 - 1)
+TEXTS = st.text(st.characters(codec=None), max_size=20)
+NAMES = TEXTS.filter(lambda text: True)
+PLACES = st.builds(
+    Place,
+    directory=st.none() | TEXTS,
+    stdout=st.none() | TEXTS,
+    stderr=st.none() | TEXTS,
+    env=st.dictionaries(TEXTS, st.none() | TEXTS, max_size=3),
+    umask=st.none() | st.integers(0, 0o777),
+)
+ERRORS = st.builds(RemoteError, TEXTS, TEXTS, TEXTS, st.none() | st.binary(max_size=20))
+MESSAGES = st.one_of(
+    st.builds(
+        Boot,
+        PLACES,
+        st.binary(max_size=50),
+        st.lists(TEXTS, max_size=3).map(tuple),
+        st.lists(TEXTS, max_size=3).map(tuple),
+        st.integers(0, 2**40),
+    ),
+    st.builds(Call, NUMBERS, TEXTS, st.binary(max_size=50)),
+    st.builds(Quit, NUMBERS, st.booleans()),
+    st.builds(Move, NUMBERS, PLACES),
+    st.builds(Hello, st.integers(1, 2**22)),
+    st.builds(Returned, NUMBERS, st.binary(max_size=200)),
+    st.builds(Raised, NUMBERS, ERRORS),
+)
+
+
+def stream_of(messages: list[Message]) -> bytes:
+    return b"".join(b"".join(encode(message)) for message in messages)
+
+
+@hypothesis.given(st.lists(MESSAGES, max_size=6), st.data())
+def test_any_chunking_gives_the_same_messages(messages: list[Message], data: st.DataObject) -> None:
+    stream = stream_of(messages)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=10)))
+    reader = FrameReader()
+    found: list[Message] = []
+    for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
+        found += reader.feed(stream[start:end])
+    assert found == messages
+
+
+@hypothesis.given(st.lists(MESSAGES, max_size=4), MESSAGES, st.lists(MESSAGES, max_size=2), st.data())
+def test_a_flipped_bit_never_gives_a_wrong_message(
+    before: list[Message], hit: Message, after: list[Message], data: st.DataObject
+) -> None:
+    """Those before it come through; it and those after it do not, or the reader waits for more than there is."""
+    stream = bytearray(stream_of([*before, hit, *after]))
+    start, length = len(stream_of(before)), len(stream_of([hit]))
+    bit = data.draw(st.integers(0, length * 8 - 1))
+    stream[start + bit // 8] ^= 1 << bit % 8
+    found: list[Message] = []
+    try:
+        for message in FrameReader(limit_bytes=10_000).feed(bytes(stream)):
+            found.append(message)
+    except ProtocolError:
+        pass
+    assert found == before
+
+
+@hypothesis.given(st.binary(max_size=200))
+def test_garbage_never_raises_anything_else(garbage: bytes) -> None:
+    try:
+        assert list(FrameReader().feed(garbage)) == [] or zlib.crc32(garbage)
+    except ProtocolError:
+        pass
+
+
+@hypothesis.given(MESSAGES)
+def test_a_body_above_the_limit_is_refused_at_its_header(message: Message) -> None:
+    frame = b"".join(encode(message))
+    body_bytes = len(frame) - HEADER_BYTES
+    hypothesis.assume(body_bytes > 0)
+    with pytest.raises(ProtocolError, match="limit"):
+        list(FrameReader(limit_bytes=body_bytes - 1).feed(frame[:HEADER_BYTES]))
+    with pytest.raises(ValueError, match=f"has {body_bytes}"):
+        encode(message, limit_bytes=body_bytes - 1)
