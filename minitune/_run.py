@@ -8,7 +8,8 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from minitune._assemble import Plan, start_run
+from minitune._assemble import Plan
+from minitune._fit import start_run
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
 from minitune.config import CheckpointConfig, FailureConfig, RunConfig
 from minitune.error import TuneError

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from minitune._assemble import Outcome, Plan, resume_run, start_run
+from minitune._assemble import Plan
+from minitune._fit import Outcome, resume_run, start_run
 from minitune._tuner_file import load_tuner_file
 from minitune.config import RunConfig
 from minitune.error import TuneError
