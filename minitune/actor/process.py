@@ -125,7 +125,7 @@ class ActorProcess:
         self._channel.watch(self._loop, self._read)
 
     def call(self, method: str, payload: bytes) -> None:
-        """Send a call. Replied or Failed follows. During a move it waits for the end of that.
+        """Send a call. Replied, Failed or Ended follows. During a move it waits for the end of that.
 
         Raises:
             RuntimeError: If there is a call in flight, or the actor is not there any more.
@@ -138,7 +138,7 @@ class ActorProcess:
         elif self.phase is Phase.IDLE:
             self._send(call)
             self.phase = Phase.BUSY
-        else:
+        elif self.phase is not Phase.DYING:  # of a dying one the caller has heard nothing yet but its last reply
             raise RuntimeError(f"actor {self.actor_id!r} cannot be called while it is {self.phase.value}")
 
     def stop(self, grace_s: float, keep: bool) -> None:

@@ -93,6 +93,7 @@ class LocalTrialExecutor:
         self._process_names = (f"p{number}" for number in itertools.count())
         self._by_actor: dict[str, _Actor] = {}
         self._by_process: dict[str, _Actor] = {}
+        self._just_ended: set[str] = set()  # told by the last wait
         self._parked: dict[tuple[str, Resources], list[_Actor]] = {}
         self._resetting: dict[str, _Actor] = {}
         self._parked_limit = max(1, int(machine.totals.get(CPU, 1)))
@@ -147,6 +148,8 @@ class LocalTrialExecutor:
 
     def call(self, actor_id: str, method: str, *args: Any) -> None:
         """See `TrialExecutor.call`."""
+        if actor_id in self._just_ended:
+            return  # its Exited is the answer; the caller has not come to it yet
         actor = self._by_actor.get(actor_id)
         if actor is None:
             raise RuntimeError(f"actor {actor_id!r} is not there")
@@ -163,6 +166,7 @@ class LocalTrialExecutor:
 
     def wait(self, timeout_s: float | None) -> list[Event]:
         """See `TrialExecutor.wait`."""
+        self._just_ended.clear()
         if self._resetting:
             deadline_s = min(actor.reset_deadline_s or 0.0 for actor in self._resetting.values())
             left_s = max(0.0, deadline_s - self.now())
@@ -291,7 +295,8 @@ class LocalTrialExecutor:
             self._start_fresh(actor, event.cause)
             return None
         del self._by_process[actor.process]
-        self._by_actor.pop(actor.actor_id, None)
+        if self._by_actor.pop(actor.actor_id, None) is not None:
+            self._just_ended.add(actor.actor_id)
         if event.survivors:
             self._ledger.write_off(actor.actor_id)
         else:

@@ -161,6 +161,9 @@ class TrialExecutor(Protocol):
     def call(self, actor_id: str, method: str, *args: Any) -> None:
         """Call a method of the object. Does not block; answered by `CallReturned`, `CallRaised` or `Exited`.
 
+        An actor may be called until the `wait` after the one that has told its `Exited`: a caller that handles the
+        events of one `wait` in turn comes to the last reply of an actor before it comes to its end.
+
         Raises:
             RuntimeError: If the actor is not there or has a call in flight.
         """

@@ -264,11 +264,12 @@ class TrialExecutorContract:
             assert watch.rest() == []
 
     def test_the_replies_of_an_actor_that_dies_come_first(self, tmp_path: Path) -> None:
-        """What it sent before it was gone is told, then one `Exited` with the exit code (`isolates`)."""
+        """What it sent before it was gone is told, then one `Exited`, even if it is called in between (`isolates`)."""
         with self.watch(tmp_path) as watch:
             _needs_processes(watch)
             watch.start("a#1", Mortal)
             assert watch.value("a#1", "answer_and_exit", 3) == "last words"
+            watch.executor.call("a#1", "hang")
             end = watch.expect(Exited, "a#1")
 
             assert (end.kind, end.cause, end.exit_code, end.counts) == ("died", "exit code 3", 3, True)
