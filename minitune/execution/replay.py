@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from minitune.checkpoint import matches
-from minitune.decision import Decision
+from minitune.decision import STOP, Decision
 from minitune.error import JournalCorruptError, TrialError
 from minitune.execution import records
 from minitune.execution.failure import LOST
@@ -29,6 +29,9 @@ logger = logging.getLogger("minitune")
 
 ENDED = "ended: "
 """What the reason of a `close` record begins with if the run was ended before its trials, for good."""
+
+DRIVER_ENDED = "the driver ended"
+"""Why a trial waits again that had a worker when its driver ended."""
 
 _ASKS = 100
 
@@ -65,6 +68,7 @@ class Replay:
     maker: TrialMaker
     reports: Counter[str] = field(default_factory=Counter)
     was_ended: bool = False
+    _final: dict[str, str] = field(default_factory=dict)
     _trials: dict[str, Trial] = field(default_factory=dict)
     _warned: bool = False
 
@@ -151,7 +155,7 @@ class Replay:
         trial = self._trial(record)
         trial.custom_dirname, trial.attempt = record["directory"] or None, record["attempt"]
         if trial.phase in OWNS_ACTOR:  # an earlier driver was killed here; this is the first word of the next one
-            self.state.move(trial, Step.RETRY, "the driver ended")
+            self.state.move(trial, Step.RETRY, DRIVER_ENDED)
         elif trial.phase is Phase.ERROR:  # an earlier driver was told to go on with it
             self._revive(trial)
         self.state.move(trial, Step.START, f"attempt {trial.attempt}")
@@ -161,7 +165,10 @@ class Replay:
         if CONFIG in metrics:
             metrics[CONFIG] = trial.config
         self.reports[trial.trial_id] += 1
-        self.hooks.retell(trial, metrics, Decision(record["decision"], record["reason"]))
+        decision = Decision(record["decision"], record["reason"])
+        self.hooks.retell(trial, metrics, decision)
+        if decision == STOP and metrics.get(DONE):  # not if an interrupt was to stop it
+            self._final[trial.trial_id] = decision.reason
         trial.record_result(metrics)
         self._commit(trial, record)
 
@@ -206,6 +213,7 @@ class Replay:
             self.hooks.errored(trial)
 
     def _retry(self, trial: Trial, cause: str) -> None:
+        self._final.pop(trial.trial_id, None)  # it failed while it was ended
         if cause.startswith(LOST):
             self.state.move(trial, Step.RETRY, cause)
             return
@@ -253,8 +261,10 @@ class Replay:
                 damaged.record.directory,
                 trial.name,
             )
-        if trial.phase in OWNS_ACTOR:
-            self.state.move(trial, Step.RETRY, "the driver ended")
+        if trial.phase in OWNS_ACTOR and trial.trial_id in self._final:
+            self.state.to_end.append((trial, self._final[trial.trial_id]))
+        elif trial.phase in OWNS_ACTOR:
+            self.state.move(trial, Step.RETRY, DRIVER_ENDED)
 
 
 def read_run_record(journal: Iterable[records.Record]) -> dict[str, Any]:

@@ -46,6 +46,7 @@ class RunState:
         live: By actor id, those that own an actor.
         leaving: Actor ids by trial id, where the actor was let go and has not exited yet.
         counts: Number of trials by public status.
+        to_end: RUNNING trials of an earlier driver without an actor, whose final result is on record, with the reason.
     """
 
     def __init__(self) -> None:
@@ -56,6 +57,7 @@ class RunState:
         self.leaving: dict[str, str] = {}
         self.counts: Counter[str] = Counter()
         self.unfinished: dict[str, Trial] = {}
+        self.to_end: list[tuple[Trial, str]] = []
         self._num_queued = 0
 
     @property

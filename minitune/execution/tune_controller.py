@@ -21,7 +21,7 @@ from minitune.execution.failure import LOST, AfterFailure, FailurePolicy, died_e
 from minitune.execution.hooks import Hooks
 from minitune.execution.launcher import WAITING, Donation, Launcher
 from minitune.execution.recorder import Recorder
-from minitune.execution.replay import ENDED
+from minitune.execution.replay import DRIVER_ENDED, ENDED
 from minitune.execution.run_state import Live, RunState
 from minitune.execution.scheduler_context import DriverContext, Request
 from minitune.execution.trial_executor import CallRaised, CallReturned, Event, Exited, Shared, Started, TrialExecutor
@@ -140,6 +140,8 @@ class TuneController:
             max_wait_s: Do not wait longer for an event than this.
         """
         self._hooks.step_begins()
+        while self._state.to_end:
+            self._end_stopped(*self._state.to_end.pop(0))
         if not self._end_reason:
             self.launcher.launch()
             self._run_requests()
@@ -193,6 +195,19 @@ class TuneController:
                 live.requested = Decision(STOP, reason)
             else:
                 self._end(live, reason)
+
+    def _end_stopped(self, trial: Trial, reason: str) -> None:
+        """Bring to its end what an earlier driver could not: a RUNNING trial whose final result is on record.
+
+        A class that is to be saved at its end, and was not, goes on from its last checkpoint to get there again.
+        """
+        is_saved = bool(trial.checkpoints) and trial.checkpoints[-1].report_number == trial.report_count
+        if self._settings.saves and self._settings.checkpoints.checkpoint_at_end and not is_saved:
+            self._state.move(trial, Step.RETRY, DRIVER_ENDED)
+            return
+        self._hooks.completed(trial)
+        self._move(trial, Step.STOP, reason)
+        self._is_over(trial)
 
     def _end_overdue(self) -> None:
         """The grace period of `end_run` is over: those that are still in a step are ended without a save."""
