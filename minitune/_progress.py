@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from minitune import clock
 from minitune.callback import Callback
 from minitune.checkpoint import Checkpoint
+from minitune.execution.hooks import call_plugin
 from minitune.execution.storage import RunDirectory
 from minitune.execution.trial_executor import TrialExecutor
 from minitune.experiment.trial import Trial
@@ -33,27 +34,27 @@ class TrialProgress(Callback):
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         """A worker is ready."""
-        self._reporter.trial_started(trial)
+        call_plugin(self._reporter.trial_started, trial, trial)
 
     def on_trial_result(
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
     ) -> None:
         """A trial has reported."""
-        self._reporter.trial_result(trial, result)
+        call_plugin(self._reporter.trial_result, trial, trial, result)
 
     def on_checkpoint(
         self, iteration: int, trials: list[Trial], trial: Trial, checkpoint: Checkpoint, **info: Any
     ) -> None:
         """A trial was saved."""
-        self._reporter.trial_saved(trial, checkpoint.path)
+        call_plugin(self._reporter.trial_saved, trial, trial, checkpoint.path)
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         """A trial has ended well."""
-        self._reporter.trial_ended(trial)
+        call_plugin(self._reporter.trial_ended, trial, trial)
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         """A trial has failed for good."""
-        self._reporter.trial_ended(trial)
+        call_plugin(self._reporter.trial_ended, trial, trial)
 
 
 class Progress:
@@ -97,7 +98,9 @@ class Progress:
             total_samples: How many trials there will be; endless searches give a very large number.
         """
         if self._reporter is not None:
-            self._reporter.setup(
+            call_plugin(
+                self._reporter.setup,
+                None,
                 start_time=clock.current().time(),
                 total_samples=total_samples,
                 metric=self._tune_config.metric,
@@ -108,12 +111,13 @@ class Progress:
 
     def report(self, trials: Sequence[Trial], done: bool = False) -> None:
         """Show the state of the run if it is time to."""
-        if self._reporter is not None and self._reporter.should_report(trials, done):
-            self._reporter.report(trials, done, *self._lines())
+        if self._reporter is not None and call_plugin(self._reporter.should_report, None, trials, done):
+            call_plugin(self._reporter.report, None, trials, done, *self._lines())
 
     def patience_s(self) -> float | None:
         """Seconds until the next report is due; None if none is."""
-        return None if self._reporter is None else self._reporter.seconds_left()
+        left_s: float | None = None if self._reporter is None else call_plugin(self._reporter.seconds_left, None)
+        return left_s
 
     def loop_ends(self) -> None:
         """All trials have ended; what follows is tidying up."""
@@ -130,7 +134,7 @@ class Progress:
         if self._reporter is not None:
             now_s = clock.current().monotonic()
             loop_s = (self._loop_end_s or now_s) - self._begin_s
-            self._reporter.say(total_time_line(now_s - self._begin_s, loop_s))
+            call_plugin(self._reporter.say, None, total_time_line(now_s - self._begin_s, loop_s))
         if interrupted_by is not None:
             logger.warning(
                 "interrupted by %s; resume with Tuner.restore(%r, trainable).fit()", interrupted_by, self._run.path

@@ -33,6 +33,34 @@ STOP_CRITERION = "the stop criterion was met"
 TRAINABLE_ENDED = "the trainable has ended"
 
 
+class PluginError(TuneError):
+    """A plug-in has raised; the text names its hook, and the trial that it was told of."""
+
+
+def call_plugin(hook: Callable[..., Any], trial: Trial | None, /, *args: Any, **kwargs: Any) -> Any:
+    """Call a hook of a plug-in.
+
+    Args:
+        hook: The hook, bound to the plug-in.
+        trial: The trial that it is told of, if any.
+        *args: Its arguments.
+        **kwargs: More of them.
+
+    Raises:
+        PluginError: If the hook raises an `Exception`, which is the cause then. Anything else passes.
+    """
+    try:
+        return hook(*args, **kwargs)
+    except PluginError:
+        raise
+    except Exception as error:
+        raise PluginError(
+            f"{_hook_name(hook)} raised {type(error).__name__}: {error}"
+            + (f" (while it was told of trial {trial.name})" if trial is not None else "")
+            + "; the run was ended, what it had reported is kept"
+        ) from error
+
+
 class Hooks:
     """Calls the plug-ins of a run.
 
@@ -286,13 +314,7 @@ class Hooks:
     def _call(self, hook: Callable[..., Any], trial: Trial | None, /, *args: Any, **kwargs: Any) -> Any:
         begin_s = time.monotonic()
         try:
-            return hook(*args, **kwargs)
-        except Exception as error:
-            raise TuneError(
-                f"{_hook_name(hook)} raised {type(error).__name__}: {error}"
-                + (f" (while it was told of trial {trial.name})" if trial is not None else "")
-                + "; the run was ended, what it had reported is kept"
-            ) from error
+            return call_plugin(hook, trial, *args, **kwargs)
         finally:
             taken_s = time.monotonic() - begin_s
             if taken_s > SLOW_HOOK_S:
