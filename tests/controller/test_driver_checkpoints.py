@@ -20,7 +20,7 @@ from driver_fakes import (
     restored_state,
 )
 
-from minitune import Callback, Checkpoint, CheckpointConfig, Result, Trial, report
+from minitune import Callback, Checkpoint, CheckpointConfig, FailureConfig, Result, Trial, report
 
 
 def kept(result: Result) -> list[int]:
@@ -144,8 +144,6 @@ def test_a_retry_finds_its_checkpoint_although_few_are_kept() -> None:
                 failed.append(n)
                 raise RuntimeError("once")
             report_state(n, {"score": -n})
-
-    from minitune import FailureConfig
 
     grid = fit(
         trainable,

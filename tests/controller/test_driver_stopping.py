@@ -51,7 +51,7 @@ def test_a_trial_stops_at_its_criterion(stop: Any, last: int) -> None:
 @pytest.mark.parametrize("stop", [{"a": {"b": 1}}, {"a": ("~", 1)}, 7, [3], AfterSix, {"a": None}])
 def test_nonsense_is_refused_before_anything_runs(stop: Any) -> None:
     started: list[int] = []
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError):
         fit(lambda config: started.append(1), stop=stop)
     assert not started
 

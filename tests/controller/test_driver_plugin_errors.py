@@ -1,0 +1,249 @@
+"""Plug-ins that raise: the run ends, says who it was, leaves nothing behind, and can be resumed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from driver_fakes import RUN, SavedCounter, fit, journal_of, raiser, resume, run_path
+
+from minitune import (
+    Callback,
+    CheckpointConfig,
+    ConcurrencyLimiter,
+    FailureConfig,
+    FIFOScheduler,
+    RunConfig,
+    Searcher,
+    Stopper,
+    TuneError,
+    Tuner,
+)
+
+
+class Bad(Exception):
+    """What the plug-ins of these tests raise."""
+
+
+class Failing(SavedCounter):
+    """Fails once, so that all hooks have their turn."""
+
+    failed: list[int]
+
+    def step(self) -> dict[str, Any]:
+        if self.n == 3 and not self.failed:
+            self.failed.append(1)
+            raise RuntimeError("once")
+        return super().step()
+
+
+class Always(Searcher):
+    def suggest(self, trial_id: str) -> dict[str, Any]:
+        return {"end": 6}
+
+
+class PauseOnce(FIFOScheduler):
+    def __init__(self) -> None:
+        self.paused: set[str] = set()
+
+    def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
+        if trial.trial_id in self.paused:
+            return self.CONTINUE
+        self.paused.add(trial.trial_id)
+        return self.PAUSE
+
+
+def spoiled(base: type, hook: str, error: BaseException) -> Any:
+    """An instance of a subclass named `Spoiled` whose `hook` raises."""
+    method = raiser(error)
+    method.__name__ = hook
+    return type("Spoiled", (base,), {hook: method})()
+
+
+def run_with(kind: str, hook: str, error: BaseException) -> Any:
+    base: dict[str, type] = {"callback": Callback, "scheduler": PauseOnce, "searcher": Always, "stopper": Stopper}
+    settings: dict[str, Any] = {"search_alg": Always(), "scheduler": PauseOnce(), "callbacks": [], "stop": Stopper()}
+    bad = spoiled(base[kind], hook, error)
+    if kind == "callback":
+        settings["callbacks"] = [bad]
+    else:
+        settings[{"scheduler": "scheduler", "searcher": "search_alg", "stopper": "stop"}[kind]] = bad
+    return fit(
+        type("Failing", (Failing,), {"failed": []}),
+        num_samples=2,
+        failure=FailureConfig(max_failures=1),
+        checkpoint=CheckpointConfig(checkpoint_frequency=1),
+        **settings,
+    )
+
+
+HOOKS = [
+    ("callback", "setup", ""),
+    ("callback", "on_step_begin", ""),
+    ("callback", "on_step_end", ""),
+    ("callback", "on_trial_start", "00000"),
+    ("callback", "on_trial_restore", "00000"),
+    ("callback", "on_trial_save", "00000"),
+    ("callback", "on_trial_result", "00000"),
+    ("callback", "on_checkpoint", "00000"),
+    ("callback", "on_trial_complete", "0000"),
+    ("callback", "on_trial_recover", "0000"),
+    ("callback", "on_experiment_end", ""),
+    ("scheduler", "on_trial_add", "00000"),
+    ("scheduler", "on_trial_error", "0000"),
+    ("scheduler", "on_trial_result", "00000"),
+    ("scheduler", "on_trial_complete", "0000"),
+    ("scheduler", "choose_trial_to_run", ""),
+    ("searcher", "suggest", ""),
+    ("searcher", "on_trial_result", "00000"),
+    ("searcher", "on_trial_complete", "0000"),
+    ("searcher", "on_trial_error", "0000"),
+    ("searcher", "on_pause", "00000"),
+    ("searcher", "on_unpause", "00000"),
+    ("stopper", "__call__", "00000"),
+    ("stopper", "stop_all", ""),
+    ("stopper", "seconds_left", ""),
+]
+
+
+@pytest.mark.parametrize(("kind", "hook", "trial"), HOOKS)
+def test_the_error_names_the_hook_and_the_trial_and_the_run_can_go_on(kind: str, hook: str, trial: str) -> None:
+    error = Bad("I am bad")
+    with pytest.raises(TuneError) as caught:
+        run_with(kind, hook, error)
+    assert caught.value.__cause__ is error
+    text = str(caught.value)
+    assert f"Spoiled{'' if hook == '__call__' else '.' + hook} raised Bad: I am bad" in text
+    assert f"trial Failing_{journal_trial_prefix()}_{trial}" in text if trial else "told of trial" not in text
+    if hook != "setup":
+        assert journal_of()[-1]["type"] == "close"
+    grid = resumed()
+    assert [result.metrics["n"] for result in grid] == [6, 6]
+    assert grid.num_terminated == 2
+
+
+def resumed() -> Any:
+    """The run goes on with plug-ins that are well."""
+    return resume(
+        type("Failing", (Failing,), {"failed": [1]}),
+        search_alg=Always(),
+        scheduler=PauseOnce(),
+        num_samples=2,
+        run_config=RunConfig(
+            verbose=0, failure_config=FailureConfig(1), checkpoint_config=CheckpointConfig(checkpoint_frequency=1)
+        ),
+    )
+
+
+def journal_trial_prefix() -> str:
+    return next((record["trial"].rpartition("_")[0] for record in journal_of() if record["type"] == "trial"), "")
+
+
+@pytest.mark.parametrize("hook", ["on_trial_error", "on_trial_remove"])
+def test_the_hooks_of_other_ends(hook: str) -> None:
+    """The final failure, and the end of a trial that does not run."""
+
+    class StopOthers(PauseOnce):
+        def on_trial_error(self, tune_controller: Any, trial: Any) -> None:
+            for other in tune_controller.get_live_trials():
+                if other.status != "RUNNING":
+                    tune_controller.stop_trial(other)
+
+    bad = spoiled(StopOthers, "on_trial_remove", Bad("I am bad")) if hook == "on_trial_remove" else StopOthers()
+    callbacks = [spoiled(Callback, "on_trial_error", Bad("I am bad"))] if hook == "on_trial_error" else []
+    with pytest.raises(TuneError, match=rf"Spoiled\.{hook} raised Bad"):
+        fit(
+            type("Failing", (Failing,), {"failed": []}),
+            {"end": 6},
+            num_samples=3,
+            scheduler=bad,
+            callbacks=callbacks,
+            max_concurrent_trials=1,
+        )
+
+
+def test_the_wrapped_searcher_is_named_and_not_the_wrapper() -> None:
+    bad = spoiled(Always, "suggest", Bad("I am bad"))
+    with pytest.raises(TuneError, match=r"^Spoiled\.suggest raised Bad"):
+        fit(SavedCounter, search_alg=ConcurrencyLimiter(bad, 2))
+
+
+@pytest.mark.parametrize("answer", ["GO ON", 7])
+def test_an_answer_that_is_no_decision(answer: Any) -> None:
+    class Odd(FIFOScheduler):
+        def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> Any:
+            return answer
+
+    with pytest.raises(TuneError, match=r"Odd\.on_trial_result gave no decision about trial SavedCounter_.*_00000"):
+        fit(SavedCounter, scheduler=Odd())
+
+
+def test_a_choice_that_is_no_trial() -> None:
+    class Odd(FIFOScheduler):
+        def choose_trial_to_run(self, tune_controller: Any) -> Any:
+            return "the best one"
+
+    with pytest.raises(TuneError, match=r"Odd\.choose_trial_to_run must return a trial or None, but returned 'the"):
+        fit(SavedCounter, scheduler=Odd())
+
+
+def test_a_suggestion_that_is_no_configuration() -> None:
+    class Odd(Searcher):
+        def suggest(self, trial_id: str) -> Any:
+            return [1, 2]
+
+    with pytest.raises(TuneError, match=r"Odd\.suggest raised TypeError"):
+        fit(SavedCounter, search_alg=Odd())
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit()])
+def test_what_is_no_exception_passes_through(error: BaseException) -> None:
+    with pytest.raises(type(error)) as caught:
+        run_with("callback", "on_trial_result", error)
+    assert caught.value is error
+    assert journal_of()[-1] == {**journal_of()[-1], "type": "close", "reason": "error"}
+    assert Tuner.can_restore(run_path())
+    assert [result.metrics["n"] for result in resumed()] == [6, 6]
+
+
+def test_all_callbacks_hear_of_the_end_even_if_one_of_them_raises() -> None:
+    ended: list[str] = []
+
+    class Last(Callback):
+        def on_experiment_end(self, trials: Any, **info: Any) -> None:
+            ended.append("last")
+
+    with pytest.raises(TuneError, match=r"Spoiled\.on_experiment_end"):
+        fit(SavedCounter, {"end": 1}, callbacks=[spoiled(Callback, "on_experiment_end", Bad()), Last()])
+    assert ended == ["last"]
+    with pytest.raises(TuneError, match=r"Spoiled\.on_trial_start"):
+        fit(SavedCounter, {"end": 1}, callbacks=[spoiled(Callback, "on_trial_start", Bad()), Last()], name=RUN + "2")
+    assert ended == ["last", "last"]
+
+
+def test_a_callback_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="callbacks must hold Callback objects"):
+        fit(SavedCounter, callbacks=[print])
+    for name, value in (("scheduler", "asha"), ("search_alg", 7)):
+        with pytest.raises(ValueError, match=name):
+            fit(SavedCounter, **{name: value})
+
+
+@pytest.mark.parametrize("hook", ["setup", "should_report", "report"])
+def test_a_reporter_that_raises(hook: str) -> None:
+    from minitune import ProgressReporter
+
+    class Quiet(ProgressReporter):
+        def setup(self, *args: Any, **info: Any) -> None:
+            pass
+
+        def should_report(self, trials: Any, done: bool = False) -> bool:
+            return True
+
+        def report(self, trials: Any, done: bool, *sys_info: str) -> None:
+            pass
+
+    error = Bad("I am bad")
+    with pytest.raises(TuneError, match=rf"Spoiled\.{hook} raised Bad") as caught:
+        fit(SavedCounter, {"end": 2}, verbose=1, progress_reporter=spoiled(Quiet, hook, error))
+    assert caught.value.__cause__ is error

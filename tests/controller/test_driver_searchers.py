@@ -1,0 +1,266 @@
+"""What searchers are asked and told; what a trial may do to its configuration; seeds."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from driver_fakes import Counter, Log, LoggingSearcher, SavedCounter, Spy, fit, make_tuner, report_n, virtual_executor
+
+from minitune import (
+    BasicVariantGenerator,
+    Callback,
+    ConcurrencyLimiter,
+    FailureConfig,
+    FIFOScheduler,
+    Searcher,
+    Stopper,
+    Trial,
+    choice,
+    clock,
+    grid_search,
+    report,
+    uniform,
+)
+
+
+def ends(log: Log) -> list[str]:
+    """The trials whose end the searcher was told of."""
+    return sorted(line.split()[1 if "error" not in line else 2] for line in log.of("searcher.on_trial_complete"))
+
+
+def mixed(config: dict[str, Any]) -> None:
+    """Trials that end in all ways, by number."""
+    kind = config["i"] % 5
+    for n in range(1, 5):
+        clock.current().sleep(1)
+        if kind == 1 and n == 3:
+            raise RuntimeError("no luck")
+        report({"n": n, "done": kind == 2 and n == 2})
+        if kind == 3:
+            return
+
+
+class PauseOrStop(FIFOScheduler):
+    """Pauses once, and stops trials whose number ends in 4."""
+
+    def __init__(self) -> None:
+        self.paused: set[str] = set()
+
+    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        if trial.trial_id not in self.paused:
+            self.paused.add(trial.trial_id)
+            return self.PAUSE
+        return self.STOP if trial.number % 5 == 4 else self.CONTINUE
+
+
+@pytest.mark.parametrize("wrap", [lambda searcher: searcher, lambda searcher: ConcurrencyLimiter(searcher, 3)])
+def test_each_suggestion_is_told_of_exactly_once_however_its_trial_ends(wrap: Any) -> None:
+    log = Log()
+    fit(
+        mixed,
+        search_alg=wrap(LoggingSearcher(log)),
+        scheduler=PauseOrStop(),
+        num_samples=10,
+        failure=FailureConfig(max_failures=1),
+        executor=virtual_executor(),
+    )
+    assert ends(log) == [str(number) for number in range(10)]
+
+
+@pytest.mark.parametrize("how", ["stop_all", "time budget", "fail fast", "callback"])
+def test_also_when_the_run_is_cut_short(how: str) -> None:
+    log = Log()
+
+    class StopAll(Stopper):
+        def stop_all(self) -> bool:
+            return how == "stop_all" and len(log.of("searcher.on_trial_result")) > 5
+
+    class Stubborn(FIFOScheduler):
+        """Leaves a paused trial and a few pending ones behind."""
+
+        def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+            return self.PAUSE if trial.number == 0 else self.CONTINUE
+
+        def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
+            return tune_controller.first_pending()  # type: ignore[no-any-return]
+
+    def trainable(config: dict[str, Any]) -> None:
+        for n in range(1, 30):
+            clock.current().sleep(1)
+            if how == "fail fast" and config["i"] == 2 and n == 4:
+                raise RuntimeError("no luck")
+            report({"n": n})
+
+    grid = fit(
+        trainable,
+        search_alg=LoggingSearcher(log),
+        scheduler=Stubborn(),
+        num_samples=-1,
+        stop=StopAll() if how != "callback" else lambda trial_id, result: result["n"] > 3,
+        time_budget_s=None if how == "stop_all" else 10,
+        failure=FailureConfig(fail_fast=how == "fail fast"),
+        executor=virtual_executor(),
+    )
+    assert ends(log) == sorted(str(number) for number in range(len(grid)))
+    assert len(grid) == len(log.of("searcher.suggest"))
+
+
+def test_none_means_later_and_finished_means_the_end() -> None:
+    class Hesitant(Searcher):
+        def __init__(self) -> None:
+            super().__init__()
+            self.asked = 0
+
+        def suggest(self, trial_id: str) -> Any:
+            self.asked += 1
+            if self.asked > 12:
+                return self.FINISHED
+            return {"i": self.asked} if self.asked % 3 == 0 else None
+
+    grid = fit(report_n(2), search_alg=Hesitant(), num_samples=-1)
+    assert [result.config["i"] for result in grid] == [3, 6, 9, 12]
+    assert grid.num_terminated == 4
+
+
+def test_num_samples_ends_an_endless_searcher() -> None:
+    log = Log()
+    assert len(fit(Counter, {"end": 1}, search_alg=LoggingSearcher(log), num_samples=7)) == 7
+    assert len(log.of("searcher.suggest")) == 7
+
+
+def test_the_searcher_hears_the_flat_results_and_the_last_one_at_the_end() -> None:
+    heard: list[Any] = []
+
+    class Listening(Searcher):
+        def suggest(self, trial_id: str) -> dict[str, Any]:
+            return {"x": 1}
+
+        def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+            heard.append(result["eval/loss"])
+
+        def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+            assert result is not None
+            heard.append((result["eval/loss"], result["done"], error))
+
+    def trainable(config: dict[str, Any]) -> dict[str, Any]:
+        report({"eval": {"loss": 3}})
+        return {"eval": {"loss": 2}}
+
+    fit(trainable, search_alg=Listening(metric="eval/loss", mode="min"))
+    assert heard == [3, 2, (2, True, False)]
+
+
+def test_a_searcher_with_a_space_of_its_own_allows_no_domains_beside_it() -> None:
+    with pytest.raises(ValueError, match="x"):
+        fit(Counter, {"x": uniform(0, 1), "end": 1}, search_alg=LoggingSearcher(Log()))
+    grid = fit(Counter, {"end": 1}, search_alg=LoggingSearcher(Log()), num_samples=2, name="constants")
+    assert [result.config for result in grid] == [{"end": 1, "i": 0}, {"end": 1, "i": 1}]
+
+
+# -- configurations -------------------------------------------------------------------------------------------------
+
+
+def test_what_a_trial_does_to_its_config_stays_with_it() -> None:
+    def trainable(config: dict[str, Any]) -> None:
+        config["x"] = "spoilt"
+        config["nested"]["list"].append(99)
+        report({"n": 1})
+
+    class Spoiling(SavedCounter):
+        def setup(self, config: dict[str, Any]) -> None:
+            super().setup(config)
+            config["nested"]["list"].append(99)
+            config["x"] = "spoilt"
+
+    space = {"x": grid_search([1, 2]), "nested": {"list": [0]}, "end": 1}
+    for trainable_kind in (trainable, Spoiling):
+        spy = Spy()
+        grid = fit(trainable_kind, space, callbacks=[spy])
+        for number, (result, trial) in enumerate(zip(grid, spy.trials, strict=True)):
+            wanted = {"x": number + 1, "nested": {"list": [0]}, "end": 1}
+            assert result.config == trial.config == result.metrics["config"] == wanted
+    assert space == {"x": {"grid_search": [1, 2]}, "nested": {"list": [0]}, "end": 1}
+
+
+def test_trials_do_not_share_mutable_values() -> None:
+    class Editor(Callback):
+        def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+            trial.config["nested"]["list"].append(trial.number)
+
+    space = {"nested": {"list": [0]}, "x": grid_search([1, 2, 3])}
+    grid = fit(report_n(1), space, callbacks=[Editor()], max_concurrent_trials=1)
+    assert [result.config["nested"]["list"] for result in grid] == [[0, 0], [0, 1], [0, 2]]
+    assert space["nested"] == {"list": [0]}
+
+
+def test_the_users_list_of_callbacks_is_left_alone() -> None:
+    callbacks = [Spy()]
+    fit(report_n(1), callbacks=callbacks)
+    assert len(callbacks) == 1
+
+
+def test_objects_in_the_space_arrive_as_they_are() -> None:
+    class Thing:
+        def __init__(self, name: str):
+            self.name = name
+
+    seen: list[str] = []
+    fit(lambda config: seen.append(config["thing"].name), {"thing": grid_search([Thing("a"), Thing("b")])})
+    assert seen == ["a", "b"]
+
+
+def test_a_tuner_can_fit_twice() -> None:
+    tuner = make_tuner(report_n(1), {"x": grid_search([1, 2])})
+    first, second = tuner.fit(), tuner.fit()
+    assert first.experiment_path != second.experiment_path
+    assert [result.config["x"] for result in first] == [result.config["x"] for result in second] == [1, 2]
+    ids = [result.metrics["trial_id"] for grid in (first, second) for result in grid]
+    assert len(set(ids)) == 4
+    assert [trial_id[-5:] for trial_id in ids] == ["00000", "00001"] * 2
+
+
+# -- seeds ------------------------------------------------------------------------------------------------------------
+
+SPACE = {"a": uniform(0, 1), "b": choice(["x", "y", "z"]), "c": grid_search([1, 2])}
+
+
+def configs(**tune: Any) -> list[dict[str, Any]]:
+    return [result.config for result in fit(report_n(1), SPACE, num_samples=3, **tune)]
+
+
+def test_a_seed_fixes_the_configurations() -> None:
+    assert configs(seed=1) == configs(seed=1)
+    assert configs(seed=1) != configs(seed=2)
+    assert configs(seed=1) != configs(seed=1, search_alg=BasicVariantGenerator(random_state=3))
+    assert configs(seed=1, search_alg=BasicVariantGenerator(random_state=3)) == configs(
+        seed=2, search_alg=BasicVariantGenerator(random_state=3)
+    )
+
+
+def test_without_a_seed_the_global_generator_decides() -> None:
+    state = random.getstate()
+    try:
+        random.seed(5)
+        first = configs()
+        random.seed(5)
+        assert configs() == first
+        assert configs() != first
+    finally:
+        random.setstate(state)
+
+
+def test_with_a_seed_the_global_generator_is_not_touched() -> None:
+    before = random.getstate()
+    configs(seed=1, scheduler=FIFOScheduler())
+    assert random.getstate() == before
+
+
+def test_every_trial_has_a_seed_of_its_own_that_follows_from_the_run() -> None:
+    def seeds(seed: int) -> list[int]:
+        fit(report_n(1), num_samples=3, seed=seed, callbacks=[spy := Spy()])
+        return [trial.seed for trial in spy.trials]
+
+    assert seeds(1) == seeds(1)
+    assert len({*seeds(1), *seeds(2)}) == 6
