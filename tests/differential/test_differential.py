@@ -1,0 +1,38 @@
+"""Two executors, one behaviour: random experiments leave the same records, files and results on both.
+
+Everything follows from the number of the experiment; `MINITUNE_TEST_SEED=17` repeats number 17 alone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from differential_plan import NUM_CPUS, Plan
+from differential_views import differences, run, views
+
+NUM_EXPERIMENTS = 200
+_PER_TEST = 20
+
+
+def _groups() -> Iterator[range]:
+    alone = os.environ.get("MINITUNE_TEST_SEED")
+    if alone:
+        yield range(int(alone), int(alone) + 1)
+        return
+    for first in range(0, NUM_EXPERIMENTS, _PER_TEST):
+        yield range(first, first + _PER_TEST)
+
+
+@pytest.mark.parametrize("seeds", _groups(), ids=lambda seeds: f"{seeds[0]}-{seeds[-1]}")
+def test_experiments_are_the_same_on_both_executors(
+    seeds: range, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINITUNE_NUM_CPUS", str(NUM_CPUS))
+    for seed in seeds:
+        plan = Plan.of(seed)
+        seen = [views(plan, run(plan, executor, tmp_path / f"{seed}_{executor}")) for executor in ("inline", "local")]
+        found = differences(*seen)
+        assert not found, f"inline and local differ; MINITUNE_TEST_SEED={seed} repeats\n{plan}\n" + "\n".join(found)
