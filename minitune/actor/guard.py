@@ -15,7 +15,7 @@ import time
 from typing import NoReturn
 
 from minitune.actor import tree
-from minitune.actor.limits import CLOSE_S, DRIVER_CHECK_S, SWEEP_TICK_S
+from minitune.actor.limits import CLOSE_S, DRIVER_CHECK_S, QUIET_PASSES, SWEEP_TICK_S
 
 
 def main(driver_pid: int, path: list[str]) -> NoReturn:
@@ -52,5 +52,9 @@ def _wait_for_end(driver_pid: int) -> bool:
 def _sweep(run_id: str) -> None:
     """Kill everything that carries the run's mark."""
     until = time.monotonic() + CLOSE_S
-    while time.monotonic() < until and tree.kill(tree.marked([run_id])):
+    hunt = tree.Hunt()
+    quiet_passes = 0
+    while quiet_passes < QUIET_PASSES and time.monotonic() < until:
+        left = hunt.strike(tree.marked([run_id]))
+        quiet_passes = 0 if left else quiet_passes + 1
         time.sleep(SWEEP_TICK_S)

@@ -7,14 +7,14 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from minitune.actor import tree
 from minitune.actor.channel import Channel, DriverEnd, socket_pair
 from minitune.actor.launch import Listener, interpreter_command, marker_of, worker_environment
-from minitune.actor.limits import CLOSE_S, INTERPRETER_HELLO_S, SWEEP_TICK_S
+from minitune.actor.limits import CLOSE_S, INTERPRETER_HELLO_S, QUIET_PASSES, SWEEP_TICK_S
 from minitune.actor.loop import Loop
 from minitune.actor.pump import PumpedChannel
 from minitune.actor.sweep import Sweep
@@ -35,6 +35,7 @@ class _Launched:
     waiter: threading.Thread | None = None
     peak_bytes: int = 0
     is_sweeping: bool = False
+    hunt: tree.Hunt = field(default_factory=tree.Hunt)
 
     @property
     def roots(self) -> list[int]:
@@ -85,9 +86,10 @@ class InterpreterLauncher:
         """See `Launcher.signal`."""
         launched = self._launched.get(token)
         if launched is not None and launched.popen.returncode is None:
-            if whole_group and tree.kill_group(launched.popen.pid, number):
-                return
-            launched.popen.send_signal(number)
+            if sys.platform == "win32":
+                launched.popen.send_signal(number)
+            elif not (whole_group and tree.kill_group(launched.popen.pid, number)):
+                tree.send_signal(launched.popen.pid, number)
 
     def kill(self, token: str) -> None:
         """See `Launcher.kill`."""
@@ -105,13 +107,14 @@ class InterpreterLauncher:
     def close(self) -> None:
         """See `Launcher.close`."""
         until = time.monotonic() + CLOSE_S
-        while time.monotonic() < until:
+        hunt = tree.Hunt()
+        quiet_passes = 0 if self._launched else QUIET_PASSES
+        while quiet_passes < QUIET_PASSES and time.monotonic() < until:
             roots = [pid for launched in self._launched.values() for pid in launched.roots]
-            markers = [launched.marker for launched in self._launched.values()]
-            if not markers or not tree.kill([*roots, *tree.marked(markers)]):
-                break
+            left = hunt.strike([*roots, *tree.marked([launched.marker for launched in self._launched.values()])])
+            quiet_passes = 0 if left else quiet_passes + 1
             for launched in self._launched.values():
-                self._reap(launched, os.WNOHANG if hasattr(os, "WNOHANG") else 0)
+                self._reap(launched, getattr(os, "WNOHANG", 0))
             time.sleep(SWEEP_TICK_S)
         for launched in list(self._launched.values()):
             self._forget(launched)
@@ -180,8 +183,8 @@ class InterpreterLauncher:
             return
         self._unwatch(launched)
         launched.listener.on_dead()
-        if not self._keep_descendants:
-            tree.kill_group(launched.popen.pid)  # before its number is given back
+        if not self._keep_descendants:  # as long as its number is not given back, its session is surely its own
+            launched.hunt.strike(pid for pid in tree.all_pids() if tree.session(pid) == launched.popen.pid)
         self._reap(launched, 0)
         code = launched.popen.returncode
         if self._keep_descendants and code == 0 and not launched.is_sweeping:
@@ -219,7 +222,7 @@ class InterpreterLauncher:
                 return  # `_on_dead` will sweep once more
             self._finish(launched, survivors)
 
-        Sweep(self._loop, [launched.marker], on_done, lambda: launched.roots)
+        Sweep(self._loop, [launched.marker], on_done, lambda: launched.roots, launched.hunt)
 
     def _finish(self, launched: _Launched, survivors: bool) -> None:
         if launched.token in self._launched:

@@ -25,6 +25,10 @@ PARK_S = 2.0
 """For a parked worker to take its new place."""
 SWEEP_TICK_S = 0.005
 """Between two passes."""
+QUIET_PASSES = 2
+"""Passes that must find nothing where processes are found by their environment alone."""
+UNKNOWN_PASSES = 10
+"""Passes that the zygote waits for an orphan to show whose it is; one that has cleared its environment never will."""
 CLOSE_S = 2.0
 """For a zygote to clear up and leave after its socket was closed."""
 DRIVER_CHECK_S = 0.25

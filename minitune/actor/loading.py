@@ -5,10 +5,14 @@ from __future__ import annotations
 import io
 import pickle
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 _PACKAGE = __name__.partition(".")[0]
+_DEEP_RECURSION = 5_000
+"""Recursion limit for values whose nesting is too deep for the usual one, which allows about 490 levels. Each level
+takes less than 500 bytes of a stack of 8 MB."""
 _STATE_SETTERS = ("_class_setstate", "_function_setstate")
 
 
@@ -96,11 +100,31 @@ def dump_value(value: Any) -> bytes:
     Raises:
         Exception: Whatever the object's own pickling or loading raises.
     """
+    try:
+        return _dump_value(value)
+    except RecursionError:
+        with _deep_recursion():
+            return _dump_value(value)
+
+
+@contextmanager
+def _deep_recursion() -> Iterator[None]:
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, _DEEP_RECURSION))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def _dump_value(value: Any) -> bytes:
     buffer = io.BytesIO()
     pickler = _WaryPickler(buffer, pickle.HIGHEST_PROTOCOL)
     try:
         pickler.dump(value)
         data = buffer.getvalue()
+    except RecursionError:
+        raise
     except Exception:
         import cloudpickle
 

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Iterable
 from concurrent.futures import CancelledError, Future
@@ -21,7 +22,7 @@ from typing import Any, NoReturn
 
 from minitune.actor import tree
 from minitune.actor.channel import ChannelClosedError, End, ProtocolError, WorkerChannel
-from minitune.actor.limits import CHANNEL_LOST_EXIT, OOM_SCORE
+from minitune.actor.limits import CHANNEL_LOST_EXIT, OOM_SCORE, SWEEP_TICK_S
 from minitune.actor.loading import UserCodeNeededError, dump_value, load_plain, load_value
 from minitune.actor.messages import Boot, Call, Hello, Message, Move, Quit, Raised, Returned
 from minitune.actor.surroundings import Surroundings, arm_stack_dump
@@ -246,10 +247,17 @@ class Worker:
     def _has_leftovers(self) -> bool:
         """Whether a thread or a process that user code has started still lives."""
         threads = [t for t in threading.enumerate() if t is not threading.main_thread() and t.name != "control"]
-        if threads or any(not tree.is_zombie(pid) for pid in tree.children(self._pid)):
+        if threads or any(map(tree.life, tree.children(self._pid))):
             return True
-        where = tree.children(self._seat.reaper_pid) if self._seat.reaper_pid else None
-        return bool(tree.marked([self._seat.marker], where))
+        if not self._seat.reaper_pid:
+            if tree.marked([self._seat.marker]):
+                return True
+            time.sleep(SWEEP_TICK_S)  # see `tree.marked`
+            return bool(tree.marked([self._seat.marker]))
+        orphans = tree.children(self._seat.reaper_pid)
+        # One that shows nothing is just starting a program: it may be ours.
+        suspects = [pid for pid in orphans if pid != self._pid and not tree.environment(pid) and tree.life(pid)]
+        return bool(suspects or tree.marked([self._seat.marker], orphans))
 
     def _move(self, message: Move) -> None:
         """Clean up after one user and take the place of the next; an error means that this process is not clean."""
@@ -308,7 +316,7 @@ class Worker:
             except OSError:  # it has closed that, too
                 pass
             os._exit(CHANNEL_LOST_EXIT)
-        tree.kill(tree.children(self._pid))
+        tree.Hunt().strike(tree.children(self._pid))
         tree.kill_group(self._pid)
         os._exit(1)
 

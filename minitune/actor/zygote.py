@@ -40,7 +40,7 @@ if sys.platform != "linux":
 
 from minitune.actor import tree, worker
 from minitune.actor.channel import SocketEnd, as_text, join_fields, split_fields
-from minitune.actor.limits import CLOSE_S, DRIVER_CHECK_S, KILL_CONFIRM_S, SWEEP_TICK_S, THREAD_CAPS
+from minitune.actor.limits import CLOSE_S, DRIVER_CHECK_S, KILL_CONFIRM_S, SWEEP_TICK_S, THREAD_CAPS, UNKNOWN_PASSES
 from minitune.actor.surroundings import move_high
 
 PACKET_BYTES = 128 * 1024
@@ -89,7 +89,9 @@ class _Worker:
     pid: int
     exit_code: int | None = None
     peak_bytes: int = 0
-    sweep_until: float = field(default=0.0)
+    sweep_until: float = 0.0
+    unknown_passes: int = 0
+    hunt: tree.Hunt = field(default_factory=tree.Hunt)
 
 
 class Zygote:
@@ -276,7 +278,7 @@ class Zygote:
             if tracked.token in self._sweeping:
                 self._tell_exit("exited", tracked)
             elif self._keep_descendants and tracked.exit_code == 0:
-                self._forget(tracked, 0)
+                self._forget(tracked, survivors=0)
             else:
                 self._begin_sweep(tracked)
                 if tracked.token in self._sweeping:
@@ -285,20 +287,35 @@ class Zygote:
     def _sweep(self, tracked: _Worker) -> None:
         """One pass over what is left of a worker's tree. It is dead when a pass finds nothing."""
         is_alive = tracked.exit_code is None
-        found = tree.kill([tracked.pid] if is_alive else [])
+        orphans, unknown = self._orphans(tracked)
+        left = tracked.hunt.strike([tracked.pid, *orphans] if is_alive else orphans)
         if is_alive:
             tree.kill_group(tracked.pid)
-        found += tree.kill(self._orphans(tracked))
-        if (not is_alive and found == 0) or time.monotonic() > tracked.sweep_until:
-            self._forget(tracked, found + is_alive)
+        elif left == 0 and unknown and tracked.unknown_passes < UNKNOWN_PASSES:
+            tracked.unknown_passes += 1
+        elif left == 0:
+            self._forget(tracked, survivors=0)
+            return
+        if time.monotonic() > tracked.sweep_until:
+            self._forget(tracked, survivors=left + is_alive)
 
-    def _orphans(self, tracked: _Worker) -> Iterator[int]:
-        """Those of our children that this worker has left to us."""
+    def _orphans(self, tracked: _Worker) -> tuple[list[int], bool]:
+        """Those of our children that this worker has left to us.
+
+        Returns:
+            They, and whether there are some that do not show whose they are: one that is just starting another
+            program shows no environment.
+        """
+        orphans, unknown = [], False
         for pid in tree.children(self._pid):
-            if pid not in self._by_pid and (
-                tree.session(pid) == tracked.pid or tracked.marker.encode() in tree.environment(pid)
-            ):
-                yield pid
+            if pid in self._by_pid:
+                continue
+            shown = tree.environment(pid)
+            if tree.session(pid) == tracked.pid or tracked.marker.encode() in shown:
+                orphans.append(pid)
+            elif not shown and tree.life(pid):
+                unknown = True
+        return orphans, unknown
 
     def _forget(self, tracked: _Worker, survivors: int) -> None:
         """Tell the driver that a worker's tree is gone, or that it cannot be killed."""
@@ -313,15 +330,16 @@ class Zygote:
     def _end_all(self) -> NoReturn:
         """Kill everything that was ever started here, as far as it was not to be kept, and exit."""
         until = time.monotonic() + CLOSE_S
+        hunt = tree.Hunt()
         while time.monotonic() < until:
             self._reap()
             pids = tree.children(self._pid)
             if self._keep_descendants:
                 alive = list(self._by_pid.values())
-                pids = [tracked.pid for tracked in alive] + [pid for tracked in alive for pid in self._orphans(tracked)]
+                pids = [pid for tracked in alive for pid in (tracked.pid, *self._orphans(tracked)[0])]
             if not pids:
                 break
-            tree.kill(pids)
+            hunt.strike(pids)
             self._poll.poll(SWEEP_TICK_S * 1000)
             _drain(self._wakeup)
         os._exit(0)
