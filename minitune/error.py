@@ -95,7 +95,7 @@ class RemoteError:
         type_name: Qualified name of the exception's class, such as `ValueError` or `mymodule.MyError`.
         message: `str(exception)`, cut at `MESSAGE_LIMIT` characters.
         traceback: The formatted traceback without the frames of minitune.
-        pickled: The exception itself, if it survived a round trip in the worker, else None.
+        pickled: The exception itself and those that led to it, as far as they survived a round trip in the worker.
     """
 
     type_name: str
@@ -125,18 +125,12 @@ class RemoteError:
         )
 
     def load(self) -> BaseException | None:
-        """Rebuild the exception object.
+        """Rebuild the exception object, with its causes.
 
         Returns:
             The exception, or None if it did not travel or its class cannot be loaded here.
         """
-        if self.pickled is None:
-            return None
-        try:
-            error = pickle.loads(self.pickled)
-        except Exception:
-            return None
-        return error if isinstance(error, BaseException) else None
+        return None if self.pickled is None else _load_chain(self.pickled)
 
     def last_line(self) -> str:
         """The line that ends a traceback: the class and the message."""
@@ -147,7 +141,7 @@ def format_traceback(error: BaseException) -> str:
     """Format `error` with the user's frames only.
 
     The frames of minitune before the first frame of the user's say nothing to a user and are left out; if there is no
-    other frame, all are kept. Causes and contexts are treated alike.
+    frame of the user's, those that only served the call are. Causes and contexts are treated alike.
 
     Args:
         error: The exception, with its traceback.
@@ -214,24 +208,113 @@ def _qualified_name(kind: type) -> str:
     )
 
 
-def _pickle_exception(error: BaseException) -> bytes | None:
-    """The exception as bytes if those bytes load again here to the same class, else None."""
-    try:
-        import cloudpickle
+# -- the way of an exception -------------------------------------------------------------------------------------------
 
-        data: bytes = cloudpickle.dumps(error)
-        if len(data) > 16 * MESSAGE_LIMIT:
-            return None
-        return data if type(pickle.loads(data)).__name__ == type(error).__name__ else None
+_CHAIN_LIMIT = 20
+"""Causes beyond so many do not travel."""
+_PICKLE_LIMIT_BYTES = 16 * MESSAGE_LIMIT
+"""An exception with more than this in it travels with its class and a part of its message only."""
+
+_Link = tuple[str, bytes]
+"""The attribute of the exception before that leads to this one, empty for the first; and the pickled exception."""
+
+
+@dataclass(frozen=True)
+class _Bare:
+    """An exception without its own ways of being pickled and made: many classes cannot be loaded from what they pickle.
+
+    Attributes:
+        kind: Its class.
+        args: Its `args`.
+        state: Its attributes.
+    """
+
+    kind: type[BaseException]
+    args: tuple[Any, ...]
+    state: dict[str, Any]
+
+    def revive(self) -> BaseException:
+        """The exception; its `__init__` is not called."""
+        error: BaseException = self.kind.__new__(self.kind, *self.args)
+        error.args = self.args
+        error.__dict__.update(self.state)
+        return error
+
+
+def _pickle_exception(error: BaseException) -> bytes | None:
+    """The exception and what it came from (`__cause__`, else `__context__`) as bytes; None if it cannot travel."""
+    links: list[_Link] = []
+    seen: set[int] = set()
+    following: BaseException | None = error
+    way = ""
+    while following is not None and id(following) not in seen and len(links) < _CHAIN_LIMIT:
+        seen.add(id(following))
+        data = _pickle_link(following)
+        if data is None:
+            break
+        links.append((way, data))
+        way = "__context__" if following.__cause__ is None else "__cause__"
+        if way == "__context__" and following.__suppress_context__:
+            break
+        following = getattr(following, way)
+    return pickle.dumps(links) if links else None
+
+
+def _pickle_link(error: BaseException) -> bytes | None:
+    """One exception as bytes that load again here to the same class: as it is, else bare, else bare and cut."""
+    kind = type(error)
+    try:
+        message = clip(str(error))
     except Exception:
-        return None
+        message = ""
+    for value in (error, _Bare(kind, error.args, dict(error.__dict__)), _Bare(kind, (message,), {})):
+        try:
+            import cloudpickle
+
+            data: bytes = cloudpickle.dumps(value)
+            if len(data) <= _PICKLE_LIMIT_BYTES and type(_load_link(data)).__name__ == kind.__name__:
+                return data
+        except Exception:
+            continue
+    return None
+
+
+def _load_link(data: bytes) -> BaseException:
+    value = pickle.loads(data)
+    if isinstance(value, _Bare):
+        value = value.revive()
+    if not isinstance(value, BaseException):
+        raise TypeError(f"an exception must be loaded, but got {type(value).__name__}")
+    return value
+
+
+def _load_chain(pickled: bytes) -> BaseException | None:
+    """What `_pickle_exception` made; the causes end where one cannot be loaded here."""
+    first: BaseException | None = None
+    last: BaseException | None = None
+    try:
+        links: list[_Link] = pickle.loads(pickled)
+        for way, data in links:
+            error = _load_link(data)
+            if last is not None:
+                setattr(last, way, error)
+            first, last = error if first is None else first, error
+    except Exception:
+        return first
+    return first
+
+
+# -- frames ------------------------------------------------------------------------------------------------------------
 
 
 def _drop_own_frames(formatted: traceback.TracebackException, seen: set[int]) -> None:
     if id(formatted) in seen:
         return
     seen.add(id(formatted))
-    first = next((i for i, f in enumerate(formatted.stack) if not _is_own_frame(f.filename)), None)
+    names = [frame.filename for frame in formatted.stack]
+    first = next((i for i, name in enumerate(names) if not _is_own_frame(name)), None)
+    if first is None:
+        first = next((i for i, name in enumerate(names) if not _is_serving_frame(name)), None)
     if first:
         del formatted.stack[:first]
     for linked in (formatted.__cause__, formatted.__context__):
@@ -243,6 +326,15 @@ _PACKAGE = __file__.rpartition("error.py")[0]
 _EXAMPLES = _PACKAGE + "examples"
 
 
+_SERVING = (_PACKAGE + "actor", _PACKAGE + "execution")
+"""What carries calls to the trainable; how it does so depends on the executor."""
+
+
 def _is_own_frame(filename: str) -> bool:
     own = filename.startswith(_PACKAGE) and not filename.startswith(_EXAMPLES)
-    return own or filename.endswith(("concurrent/futures/thread.py", "concurrent/futures/_base.py"))
+    return own or _is_serving_frame(filename)
+
+
+def _is_serving_frame(filename: str) -> bool:
+    futures = filename.endswith(("concurrent/futures/thread.py", "concurrent/futures/_base.py"))
+    return futures or filename.startswith(_SERVING)
