@@ -60,6 +60,9 @@ DEBUG_METRICS = (TRIAL_ID, EXPERIMENT_ID, DATE, TIMESTAMP, PID, HOSTNAME, NODE_I
 """Automatic keys that are no measurements: they take no part in metric checks and analyses."""
 
 
+_MAX_LEVELS = 2_500
+
+
 @dataclass(frozen=True)
 class Report:
     """What a worker answers to `train()`.
@@ -85,12 +88,22 @@ def flatten(result: Mapping[Any, Any], delimiter: str = "/") -> dict[str, Any]:
 
     Returns:
         A new dict; values that are not mappings are the same objects.
+
+    Raises:
+        ValueError: If a mapping contains itself, or is nested as deeply as if it did.
     """
     flat: dict[str, Any] = {}
-    for key, value in result.items():
-        if isinstance(value, Mapping) and value:
-            for inner, leaf in flatten(value, delimiter).items():
-                flat[f"{key}{delimiter}{inner}"] = leaf
+    levels = [("", iter(result.items()))]  # a stack of our own: what users report may be deeper than Python's
+    while levels:
+        prefix, items = levels[-1]
+        for key, value in items:
+            name = key if not prefix and isinstance(key, str) else f"{prefix}{key}"
+            if isinstance(value, Mapping) and value:
+                levels.append((f"{name}{delimiter}", iter(value.items())))
+                break
+            flat[name] = value
         else:
-            flat[key if isinstance(key, str) else str(key)] = value
+            levels.pop()
+        if len(levels) > _MAX_LEVELS:
+            raise ValueError(f"a result must be nested at most {_MAX_LEVELS} levels deep, but got {name[:80]!r}...")
     return flat
