@@ -97,11 +97,13 @@ class Replay:
         try:
             for record in journal:
                 handler = handlers.get(record[records.KIND])
-                if handler is not None:
+                if handler is None:
+                    continue
+                if record[records.KIND] != records.CLOSE:
                     # What a scheduler asked for earlier was carried out and is on record; only what it asks for
-                    # upon the very last record may have been cut off.
+                    # upon the very last record of a trial may have been cut off.
                     self.hooks.drop_requests()
-                    handler(record)
+                handler(record)
         finally:
             self.hooks.muted = False
         for trial in self.state.trials:
