@@ -1,0 +1,83 @@
+"""The `minitune` command, and what merely importing the package loads."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from minitune import __version__, cli
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture
+def python(bound_s: Callable[[float], float]) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs a new interpreter that finds this package."""
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, *arguments],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=bound_s(30),
+        )
+
+    return run
+
+
+def test_the_version_is_shown(python: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    assert python("-m", "minitune", "--version").stdout == f"minitune {__version__}\n"
+
+
+def test_the_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["--help"])
+
+    shown = capsys.readouterr().out
+    assert ended.value.code == 0
+    for name, command in cli.COMMANDS.items():
+        assert f"  {name:<8} {(command.__doc__ or '').splitlines()[0]}\n" in shown
+
+
+def test_without_a_command_the_help_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([]) == 2
+
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("usage: minitune")
+
+
+def test_an_unknown_command_is_named_with_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["dmeo"])
+
+    assert ended.value.code == 2
+    shown = capsys.readouterr().err
+    assert "dmeo" in shown
+    assert "demo" in shown
+
+
+def test_what_follows_a_command_is_the_commands_own(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["demo", "--help"])
+
+    assert ended.value.code == 0
+    assert "usage: minitune demo" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("module", ["minitune", "minitune.cli"])
+def test_an_import_loads_nothing_that_only_a_run_needs(
+    python: Callable[..., subprocess.CompletedProcess[str]], module: str
+) -> None:
+    heavy = ("cloudpickle", "psutil", "multiprocessing", "subprocess", "asyncio", "numpy", "pandas")
+
+    done = python("-c", f"import sys, {module}; print([name for name in {heavy} if name in sys.modules])")
+
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
