@@ -17,11 +17,12 @@ from minitune.execution.interrupts import Interrupts
 from minitune.execution.open_run import OpenRun
 from minitune.execution.recorder import Recorder
 from minitune.execution.replay import Replay, ResumeChoice, read_run_record
+from minitune.execution.run_settings import GRACE_S, RunSettings
 from minitune.execution.run_state import RunState
 from minitune.execution.scheduler_context import DriverContext, SupplyView
 from minitune.execution.storage import RunDirectory, create_run_directory
 from minitune.execution.trial_executor import TrialExecutor
-from minitune.execution.tune_controller import GRACE_S, RunSettings, TuneController
+from minitune.execution.tune_controller import TuneController
 from minitune.experiment.trial import Trial
 from minitune.logger.reconcile import cut_to_records
 from minitune.pickling import dumps

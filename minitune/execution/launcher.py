@@ -6,10 +6,7 @@ import functools
 import math
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
 
-from minitune.checkpoint import CheckpointRecord
 from minitune.error import TrialError, TuneError
 from minitune.execution.hooks import Hooks
 from minitune.execution.recorder import Recorder
@@ -27,23 +24,6 @@ OPEN, WAITING, ENDED = "OPEN", "WAITING", "ENDED"
 
 _AHEAD = 200
 _AHEAD_PER_TURN = 50
-
-
-@dataclass(frozen=True)
-class Donation:
-    """A checkpoint of another trial that a trial is to go on from.
-
-    Attributes:
-        donor: Whose it is.
-        record: Which one.
-        path: Its directory.
-        metrics: The donor's result that belongs to it.
-    """
-
-    donor: Trial
-    record: CheckpointRecord
-    path: str
-    metrics: dict[str, Any]
 
 
 class Launcher:
@@ -77,7 +57,6 @@ class Launcher:
         give_up: Callable[[Trial, TrialError], None],
     ):
         self.supply = OPEN
-        self.donations: dict[str, Donation] = {}
         self._state = state
         self._hooks = hooks
         self._executor = executor
@@ -125,9 +104,12 @@ class Launcher:
         """Draw a trial if one could start right away."""
         if self._state.num_pending or self.supply == ENDED:
             return False
-        probe = self._state.trials[-1].resources if self._state.trials else None
-        if self._is_model_based and probe is not None and not self._executor.can_start(probe):
-            return False
+        if self._is_model_based and self._state.trials:
+            try:
+                if not self._executor.can_start(self._state.trials[-1].resources):
+                    return False
+            except TuneError:  # it can never be met, so that trial has failed; the next one may ask for less
+                pass
         return self._ask()
 
     def _ask(self) -> bool:
@@ -179,7 +161,7 @@ class Launcher:
             trial.num_failures += 1
             self._give_up(trial, TrialError(f"the directory of trial {trial.name} cannot be used: {error}"))
             return
-        donation = self.donations.get(trial.trial_id)
+        donation = self._state.donations.get(trial.trial_id)
         if donation is None:
             self._roll_back(trial)
         trial.attempt += 1

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
+from minitune.checkpoint import CheckpointRecord
 from minitune.decision import CONTINUE, Decision
 from minitune.execution.trial_queue import TrialQueue
 from minitune.experiment.lifecycle import FINISHED, STATUS, Phase, Step
@@ -36,6 +38,23 @@ class Live:
     idle: bool = False
 
 
+@dataclass(frozen=True)
+class Donation:
+    """A checkpoint of another trial that a trial is to go on from.
+
+    Attributes:
+        donor: Whose it is.
+        record: Which one.
+        path: Its directory.
+        metrics: The donor's result that belongs to it.
+    """
+
+    donor: Trial
+    record: CheckpointRecord
+    path: str
+    metrics: dict[str, Any]
+
+
 class RunState:
     """All trials, in order of submission, and the indices over them. Every operation is O(1) or O(log n).
 
@@ -46,6 +65,9 @@ class RunState:
         live: By actor id, those that own an actor.
         leaving: Actor ids by trial id, where the actor was let go and has not exited yet.
         counts: Number of trials by public status.
+        donations: By trial id, the checkpoint of another trial that a trial is to go on from.
+        end_reason: Why the run is being ended; empty while it goes on.
+        interrupted: Whether it is ended so that it can be resumed.
         to_end: RUNNING trials of an earlier driver without an actor, whose final result is on record, with the reason.
     """
 
@@ -56,6 +78,9 @@ class RunState:
         self.live: dict[str, Live] = {}
         self.leaving: dict[str, str] = {}
         self.counts: Counter[str] = Counter()
+        self.donations: dict[str, Donation] = {}
+        self.end_reason = ""
+        self.interrupted = False
         self.unfinished: dict[str, Trial] = {}
         self.to_end: list[tuple[Trial, str]] = []
         self._num_queued = 0

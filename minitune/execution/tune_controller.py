@@ -9,62 +9,30 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from minitune.checkpoint import Checkpoint, CheckpointRecord
-from minitune.config import CheckpointConfig, FailureConfig
-from minitune.decision import CONTINUE, NOOP, PAUSE, STOP, Decision
+from minitune.decision import PAUSE, STOP, Decision
 from minitune.error import TrialError, TuneError
 from minitune.execution.failure import LOST, AfterFailure, FailurePolicy, died_error, missing_metric, raised_error
 from minitune.execution.hooks import Hooks
-from minitune.execution.launcher import WAITING, Donation, Launcher
+from minitune.execution.launcher import WAITING, Launcher
 from minitune.execution.recorder import Recorder
 from minitune.execution.replay import DRIVER_ENDED, ENDED
+from minitune.execution.run_settings import RunSettings
 from minitune.execution.run_state import Live, RunState
-from minitune.execution.scheduler_context import DriverContext, Request
+from minitune.execution.scheduler_context import DriverContext
+from minitune.execution.trial_actions import TrialActions, stronger
 from minitune.execution.trial_executor import CallRaised, CallReturned, Event, Exited, Shared, Started, TrialExecutor
-from minitune.experiment.lifecycle import OWNS_ACTOR, Phase, Step
+from minitune.experiment.lifecycle import Phase, Step
 from minitune.experiment.trial import HAS_RETURNED, Trial
-from minitune.result import CONFIG, DONE, EXPERIMENT_TAG, SHOULD_CHECKPOINT, TRAINING_ITERATION, Report, flatten
+from minitune.result import CONFIG, EXPERIMENT_TAG, SHOULD_CHECKPOINT, TRAINING_ITERATION, Report, flatten
 
 logger = logging.getLogger("minitune")
 
-GRACE_S = 10.0
-"""How long a trial may take to unwind when it is asked to stop, before it is terminated and then killed."""
 
 _ASK_AGAIN_S = 0.002
 _ASK_AGAIN_MAX_S = 0.1
-
-
-@dataclass(frozen=True)
-class RunSettings:
-    """What the controller needs to know of a run, beside its plug-ins.
-
-    Attributes:
-        run_name: The run's name.
-        metric: The run's metric, or None.
-        seed: The base seed.
-        failure: Retries and fail fast.
-        checkpoints: When class trainables are saved.
-        saves: Whether the trainable is a class that can be saved between two steps.
-        max_concurrent_trials: At most so many trials run at a time; None means no limit.
-        reuse_actors: Whether a worker is handed on to the next trial.
-        grace_s: Seconds that a trial has to unwind.
-        strict_metric: Whether a result without the metric of run, scheduler or searcher is an error of its trial.
-    """
-
-    run_name: str
-    metric: str | None = None
-    seed: int = 0
-    failure: FailureConfig = field(default_factory=FailureConfig)
-    checkpoints: CheckpointConfig = field(default_factory=CheckpointConfig)
-    saves: bool = False
-    max_concurrent_trials: int | None = None
-    reuse_actors: bool = False
-    grace_s: float = GRACE_S
-    strict_metric: bool = True
 
 
 class TuneController:
@@ -90,7 +58,6 @@ class TuneController:
         trainable: Shared,
         settings: RunSettings,
     ):
-        self.interrupted = False
         self.failed_fast: Trial | None = None
         self._executor = executor
         self._state = state
@@ -100,10 +67,9 @@ class TuneController:
         self._settings = settings
         self._policy = FailurePolicy(settings.failure)
         self._metrics = hooks.metrics(settings.metric) if settings.strict_metric else ()
-        self._end_reason = ""
         self._end_deadline_s = 0.0
         self._ask_again_s = _ASK_AGAIN_S
-        self._warned_pause = False
+        self._actions = TrialActions(executor, state, context, hooks, recorder, settings)
         self.launcher = Launcher(
             state,
             hooks,
@@ -121,6 +87,11 @@ class TuneController:
     def grace_s(self) -> float:
         """Seconds that a trial has to unwind."""
         return self._settings.grace_s
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the run is ended so that it can be resumed."""
+        return self._state.interrupted
 
     # -- the loop --------------------------------------------------------------------------------------------------
 
@@ -142,25 +113,25 @@ class TuneController:
         self._hooks.step_begins()
         while self._state.to_end:
             self._end_stopped(*self._state.to_end.pop(0))
-        if not self._end_reason:
+        if not self._state.end_reason:
             self.launcher.launch()
-            self._run_requests()
+            self._actions.run_requests()
             self._check_stuck()
         if not self.is_finished():
             for event in self._executor.wait(self._patience_s(max_wait_s)):
                 self._on_event(event)
-                self._run_requests()
-        if not self._end_reason and self._hooks.wants_all_stopped():
+                self._actions.run_requests()
+        if not self._state.end_reason and self._hooks.wants_all_stopped():
             self.end_run("the stopper has ended the run")
-        if self._end_reason and self._executor.now() >= self._end_deadline_s:
+        if self._state.end_reason and self._executor.now() >= self._end_deadline_s:
             self._end_overdue()
         self._hooks.step_ends()
 
     def how_ended(self) -> str:
         """How the run has ended, for the journal: "finished" means that every trial has had its way."""
-        if self.interrupted:
+        if self._state.interrupted:
             return "interrupted"
-        return f"{ENDED}{self._end_reason}" if self._end_reason else "finished"
+        return f"{ENDED}{self._state.end_reason}" if self._state.end_reason else "finished"
 
     def unwind(self) -> bool:
         """Wait for workers that were let go and are still unwinding; blocks until one is gone, or `wake`.
@@ -181,20 +152,20 @@ class TuneController:
             reason: Why, for the trials' stories.
             resumable: True for an interrupt: on disk the trials stay unfinished.
         """
-        if self._end_reason:
+        if self._state.end_reason:
             return
-        self._end_reason = reason
-        self.interrupted = resumable
+        self._state.end_reason = reason
+        self._state.interrupted = resumable
         self._end_deadline_s = self._executor.now() + self._settings.grace_s
         self.launcher.end_supply()
         for trial in list(self._state.unfinished.values()):
             live = self._state.live.get(trial.actor_id)
             if live is None:
-                self._remove(trial, reason)
+                self._actions.remove(trial, reason)
             elif trial.phase in (Phase.TRAINING, Phase.SAVING) and self._saves_at_end(resumable):
                 live.requested = Decision(STOP, reason)
             else:
-                self._end(live, reason)
+                self._actions.end(live, reason)
 
     def _end_stopped(self, trial: Trial, reason: str) -> None:
         """Bring to its end what an earlier driver could not: a RUNNING trial whose final result is on record.
@@ -206,13 +177,13 @@ class TuneController:
             self._state.move(trial, Step.RETRY, DRIVER_ENDED)
             return
         self._hooks.completed(trial)
-        self._move(trial, Step.STOP, reason)
-        self._is_over(trial)
+        self._actions.move(trial, Step.STOP, reason)
+        self._actions.is_over(trial)
 
     def _end_overdue(self) -> None:
         """The grace period of `end_run` is over: those that are still in a step are ended without a save."""
         for live in list(self._state.live.values()):
-            self._end(live, self._end_reason)
+            self._actions.end(live, self._state.end_reason)
 
     def _saves_at_end(self, resumable: bool) -> bool:
         return self._settings.saves and (resumable or bool(self._settings.checkpoints.checkpoint_at_end))
@@ -220,7 +191,7 @@ class TuneController:
     def _patience_s(self, max_wait_s: float | None) -> float | None:
         """How long the loop may sleep if nothing happens."""
         limits = [] if max_wait_s is None else [max_wait_s]
-        if self._end_reason:
+        if self._state.end_reason:
             limits.append(max(0.0, self._end_deadline_s - self._executor.now()))
         elif self.launcher.supply == WAITING and self.launcher.has_room_for_more() and not self._state.live:
             limits.append(self._ask_again_s)
@@ -268,7 +239,7 @@ class TuneController:
         live.allocation, trial.pid = event.allocation, event.pid
         trial.start_time = self._executor.clock.time()
         self._hooks.started(trial)
-        donation = self.launcher.donations.get(trial.trial_id)
+        donation = self._state.donations.get(trial.trial_id)
         if donation is not None:
             source: tuple[str, dict[str, Any]] | None = (donation.path, donation.metrics)
         elif trial.checkpoints:
@@ -276,10 +247,10 @@ class TuneController:
         else:
             source = (trial.start_checkpoint.path, {}) if trial.start_checkpoint else None
         if source is None:
-            self._move(trial, Step.TRAIN, "the worker is ready")
+            self._actions.move(trial, Step.TRAIN, "the worker is ready")
             self._executor.call(live.actor_id, "train")
         else:
-            self._move(trial, Step.RESTORE, f"from {os.path.basename(source[0])}")
+            self._actions.move(trial, Step.RESTORE, f"from {os.path.basename(source[0])}")
             self._executor.call(live.actor_id, "restore", *source)
 
     def _on_returned(self, live: Live, event: CallReturned) -> None:
@@ -294,9 +265,9 @@ class TuneController:
             raise TuneError(f"a reply of {live.actor_id} came in phase {phase.name}:\n{live.trial.format_story()}")
 
     def _on_restored(self, live: Live) -> None:
-        self._release_donation(live.trial)
+        self._actions.release_donation(live.trial)
         self._hooks.restored(live.trial)
-        self._pull(live)
+        self._actions.pull(live)
 
     def _on_report(self, live: Live, report: Report) -> None:
         """One report, in the order that the module's docstring gives."""
@@ -316,16 +287,16 @@ class TuneController:
         self._hooks.result(trial, result)
         result[EXPERIMENT_TAG] = trial.experiment_tag
         trial.record_result(result)
-        decision = _stronger(decision, live.requested)
+        decision = stronger(decision, live.requested)
         self._recorder.result(trial, result, decision, report.checkpoint)
         if report.checkpoint is not None:
             self._register(trial, report.checkpoint, reported=True)
             self._hooks.saved(trial)
         live.requested, live.decision = None, decision
         if self._save_is_due(trial, result, decision):
-            self._save(live)
+            self._actions.save(live)
         else:
-            self._carry_out(live, decision)
+            self._actions.carry_out(live, decision)
 
     def _on_return(self, live: Live) -> None:
         """The function has returned without anything new: its last result counts again, as done."""
@@ -334,9 +305,9 @@ class TuneController:
         trial.returns()
         live.decision = Decision(STOP, HAS_RETURNED)
         if self._settings.saves and self._settings.checkpoints.checkpoint_at_end and trial.report_count:
-            self._save(live)
+            self._actions.save(live)
         else:
-            self._carry_out(live, live.decision)
+            self._actions.carry_out(live, live.decision)
 
     def _save_is_due(self, trial: Trial, result: dict[str, Any], decision: Decision) -> bool:
         if not self._settings.saves:
@@ -344,16 +315,12 @@ class TuneController:
         config = self._settings.checkpoints
         if decision == PAUSE or decision.save or result.get(SHOULD_CHECKPOINT):
             return True
-        if decision == STOP and (config.checkpoint_at_end or self.interrupted):
+        if decision == STOP and (config.checkpoint_at_end or self._state.interrupted):
             return True
         frequency, iteration = config.checkpoint_frequency, result.get(TRAINING_ITERATION)
         if not isinstance(iteration, int):  # the user's own value wins, whatever it is
             iteration = trial.report_count
         return bool(frequency) and iteration % frequency == 0
-
-    def _save(self, live: Live) -> None:
-        self._move(live.trial, Step.SAVE, f"before {live.decision}")
-        self._executor.call(live.actor_id, "save")
 
     def _on_saved(self, live: Live, record: CheckpointRecord | None) -> None:
         """A class has written its checkpoint; while it did, the decision waited."""
@@ -361,8 +328,8 @@ class TuneController:
         if record is not None:
             self._register(trial, record, reported=False)
         self._hooks.saved(trial)
-        decision, live.requested = _stronger(live.decision, live.requested), None
-        self._carry_out(live, decision)
+        decision, live.requested = stronger(live.decision, live.requested), None
+        self._actions.carry_out(live, decision)
 
     def _register(self, trial: Trial, record: CheckpointRecord, *, reported: bool) -> None:
         """Take in a committed checkpoint, then drop what is surplus.
@@ -385,112 +352,10 @@ class TuneController:
                 self._on_failure(live, died_error(trial, event, trial.local_path), gone=True)
             else:
                 logger.warning("trial %s lost its worker (%s); it is started again", trial.name, event.cause)
-                self._move(trial, Step.RETRY, LOST + event.cause)
-                self._remove_if_run_ends(trial)
+                self._actions.move(trial, Step.RETRY, LOST + event.cause)
+                self._actions.remove_if_run_ends(trial)
         elif self._state.leaving.get(trial_id) == event.actor_id:
             self._state.has_left(trial_id)
-
-    # -- decisions ---------------------------------------------------------------------------------------------------
-
-    def _carry_out(self, live: Live, decision: Decision) -> None:
-        """Do what was decided; no call is in flight now."""
-        if decision.exploit is not None and self._exploit(live.trial, *decision.exploit):
-            return
-        if decision == STOP:
-            self._end(live, decision.reason)
-        elif decision == PAUSE:
-            self._pause(live, decision.reason)
-            if decision.resources is not None:
-                self._state.change_resources(live.trial, decision.resources)
-        elif decision == NOOP:
-            live.idle = True
-            self._run_requests()
-            if live.idle and live.actor_id in self._state.live:
-                self._pull(live)
-        else:
-            self._pull(live)
-
-    def _pull(self, live: Live) -> None:
-        """Ask for the next report."""
-        live.idle = False
-        if live.trial.phase is not Phase.TRAINING:
-            self._move(live.trial, Step.TRAIN, "go on")
-        self._executor.call(live.actor_id, "train")
-
-    def _pause(self, live: Live, reason: str) -> None:
-        trial = live.trial
-        reached = trial.checkpoints[-1].report_number if trial.checkpoints else 0
-        if trial.report_count > reached and not self._warned_pause:
-            self._warned_pause = True
-            where = f"report {reached}" if reached else "the beginning"
-            logger.warning(
-                "trial %s is paused after report %d and will go on from %s, its last checkpoint; report a checkpoint "
-                "with each result to lose nothing (said once)",
-                trial.name,
-                trial.report_count,
-                where,
-            )
-        if not self._settings.saves:
-            self._hooks.saved(trial)
-        self._let_go(live)
-        self._move(trial, Step.PAUSE, reason)
-        self._hooks.paused(trial)
-
-    def _end(self, live: Live, reason: str) -> None:
-        """A trial with a worker ends well, or is interrupted."""
-        trial = live.trial
-        if self.interrupted and not live.ends_by_itself:
-            self._let_go(live)
-            self._hooks.interrupted(trial)
-            self._state.move(trial, Step.STOP, reason)
-            return
-        if trial.phase is Phase.STARTING:
-            self._let_go(live)
-            self._hooks.removed(trial)
-        else:
-            if trial.last_result:
-                trial.last_result = {**trial.last_result, DONE: True}
-            self._hooks.completed(trial)
-            self._let_go(live)
-        self._move(trial, Step.STOP, reason)
-        self._is_over(trial)
-
-    def _remove(self, trial: Trial, reason: str) -> None:
-        """A trial without a worker is ended."""
-        self._executor.forget(trial.trial_id)
-        if self.interrupted:
-            self._hooks.interrupted(trial)
-            self._state.move(trial, Step.STOP, reason)
-            return
-        self._hooks.removed(trial)
-        self._move(trial, Step.STOP, reason)
-        self._is_over(trial)
-
-    def _remove_if_run_ends(self, trial: Trial) -> None:
-        """A trial that would be tried again is ended instead if the run is about to end: nobody would start it."""
-        if self._end_reason:
-            self._remove(trial, self._end_reason)
-
-    def _is_over(self, trial: Trial) -> None:
-        """The trial has ended and its status says so: what was kept for it can go."""
-        self._recorder.trial_ends(trial)
-        self._release_donation(trial)
-
-    def _release_donation(self, trial: Trial) -> None:
-        """The checkpoint of another trial that `trial` was to go on from is not needed any more."""
-        donation = self.launcher.donations.pop(trial.trial_id, None)
-        if donation is not None:
-            self._recorder.unpin(donation.donor, donation.record)
-
-    def _let_go(self, live: Live, *, keep: bool = True) -> None:
-        """Take the worker away from its trial; its next attempt waits until the worker is gone."""
-        self._state.let_go(live)
-        self._executor.stop(live.actor_id, self._settings.grace_s, keep=keep and self._settings.reuse_actors)
-
-    def _move(self, trial: Trial, step: Step, reason: str) -> None:
-        """Take a step; a change of the public status, and each retry, is on record before anything follows from it."""
-        if self._state.move(trial, step, reason) or step is Step.RETRY:
-            self._recorder.status(trial, reason)
 
     # -- failures ----------------------------------------------------------------------------------------------------
 
@@ -511,7 +376,7 @@ class TuneController:
         self._recorder.failure(trial, error)
         after = self._policy.after(trial, final=final)
         if not gone:
-            self._let_go(live, keep=keep)
+            self._actions.let_go(live, keep=keep)
         self._hooks.failed(trial)
         cause = error.summary()
         if after is AfterFailure.RETRY:
@@ -519,13 +384,13 @@ class TuneController:
                 "trial %s failed (%s); attempt %d of %s goes on from %s",
                 trial.name,
                 cause,
-                trial.attempt + 1,
+                trial.num_failures + 1,  # a start after a pause is no attempt in a user's eyes
                 trial.max_failures + 1 if trial.max_failures >= 0 else "any number",
                 trial.checkpoints[-1].record.directory if trial.checkpoints else "the beginning",
             )
-            self._move(trial, Step.RETRY, cause)
+            self._actions.move(trial, Step.RETRY, cause)
             self._hooks.recovers(trial)
-            self._remove_if_run_ends(trial)
+            self._actions.remove_if_run_ends(trial)
         else:
             self._fail(trial, error, cause, after)
 
@@ -540,94 +405,9 @@ class TuneController:
     def _fail(self, trial: Trial, error: TrialError, cause: str, after: AfterFailure) -> None:
         """A trial has failed for good."""
         trial.error = error
-        self._move(trial, Step.FAIL, cause)
-        self._is_over(trial)
+        self._actions.move(trial, Step.FAIL, cause)
+        self._actions.is_over(trial)
         self._hooks.errored(trial)
         if after is AfterFailure.END_RUN:
             self.failed_fast = self.failed_fast or trial
             self.end_run(f"fail_fast: trial {trial.name} failed")
-
-    # -- requests ----------------------------------------------------------------------------------------------------
-
-    def _run_requests(self) -> None:
-        """Carry out what schedulers have asked for, in order."""
-        carry_out: dict[str, Callable[[Request], None]] = {
-            "stop": self._on_stop_request,
-            "pause": self._on_pause_request,
-            "exploit": self._on_exploit_request,
-            "resources": self._on_resources_request,
-        }
-        while self._context.requests:
-            request = self._context.requests.popleft()
-            if not request.trial.is_finished():
-                carry_out[request.verb](request)
-
-    def _on_stop_request(self, request: Request) -> None:
-        reason = "stopped by the scheduler"
-        live = self._state.live.get(request.trial.actor_id)
-        if live is None:
-            self._remove(request.trial, reason)
-        elif live.idle and self._settings.saves and self._settings.checkpoints.checkpoint_at_end:
-            live.idle, live.decision = False, Decision(STOP, reason)
-            self._save(live)
-        else:
-            self._end(live, reason)
-
-    def _on_pause_request(self, request: Request) -> None:
-        trial, decision = request.trial, Decision(PAUSE, "paused by the scheduler")
-        live = self._state.live.get(trial.actor_id)
-        if live is None:
-            if trial.phase is Phase.QUEUED:
-                self._move(trial, Step.PAUSE, decision.reason)
-                self._hooks.paused(trial)
-        elif live.idle and request.argument and self._settings.saves:
-            live.idle, live.decision = False, decision
-            self._save(live)
-        elif live.idle or not request.argument or trial.phase in (Phase.STARTING, Phase.RESTORING):
-            live.idle = False
-            self._pause(live, decision.reason)
-        else:
-            live.requested = _stronger(decision, live.requested)
-
-    def _on_exploit_request(self, request: Request) -> None:
-        self._exploit(request.trial, *request.argument)
-
-    def _on_resources_request(self, request: Request) -> None:
-        trial = request.trial
-        if trial.phase in OWNS_ACTOR:
-            live = self._state.live[trial.actor_id]
-            live.requested = _stronger(
-                Decision(PAUSE, "its resources change", resources=request.argument), live.requested
-            )
-        else:
-            self._state.change_resources(trial, request.argument)
-
-    def _exploit(self, trial: Trial, donor: Trial, config: dict[str, Any]) -> bool:
-        """Let `trial` go on from the donor's latest checkpoint under `config`; False if the donor has none."""
-        if not donor.checkpoints or donor.checkpoint is None:
-            logger.warning("trial %s cannot exploit %s, which has no checkpoint", trial.name, donor.name)
-            return False
-        kept = donor.checkpoints[-1]
-        self._recorder.pin(donor, kept.record)
-        self._release_donation(trial)
-        self._recorder.exploit(trial, donor, kept.record, config)
-        self.launcher.donations[trial.trial_id] = Donation(donor, kept.record, donor.checkpoint.path, kept.metrics)
-        live = self._state.live.get(trial.actor_id)
-        if live is not None:
-            live.idle = False
-            self._let_go(live)
-            self._move(trial, Step.PAUSE, f"exploits {donor.name}")
-            self._hooks.paused(trial)
-        trial.set_config(config)
-        return True
-
-
-def _stronger(decision: Decision, other: Decision | None) -> Decision:
-    """STOP beats PAUSE beats the rest, so a later CONTINUE never replaces either; of two pauses one with a request."""
-    if other is None:
-        return decision
-    rank = {STOP: 2, PAUSE: 1, CONTINUE: 0, NOOP: 0}
-    mine, others = rank[str(decision)], rank[str(other)]
-    if mine == others == 1 and decision.resources is None:
-        return other
-    return decision if mine >= others else other

@@ -110,7 +110,7 @@ def test_a_termination_signal_ends_the_run_in_order_and_then_the_process(script,
 
 def test_an_exception_in_a_callback_leaves_nothing(script):
     driver = script.start("""
-        from minitune import Callback, RunConfig, Tuner, grid_search, report
+        from minitune import Callback, RunConfig, TuneError, Tuner, grid_search, report
         import subprocess, threading
 
         class Bad(Callback):
@@ -134,5 +134,5 @@ def test_an_exception_in_a_callback_leaves_nothing(script):
     """)
     stdout, stderr = script.finish(driver)
     lines = stdout.splitlines()
-    assert lines[0].startswith("TuneError Bad.on_trial_result raised RuntimeError: on purpose"), stderr
+    assert lines[0].startswith("True Bad.on_trial_result raised RuntimeError: on purpose"), stderr
     assert lines[1:] == ["RuntimeError('on purpose')", "[]"]

@@ -1,0 +1,244 @@
+"""TrialActions: the one place in which decisions are carried out.
+
+Whatever was decided about a trial (go on, save, pause, end, exploit) is done here and nowhere else, be it upon its own
+report or because a scheduler has asked for it while it was told of another trial.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from minitune.decision import CONTINUE, NOOP, PAUSE, STOP, Decision
+from minitune.execution.hooks import Hooks
+from minitune.execution.recorder import Recorder
+from minitune.execution.run_settings import RunSettings
+from minitune.execution.run_state import Donation, Live, RunState
+from minitune.execution.scheduler_context import DriverContext, Request
+from minitune.execution.trial_executor import TrialExecutor
+from minitune.experiment.lifecycle import OWNS_ACTOR, Phase, Step
+from minitune.experiment.trial import Trial
+from minitune.result import DONE
+
+logger = logging.getLogger("minitune")
+
+
+class TrialActions:
+    """Does what was decided about trials.
+
+    Args:
+        executor: Who runs actors.
+        state: The trials; kept true.
+        context: Where schedulers leave what they ask for.
+        hooks: The plug-ins, told of each turn of events.
+        recorder: Who writes it down.
+        settings: How this run saves, reuses and waits.
+    """
+
+    def __init__(
+        self,
+        executor: TrialExecutor,
+        state: RunState,
+        context: DriverContext,
+        hooks: Hooks,
+        recorder: Recorder,
+        settings: RunSettings,
+    ):
+        self._executor = executor
+        self._state = state
+        self._context = context
+        self._hooks = hooks
+        self._recorder = recorder
+        self._settings = settings
+        self._warned_pause = False
+
+    def carry_out(self, live: Live, decision: Decision) -> None:
+        """Do what was decided; no call is in flight now."""
+        if decision.exploit is not None and self._exploit(live.trial, *decision.exploit):
+            return
+        if decision == STOP:
+            self.end(live, decision.reason)
+        elif decision == PAUSE:
+            self._pause(live, decision.reason)
+            if decision.resources is not None:
+                self._state.change_resources(live.trial, decision.resources)
+        elif decision == NOOP:
+            live.idle = True
+            self.run_requests()
+            if live.idle and live.actor_id in self._state.live:
+                self.pull(live)
+        else:
+            self.pull(live)
+
+    def pull(self, live: Live) -> None:
+        """Ask for the next report."""
+        live.idle = False
+        if live.trial.phase is not Phase.TRAINING:
+            self.move(live.trial, Step.TRAIN, "go on")
+        self._executor.call(live.actor_id, "train")
+
+    def save(self, live: Live) -> None:
+        """Have the worker write a checkpoint; the decision waits until it has."""
+        self.move(live.trial, Step.SAVE, f"before {live.decision}")
+        self._executor.call(live.actor_id, "save")
+
+    def _pause(self, live: Live, reason: str) -> None:
+        trial = live.trial
+        reached = trial.checkpoints[-1].report_number if trial.checkpoints else 0
+        if trial.report_count > reached and not self._warned_pause:
+            self._warned_pause = True
+            where = f"report {reached}" if reached else "the beginning"
+            logger.warning(
+                "trial %s is paused after report %d and will go on from %s, its last checkpoint; report a checkpoint "
+                "with each result to lose nothing (said once)",
+                trial.name,
+                trial.report_count,
+                where,
+            )
+        if not self._settings.saves:
+            self._hooks.saved(trial)
+        self.let_go(live)
+        self.move(trial, Step.PAUSE, reason)
+        self._hooks.paused(trial)
+
+    def end(self, live: Live, reason: str) -> None:
+        """A trial with a worker ends well, or is interrupted."""
+        trial = live.trial
+        if self._state.interrupted and not live.ends_by_itself:
+            self.let_go(live)
+            self._hooks.interrupted(trial)
+            self._state.move(trial, Step.STOP, reason)
+            return
+        if trial.phase is Phase.STARTING:
+            self.let_go(live)
+            self._hooks.removed(trial)
+        else:
+            if trial.last_result:
+                trial.last_result = {**trial.last_result, DONE: True}
+            self._hooks.completed(trial)
+            self.let_go(live)
+        self.move(trial, Step.STOP, reason)
+        self.is_over(trial)
+
+    def remove(self, trial: Trial, reason: str) -> None:
+        """A trial without a worker is ended."""
+        self._executor.forget(trial.trial_id)
+        if self._state.interrupted:
+            self._hooks.interrupted(trial)
+            self._state.move(trial, Step.STOP, reason)
+            return
+        self._hooks.removed(trial)
+        self.move(trial, Step.STOP, reason)
+        self.is_over(trial)
+
+    def remove_if_run_ends(self, trial: Trial) -> None:
+        """A trial that would be tried again is ended instead if the run is about to end: nobody would start it."""
+        if self._state.end_reason:
+            self.remove(trial, self._state.end_reason)
+
+    def is_over(self, trial: Trial) -> None:
+        """The trial has ended and its status says so: what was kept for it can go."""
+        self._recorder.trial_ends(trial)
+        self.release_donation(trial)
+
+    def release_donation(self, trial: Trial) -> None:
+        """The checkpoint of another trial that `trial` was to go on from is not needed any more."""
+        donation = self._state.donations.pop(trial.trial_id, None)
+        if donation is not None:
+            self._recorder.unpin(donation.donor, donation.record)
+
+    def let_go(self, live: Live, *, keep: bool = True) -> None:
+        """Take the worker away from its trial; its next attempt waits until the worker is gone."""
+        self._state.let_go(live)
+        self._executor.stop(live.actor_id, self._settings.grace_s, keep=keep and self._settings.reuse_actors)
+
+    def move(self, trial: Trial, step: Step, reason: str) -> None:
+        """Take a step; a change of the public status, and each retry, is on record before anything follows from it."""
+        if self._state.move(trial, step, reason) or step is Step.RETRY:
+            self._recorder.status(trial, reason)
+
+    # -- what schedulers ask for --------------------------------------------------------------------------------------
+
+    def run_requests(self) -> None:
+        """Carry out what schedulers have asked for, in order."""
+        carry_out: dict[str, Callable[[Request], None]] = {
+            "stop": self._on_stop_request,
+            "pause": self._on_pause_request,
+            "exploit": self._on_exploit_request,
+            "resources": self._on_resources_request,
+        }
+        while self._context.requests:
+            request = self._context.requests.popleft()
+            if not request.trial.is_finished():
+                carry_out[request.verb](request)
+
+    def _on_stop_request(self, request: Request) -> None:
+        reason = "stopped by the scheduler"
+        live = self._state.live.get(request.trial.actor_id)
+        if live is None:
+            self.remove(request.trial, reason)
+        elif live.idle and self._settings.saves and self._settings.checkpoints.checkpoint_at_end:
+            live.idle, live.decision = False, Decision(STOP, reason)
+            self.save(live)
+        else:
+            self.end(live, reason)
+
+    def _on_pause_request(self, request: Request) -> None:
+        trial, decision = request.trial, Decision(PAUSE, "paused by the scheduler")
+        live = self._state.live.get(trial.actor_id)
+        if live is None:
+            if trial.phase is Phase.QUEUED:
+                self.move(trial, Step.PAUSE, decision.reason)
+                self._hooks.paused(trial)
+        elif live.idle and request.argument and self._settings.saves:
+            live.idle, live.decision = False, decision
+            self.save(live)
+        elif live.idle or not request.argument or trial.phase in (Phase.STARTING, Phase.RESTORING):
+            live.idle = False
+            self._pause(live, decision.reason)
+        else:
+            live.requested = stronger(decision, live.requested)
+
+    def _on_exploit_request(self, request: Request) -> None:
+        self._exploit(request.trial, *request.argument)
+
+    def _on_resources_request(self, request: Request) -> None:
+        trial = request.trial
+        if trial.phase in OWNS_ACTOR:
+            live = self._state.live[trial.actor_id]
+            live.requested = stronger(
+                Decision(PAUSE, "its resources change", resources=request.argument), live.requested
+            )
+        else:
+            self._state.change_resources(trial, request.argument)
+
+    def _exploit(self, trial: Trial, donor: Trial, config: dict[str, Any]) -> bool:
+        """Let `trial` go on from the donor's latest checkpoint under `config`; False if the donor has none."""
+        if not donor.checkpoints or donor.checkpoint is None:
+            logger.warning("trial %s cannot exploit %s, which has no checkpoint", trial.name, donor.name)
+            return False
+        kept = donor.checkpoints[-1]
+        self._recorder.pin(donor, kept.record)
+        self.release_donation(trial)
+        self._recorder.exploit(trial, donor, kept.record, config)
+        self._state.donations[trial.trial_id] = Donation(donor, kept.record, donor.checkpoint.path, kept.metrics)
+        live = self._state.live.get(trial.actor_id)
+        if live is not None:
+            live.idle = False
+            self.let_go(live)
+            self.move(trial, Step.PAUSE, f"exploits {donor.name}")
+            self._hooks.paused(trial)
+        trial.set_config(config)
+        return True
+
+
+def stronger(decision: Decision, other: Decision | None) -> Decision:
+    """STOP beats PAUSE beats the rest, so a later CONTINUE never replaces either; of two pauses one with a request."""
+    if other is None:
+        return decision
+    rank = {STOP: 2, PAUSE: 1, CONTINUE: 0, NOOP: 0}
+    mine, others = rank[str(decision)], rank[str(other)]
+    if mine == others == 1 and decision.resources is None:
+        return other
+    return decision if mine >= others else other
