@@ -124,9 +124,10 @@ def test_an_exception_in_a_callback_leaves_nothing(script):
 
         before = threading.enumerate()
         try:
-            Tuner(trainable, param_space={"x": grid_search([0, 1])}, run_config=RunConfig(name="run", verbose=0, callbacks=[Bad()])).fit()
+            run_config = RunConfig(name="run", verbose=0, callbacks=[Bad()])
+            Tuner(trainable, param_space={"x": grid_search([0, 1])}, run_config=run_config).fit()
         except Exception as error:
-            print(type(error).__name__, error)
+            print(isinstance(error, TuneError), error)
             print(repr(error.__cause__))
         assert threading.enumerate() == before
         import psutil
