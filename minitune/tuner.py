@@ -59,6 +59,11 @@ class Tuner:
         self._resume_errored = False
         self._grid: ResultGrid | None = None
 
+    def __getattribute__(self, name: str) -> Any:
+        if name == "restore":  # what it returns would be lost on somebody who calls it for its effect on this object
+            raise AttributeError("Tuner.restore is called on the class: tuner = Tuner.restore(path, trainable)")
+        return super().__getattribute__(name)
+
     def fit(self, *, raise_on_failed_trial: bool | None = None) -> ResultGrid:
         """Run all trials to their ends. Blocks.
 
