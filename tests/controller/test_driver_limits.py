@@ -51,6 +51,14 @@ def test_a_small_trial_passes_a_big_one_that_waits() -> None:
     assert order == [3, 1, 4]
 
 
+@pytest.mark.parametrize("search_alg", [None, LoggingSearcher(Log())])
+def test_a_trial_that_asks_for_too_much_does_not_end_the_search(search_alg: Any) -> None:
+    sized = with_resources(report_n(1), lambda config: {"cpu": 99 if config["i"] in (1, 2) else 1})
+    space = None if search_alg else {"i": grid_search([0, 1, 2, 3])}
+    grid = fit(sized, space, num_samples=4 if search_alg else 1, search_alg=search_alg)
+    assert [result.error is not None for result in grid] == [False, True, True, False]
+
+
 def sleeping(config: dict[str, Any]) -> None:
     for n in range(1, 10):
         clock.current().sleep(config["seconds"])

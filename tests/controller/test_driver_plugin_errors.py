@@ -13,6 +13,7 @@ from minitune import (
     ConcurrencyLimiter,
     FailureConfig,
     FIFOScheduler,
+    ProgressReporter,
     RunConfig,
     Searcher,
     Stopper,
@@ -231,8 +232,6 @@ def test_a_callback_that_is_none_is_refused() -> None:
 
 @pytest.mark.parametrize("hook", ["setup", "should_report", "report"])
 def test_a_reporter_that_raises(hook: str) -> None:
-    from minitune import ProgressReporter
-
     class Quiet(ProgressReporter):
         def setup(self, *args: Any, **info: Any) -> None:
             pass

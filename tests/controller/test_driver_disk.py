@@ -1,0 +1,295 @@
+"""What a run leaves on disk."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+import pickle
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from driver_fakes import (
+    RUN,
+    Counter,
+    SavedCounter,
+    Spy,
+    counting,
+    fit,
+    journal_of,
+    make_tuner,
+    report_n,
+    report_state,
+    restored_state,
+    resume,
+    run_path,
+)
+
+from minitune import (
+    Callback,
+    CheckpointConfig,
+    FailureConfig,
+    RunConfig,
+    Trial,
+    Tuner,
+    choice,
+    get_context,
+    grid_search,
+    report,
+)
+
+
+def test_making_a_tuner_writes_nothing() -> None:
+    make_tuner(report_n(1))
+    assert not run_path().parent.exists()
+
+
+def test_the_layout() -> None:
+    grid = fit(counting(2), {"lr": grid_search([0.00001, 100]), "fixed": 1})
+    assert Path(grid.experiment_path) == run_path()
+    directories = sorted(path.name for path in run_path().iterdir() if path.is_dir() and path.name != "objects")
+    ids = [result.metrics["trial_id"] for result in grid]
+    date = r"\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d"
+    assert re.fullmatch(rf"counter_{ids[0]}_0_lr=1e-05_{date}", directories[0])
+    assert re.fullmatch(rf"counter_{ids[1]}_1_lr=100_{date}", directories[1])
+    assert [os.path.basename(result.path) for result in grid] == directories
+    assert {path.name for path in run_path().iterdir() if path.is_file()} >= {"journal", "tuner.pkl"}
+    assert {path.name for path in Path(grid[0].path).iterdir()} == {
+        "params.json",
+        "params.pkl",
+        "result.json",
+        "progress.csv",
+        "checkpoint_000000",
+        "checkpoint_000001",
+    }
+
+
+def test_params() -> None:
+    config = {"b": {"c": [1, None]}, "a": 0.5, "function": print}
+    (result,) = fit(report_n(1), config)
+    text = Path(result.path, "params.json").read_text()
+    assert json.loads(text)["b"] == {"c": [1, None]}
+    assert text.index('"a"') < text.index('"b"')
+    assert text.startswith('{\n  "a"')
+    assert pickle.loads(Path(result.path, "params.pkl").read_bytes()) == config
+
+
+def test_result_json_and_progress_csv() -> None:
+    def trainable(config: dict[str, Any]) -> None:
+        report({"loss": math.nan, "eval": {"acc": 1}})
+        report({"loss": math.inf, "late": "x"})
+
+    (result,) = fit(trainable, {"x": 3})
+    lines = [json.loads(line) for line in Path(result.path, "result.json").read_text().splitlines()]
+    assert [line["loss"] for line in lines] == [None, "Infinity"]
+    assert [line["training_iteration"] for line in lines] == [1, 2]
+    assert [line["done"] for line in lines] == [False, False]
+    assert all(line["config"] == {"x": 3} for line in lines)
+    assert all("experiment_tag" not in line for line in lines)
+    with open(Path(result.path, "progress.csv"), newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["eval/acc"] for row in rows] == ["1", ""]
+    assert [row["late"] for row in rows] == ["", "x"]
+    assert not any(key.startswith("config") for key in rows[0])
+
+
+def test_the_automatic_keys_come_in_their_order() -> None:
+    (result,) = fit(counting(1), {"x": 3})
+    keys = list(json.loads(Path(result.path, "result.json").read_text()))
+    assert keys == [
+        "n",
+        "timestamp",
+        "checkpoint_dir_name",
+        "should_checkpoint",
+        "done",
+        "training_iteration",
+        "trial_id",
+        "date",
+        "time_this_iter_s",
+        "time_total_s",
+        "pid",
+        "hostname",
+        "node_ip",
+        "config",
+        "time_since_restore",
+        "iterations_since_restore",
+    ]
+
+
+def test_a_callback_edits_what_is_logged() -> None:
+    def edit(trial: Trial, result: dict[str, Any]) -> None:
+        result["extra"] = result["n"] * 10
+
+    (result,) = fit(report_n(2), callbacks=[Spy(edit)])
+    assert [row["extra"] for row in result.get_rows()] == [10, 20]
+    assert result.metrics["extra"] == 20
+
+
+def test_errors_are_appended_and_the_pickle_goes_with_the_last_failure() -> None:
+    left = [1, 2]
+
+    def trainable(config: dict[str, Any]) -> None:
+        if left:
+            left.pop()
+            raise ValueError(f"still {len(left)} left")
+        report({"n": 1})
+
+    during: list[bool] = []
+
+    class Look(Callback):
+        def on_trial_recover(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+            assert trial.error_file is not None
+            during.append(os.path.exists(os.path.join(trial.local_path, "error.pkl")))
+
+    (result,) = fit(trainable, failure=FailureConfig(max_failures=2), callbacks=[Look()])
+    text = Path(result.path, "error.txt").read_text()
+    heads = re.findall(r"^Failure # (\d) \(occurred at \d{4}-\d\d-\d\d_\d\d-\d\d-\d\d\)$", text, re.MULTILINE)
+    assert heads == ["1", "2"]
+    assert text.index("still 1 left") < text.index("still 0 left")
+    assert during == [True, True]
+    assert not Path(result.path, "error.pkl").exists()
+
+
+def test_the_last_exception_stays_beside_a_failed_trial() -> None:
+    def trainable(config: dict[str, Any]) -> None:
+        raise KeyError("gone")
+
+    (result,) = fit(trainable)
+    error = pickle.loads(Path(result.path, "error.pkl").read_bytes())
+    assert isinstance(error, KeyError)
+
+
+def test_the_journal_tells_the_story_in_order() -> None:
+    failed: list[int] = []
+
+    def trainable(config: dict[str, Any]) -> None:
+        for n in range(restored_state() + 1, 3):
+            if n == 2 and not failed:
+                failed.append(n)
+                report({"n": -1})
+                raise ValueError("once")
+            report_state(n, {"n": n})
+
+    fit(trainable, failure=FailureConfig(max_failures=1), checkpoint=CheckpointConfig(num_to_keep=1))
+    story = [
+        (record["type"], record.get("status") or record.get("number") or record.get("checkpoint"))
+        for record in journal_of()
+        if record["type"] != "drop"
+    ]
+    assert story == [
+        ("run", None),
+        ("open", None),
+        ("trial", None),
+        ("start", None),
+        ("status", "RUNNING"),
+        ("result", 1),
+        ("result", 2),
+        ("status", "PENDING"),
+        ("rollback", 1),
+        ("start", 0),
+        ("status", "RUNNING"),
+        ("result", 2),
+        ("status", "TERMINATED"),
+        ("close", None),
+    ]
+    assert [record["checkpoint"] for record in journal_of() if record["type"] == "drop"] == [0]
+
+
+def test_a_class_gets_records_of_its_saves() -> None:
+    fit(SavedCounter, {"end": 2})
+    story = [record["type"] for record in journal_of() if "trial" in record]
+    assert story == ["trial", "start", "status", "result", "result", "checkpoint", "status"]
+
+
+def test_the_journal_is_written_before_the_trial_goes_on() -> None:
+    seen: list[int] = []
+
+    def trainable(config: dict[str, Any]) -> None:
+        for n in (1, 2, 3):
+            report({"n": n})
+            seen.append(max(record["metrics"]["n"] for record in journal_of() if record["type"] == "result"))
+
+    fit(trainable)
+    assert seen == [1, 2, 3]
+
+
+def test_a_run_that_is_there_already_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+    first = fit(report_n(1))
+    second = fit(report_n(1))
+    assert first.experiment_path != second.experiment_path
+    assert "a run is already at" in caplog.text
+    assert len(list(run_path().glob("*/result.json"))) == 1
+
+
+def test_the_default_name() -> None:
+    grid = Tuner(
+        counting(1), tune_config=make_tuner(counting(1))._plan.tune_config, run_config=RunConfig(verbose=0)
+    ).fit()
+    assert re.fullmatch(r"counter_\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d", os.path.basename(grid.experiment_path))
+
+
+def test_names_of_trials_and_directories_are_the_users_choice() -> None:
+    grid = fit(
+        report_n(1),
+        {"x": grid_search([1, 2])},
+        trial_name_creator=lambda trial: f"my-{trial.config['x']}/{trial.number}",
+        callbacks=[spy := Spy()],
+    )
+    assert [trial.name for trial in spy.trials] == ["my-1/0", "my-2/1"]
+    assert os.path.basename(grid[0].path).startswith("my-1_0_0_x=1_")
+    grid = fit(
+        report_n(1),
+        {"x": grid_search([1, 2])},
+        trial_dirname_creator=lambda trial: f"dir{trial.config['x']}",
+        name="dirs",
+    )
+    assert [os.path.basename(result.path) for result in grid] == ["dir1", "dir2"]
+    assert [result.path for result in resume_named("dirs")] == [result.path for result in grid]
+
+
+def resume_named(name: str) -> Any:
+    return Tuner.restore(str(run_path(name)), report_n(1)).fit()
+
+
+@pytest.mark.parametrize("bad", ["a/b", "..", "", "a\nb"])
+def test_a_bad_directory_name_is_refused(bad: str) -> None:
+    with pytest.raises(ValueError, match="directory's name of trial"):
+        fit(report_n(1), trial_dirname_creator=lambda trial: bad)
+    assert [path for path in run_path().iterdir() if path.is_dir()] == []
+
+
+def test_same_directory_names_get_a_suffix() -> None:
+    grid = fit(report_n(1), num_samples=3, trial_dirname_creator=lambda trial: "same")
+    assert len({result.path for result in grid}) == 3
+    assert all(os.path.basename(result.path).startswith("same") for result in grid)
+
+
+def test_the_context_of_a_trial() -> None:
+    seen: list[Any] = []
+
+    def trainable(config: dict[str, Any]) -> None:
+        context = get_context()
+        seen.append((context.get_trial_id(), context.get_trial_name(), context.get_trial_dir()))
+        seen.append(context.get_experiment_name())
+        Path(context.get_trial_dir(), "mine.txt").write_text("kept")
+
+    (result,) = fit(trainable)
+    trial_id = result.metrics["trial_id"]
+    assert seen == [(trial_id, f"trainable_{trial_id}", result.path), RUN]
+    assert Path(result.path, "mine.txt").read_text() == "kept"
+
+
+def test_loggers_can_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
+    (result,) = fit(report_n(2))
+    assert result.metrics["n"] == 2
+    assert os.listdir(result.path) == []
+
+
+def test_a_dictionary_of_choices_is_one_value() -> None:
+    (result,) = fit(Counter, {"end": 1, "pair": choice([{"a": 1}])}, seed=1)
+    assert result.config["pair"] == {"a": 1}
+    assert resume(Counter)[0].config == result.config

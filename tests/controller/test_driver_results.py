@@ -1,0 +1,211 @@
+"""What `fit` and `run` return."""
+
+from __future__ import annotations
+
+import math
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from driver_fakes import Counter, SavedCounter, counting, fit, make_tuner, report_n, run_path
+
+from minitune import (
+    CheckpointConfig,
+    Result,
+    ResultGrid,
+    TuneError,
+    Tuner,
+    grid_search,
+    register_trainable,
+    report,
+    run,
+)
+from minitune.error import TrialError
+
+SCORES = {0: [5.0, 1.0, 3.0], 1: [2.0, 4.0, 4.0], 2: [math.nan, 9.0, math.nan], 3: []}
+
+
+def scoring(config: dict[str, Any]) -> None:
+    for score in SCORES[config["i"]]:
+        report({"eval": {"score": score}, "flag": True})
+    if config["i"] == 3:
+        raise ValueError("no score at all")
+
+
+@pytest.fixture
+def grid() -> ResultGrid:
+    return fit(scoring, {"i": grid_search([0, 1, 2, 3])}, metric=None)
+
+
+@pytest.mark.parametrize(
+    ("mode", "scope", "best"),
+    [
+        ("max", "last", 1),
+        ("min", "last", 0),
+        ("max", "all", 2),
+        ("min", "all", 0),
+        ("max", "avg", 1),
+        ("min", "avg", 0),
+        ("max", "last-5-avg", 1),
+    ],
+)
+def test_the_best_result(grid: ResultGrid, mode: str, scope: str, best: int) -> None:
+    assert grid.get_best_result("eval/score", mode, scope).config == {"i": best}
+
+
+def test_the_grid(grid: ResultGrid) -> None:
+    assert len(grid) == 4
+    assert [result.config["i"] for result in grid] == [0, 1, 2, 3]
+    assert (grid.num_errors, grid.num_terminated) == (1, 3)
+    assert not grid.interrupted
+    (error,) = grid.errors
+    assert isinstance(error, TrialError)
+    assert isinstance(error, ValueError)
+    assert grid[3].metrics["trial_id"].endswith("_00003")
+    assert grid[0].metrics["eval"] == {"score": 3.0}
+    with pytest.raises(ValueError, match="metric and mode must be known"):
+        grid.get_best_result()
+    with pytest.raises(RuntimeError, match="'nothing'") as caught:
+        grid.get_best_result("nothing", "max")
+    assert caught.value.__cause__ is error
+    with pytest.raises(ValueError):
+        grid.get_best_result("eval/score", "best")
+
+
+def test_rows_need_no_pandas(grid: ResultGrid) -> None:
+    rows = grid.get_rows()
+    assert [row["config/i"] for row in rows] == [0, 1, 2, 3]
+    assert rows[0]["eval/score"] == 3.0
+    assert Path(rows[0]["logdir"]).is_dir()
+    best = grid.get_rows("eval/score", "max")
+    assert [row.get("eval/score") for row in best[:3]] == [5.0, 4.0, 9.0]
+
+
+def test_the_defaults_come_from_the_tune_config() -> None:
+    grid = fit(scoring, {"i": grid_search([0, 1])}, metric="eval/score", mode="min")
+    assert grid.get_best_result().config == {"i": 0}
+    assert grid.get_best_result(mode="max").config == {"i": 1}
+
+
+def test_of_equals_the_earlier_one_is_best_and_one_trial_needs_no_metric() -> None:
+    assert fit(report_n(2), num_samples=3).get_best_result("n", "max").metrics["trial_id"].endswith("00000")
+    assert fit(report_n(2), name="one").get_best_result().metrics["n"] == 2
+
+
+def test_the_result_of_a_trial() -> None:
+    (result,) = fit(counting(2), {"x": 3})
+    text = repr(result)
+    assert text.startswith("Result(metrics={'n': 2, 'done': True, 'trial_id': '")
+    assert "error=None, checkpoint=Checkpoint(path=" in text
+    assert text.endswith(f"log_dir={Path(result.path)!r})")
+    assert "pid" not in text
+    assert isinstance(result, Result)
+    assert result.config == {"x": 3}
+    assert [metrics["n"] for _, metrics in result.best_checkpoints] == [1, 2]
+    assert result.checkpoint == result.best_checkpoints[-1][0]
+
+
+def test_a_returned_number_is_a_metric_of_its_own() -> None:
+    grid = fit(lambda config: config["x"] * 0.0 + config["x"], {"x": grid_search([2, 0, 1])})
+    assert grid.get_best_result("_metric", "min").config == {"x": 0}
+    assert [result.metrics["_metric"] for result in grid] == [2, 0, 1]
+
+
+def test_generators_report_what_they_yield() -> None:
+    def trainable(config: dict[str, Any]) -> Any:
+        yield {"n": 1}
+        yield {"n": 2}
+
+    assert [row["n"] for row in fit(trainable)[0].get_rows()] == [1, 2]
+
+
+def test_get_results() -> None:
+    tuner = make_tuner(report_n(1))
+    with pytest.raises(RuntimeError):
+        tuner.get_results()
+    assert tuner.fit() is tuner.get_results()
+
+
+def test_what_is_no_trainable_or_space_is_refused_early() -> None:
+    with pytest.raises(TuneError):
+        Tuner()
+    with pytest.raises(TuneError):
+        Tuner("never registered")
+    with pytest.raises(TypeError):
+        Tuner(7)
+    with pytest.raises(ValueError):
+        Tuner(lambda: None)
+    with pytest.raises(ValueError):
+        Tuner(report_n(1), param_space=[1, 2])
+    with pytest.raises(AttributeError):
+        make_tuner(report_n(1)).restore(str(run_path()), report_n(1))
+
+
+def test_an_unpicklable_trainable_names_the_member_and_leaves_no_run() -> None:
+    lock = threading.Lock()
+
+    def trainable(config: dict[str, Any]) -> None:
+        print(lock)
+
+    with pytest.raises(TypeError, match="lock"):
+        fit(trainable)
+    assert not run_path().exists()
+
+
+def test_a_registered_name_is_a_trainable() -> None:
+    register_trainable("my_counter", counting(2))
+    grid = fit("my_counter")
+    assert grid[0].metrics["n"] == 2
+    assert Path(grid[0].path).name.startswith("my_counter_")
+
+
+# -- run --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def inline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINITUNE_EXECUTOR", "inline")
+
+
+@pytest.mark.usefixtures("inline")
+def test_run_returns_an_analysis() -> None:
+    analysis = run(scoring, config={"i": grid_search([0, 1])}, metric="eval/score", mode="max", verbose=0, name="mine")
+    assert analysis.best_config == {"i": 1}
+    assert analysis.best_trial is not None
+    assert analysis.best_trial.last_result["eval"] == {"score": 4.0}
+    assert analysis.best_result["eval"] == {"score": 4.0}
+    assert analysis.experiment_path.endswith("mine")
+    assert len(analysis.trials) == len(analysis.results) == 2
+    assert {config["i"] for config in analysis.get_all_configs().values()} == {0, 1}
+    assert analysis.get_best_config("eval/score", "min") == {"i": 0}
+    assert analysis.get_best_trial("nothing", "min") is None
+
+
+@pytest.mark.usefixtures("inline")
+def test_run_takes_the_arguments_of_the_configs() -> None:
+    analysis = run(
+        SavedCounter,
+        config={"end": 9},
+        stop={"n": 6},
+        num_samples=3,
+        checkpoint_config=CheckpointConfig(checkpoint_frequency=2, num_to_keep=2),
+        resources_per_trial={"cpu": 2},
+        max_concurrent_trials=1,
+        verbose=0,
+        trial_name_creator=lambda trial: f"t{trial.number}",
+    )
+    assert [str(trial) for trial in analysis.trials] == ["t0", "t1", "t2"]
+    assert [trial.last_result["n"] for trial in analysis.trials] == [6, 6, 6]
+    assert analysis.trials[0].resources.required_resources["CPU"] == 2
+    assert [metrics.report_number for metrics in analysis.trials[0].checkpoints] == [4, 6]
+    best = analysis.get_best_checkpoint(analysis.trials[0], "n", "max")
+    assert best is not None
+    assert best.path == analysis.trials[0].checkpoint.path
+
+
+@pytest.mark.usefixtures("inline")
+def test_an_analysis_without_metric_asks_for_it() -> None:
+    analysis = run(Counter, config={"end": 1}, verbose=0)
+    with pytest.raises(ValueError):
+        _ = analysis.best_config

@@ -1,0 +1,509 @@
+"""A run that was cut short goes on where it was, and one that was not has nothing left to do."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections import Counter as Tally
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from driver_fakes import (
+    Counter,
+    LastFirst,
+    Log,
+    LoggingScheduler,
+    LoggingSearcher,
+    SavedCounter,
+    Spy,
+    counting,
+    fit,
+    journal_of,
+    report_n,
+    report_state,
+    restored_state,
+    resume,
+    run_path,
+    virtual_executor,
+)
+
+from minitune import (
+    BasicVariantGenerator,
+    Callback,
+    CheckpointConfig,
+    ConcurrencyLimiter,
+    FailureConfig,
+    FIFOScheduler,
+    RunConfig,
+    Searcher,
+    Stopper,
+    Trial,
+    TuneError,
+    Tuner,
+    clock,
+    grid_search,
+    report,
+    uniform,
+)
+
+SPACE = {"x": uniform(0, 1), "i": grid_search([0, 1, 2])}
+
+
+class CutOff(Exception):
+    """Ends a run in the middle."""
+
+
+class CutAfter(Callback):
+    """Ends the run at result number `results`, in the way given."""
+
+    def __init__(self, results: int, how: str = "raise"):
+        self.left = results
+        self.how = how
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
+    ) -> None:
+        self.left -= 1
+        if self.left == 0 and self.how == "raise":
+            raise CutOff
+        if self.left == 0 and self.how == "SIGINT":
+            os.kill(os.getpid(), signal.SIGINT)
+        if self.left == 0 and self.how == "exit":
+            raise SystemExit(1)
+
+
+def cut(trainable: Any, space: Any, results: int, how: str = "raise", **settings: Any) -> None:
+    """Run until so many results have been reported."""
+    callbacks = [CutAfter(results, how), *settings.pop("callbacks", [])]
+    if how == "SIGINT":
+        grid = fit(trainable, space, callbacks=callbacks, **settings)
+        assert grid.interrupted
+        return
+    with pytest.raises((TuneError, SystemExit)):
+        fit(trainable, space, callbacks=callbacks, **settings)
+
+
+WITHOUT_CALLBACKS = RunConfig(verbose=0)
+
+
+def snapshot(directory: Path) -> dict[str, bytes]:
+    """All files of a run but its journal, which says that it was opened again."""
+    return {
+        str(path.relative_to(directory)): path.read_bytes()
+        for path in sorted(directory.rglob("*"))
+        if path.is_file() and path.name not in ("journal", "lock")
+    }
+
+
+# -- a finished run ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trainable", [counting(3), report_n(3), lambda config: None])
+def test_a_finished_run_has_nothing_left_to_do(trainable: Callable[..., Any]) -> None:
+    trainable.__name__ = "trainable"  # type: ignore[attr-defined]
+    spy = Spy()
+    before = fit(trainable, SPACE, num_samples=2, callbacks=[spy])
+    files = snapshot(run_path())
+    analyses = [trial.metric_analysis for trial in spy.trials]
+
+    def never(config: dict[str, Any]) -> None:
+        raise AssertionError("nothing is left to run")
+
+    never.__name__ = "trainable"
+    seen = Spy()
+    after = resume(never, run_config=RunConfig(verbose=0, callbacks=[seen]))
+    assert [result.metrics for result in after] == [result.metrics for result in before]
+    assert [result.config for result in after] == [result.config for result in before]
+    assert [result.path for result in after] == [result.path for result in before]
+    assert [result.best_checkpoints for result in after] == [result.best_checkpoints for result in before]
+    assert [trial.metric_analysis for trial in seen.trials] == analyses
+    assert snapshot(run_path()) == files
+    assert not after.interrupted
+
+
+def test_errors_are_told_again_and_stay() -> None:
+    def trainable(config: dict[str, Any]) -> None:
+        report({"n": 1})
+        if config["i"] == 1:
+            raise ValueError("no luck at all")
+
+    before = fit(trainable, SPACE)
+    after = resume(trainable)
+    assert [result.error is None for result in after] == [True, False, True]
+    assert "no luck at all" in str(after[1].error)
+    assert after.num_errors == before.num_errors == 1
+
+
+class Ended(Stopper):
+    """Ends the run when the first trial has reported four times."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        self.count += 1
+        return False
+
+    def stop_all(self) -> bool:
+        return self.count >= 4
+
+
+@pytest.mark.parametrize("how", ["stopper", "time budget", "fail fast"])
+def test_a_run_that_was_ended_for_good_stays_ended(how: str) -> None:
+    runs: list[int] = []
+
+    def trainable(config: dict[str, Any]) -> None:
+        runs.append(1)
+        for n in range(1, 9):
+            clock.current().sleep(1)
+            if how == "fail fast" and n == 3:
+                raise ValueError("no luck")
+            report({"n": n})
+
+    settings: dict[str, Any] = {
+        "stopper": {"stop": Ended()},
+        "time budget": {"time_budget_s": 5},
+        "fail fast": {"failure": FailureConfig(fail_fast=True)},
+    }[how]
+    before = fit(trainable, num_samples=-1, executor=virtual_executor(1), **settings)
+    count = len(runs)
+    after = resume(trainable, num_samples=-1, executor=virtual_executor(1))
+    assert len(runs) == count
+    assert [result.metrics for result in after] == [result.metrics for result in before]
+
+
+# -- a run that was cut short -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["raise", "SIGINT", "exit"])
+@pytest.mark.parametrize("after", [1, 4, 7, 14, 20])
+def test_the_rest_is_done_and_nothing_twice(how: str, after: int) -> None:
+    runs: Tally[float] = Tally()
+    reports: Tally[tuple[float, int]] = Tally()
+
+    def trainable(config: dict[str, Any]) -> None:
+        runs[config["x"]] += 1
+        for n in range(restored_state() + 1, 5):
+            reports[config["x"], n] += 1
+            report_state(n, {"n": n})
+
+    uncut = fit(trainable, SPACE, num_samples=2, seed=7, name="uncut")
+    runs.clear()
+    reports.clear()
+    cut(trainable, SPACE, after, how, num_samples=2, seed=7, max_concurrent_trials=2)
+    ended = {
+        record["trial"]
+        for record in journal_of()
+        if record["type"] == "status" and record["status"] in ("TERMINATED", "ERROR")
+    }
+    configs = {record["trial"]: record["config"] for record in journal_of() if record["type"] == "trial"}
+    rows = {name: text for name, text in snapshot(run_path()).items() if name.endswith("result.json")}
+    grid = resume(trainable, run_config=WITHOUT_CALLBACKS)
+    assert [result.config for result in grid] == [result.config for result in uncut]
+    assert [result.metrics["n"] for result in grid] == [4] * 6
+    assert [result.metrics["training_iteration"] for result in grid] == [4] * 6
+    assert grid.num_terminated == 6
+    for trial_id in ended:
+        assert runs[configs[trial_id]["x"]] == 1, "a trial that had ended has not run again"
+    assert len({result.metrics["trial_id"] for result in grid}) == 6
+    assert {result.metrics["trial_id"] for result in grid} >= set(configs)
+    for name, text in rows.items():
+        if any(trial_id in name for trial_id in ended):
+            assert (run_path() / name).read_bytes() == text
+    for result in grid:
+        assert [row["training_iteration"] for row in result.get_rows()] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("kind", [SavedCounter, Counter])
+@pytest.mark.parametrize("how", ["raise", "SIGINT"])
+def test_classes_go_on_from_their_checkpoints(kind: type, how: str) -> None:
+    steps: Tally[int] = Tally()
+
+    class Kind(kind):  # type: ignore[misc, valid-type]  # one of two
+        def step(self) -> dict[str, Any]:
+            result: dict[str, Any] = super().step()
+            steps[result["n"]] += 1
+            return result
+
+    settings: dict[str, Any] = {}
+    if kind is SavedCounter:
+        settings["checkpoint"] = CheckpointConfig(checkpoint_frequency=2)
+    cut(Kind, {"end": 6}, 5, how, **settings)
+    grid = resume(Kind, run_config=RunConfig(verbose=0, checkpoint_config=settings.get("checkpoint")))
+    assert grid[0].metrics["n"] == grid[0].metrics["training_iteration"] == 6
+    repeated = [n for n, count in sorted(steps.items()) if count == 2]
+    if kind is Counter:
+        assert repeated == [1, 2, 3, 4, 5]
+    elif how == "raise":
+        assert repeated == [5]
+    else:
+        assert repeated == [], "an interrupt saves a class after its step"
+
+
+def test_a_run_can_be_cut_again_and_again() -> None:
+    cut(counting(5), SPACE, 3, seed=3)
+    for _ in range(3):
+        with pytest.raises(TuneError):
+            resume(counting(5), run_config=RunConfig(verbose=0, callbacks=[CutAfter(2)]))
+    grid = resume(counting(5), run_config=WITHOUT_CALLBACKS)
+    assert [result.metrics["n"] for result in grid] == [5, 5, 5]
+    assert [[row["n"] for row in result.get_rows()] for result in grid] == [[1, 2, 3, 4, 5]] * 3
+
+
+def test_the_directory_may_have_moved(tmp_path: Path) -> None:
+    cut(counting(4), SPACE, 6)
+    moved = tmp_path / "elsewhere"
+    run_path().rename(moved)
+    assert Tuner.can_restore(moved)
+    assert not Tuner.can_restore(run_path())
+    grid = Tuner.restore(str(moved), counting(4), run_config=WITHOUT_CALLBACKS).fit()
+    assert [result.metrics["n"] for result in grid] == [4, 4, 4]
+    assert grid.experiment_path == str(moved)
+    assert all(result.path.startswith(str(moved)) and os.path.isdir(result.path) for result in grid)
+
+
+# -- what plug-ins hear -----------------------------------------------------------------------------------------------
+
+
+def told(log: Log) -> list[str]:
+    """What searcher and scheduler have learned, without what a restart adds."""
+    return [line for line in log.lines if line.startswith(("searcher.", "scheduler."))]
+
+
+@pytest.mark.parametrize("how", ["raise", "SIGINT"])
+@pytest.mark.parametrize("limited", [False, True])
+def test_fresh_plug_ins_hear_of_the_first_part_once_and_then_of_the_rest(how: str, limited: bool) -> None:
+    def searcher(log: Log) -> Any:
+        return ConcurrencyLimiter(LoggingSearcher(log), 2) if limited else LoggingSearcher(log)
+
+    first, second = Log(), Log()
+    cut(
+        counting(3),
+        None,
+        8,
+        how,
+        search_alg=searcher(first),
+        scheduler=LoggingScheduler(first),
+        num_samples=5,
+        max_concurrent_trials=2,
+    )
+    suggested = len(first.of("searcher.suggest"))
+    grid = resume(
+        counting(3),
+        run_config=WITHOUT_CALLBACKS,
+        search_alg=searcher(second),
+        scheduler=LoggingScheduler(second),
+        num_samples=5,
+        max_concurrent_trials=2,
+    )
+    assert [result.config["i"] for result in grid] == [0, 1, 2, 3, 4]
+    assert suggested < 5
+    lines = Tally(told(second))
+    assert set(lines.values()) == {1}, "each thing is told once"
+    for number in range(5):
+        of_trial = [line for line in told(second) if str(number) in line.split()]
+        assert of_trial[0] == f"searcher.suggest {number}"
+        assert of_trial[-1].startswith(f"searcher.on_trial_complete {number} n=3")
+        assert sum("on_trial_result" in line for line in of_trial) == 6
+
+
+def test_callbacks_hear_only_of_the_rest() -> None:
+    cut(counting(3), {"i": grid_search([0, 1])}, 4, max_concurrent_trials=1)
+    heard: list[tuple[int, int]] = []
+    spy = Spy(lambda trial, result: heard.append((trial.number, result["n"])))
+    resume(counting(3), run_config=RunConfig(verbose=0, callbacks=[spy]))
+    assert heard == [(1, 1), (1, 2), (1, 3)], "the report that was cut off has not been recorded"
+
+
+def test_a_searcher_that_now_proposes_something_else_does_not_change_the_past(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Other(LoggingSearcher):
+        def suggest(self, trial_id: str) -> dict[str, Any]:
+            return {"i": super().suggest(trial_id)["i"] + 100}
+
+    cut(counting(2), None, 3, search_alg=LoggingSearcher(Log()), num_samples=4, max_concurrent_trials=1)
+    log = Log()
+    grid = resume(
+        counting(2), run_config=WITHOUT_CALLBACKS, search_alg=Other(log), num_samples=4, max_concurrent_trials=1
+    )
+    assert [result.config["i"] for result in grid] == [0, 1, 102, 103]
+    assert caplog.text.count("does not propose what it had proposed") == 1
+    assert len(log.of("searcher.on_trial_complete")) == 4
+
+
+def test_a_searcher_that_hesitates_is_asked_again() -> None:
+    class Hesitant(Searcher):
+        def __init__(self) -> None:
+            super().__init__()
+            self.asked = 0
+
+        def suggest(self, trial_id: str) -> dict[str, Any] | None:
+            self.asked += 1
+            return {"i": self.asked // 3} if self.asked % 3 == 0 else None
+
+    cut(counting(2), None, 5, search_alg=Hesitant(), num_samples=5, max_concurrent_trials=1)
+    grid = resume(
+        counting(2), run_config=WITHOUT_CALLBACKS, search_alg=Hesitant(), num_samples=5, max_concurrent_trials=1
+    )
+    assert [result.config["i"] for result in grid] == [1, 2, 3, 4, 5]
+    assert len({result.metrics["trial_id"] for result in grid}) == 5
+
+
+def test_a_limit_of_the_search_still_holds_after_a_resume() -> None:
+    cut(counting(3), SPACE, 7, num_samples=3, search_alg=BasicVariantGenerator(max_concurrent=2))
+    spy = Spy()
+    grid = resume(counting(3), run_config=RunConfig(verbose=0, callbacks=[spy]))
+    assert grid.num_terminated == 9
+    assert spy.most_running == 2
+
+
+@pytest.mark.parametrize("how", ["raise", "SIGINT"])
+@pytest.mark.parametrize("after", [3, 8, 15])
+def test_paused_trials_are_taken_up_again(how: str, after: int) -> None:
+    settings: dict[str, Any] = {"num_samples": 4, "max_concurrent_trials": 2}
+    cut(SavedCounter, {"end": 5}, after, how, scheduler=LastFirst(), **settings)
+    grid = resume(SavedCounter, run_config=WITHOUT_CALLBACKS, scheduler=LastFirst(), **settings)
+    assert [result.metrics["n"] for result in grid] == [5] * 4
+
+
+def test_what_the_scheduler_had_asked_for_is_not_done_again() -> None:
+    """Replaying its hooks makes a scheduler ask again; what was done then must not be done a second time now."""
+
+    class PauseOthers(FIFOScheduler):
+        def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+            if trial.number == 0 and result["n"] == 1:
+                tune_controller.pause_trial(tune_controller.get_trials()[1])
+            return self.CONTINUE
+
+    pauses: list[str] = []
+
+    class Watch(Callback):
+        def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+            pauses.append(trial.trial_id)
+
+    checkpoint = CheckpointConfig(checkpoint_frequency=1)
+    cut(SavedCounter, {"end": 6}, 7, "raise", scheduler=PauseOthers(), num_samples=2, checkpoint=checkpoint)
+    grid = resume(
+        SavedCounter,
+        run_config=RunConfig(verbose=0, callbacks=[Watch()], checkpoint_config=checkpoint),
+        scheduler=PauseOthers(),
+        num_samples=2,
+    )
+    assert [result.metrics["n"] for result in grid] == [6, 6]
+    assert sorted(pauses) == sorted(result.metrics["trial_id"] for result in grid), "each was started once"
+
+
+def test_what_the_scheduler_had_asked_for_last_is_still_done() -> None:
+    class StopOther(FIFOScheduler):
+        def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+            if trial.number == 0 and result["n"] == 3:
+                tune_controller.stop_trial(tune_controller.get_trials()[1])
+            return self.CONTINUE
+
+    class CutAtSave(Callback):
+        """The result is on record; what was asked for because of it has not been done."""
+
+        def on_trial_save(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+            if trial.number == 0 and trial.last_result["n"] == 3:
+                raise CutOff
+
+    with pytest.raises(TuneError):
+        fit(counting(6), scheduler=StopOther(), num_samples=2, callbacks=[CutAtSave()])
+    grid = resume(counting(6), run_config=WITHOUT_CALLBACKS, scheduler=StopOther(), num_samples=2)
+    assert [result.metrics["n"] for result in grid] == [6, 2]
+    assert grid.num_terminated == 2
+
+
+# -- failed trials ----------------------------------------------------------------------------------------------------
+
+
+def flaky(bad: list[int]) -> Callable[[dict[str, Any]], None]:
+    """Trials whose `i` is in `bad` fail at iteration 3."""
+
+    def flaky(config: dict[str, Any]) -> None:
+        for n in range(restored_state() + 1, 6):
+            if n == 3 and config["i"] in bad:
+                raise ValueError("no luck")
+            report_state(n, {"n": n})
+
+    return flaky
+
+
+def test_failed_trials_go_on_from_their_checkpoints_if_wanted() -> None:
+    bad = [0, 2]
+    first = fit(flaky(bad), SPACE, scheduler=FIFOScheduler())
+    assert first.num_errors == 2
+    same = resume(flaky([]))
+    assert [result.metrics["n"] for result in same] == [2, 5, 2]
+    log = Log()
+    second = resume(flaky([2]), errored=True, scheduler=LoggingScheduler(log))
+    assert [result.error is None for result in second] == [True, True, False]
+    assert log.of("scheduler.on_trial_add").count("scheduler.on_trial_add 0 PENDING") == 2, "it is new again"
+    third = resume(flaky([]), errored=True)
+    assert [result.metrics["n"] for result in third] == [5, 5, 5]
+    assert third.num_errors == 0
+    assert [[row["n"] for row in result.get_rows()] for result in third] == [[1, 2, 3, 4, 5]] * 3
+    assert not Path(third[2].path, "error.pkl").exists()
+    assert Path(third[2].path, "error.txt").read_text().count("Failure # ") == 2
+    fourth = resume(flaky([0, 1, 2]), errored=True)
+    assert [result.metrics for result in fourth] == [result.metrics for result in third]
+
+
+def test_retries_start_anew_with_each_resume() -> None:
+    attempts: list[int] = []
+
+    def trainable(config: dict[str, Any]) -> None:
+        attempts.append(1)
+        raise ValueError("no luck")
+
+    fit(trainable, failure=FailureConfig(max_failures=2))
+    assert len(attempts) == 3
+    resume(trainable, errored=True)
+    assert len(attempts) == 6
+
+
+def test_a_damaged_checkpoint_is_passed_over() -> None:
+    cut(counting(5), None, 4)
+    (newest,) = run_path().glob("*/checkpoint_000002")  # the one after it has come with a report that was cut off
+    (newest / "state").write_text("99999")
+    (newest / "more").write_text("x")
+    grid = resume(counting(5), run_config=WITHOUT_CALLBACKS)
+    assert grid[0].metrics["n"] == 5
+    assert [row["n"] for row in grid[0].get_rows()] == [1, 2, 3, 3, 4, 5]
+
+
+# -- what is refused --------------------------------------------------------------------------------------------------
+
+
+def test_what_does_not_fit_the_run_is_refused(tmp_path: Path) -> None:
+    fit(counting(1), SPACE)
+    with pytest.raises(ValueError, match="'counter'"):
+        resume(report_n(1))
+    with pytest.raises(ValueError, match="'x'"):
+        Tuner.restore(str(run_path()), counting(1), param_space={"i": 1})
+    with pytest.raises(TuneError, match="no run"):
+        Tuner.restore(str(tmp_path / "nothing"), counting(1))
+    assert not Tuner.can_restore(tmp_path)
+
+
+def test_a_damaged_journal_is_no_new_start() -> None:
+    fit(counting(2), SPACE)
+    journal = run_path() / "journal"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join([*lines[:5], b"garbage\n", *lines[6:]]))
+    assert Tuner.can_restore(run_path())
+    with pytest.raises(TuneError, match="bad line"):
+        resume(counting(2))
+    assert json.loads((run_path() / "lock").read_text() or "{}") is not None
+
+
+def test_a_torn_end_costs_only_the_last_record() -> None:
+    cut(counting(4), SPACE, 9)
+    with open(run_path() / "journal", "ab") as file:
+        file.write(b'00000000 {"type": "result", "tri')
+    grid = resume(counting(4), run_config=WITHOUT_CALLBACKS)
+    assert [result.metrics["n"] for result in grid] == [4, 4, 4]
