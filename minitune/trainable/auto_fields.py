@@ -40,6 +40,8 @@ PERF = "perf"
 LOG_SYS_USAGE = "log_sys_usage"
 """Key of a configuration that asks for `perf/*`."""
 
+_LARGEST = sys.float_info.max
+"""Infinities, NaN and larger ints are no counts: adding them up, or going on from them, would fail."""
 _NODE_IP = "127.0.0.1"
 """A look-up of the real address may ask the network, and on one machine says nothing."""
 
@@ -221,5 +223,7 @@ def _number(value: Any, default: Any) -> Any:
     if value is None or value is True or value is False:
         return default
     # the abstract class also knows the scalars of numpy, but is slower than the two plain types
-    is_number = isinstance(value, (float, int, Real)) and value == value
-    return value if is_number else default
+    if not isinstance(value, (float, int, Real)):
+        return default
+    number: Any = value  # the abstract class does not promise that it compares with a float
+    return value if abs(number) <= _LARGEST else default

@@ -119,6 +119,14 @@ def test_counters_go_on_from_the_checkpoints_metrics(driver: FakeDriver) -> None
     assert metrics["time_total_s"] == pytest.approx(9.0 + metrics["time_since_restore"])
 
 
+@pytest.mark.parametrize("value", [float("inf"), float("nan"), 10**400, "seven", None])
+def test_what_cannot_be_counted_does_not_stand_in_the_way_of_a_restore(driver: FakeDriver, value: Any) -> None:
+    metrics = {"training_iteration": value, "time_total_s": value, "timesteps_total": value}
+    actor = driver.start(lambda config: {**metrics, "time_this_iter_s": value, "timesteps_this_iter": value, "n": 1})
+    actor.restore(str(driver.directory), metrics)
+    assert pull(actor).metrics["n"] == 1
+
+
 def test_a_running_function_cannot_be_restored(driver: FakeDriver) -> None:
     actor = driver.start(lambda config: 1)
     pull(actor)
