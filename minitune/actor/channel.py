@@ -553,7 +553,7 @@ class WorkerChannel:
         parts = encode(message, self.send_limit_bytes)
         if sum(map(len, parts)) <= _ATOMIC_BYTES:
             self._write([b"".join(parts)])
-        elif threading.current_thread() is not threading.main_thread():
+        elif threading.get_ident() != threading.main_thread().ident:
             self._write(parts)
         else:
             self._write_elsewhere(parts)

@@ -22,7 +22,6 @@ import array
 import ctypes
 import gc
 import os
-import random
 import select
 import signal
 import socket
@@ -37,6 +36,9 @@ from typing import NoReturn
 
 if sys.platform != "linux":
     raise ImportError("the zygote needs Linux; other systems start a new interpreter per worker")
+
+import fcntl  # noqa: F401 - here and not in each worker
+import resource  # noqa: F401 - the same
 
 from minitune.actor import tree, worker
 from minitune.actor.channel import SocketEnd, as_text, join_fields, split_fields
@@ -461,8 +463,10 @@ def _show_marker(address: int, marker: str) -> None:
 
 
 def _reseed() -> None:
-    """Give this worker random numbers of its own: an import in the zygote has seeded generators for all."""
-    random.seed()
+    """Give this worker random numbers of its own: an import in the zygote has seeded generators for all.
+
+    Python's own `random` does it by itself after a fork.
+    """
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:
         numpy_random.seed()
