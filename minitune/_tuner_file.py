@@ -12,6 +12,7 @@ from minitune.config import RunConfig
 from minitune.error import TuneError
 from minitune.execution.files import BLOB_MODE, atomic_write
 from minitune.execution.storage import RunDirectory, check_trusted, is_run
+from minitune.pickling import dumps_for_later
 from minitune.tune_config import TuneConfig
 
 logger = logging.getLogger("minitune")
@@ -46,6 +47,9 @@ def save_tuner_file(run: RunDirectory, recorded: RecordedTuner) -> None:
     for name in ("tune_config", "run_config"):
         config = getattr(recorded, name)
         for entry in fields(config):
+            if entry.name == "executor" and not isinstance(config.executor, str):
+                logger.info("tune_config.executor is an object and is not recorded: pass it again to resume this run")
+                continue
             _add(parts, f"{name}.{entry.name}", getattr(config, entry.name))
     atomic_write(run.tuner, pickle.dumps(parts), BLOB_MODE)
 
@@ -54,12 +58,10 @@ def _add(parts: dict[str, bytes], name: str, value: Any) -> None:
     if value is None or isinstance(value, (str, int, float, bool)):
         parts[name] = pickle.dumps(value)
         return
-    import cloudpickle
-
     try:
-        parts[name] = cloudpickle.dumps(value)
-    except Exception as error:
-        logger.warning("%s cannot be pickled (%s); to resume this run it must be passed again", name, error)
+        parts[name] = dumps_for_later(value, name)
+    except TypeError as error:
+        logger.warning("%s; to resume this run it must be passed again", error)
 
 
 def load_tuner_file(run: RunDirectory) -> RecordedTuner:
