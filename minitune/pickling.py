@@ -7,6 +7,7 @@ that module again. In the worker they are entered into its own `__main__`, so th
 from __future__ import annotations
 
 import functools
+import io
 import pickle
 import sys
 import types
@@ -41,6 +42,57 @@ def dumps(value: Any, what: str) -> bytes:
     except Exception as error:
         raise unpicklable_error(value, what, error) from error
     return data
+
+
+def dumps_for_later(value: Any, what: str) -> bytes:
+    """Pickle `value` for a process that may run another version of the user's script.
+
+    Classes of the main module travel by value, as with `dumps`, but the process that loads prefers the class of the
+    same name in its own main module, if there is one: `config["colour"] is Colour.RED` must hold after a resume, too.
+
+    Args:
+        value: Any object.
+        what: What it is, for the error.
+
+    Returns:
+        The bytes, for `pickle.loads`.
+
+    Raises:
+        TypeError: If it cannot be pickled; the text names the path to the offending member.
+    """
+    buffer = io.BytesIO()
+    try:
+        _later_pickler()(buffer, protocol=PROTOCOL).dump(value)
+    except Exception as error:
+        raise unpicklable_error(value, what, error) from error
+    return buffer.getvalue()
+
+
+@functools.cache
+def _later_pickler() -> Any:
+    """The pickler of `dumps_for_later`; made when it is first needed, since cloudpickle takes a while to import."""
+    import cloudpickle
+
+    class LaterPickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no type information
+        def reducer_override(self, value: Any) -> Any:
+            if isinstance(value, type) and value.__module__ == "__main__" and _of_main(value.__qualname__) is value:
+                return _class_of_main, (value.__qualname__, cloudpickle.dumps(value, protocol=PROTOCOL))
+            return super().reducer_override(value)
+
+    return LaterPickler
+
+
+def _of_main(qualified_name: str) -> Any:
+    """What this process's main module has under a name; None if there is nothing."""
+    try:
+        return functools.reduce(getattr, qualified_name.split("."), sys.modules["__main__"])
+    except AttributeError:
+        return None
+
+
+def _class_of_main(qualified_name: str, copy: bytes) -> Any:
+    found = _of_main(qualified_name)
+    return found if isinstance(found, type) else pickle.loads(copy)
 
 
 def unpicklable_error(value: Any, what: str, error: BaseException) -> TypeError:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from minitune.execution.pickled import PYTHON, ObjectStore, Pickled, check_name
-from minitune.pickling import dumps
+from minitune.pickling import dumps_for_later
 
 INLINE_LIMIT_BYTES = 64 * 1024
 """Pickles up to this size stand in the record itself."""
@@ -168,7 +168,7 @@ class _Tagger:
 
     def _pickle(self, value: Any) -> dict[str, Any]:
         text = _short_text(value)
-        data = dumps(value, f"the value {text} of a record")
+        data = dumps_for_later(value, f"the value {text} of a record")
         if len(data) <= INLINE_LIMIT_BYTES or self._objects is None:
             return _pickle_tag(Pickled(text, PYTHON, data, None, len(data)))
         return _pickle_tag(Pickled(text, PYTHON, None, self._objects.put(data), len(data)))
