@@ -9,6 +9,7 @@ from typing import Any
 from minitune.config import FailureConfig
 from minitune.error import RemoteError, TrialError, WorkerDiedError, WorkerStartError, trial_error
 from minitune.execution.trial_executor import Exited
+from minitune.experiment.lifecycle import Phase
 from minitune.experiment.trial import Trial
 from minitune.result import AUTO_RESULT_KEYS, TRAINING_ITERATION
 
@@ -78,20 +79,23 @@ def died_error(trial: Trial, event: Exited, directory: str) -> TrialError:
         directory: The trial's directory.
 
     Returns:
-        An error that names cause, process, last report, peak memory, last lines of output and where the rest is.
+        An error that names cause, process, last report, peak memory, last lines of output and where the rest is: a
+        `WorkerStartError` if the trainable was still being loaded or set up.
     """
+    kind = WorkerStartError if trial.phase is Phase.STARTING else WorkerDiedError
+    when = " while the trainable was loaded or set up" if kind is WorkerStartError else ""
     iteration = trial.last_result.get(TRAINING_ITERATION)
     hint = f", {_MEMORY_HINT}" if event.exit_code == -9 else ""
     peak = f", peak memory {event.peak_bytes / 2**20:.0f} MiB" if event.peak_bytes else ""
     lines = [
-        f"the worker of trial {trial.name} (pid {trial.pid}) died: {event.cause}{hint}{peak}",
+        f"the worker of trial {trial.name} (pid {event.pid or trial.pid}) died{when}: {event.cause}{hint}{peak}",
         f"last report: {'none' if iteration is None else f'iteration {iteration}'}",
         f"its output: {directory}",
     ]
     if event.last_lines:
         lines += ["last lines of its output:", event.last_lines.rstrip()]
-    error = WorkerDiedError("\n".join(lines))
-    error.cause = f"the worker died: {event.cause}"
+    error = kind("\n".join(lines))
+    error.cause = f"the worker died{when}: {event.cause}"
     return error
 
 

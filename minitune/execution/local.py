@@ -310,6 +310,7 @@ class LocalTrialExecutor:
             peak_bytes=event.peak_bytes,
             last_lines=event.last_lines,
             counts=not event.lost,
+            pid=event.pid,
         )
 
 

@@ -73,6 +73,7 @@ class Exited:
         peak_bytes: Peak resident memory of the process, 0 if unknown.
         last_lines: The end of what it printed.
         counts: False where the actor is not to blame (zygote or node loss, lack of processes).
+        pid: Its process, also if it never came to `Started`; 0 if unknown.
     """
 
     actor_id: str
@@ -82,6 +83,7 @@ class Exited:
     peak_bytes: int = 0
     last_lines: str = ""
     counts: bool = True
+    pid: int = 0
 
 
 Event = Started | CallReturned | CallRaised | Exited
