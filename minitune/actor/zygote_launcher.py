@@ -400,7 +400,7 @@ class ZygoteLauncher:
         if launched is None:
             if descriptor is not None:
                 os.close(descriptor)
-        elif kind == "forked" and descriptor is not None:
+        elif kind == "forked":
             self._on_forked(launched, int(fields[1]), descriptor)
         elif kind == "refused":
             self._refuse(launched, fields[1])
@@ -412,10 +412,13 @@ class ZygoteLauncher:
                 self._finish(launched, code, int(fields[2]), fields[3] != "0")
         return True
 
-    def _on_forked(self, launched: _Launched, pid: int, pidfd: int) -> None:
-        launched.pidfd, launched.was_forked = pidfd, True
+    def _on_forked(self, launched: _Launched, pid: int, pidfd: int | None) -> None:
+        """There is a process. Without its descriptor, if we had none left, its death is told by the zygote alone."""
+        launched.was_forked = True
         launched.listener.on_started(pid)
-        self._loop.watch(pidfd, lambda mask: self._on_worker_dead(launched))
+        if pidfd is not None:
+            launched.pidfd = pidfd
+            self._loop.watch(pidfd, lambda mask: self._on_worker_dead(launched))
 
 
 def _memory_file() -> IO[bytes]:

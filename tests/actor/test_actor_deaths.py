@@ -15,6 +15,7 @@ import pytest
 from actor_driver import BOUND_S, Driver, is_gone, marked_processes, read_pids, wait_until
 from actor_samples import Counter, Family, Sleeper
 
+from minitune.actor import tree
 from minitune.actor.group import ActorGroup
 from minitune.actor.messages import Ended, Failed, Place, Replied
 from minitune.actor.user_thread import Hosted
@@ -276,6 +277,24 @@ def test_no_process_to_be_had_is_nobodys_fault(start_method: str, monkeypatch: p
         driver.start("b")
 
 
+def test_what_cannot_be_killed_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The kill is taken away from the driver; the actor ends all the same, and says what is left."""
+    monkeypatch.setenv("MINITUNE_START_METHOD", "interpreter")
+    for module in ("process", "sweep"):
+        monkeypatch.setattr(f"minitune.actor.{module}.KILL_CONFIRM_S", 0.2)
+    with ActorGroup() as group:
+        driver = Driver(group)
+        pid = driver.start("a", partial(Sleeper, str(tmp_path / "pids")))
+        group.call("a", "ignore_everything")
+        read_pids(tmp_path / "pids", 1)
+        with monkeypatch.context() as patch:
+            patch.setattr(tree, "send_signal", lambda pid, number: True)
+            event = driver.stop("a", grace_s=0.05)
+        assert (event.survivors, event.cause) == (True, f"could not be killed, pid {pid}")
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
 def test_a_closed_group_leaves_nothing(start_method: str, tmp_path: Path) -> None:
     group = ActorGroup()
     driver = Driver(group)
@@ -317,6 +336,7 @@ from functools import partial
 from actor_driver import Driver, read_pids
 from actor_samples import Family, Sleeper
 from pathlib import Path
+from minitune.actor import tree
 from minitune.actor.group import ActorGroup
 
 how, directory = sys.argv[1], Path(sys.argv[2])
