@@ -1,0 +1,460 @@
+"""How trials die, what is said of it, and what goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+
+import psutil
+import pytest
+
+PRELUDE = """
+    import ctypes, json, os, signal, sys, tempfile, threading, time
+    from minitune import Checkpoint, RunConfig, TuneConfig, Tuner, get_checkpoint, get_context, grid_search, report
+    from minitune.config import FailureConfig
+    from minitune.error import TrialError, WorkerDiedError, WorkerStartError
+
+    def fit(trainable, xs, max_failures=0, **options):
+        tune, space = TuneConfig(**options), {"x": grid_search(xs)}
+        run = RunConfig(name="run", verbose=0, failure_config=FailureConfig(max_failures=max_failures))
+        return Tuner(trainable, param_space=space, tune_config=tune, run_config=run).fit()
+
+    def start_of(checkpoint):
+        return int(open(os.path.join(checkpoint.path, "i")).read()) if checkpoint else 0
+
+    def save(i):
+        directory = tempfile.mkdtemp(dir=".")
+        with open(os.path.join(directory, "i"), "w") as file:
+            file.write(str(i))
+        return Checkpoint.from_directory(directory)
+"""
+
+
+def trial_directories(script) -> list:
+    return sorted((script.storage / "run").glob("trainable_*"))
+
+
+def test_a_trial_that_exits_goes_on_from_its_checkpoint(script):
+    process = script.start(
+        PRELUDE
+        + """
+    def trainable(config):
+        for i in range(start_of(get_checkpoint()) + 1, 5):
+            print("iteration", i)
+            if i == 3 and config["x"] == 1 and get_context().get_attempt() == 1:
+                os._exit(3)
+            report({"i": i}, checkpoint=save(i))
+
+    results = fit(trainable, [0, 1], max_failures=1)
+    print(json.dumps([[r.metrics["i"], r.metrics["training_iteration"], str(r.error)] for r in results]))
+    """
+    )
+    stdout, stderr = script.finish(process)
+    assert json.loads(stdout) == [[4, 4, "None"]] * 2, stderr
+    [warning] = stderr.splitlines()
+    for text in ("trainable_", "exit code 3", "attempt 2 of 2", "checkpoint_000001"):
+        assert text in warning
+    _, directory = trial_directories(script)
+    assert not (directory / "error.pkl").exists()
+    assert "exit code 3" in (directory / "error.txt").read_text()
+    rows = [json.loads(line)["training_iteration"] for line in (directory / "result.json").read_text().splitlines()]
+    assert rows == [1, 2, 3, 4]
+    assert (directory / "stdout").read_text() == "".join(f"iteration {i}\n" for i in (1, 2, 3, 3, 4))
+
+
+def test_a_killed_worker_is_an_error_that_says_all_there_is_to_know(script):
+    """One kills itself, one is killed from outside; the third knows nothing of it."""
+    driver = script.start(PRELUDE + """
+    def trainable(config):
+        report({"i": 1})
+        print(f"the last words of {config['x']}")
+        if config["x"] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        with open(os.path.join(sys.argv[1], f"pid-{config['x']}"), "w") as file:
+            file.write(f"{os.getpid()}\\n")
+        while config["x"] == 1 or not os.path.exists(os.path.join(sys.argv[1], "go on")):
+            time.sleep(0.005)
+        report({"i": 2})
+
+    results = fit(trainable, [0, 1, 2])
+    print(json.dumps([[r.metrics["i"], r.metrics["pid"], type(r.error).__name__, str(r.error)] for r in results]))
+    print([isinstance(error, WorkerDiedError) and isinstance(error, TrialError) for error in results.errors])
+    """, str(script.directory), MINITUNE_NUM_CPUS="3")  # fmt: skip
+    pid_files = [script.directory / f"pid-{x}" for x in (1, 2)]
+    script.wait_until(lambda: all(f.exists() and f.read_text().endswith("\n") for f in pid_files))
+    os.kill(int(pid_files[0].read_text()), signal.SIGKILL)
+    script.wait_until(lambda: len(list((script.storage / "run").glob("*/error.txt"))) == 2)
+    (script.directory / "go on").touch()
+    stdout, stderr = script.finish(driver)
+    assert stdout.splitlines()[1] == "[True, True]", stderr
+    *dead, alive = json.loads(stdout.splitlines()[0])
+    assert (alive[0], alive[3]) == (2, "None")
+    for x, (iteration, pid, _, error) in enumerate(dead):
+        assert iteration == 1
+        directory = trial_directories(script)[x]
+        for text in ("SIGKILL (9)", f"pid {pid}", "iteration 1", f"last words of {x}", str(directory), "out of memory"):
+            assert text in error
+        assert re.search(r"peak memory \d+ MiB", error)
+        assert error in (directory / "error.txt").read_text()
+
+
+def test_a_crash_in_c_leaves_the_python_stack(script):
+    stdout = script.run(
+        PRELUDE
+        + """
+    def trainable(config):
+        def deeply_inside():
+            ctypes.string_at(0)
+        deeply_inside()
+
+    [result] = fit(trainable, [0])
+    print(result.error)
+    """
+    )
+    [directory] = trial_directories(script)
+    for text in (stdout, (directory / "error.txt").read_text(), (directory / "stderr").read_text()):
+        assert "Segmentation fault" in text
+        assert "in deeply_inside" in text
+    assert "SIGSEGV (11)" in stdout
+
+
+def test_ways_to_end_that_are_no_crash(script):
+    stdout = script.run(PRELUDE + """
+    class Own(BaseException):
+        pass
+
+    def trainable(config):
+        report({"i": 1})
+        if config["x"] < 6:
+            raise [SystemExit(4), SystemExit("a word"), KeyboardInterrupt("stop it"), Own("mine"), SystemExit(0),
+                   StopIteration][config["x"]]
+        return {"i": 2}
+
+    results = fit(trainable, list(range(7)), reuse_actors=True)
+    print(json.dumps([[r.metrics["i"], r.metrics["pid"], r.error and str(r.error).splitlines()[-1]] for r in results]))
+    """, MINITUNE_NUM_CPUS="1")  # fmt: skip
+    iterations, pids, errors = zip(*json.loads(stdout), strict=True)
+    assert errors == (
+        "SystemExit: 4",
+        "SystemExit: a word",
+        "KeyboardInterrupt: stop it",
+        "Own: mine",
+        None,
+        None,
+        None,
+    )
+    assert iterations == (1, 1, 1, 1, 1, 1, 2)
+    assert len(set(pids)) == 1, "the worker has served them all"
+
+
+def test_a_checkpoint_whose_report_was_never_sent_does_not_count(script):
+    """The worker dies when the report is pickled, after the checkpoint was renamed into its place."""
+    process = script.start(
+        PRELUDE
+        + """
+    class Bomb:
+        times = 0
+        def __init__(self, is_armed):
+            self.is_armed = is_armed
+        def __reduce__(self):
+            Bomb.times += self.is_armed
+            if Bomb.times == 2:  # the first time it is only checked
+                os.kill(os.getpid(), signal.SIGKILL)
+            return int, ()
+
+    def trainable(config):
+        attempt, checkpoint = get_context().get_attempt(), get_checkpoint()
+        found = sorted(name for name in os.listdir() if name.startswith("checkpoint_"))
+        for i in range(start_of(checkpoint) + 1, 4):
+            metrics = {"i": i, "attempt": attempt, "found": found, "bomb": Bomb(i == 2 and attempt == 1)}
+            report(metrics, checkpoint=save(i))
+
+    [result] = fit(trainable, [0], max_failures=1)
+    print(json.dumps([result.metrics["i"], result.metrics["attempt"], result.metrics["found"]]))
+    """
+    )
+    stdout, stderr = script.finish(process)
+    assert json.loads(stdout) == [3, 2, ["checkpoint_000000"]], stderr
+    assert "SIGKILL (9)" in stderr
+    assert "goes on from checkpoint_000000" in stderr
+
+
+NEEDY = """
+import os
+
+if "MINITUNE_RUN_ID" in os.environ:  # in a worker, or in what workers are copied from
+    {}
+
+def trainable(config):
+    return {{"score": 1}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "text"),
+    [
+        ("raise ImportError('libfoo is missing')", "ImportError", "ImportError: libfoo is missing"),
+        ("os._exit(7)", "WorkerStartError", "exit code 7"),
+    ],
+    ids=["raises", "exits"],
+)
+def test_a_module_that_cannot_be_imported_in_a_worker(script, code, kind, text):
+    (script.directory / "needy.py").write_text(NEEDY.format(code))
+    stdout = script.run(PRELUDE + """
+    import needy
+
+    for error in fit(needy.trainable, [0, 1]).errors:
+        print(isinstance(error, WorkerStartError), isinstance(error, eval(sys.argv[1])), error)
+    """, kind)  # fmt: skip
+    assert stdout.count("True True") == 2
+    assert stdout.count(text) == 2
+
+
+def test_a_config_that_json_cannot_hold_keeps_its_classes_over_a_resume(script):
+    source = (
+        PRELUDE
+        + """
+    import enum
+
+    class Colour(enum.Enum):
+        RED = 1
+
+    class Layers:
+        def __init__(self, sizes):
+            self.sizes = sizes
+
+    def trainable(config):
+        if os.path.exists(os.path.join(sys.argv[1], "first")):
+            os.unlink(os.path.join(sys.argv[1], "first"))
+            os.kill(driver, signal.SIGKILL)
+            time.sleep(600)
+        return {"fits": [config["colour"] is Colour.RED, type(config["layers"]) is Layers, config["f"](20)]}
+
+    def twice(x):
+        return 2 * x
+
+    driver = os.getpid()
+    if sys.argv[2] == "fit":
+        space = {"colour": Colour.RED, "layers": Layers([1]), "f": lambda x: twice(x) + 2}
+        [result] = Tuner(trainable, param_space=space, run_config=RunConfig(name="run", verbose=0)).fit()
+    else:
+        [result] = Tuner.restore(os.path.join(os.environ["MINITUNE_STORAGE_PATH"], "run"), trainable).fit()
+    print(result.error, result.metrics["fits"], result.config["colour"] is Colour.RED)
+    """
+    )
+    assert script.run(source, str(script.directory), "fit") == "None [True, True, 42] True\n"
+    text = (trial_directories(script)[0] / "params.json").read_text()
+    assert "Colour.RED" in text
+    (script.storage / "run").rename(script.storage / "finished")
+    (script.directory / "first").touch()
+    driver = script.start(source, str(script.directory), "fit")
+    script.finish(driver)
+    assert driver.returncode == -signal.SIGKILL
+    assert script.run(source, str(script.directory), "restore") == "None [True, True, 42] True\n"
+
+
+HOLDERS = {
+    "fork": "child = os.fork()\n        if child == 0: time.sleep(600)",
+    "multiprocessing": "import multiprocessing\n"
+    "        child = multiprocessing.get_context('fork').Process(target=time.sleep, args=(600,))\n"
+    "        child.start(); child = child.pid",
+    "popen": "import subprocess\n        child = subprocess.Popen(['sleep', '600'], close_fds=False).pid",
+}
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_a_child_that_holds_the_channel_hides_no_death(script, holder):
+    source = """
+    def trainable(config):
+        HOLD
+        report({"child": child})
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    [result] = fit(trainable, [0])
+    print(result.metrics["child"], str(result.error).splitlines()[0])
+    """.replace("HOLD", HOLDERS[holder])
+    child, _, error = script.run(PRELUDE + source).partition(" ")
+    assert "SIGKILL (9)" in error
+    assert not psutil.pid_exists(int(child))
+
+
+def test_what_was_reported_before_death_is_recorded_first(script):
+    """The driver is frozen while the report is sent and the worker dies, so both wait for it when it goes on."""
+    driver = script.start(PRELUDE + """
+    import fcntl, termios
+    driver = os.getpid()
+
+    def is_on_its_way():
+        for name in os.listdir("/proc/self/fd"):
+            try:
+                if int.from_bytes(fcntl.ioctl(int(name), termios.TIOCOUTQ, bytes(4)), sys.byteorder):
+                    return True
+            except OSError:
+                pass
+        return False
+
+    def die():
+        while not is_on_its_way():
+            time.sleep(0.001)
+        os._exit(5)
+
+    def trainable(config):
+        report({"i": 1})
+        with open(os.path.join(sys.argv[1], "pid"), "w") as file:
+            file.write(f"{os.getpid()}\\n")
+        os.kill(driver, signal.SIGSTOP)
+        threading.Thread(target=die).start()
+        report({"i": 2})
+
+    [result] = fit(trainable, [0])
+    print(result.metrics["i"], str(result.error).splitlines()[0])
+    """, str(script.directory))  # fmt: skip
+    pid_file = script.directory / "pid"
+    script.wait_until(lambda: pid_file.exists() and pid_file.read_text().endswith("\n"))
+    script.wait_until(lambda: not psutil.pid_exists(int(pid_file.read_text())))
+    driver.send_signal(signal.SIGCONT)
+    stdout, stderr = script.finish(driver)
+    assert stdout.startswith("2 "), stderr
+    assert "exit code 5" in stdout
+    records = [json.loads(line[9:]) for line in (script.storage / "run" / "journal").read_text().splitlines()]
+    told = [r["metrics"]["i"] for r in records if r["type"] == "result"]
+    told += [r["status"] for r in records if r["type"] == "status"][-1:]
+    assert told == [1, 2, "ERROR"]
+
+
+# -- what cannot travel, and what must ---------------------------------------------------------------------------------
+
+EXCEPTIONS = """
+    class Plain(ValueError):
+        pass
+
+    class Holder(Exception):
+        def __init__(self, text):
+            super().__init__(text)
+            self.lock = threading.Lock()
+
+    class TwoArguments(Exception):
+        def __init__(self, one, two):
+            super().__init__(f"{one} and {two}")
+
+    class NoText(Exception):
+        def __str__(self):
+            raise RuntimeError("not even this")
+
+    class NoReduce(Exception):
+        def __reduce__(self):
+            raise RuntimeError("no")
+
+    def circle():
+        error = Plain("round and round")
+        error.__cause__ = Plain("other")
+        error.__cause__.__cause__ = error
+        return error
+
+    KINDS = [Plain, Holder, TwoArguments, NoText, NoReduce, Plain, Plain]
+
+    MAKERS = [lambda: Plain("just so"), lambda: Holder("held"), lambda: TwoArguments("this", "that"),
+              lambda: NoText("unseen"), lambda: NoReduce("stays"), lambda: Plain("x" * 20_000_000), circle]
+
+    def trainable(config):
+        raise MAKERS[config["x"]]()
+
+    results = fit(trainable, list(range(7)))
+    print(json.dumps([[isinstance(r.error, kind), str(r.error)] for r, kind in zip(results, KINDS)]))
+"""
+
+
+def test_whatever_an_exception_is_its_name_message_and_traceback_arrive(script):
+    plain, holder, two, no_text, no_reduce, long, circle = json.loads(script.run(PRELUDE + EXCEPTIONS))
+    errors = [plain, holder, two, no_text, no_reduce, long, circle]
+    for _, text in errors:
+        assert "in trainable" in text
+        assert "minitune/trainable" not in text
+    lasts = [text.splitlines()[-1] for _, text in errors]
+    assert lasts[:3] == ["Plain: just so", "Holder: held", "TwoArguments: this and that"]
+    assert lasts[3].startswith("NoText: ")
+    assert lasts[4] == "NoReduce: stays"
+    assert "characters left out" in long[1]
+    assert len(long[1]) < 70_000
+    assert lasts[6] == "Plain: round and round"
+    assert plain[0]
+    assert circle[0]
+
+
+def test_a_metric_that_cannot_travel_is_refused_in_the_users_own_line(script):
+    stdout = script.run(
+        PRELUDE
+        + """
+    import socket
+
+    def trainable(config):
+        bad = [threading.Lock, lambda: (i for i in []), socket.socket][config["x"]]
+        try:
+            report({"fine": 1, "outer": {"bad": bad()}})
+        except TypeError as error:
+            report({"caught": str(error)})
+        report({"worse": bad()})
+
+    print(json.dumps([[r.metrics["caught"], str(r.error)] for r in fit(trainable, [0, 1, 2])]))
+    """
+    )
+    for (caught, error), kind in zip(json.loads(stdout), ("lock", "generator", "socket"), strict=True):
+        assert "outer" in caught
+        assert "bad" in caught
+        assert kind in caught
+        assert 'report({"worse": bad()})' in error
+        assert error.splitlines()[-1].startswith("TypeError: ")
+        assert "worse" in error.splitlines()[-1]
+
+
+AWKWARD = """
+    import datetime, decimal, enum, math, pathlib, uuid
+
+    class Colour(enum.Enum):
+        RED = 1
+
+    class Point:
+        def __init__(self, x):
+            self.x = x
+
+    def nest(depth):
+        outer = inner = {}
+        for _ in range(depth):
+            inner["n"] = inner = {}
+        return outer
+
+    def trainable(config):
+        return {
+            "ellipsis": ..., "nan": math.nan, "inf": [math.inf, -math.inf], "bytes": b"\\x00\\xff", "none": None,
+            "date": [datetime.date(2024, 2, 29), datetime.datetime(2024, 2, 29, tzinfo=datetime.timezone.utc)],
+            "huge": 10**400, "large": 2**70, "small": 5e-324, "surrogate": "a\\ud800b", "colour": Colour.RED,
+            "point": Point(3), "tuple": (1, (2,)), "set": {1}, "complex": 1j, "decimal": decimal.Decimal("1.10"),
+            "path": pathlib.PurePosixPath("a/b"), "uuid": uuid.UUID(int=1), "a/b": 1, "a.b": 2, "a\\nb": 3, 5: "five",
+            None: 0, (1, 2): 3, "nested": nest(1000), "type": int,
+        }
+
+    if sys.argv[1] == "fit":
+        [result] = fit(trainable, [0])
+    else:
+        path = os.path.join(os.environ["MINITUNE_STORAGE_PATH"], "run")
+        [result] = Tuner.restore(path, trainable).fit()
+    metrics = dict(result.metrics)
+    depth, inner = 0, metrics.pop("nested")
+    while inner:
+        depth, inner = depth + 1, inner["n"]
+    point, colour = metrics.pop("point"), metrics.pop("colour")
+    print(result.error, depth, type(point) is Point and point.x, colour is Colour.RED, metrics["ellipsis"] is ...)
+    own = {"ellipsis", "nan", "bytes", "none", "date", "huge", "large", "small", "inf", "surrogate", "tuple", "set",
+           "complex", "decimal", "path", "uuid", "a/b", "a.b", "a\\nb", 5, None, (1, 2), "type"}
+    print(ascii({key: metrics[key] for key in metrics if key in own}), len([key for key in metrics if key in own]))
+"""
+
+
+def test_awkward_metrics_come_back_as_they_are_also_after_a_restore(script):
+    first = script.run(PRELUDE + AWKWARD, "fit")
+    assert first.startswith("None 1000 3 True True\n")
+    assert first.rstrip().endswith(" 23")
+    assert str(10**400) in first
+    assert script.run(PRELUDE + AWKWARD, "restore") == first
