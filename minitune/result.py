@@ -79,6 +79,9 @@ class Report:
     done: bool = False
 
 
+_SCALARS = frozenset((str, int, float, bool, type(None)))
+
+
 def flatten(result: Mapping[Any, Any], delimiter: str = "/") -> dict[str, Any]:
     """Turn nested mappings into one level: `{"eval": {"loss": 1}}` becomes `{"eval/loss": 1}`.
 
@@ -98,6 +101,9 @@ def flatten(result: Mapping[Any, Any], delimiter: str = "/") -> dict[str, Any]:
         prefix, items = levels[-1]
         for key, value in items:
             name = key if not prefix and isinstance(key, str) else f"{prefix}{key}"
+            if type(value) in _SCALARS:  # nearly all are; to ask the abstract class is slow
+                flat[name] = value
+                continue
             if isinstance(value, Mapping) and value:
                 levels.append((f"{name}{delimiter}", iter(value.items())))
                 break

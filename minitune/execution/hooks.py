@@ -294,11 +294,12 @@ class Hooks:
 
     def _tell(self, hook: str, trial: Trial | None = None, **arguments: Any) -> None:
         """Call a hook of the callbacks with the arguments that all of them get."""
-        if self.muted:
+        listeners = self._listening(hook)
+        if self.muted or not listeners:
             return
         if trial is not None:
             arguments["trial"] = trial
-        for listener in self._listening(hook):
+        for listener in listeners:
             self._call(listener, trial, iteration=self._iteration, trials=self._context.get_trials(), **arguments)
 
     def _listening(self, hook: str) -> list[Callable[..., Any]]:

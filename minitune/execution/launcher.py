@@ -136,7 +136,7 @@ class Launcher:
     def _start_one(self) -> bool:
         """Start the scheduler's choice, or else the first waiting trial that there is room for."""
         chosen = self._hooks.choose()
-        candidates = self._state.queue.heads()
+        candidates = [trial for trial in self._state.queue.heads() if trial is not chosen]
         if chosen is not None and self._state.is_startable(chosen):
             candidates.insert(0, chosen)
         for trial in candidates:
