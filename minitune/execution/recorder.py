@@ -6,6 +6,7 @@ later driver knows of the run.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from typing import Any
@@ -88,9 +89,21 @@ class Recorder:
         elif not os.path.isdir(trial.local_path):
             raise FileNotFoundError(f"{trial.local_path} does not exist any more")
         else:
-            recorded = {kept.record.number for kept in trial.checkpoints}
-            clean_trial_directory(self.run.path, trial.local_path, recorded)
+            self._clean(trial)
         return trial.local_path
+
+    def worker_is_gone(self, trial: Trial) -> None:
+        """A worker has gone in the midst of something: remove checkpoints that it wrote and nobody has heard of.
+
+        What cannot be removed now is, at the next attempt or when the run is opened again.
+        """
+        if trial.custom_dirname is not None:
+            with contextlib.suppress(OSError):
+                self._clean(trial)
+
+    def _clean(self, trial: Trial) -> None:
+        recorded = {kept.record.number for kept in trial.checkpoints}
+        clean_trial_directory(self.run.path, trial.local_path, recorded)
 
     def attempt_starts(self, trial: Trial) -> None:
         """An attempt begins; on record before its worker gets its first call."""

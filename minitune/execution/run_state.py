@@ -64,6 +64,7 @@ class RunState:
         paused: Those that are PAUSED and could be chosen, in order.
         live: By actor id, those that own an actor.
         leaving: Actor ids by trial id, where the actor was let go and has not exited yet.
+        cut_short: By actor id, the trials whose actor was let go while a call was in flight and has not exited yet.
         counts: Number of trials by public status.
         donations: By trial id, the checkpoint of another trial that a trial is to go on from.
         end_reason: Why the run is being ended; empty while it goes on.
@@ -77,6 +78,7 @@ class RunState:
         self.paused: dict[str, Trial] = {}
         self.live: dict[str, Live] = {}
         self.leaving: dict[str, str] = {}
+        self.cut_short: dict[str, Trial] = {}
         self.counts: Counter[str] = Counter()
         self.donations: dict[str, Donation] = {}
         self.end_reason = ""

@@ -121,6 +121,11 @@ class TrialActions:
         self.move(trial, Step.STOP, reason)
         self.is_over(trial)
 
+    def cut_short(self, live: Live, reason: str) -> None:
+        """Like `end`, for a trial with a call in flight, whose answer is not waited for."""
+        self._state.cut_short[live.actor_id] = live.trial
+        self.end(live, reason)
+
     def remove(self, trial: Trial, reason: str) -> None:
         """A trial without a worker is ended."""
         self._executor.forget(trial.trial_id)
@@ -181,8 +186,10 @@ class TrialActions:
         elif live.idle and self._settings.saves and self._settings.checkpoints.checkpoint_at_end:
             live.idle, live.decision = False, Decision(STOP, reason)
             self.save(live)
-        else:
+        elif live.idle:
             self.end(live, reason)
+        else:
+            self.cut_short(live, reason)
 
     def _on_pause_request(self, request: Request) -> None:
         trial, decision = request.trial, Decision(PAUSE, "paused by the scheduler")
@@ -195,6 +202,8 @@ class TrialActions:
             live.idle, live.decision = False, decision
             self.save(live)
         elif live.idle or not request.argument or trial.phase in (Phase.STARTING, Phase.RESTORING):
+            if not live.idle:
+                self._state.cut_short[live.actor_id] = trial
             live.idle = False
             self._pause(live, decision.reason)
         else:

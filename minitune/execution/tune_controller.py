@@ -162,10 +162,10 @@ class TuneController:
             live = self._state.live.get(trial.actor_id)
             if live is None:
                 self._actions.remove(trial, reason)
-            elif trial.phase in (Phase.TRAINING, Phase.SAVING) and self._saves_at_end(resumable):
+            elif trial.phase is Phase.SAVING or (trial.phase is Phase.TRAINING and self._saves_at_end(resumable)):
                 live.requested = Decision(STOP, reason)
             else:
-                self._actions.end(live, reason)
+                self._actions.cut_short(live, reason)
 
     def _end_stopped(self, trial: Trial, reason: str) -> None:
         """Bring to its end what an earlier driver could not: a RUNNING trial whose final result is on record.
@@ -183,7 +183,7 @@ class TuneController:
     def _end_overdue(self) -> None:
         """The grace period of `end_run` is over: those that are still in a step are ended without a save."""
         for live in list(self._state.live.values()):
-            self._actions.end(live, self._state.end_reason)
+            self._actions.cut_short(live, self._state.end_reason)
 
     def _saves_at_end(self, resumable: bool) -> bool:
         return self._settings.saves and (resumable or bool(self._settings.checkpoints.checkpoint_at_end))
@@ -265,13 +265,13 @@ class TuneController:
             raise TuneError(f"a reply of {live.actor_id} came in phase {phase.name}:\n{live.trial.format_story()}")
 
     def _on_restored(self, live: Live) -> None:
-        self._actions.release_donation(live.trial)
         self._hooks.restored(live.trial)
         self._actions.pull(live)
 
     def _on_report(self, live: Live, report: Report) -> None:
         """One report, in the order that the module's docstring gives."""
         trial = live.trial
+        self._actions.release_donation(trial)  # not before: a function may read the files until it reports
         if report.metrics is None:
             self._on_return(live)
             return
@@ -354,7 +354,11 @@ class TuneController:
                 logger.warning("trial %s lost its worker (%s); it is started again", trial.name, event.cause)
                 self._actions.move(trial, Step.RETRY, LOST + event.cause)
                 self._actions.remove_if_run_ends(trial)
+            self._recorder.worker_is_gone(trial)
         elif self._state.leaving.get(trial_id) == event.actor_id:
+            stopped = self._state.cut_short.pop(event.actor_id, None)
+            if stopped is not None:
+                self._recorder.worker_is_gone(stopped)
             self._state.has_left(trial_id)
 
     # -- failures ----------------------------------------------------------------------------------------------------

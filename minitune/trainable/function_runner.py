@@ -71,7 +71,7 @@ class FunctionRunner:
         self._is_stopping = False
         self._has_ended = False
         self._unwound: Future[None] = Future()
-        session.hand_over = self._hand_over
+        session.hand_over, session.check_stopping = self._hand_over, self._check_stopping
 
     @property
     def is_started(self) -> bool:
@@ -138,11 +138,16 @@ class FunctionRunner:
         Raises:
             TrialStopped: If the trial is to stop, or the function has returned while another thread reports.
         """
-        while not (self._is_stopping or self._has_ended):
+        while True:
+            self._check_stopping()
             if self._pull is not None and not self._pull.done():
                 return self._pull
             self._turns.get()
-        raise TrialStopped("the trial is stopped; let this exception through, so that the trial can end")
+
+    def _check_stopping(self) -> None:
+        """Raise TrialStopped if the trial is to stop, or the function has returned while another thread reports."""
+        if self._is_stopping or self._has_ended:
+            raise TrialStopped("the trial is stopped; let this exception through, so that the trial can end")
 
     def _main(self) -> None:
         """The whole life of the function; never raises."""

@@ -32,6 +32,7 @@ class Session:
 
     Attributes:
         hand_over: Set by what runs a function; None in a class trainable, which returns its results instead.
+        check_stopping: Set likewise: raises `TrialStopped` if the trial is to stop.
         checkpoint: What to go on from: the restored one, later the last one reported.
         last_record: The last checkpoint that was reported in this attempt, or None.
     """
@@ -41,6 +42,7 @@ class Session:
         self.allocation = allocation
         self.fields = fields
         self.hand_over: HandOver | None = None
+        self.check_stopping: Callable[[], None] | None = None
         self.checkpoint: Checkpoint | None = None
         self.last_record: CheckpointRecord | None = None
         self._next_checkpoint = info.next_checkpoint
@@ -73,6 +75,8 @@ class Session:
             return
         record = None
         if checkpoint is not None:
+            if self.check_stopping is not None:
+                self.check_stopping()  # not after the copy: nobody would ever hear of it
             record = commit_copy(checkpoint.path, self.info.directory, self.take_checkpoint_number(), self.info.attempt)
             self.checkpoint = Checkpoint(os.path.join(self.info.directory, record.directory))
             self.last_record = record

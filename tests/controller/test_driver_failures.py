@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from minitune import (
     Stopper,
     TrialError,
     TuneError,
+    get_context,
     grid_search,
     report,
     run,
@@ -311,3 +313,17 @@ def test_run_raises_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch, caplo
         analysis = run(trainable, config=space, verbose=0, raise_on_failed_trial=False)
     assert "did not complete" in caplog.text
     assert [trial.status for trial in analysis.trials] == ["TERMINATED", "ERROR"]
+
+
+def test_what_a_dead_worker_has_half_written_does_not_stay() -> None:
+    def trainable(config: dict[str, Any]) -> None:
+        report_state(1, {"n": 1})
+        directory = Path(get_context().get_trial_dir() or "")
+        for name in ("checkpoint_000001", ".tmp-000002-1", "mine"):
+            (directory / name).mkdir()
+        os._exit(3)
+
+    result = fit(trainable, executor="local")[0]
+    assert result.error is not None
+    kept = sorted(path.name for path in Path(result.path).iterdir() if path.is_dir())
+    assert kept == ["checkpoint_000000", "mine"]

@@ -309,6 +309,17 @@ def test_stop_all_takes_a_last_checkpoint_of_a_class() -> None:
     ]
 
 
+def test_a_checkpoint_that_is_being_written_at_stop_all_still_counts() -> None:
+    log = Log()
+    grid = fit(
+        SavedCounter,
+        stop=LoggingStopper(log, stop_all_when=lambda: "stopper 0 n=2" in log.lines),
+        checkpoint=CheckpointConfig(checkpoint_frequency=1, checkpoint_at_end=False),
+    )
+    assert [metrics["n"] for _, metrics in grid[0].best_checkpoints] == [1, 2]
+    assert grid[0].metrics["done"] is True
+
+
 def test_stop_all_with_waiting_trials() -> None:
     log = Log()
     grid = fit(

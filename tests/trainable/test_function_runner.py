@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from trainable_fakes import BOUND_S, FakeDriver, pull, reports_of, settle, values_of
 
+from minitune.checkpoint import Checkpoint
 from minitune.error import TrialStopped
 from minitune.resources import Allocation
 from minitune.result import Report
@@ -246,7 +247,7 @@ def test_stop_while_the_function_works_hits_the_next_report(driver: FakeDriver) 
         working.set()
         go.wait(BOUND_S)
         try:
-            report({"x": 1})
+            report({"x": 1}, checkpoint=Checkpoint(str(driver.directory)))
         except TrialStopped:
             seen.append("stopped")
             raise
@@ -260,6 +261,7 @@ def test_stop_while_the_function_works_hits_the_next_report(driver: FakeDriver) 
     settle(stopped)
     assert seen == ["stopped"]
     assert settle(pulled) == Report(None, None, True)
+    assert not list((driver.directory / "t_00000").iterdir()), "a checkpoint that nobody will hear of is not copied"
 
 
 def test_who_catches_the_stop_gets_it_again(driver: FakeDriver) -> None:
