@@ -9,7 +9,7 @@ from typing import NoReturn
 
 from minitune.actor import worker
 from minitune.actor.channel import End, SocketEnd
-from minitune.actor.surroundings import move_high
+from minitune.actor.surroundings import line_buffer_c_output, move_high
 from minitune.actor.tree import TRIAL_VARIABLE
 
 
@@ -20,6 +20,7 @@ def main(handle: int, is_pumped: bool) -> NoReturn:
         handle: The inherited end of the channel: a descriptor, on Windows a handle.
         is_pumped: Whether the driver's end is a `PumpedChannel`.
     """
+    line_buffer_c_output()
     worker.main(worker.Seat(end=_end(handle, is_pumped), marker=os.environ[TRIAL_VARIABLE]))
 
 

@@ -44,6 +44,21 @@ def arm_stack_dump() -> None:
         faulthandler.register(number, 2, all_threads=True, chain=False)
 
 
+def line_buffer_c_output() -> None:
+    """Let what C code prints to standard output go out line by line, as what Python prints does.
+
+    C would keep it in a buffer that is flushed when a process exits in C's own way, which a worker never does.
+    """
+    if sys.platform == "win32":
+        return
+    import ctypes
+
+    libc, line_buffered = ctypes.CDLL(None), 1  # _IOLBF of all C libraries but Microsoft's
+    for name in ("stdout", "__stdoutp"):  # the latter on macOS and the BSDs
+        with contextlib.suppress(ValueError):  # it has no such symbol
+            libc.setvbuf(ctypes.c_void_p.in_dll(libc, name), None, line_buffered, 0)
+
+
 class Surroundings:
     """The state of this process, as it was before any user code ran. For the main thread."""
 

@@ -43,7 +43,7 @@ import resource  # noqa: F401 - the same
 from minitune.actor import tree, worker
 from minitune.actor.channel import SocketEnd, as_text, join_fields, split_fields
 from minitune.actor.limits import CLOSE_S, DRIVER_CHECK_S, KILL_CONFIRM_S, SWEEP_TICK_S, THREAD_CAPS, UNKNOWN_PASSES
-from minitune.actor.surroundings import move_high
+from minitune.actor.surroundings import line_buffer_c_output, move_high
 
 PACKET_BYTES = 128 * 1024
 """The longest packet between driver and zygote."""
@@ -119,6 +119,7 @@ class Zygote:
         self._marker_address = _marker_address()
         self._prctl = ctypes.CDLL(None, use_errno=True).prctl
         self._prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        line_buffer_c_output()
         self._take_signals()
         self._poll = select.poll()
         for descriptor in (end.fileno(), self._driver, self._wakeup):
