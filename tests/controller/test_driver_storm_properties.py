@@ -1,0 +1,225 @@
+"""Schedulers that do anything to anybody, trials that fail, drivers that are cut off: the run still ends in order."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import tempfile
+from collections import Counter as Tally
+from pathlib import Path
+from typing import Any
+
+import pytest
+from driver_fakes import Log, LoggingSearcher, SavedCounter, Spy, report_state, restored_state
+
+from minitune import (
+    Callback,
+    CheckpointConfig,
+    FailureConfig,
+    FIFOScheduler,
+    ResultGrid,
+    RunConfig,
+    Trial,
+    TuneConfig,
+    TuneError,
+    Tuner,
+    report,
+)
+from minitune.decision import Decision
+
+hypothesis = pytest.importorskip("hypothesis")
+st = pytest.importorskip("hypothesis.strategies")
+
+TRIALS, STEPS = 5, 5
+
+
+class Storm(FIFOScheduler):
+    """Decides at random, and asks for things about random trials, so many times."""
+
+    def __init__(self, seed: int, acts: int):
+        self.random = random.Random(seed)
+        self.acts = acts
+
+    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> Any:
+        self.act(tune_controller)
+        if self.acts <= 0 or self.random.random() < 0.5:
+            return self.CONTINUE
+        self.acts -= 1
+        donor = self.random.choice(tune_controller.get_live_trials())
+        return self.random.choice(
+            [
+                self.PAUSE,
+                self.NOOP,
+                self.STOP if self.random.random() < 0.3 else self.PAUSE,
+                Decision("CONTINUE", save=True),
+                Decision("PAUSE", exploit=(donor, dict(trial.config))),
+                Decision("PAUSE", resources=trial.resources),
+            ]
+        )
+
+    def act(self, context: Any) -> None:
+        while self.acts > 0 and self.random.random() < 0.3:
+            self.acts -= 1
+            trial = self.random.choice(context.get_trials())
+            verb = self.random.choice(["stop", "pause", "pause", "abandon", "exploit", "resources"])
+            if verb == "stop" and self.random.random() < 0.3:
+                context.stop_trial(trial)
+            elif verb == "pause":
+                context.pause_trial(trial)
+            elif verb == "abandon":
+                context.pause_trial(trial, should_checkpoint=False)
+            elif verb == "exploit":
+                context.exploit_trial(
+                    trial, self.random.choice(context.get_live_trials() or [trial]), dict(trial.config)
+                )
+            elif verb == "resources":
+                context.set_resources(trial, {"cpu": self.random.choice([0.5, 1, 2])})
+
+    def on_trial_error(self, tune_controller: Any, trial: Trial) -> None:
+        self.act(tune_controller)
+
+    def on_trial_complete(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> None:
+        self.act(tune_controller)
+
+    def on_trial_remove(self, tune_controller: Any, trial: Trial) -> None:
+        self.act(tune_controller)
+
+    def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
+        waiting = [t for t in tune_controller.get_live_trials() if t.status in ("PENDING", "PAUSED")]
+        if self.acts > 0 and any(trial.status == "RUNNING" for trial in tune_controller.get_trials()):
+            return self.random.choice(tune_controller.get_trials() or [None])
+        return self.random.choice(waiting) if waiting else None
+
+
+class CutAfter(Callback):
+    """Raises at the n-th call of any hook of a trial."""
+
+    def __init__(self, calls: int):
+        self.calls = calls
+
+    def count(self, **info: Any) -> None:
+        self.calls -= 1
+        if self.calls == 0:
+            raise RuntimeError("cut off")
+
+    on_trial_start = on_trial_restore = on_trial_save = on_trial_result = count
+    on_checkpoint = on_trial_complete = on_trial_recover = on_trial_error = count
+
+
+def trainable_of(kind: str, seed: int, failures: int, overrun: list[str]) -> Any:
+    """A trainable that fails at random, so many times in all."""
+    chance, left = random.Random(seed), [failures]
+
+    def maybe_fail() -> None:
+        if left[0] and chance.random() < 0.2:
+            left[0] -= 1
+            raise ValueError("no luck")
+
+    def storm(config: dict[str, Any]) -> None:
+        for n in range((restored_state() if kind == "saved function" else 0) + 1, STEPS + 1):
+            maybe_fail()
+            if kind == "saved function":
+                report_state(n, {"n": n})
+            else:
+                report({"n": n})
+
+    class storm_class(SavedCounter):  # noqa: N801  # the trainable's name is the run's
+        def step(self) -> dict[str, Any]:
+            if self.n >= STEPS:
+                overrun.append(self.trial_id)
+                return {"n": self.n, "done": True}
+            maybe_fail()
+            return super().step()
+
+        def reset_config(self, new_config: dict[str, Any]) -> bool:
+            self.n = 0
+            return chance.random() < 0.7
+
+    if kind == "class":
+        storm_class.__name__ = "storm"
+        return storm_class
+    return storm
+
+
+def check(grid: ResultGrid, spy: Spy, log: Log) -> None:
+    assert set(spy.statuses) <= {"TERMINATED", "ERROR"}
+    assert grid.num_errors + grid.num_terminated == len(grid) == TRIALS
+    assert not spy.trials or [trial.number for trial in spy.trials] == list(range(TRIALS))
+    ended = Tally(line.split()[-2 if "n=" in line else -1] for line in strip_done(log))
+    assert ended == Tally(str(number) for number in range(TRIALS)), "each suggestion was told of once"
+    pauses = Tally(line.split()[1] for line in log.of("searcher.on_pause"))
+    unpauses = Tally(line.split()[1] for line in log.of("searcher.on_unpause"))
+    assert all(unpauses[number] <= count for number, count in pauses.items())
+
+
+def strip_done(log: Log) -> list[str]:
+    return [line.removesuffix(" done") for line in log.of("searcher.on_trial_complete")]
+
+
+@hypothesis.settings(max_examples=25, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
+@hypothesis.given(
+    kind=st.sampled_from(["class", "function", "saved function"]),
+    seed=st.integers(0, 10**6),
+    acts=st.integers(0, 25),
+    failures=st.integers(0, 6),
+    max_failures=st.sampled_from([0, 1, -1]),
+    limit=st.sampled_from([None, 1, 2]),
+    reuse=st.booleans(),
+    cuts=st.lists(st.integers(1, 40), max_size=3),
+)
+def test_the_run_ends_in_order(
+    kind: str,
+    seed: int,
+    acts: int,
+    failures: int,
+    max_failures: int,
+    limit: int | None,
+    reuse: bool,
+    cuts: list[int],
+) -> None:
+    storage = tempfile.mkdtemp(prefix="storm")
+    overrun: list[str] = []
+    trainable = trainable_of(kind, seed, failures, overrun)
+
+    def configs(log: Log, callbacks: list[Callback]) -> tuple[TuneConfig, RunConfig]:
+        tune = TuneConfig(
+            executor="inline",
+            search_alg=LoggingSearcher(log),
+            scheduler=Storm(seed, acts),
+            num_samples=TRIALS,
+            max_concurrent_trials=limit,
+            reuse_actors=reuse,
+        )
+        checkpoint = CheckpointConfig(num_to_keep=2, checkpoint_frequency=2 if kind == "class" else 0)
+        run = RunConfig(
+            name="run",
+            storage_path=storage,
+            verbose=0,
+            durability="process",
+            callbacks=callbacks,
+            checkpoint_config=checkpoint,
+            failure_config=FailureConfig(max_failures),
+        )
+        return tune, run
+
+    def tuner(log: Log, callbacks: list[Callback]) -> Tuner:
+        tune, run = configs(log, callbacks)
+        if Path(storage, "run").exists():
+            return Tuner.restore(f"{storage}/run", trainable, tune_config=tune, run_config=run)
+        return Tuner(trainable, param_space={"end": STEPS}, tune_config=tune, run_config=run)
+
+    try:
+        for cut in cuts:
+            try:
+                tuner(Log(), [CutAfter(cut)]).fit()
+            except TuneError as error:
+                assert "cut off" in str(error)
+        log, spy = Log(), Spy()
+        grid = tuner(log, [spy]).fit()
+        check(grid, spy, log)
+        assert not overrun, "a trial that had ended went on"
+        again = tuner(Log(), [Spy()]).fit()
+        assert [result.metrics for result in again] == [result.metrics for result in grid]
+        assert [str(result.error)[-20:] for result in again] == [str(result.error)[-20:] for result in grid]
+    finally:
+        shutil.rmtree(storage)
