@@ -61,6 +61,7 @@ class InterpreterLauncher:
         self._keep_descendants = keep_descendants
         self._limit_bytes = limit_bytes
         self._launched: dict[str, _Launched] = {}
+        self._survivors: list[_Launched] = []
         self._guard: subprocess.Popen[bytes] | None = None
         self._threads: list[threading.Thread] = []
         self._is_pumped = sys.platform == "win32" or os.environ.get(CHANNEL_VARIABLE) == "pump"
@@ -108,12 +109,13 @@ class InterpreterLauncher:
         """See `Launcher.close`."""
         until = time.monotonic() + CLOSE_S
         hunt = tree.Hunt()
-        quiet_passes = 0 if self._launched else QUIET_PASSES
+        victims = [*self._launched.values(), *self._survivors]
+        quiet_passes = 0 if victims else QUIET_PASSES
         while quiet_passes < QUIET_PASSES and time.monotonic() < until:
-            roots = [pid for launched in self._launched.values() for pid in launched.roots]
-            left = hunt.strike([*roots, *tree.marked([launched.marker for launched in self._launched.values()])])
+            roots = [pid for launched in victims for pid in launched.roots]
+            left = hunt.strike([*roots, *tree.marked([launched.marker for launched in victims])])
             quiet_passes = 0 if left else quiet_passes + 1
-            for launched in self._launched.values():
+            for launched in victims:
                 self._reap(launched, getattr(os, "WNOHANG", 0))
             time.sleep(SWEEP_TICK_S)
         for launched in list(self._launched.values()):
@@ -227,6 +229,8 @@ class InterpreterLauncher:
     def _finish(self, launched: _Launched, survivors: bool) -> None:
         if launched.token in self._launched:
             self._forget(launched)
+            if survivors:
+                self._survivors.append(launched)
             launched.listener.on_gone(launched.popen.returncode, launched.peak_bytes, survivors)
 
     def _forget(self, launched: _Launched) -> None:

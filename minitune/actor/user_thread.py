@@ -92,14 +92,22 @@ class MainThreadExecutor(Executor):
         """
         while True:
             try:
+                self._serve_on(on_stray)
+                return
+            except BaseException:  # raised in the few instructions that handle another one
+                continue
+
+    def _serve_on(self, on_stray: Callable[[], object]) -> None:
+        is_clean = True
+        while True:
+            try:
+                if not is_clean:
+                    on_stray()
+                    is_clean = True
                 self._serve()
                 return
             except BaseException:
-                self._is_interruptible = False
-            try:
-                on_stray()
-            except BaseException:
-                continue
+                is_clean = self._is_interruptible = False
 
     def _serve(self) -> None:
         """The loop. A task leaves the queue only when it is answered, so that none is lost to a stray exception."""

@@ -291,8 +291,7 @@ def test_what_cannot_be_killed_is_named(monkeypatch: pytest.MonkeyPatch, tmp_pat
             patch.setattr(tree, "send_signal", lambda pid, number: True)
             event = driver.stop("a", grace_s=0.05)
         assert (event.survivors, event.cause) == (True, f"could not be killed, pid {pid}")
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+    assert is_gone(pid)
 
 
 def test_a_closed_group_leaves_nothing(start_method: str, tmp_path: Path) -> None:

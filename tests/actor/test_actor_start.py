@@ -157,11 +157,12 @@ def _hang() -> None:
 def test_a_preload_that_is_not_safe_is_done_without(
     zygote: Driver, action: Callable[[], None], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("minitune.actor.zygote_launcher.PRELOAD_S", 0.5 if action is _hang else limits.PRELOAD_S)
     caplog.set_level(logging.INFO, logger="minitune")
-    zygote.group.preload(_fill_cache)
-    zygote.group.preload(action)
-    zygote.start("a")
+    with monkeypatch.context() as patch:
+        patch.setattr("minitune.actor.zygote_launcher.PRELOAD_S", 0.5 if action is _hang else limits.PRELOAD_S)
+        zygote.group.preload(_fill_cache)
+        zygote.group.preload(action)
+        zygote.start("a")
     assert zygote.call("a", "call", _cached) is None
     assert "workers are started without preload" in caplog.text
     if action is _fail:
