@@ -14,6 +14,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -168,10 +169,12 @@ def _check_custom(value: Any, name: str) -> dict[str, float]:
 def usable_cpus(host: Host | None = None) -> int:
     """CPUs that this process may use: its affinity or its cgroup's quota, whichever is less; at least 1."""
     host = host or Host()
-    try:
-        count = len(os.sched_getaffinity(0))
-    except (AttributeError, OSError):  # not on every system
-        count = os.cpu_count() or 1
+    count = os.cpu_count() or 1
+    if sys.platform == "linux":
+        try:
+            count = len(os.sched_getaffinity(0))
+        except OSError:
+            pass
     quotas = [quota for directory in _own_cgroups("cpu", host) if (quota := _cpu_quota(directory)) is not None]
     return max(1, math.floor(min([float(count), *quotas])))
 
@@ -342,7 +345,7 @@ def _list_gpus(command: str) -> str:
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
     try:
-        if hasattr(os, "killpg"):
+        if sys.platform != "win32":
             os.killpg(process.pid, signal.SIGKILL)  # it leads a session of its own
         else:
             process.kill()

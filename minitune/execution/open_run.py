@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from types import TracebackType
 
@@ -107,12 +108,14 @@ class OpenRun:
 
 def _start_time() -> float:
     """When this process was started, in seconds since the epoch; 0 where that is not known."""
+    if sys.platform != "linux":
+        return 0.0
     try:
         with open("/proc/self/stat", encoding="ascii", errors="replace") as stat, open("/proc/stat", "rb") as system:
             ticks = int(stat.read().rpartition(")")[2].split()[19])
             boot_s = next(int(line.split()[1]) for line in system if line.startswith(b"btime"))
         return boot_s + ticks / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError, StopIteration, AttributeError):
+    except (OSError, ValueError, IndexError, StopIteration):
         return 0.0
 
 

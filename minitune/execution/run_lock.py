@@ -15,6 +15,7 @@ import json
 import math
 import os
 import platform
+import sys
 import threading
 import time
 from dataclasses import asdict, dataclass
@@ -172,6 +173,8 @@ def _lock(descriptor: int) -> bool:
     Raises:
         _NoLocks: If there are no locks here.
     """
+    if sys.platform == "win32":
+        return _lock_on_windows(descriptor)
     try:
         import fcntl
     except ImportError:

@@ -16,6 +16,8 @@ from minitune import clock
 from minitune.execution.trial_executor import Shared
 from minitune.resources import Allocation
 
+KILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)
+"""The signal that nobody survives; where there is no such signal, what ends a process at once there."""
 PATIENCE_S = 20.0
 """How long an actor waits for what must come; it only ends a test that fails."""
 
@@ -160,7 +162,7 @@ class Mortal:
 
     def kill_itself(self) -> Future[None]:
         """Die of SIGKILL; there is no answer."""
-        return self._user_thread.submit(os.kill, os.getpid(), signal.SIGKILL)
+        return self._user_thread.submit(os.kill, os.getpid(), KILL)
 
     def hang(self) -> Future[None]:
         """Never answer."""

@@ -17,7 +17,6 @@ from __future__ import annotations
 import functools
 import os
 import pickle
-import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -28,7 +27,7 @@ from typing import Any
 from minitune.error import TuneError
 from minitune.execution.trial_executor import CallRaised, CallReturned, Exited, Started, TrialExecutor
 from minitune.resources import Resources
-from minitune.testing.executor_actors import Account, Counted, Mortal, Reader, Reusable, Worker, refuse
+from minitune.testing.executor_actors import KILL, Account, Counted, Mortal, Reader, Reusable, Worker, refuse
 from minitune.testing.executor_watch import GRACE_S, NOTHING, ONE_CPU, Watch
 
 TOTALS = {"CPU": 2.0}
@@ -286,7 +285,7 @@ class TrialExecutorContract:
             watch.executor.call("a#1", "kill_itself")
             ends = [watch.expect(Exited, "a#1")]
             watch.executor.call("b#1", "hang")
-            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, KILL)
             ends.append(watch.expect(Exited, "b#1"))
 
             for end in ends:
@@ -491,7 +490,7 @@ class TrialExecutorContract:
             _needs_processes(watch)
             for number in range(2):
                 pid = self._park(watch, f"a{number}#1").pid
-                os.kill(pid, signal.SIGKILL)
+                os.kill(pid, KILL)
                 until_s = time.monotonic() + self.bound_s
                 while number == 0 and _is_alive(pid):
                     assert time.monotonic() < until_s
