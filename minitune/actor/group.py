@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from minitune.actor.launch import Launcher
+from minitune.actor.launch import Launcher, search_path
 from minitune.actor.limits import MESSAGE_BYTES, TERM_TO_KILL_S
 from minitune.actor.loop import Loop
 from minitune.actor.messages import Boot, Ended, GroupEvent, Place
@@ -76,7 +76,7 @@ class ActorGroup:
         if actor_id in self._actors:
             raise RuntimeError(f"there is an actor {actor_id!r} already")
         data = factory if isinstance(factory, bytes) else _pickled(factory, "the factory")
-        boot = Boot(place or Place(), data, tuple(sys.path), tuple(sys.argv), self._limit_bytes)
+        boot = Boot(place or Place(), data, search_path(), tuple(sys.argv), self._limit_bytes)
         actor = ActorProcess(
             actor_id, str(next(self._tokens)), self._loop, self._launcher, self._events.append, self._on_ended
         )

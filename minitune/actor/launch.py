@@ -97,6 +97,15 @@ def worker_environment(run_id: str, token: str = "0") -> dict[str, str]:
     return env
 
 
+def search_path() -> tuple[str, ...]:
+    """`sys.path` for a process that works in another directory: absolute, the empty entry of a notebook included."""
+    try:
+        here = os.getcwd()
+    except OSError:  # it has been removed
+        here = ""
+    return tuple(os.path.join(here, entry) if entry else here for entry in sys.path if isinstance(entry, str))
+
+
 def interpreter_command(module: str, *args: int | str | list[str]) -> list[str]:
     """The command line of a new interpreter that runs `main(*args)` of one of our modules.
 

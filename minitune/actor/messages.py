@@ -59,7 +59,7 @@ class Boot:
     Attributes:
         place: The worker's surroundings.
         factory: Pickled callable: `factory(executor)` makes the object.
-        sys_path: The driver's `sys.path`.
+        sys_path: The driver's `sys.path`, absolute.
         argv: The driver's `sys.argv`.
         limit_bytes: The longest body that the worker may send.
     """

@@ -16,7 +16,7 @@ if sys.platform != "linux":
     raise ImportError("the zygote needs Linux; other systems start a new interpreter per worker")
 
 from minitune.actor.channel import Channel, DriverEnd, socket_pair
-from minitune.actor.launch import Listener, interpreter_command, marker_of, worker_environment
+from minitune.actor.launch import Listener, interpreter_command, marker_of, search_path, worker_environment
 from minitune.actor.limits import CLOSE_S, PRELOAD_S, ZYGOTE_HELLO_S
 from minitune.actor.loop import READ, WRITE, Loop, Timer
 from minitune.actor.sweep import Sweep
@@ -66,7 +66,7 @@ class Template:
             raise
         self._driver_pid = os.getpid()
         self.end.setblocking(False)
-        self.send(["setup", "keep" if keep_descendants else "", *sys.path])
+        self.send(["setup", "keep" if keep_descendants else "", *search_path()])
 
     @property
     def has_unsent(self) -> bool:
