@@ -177,6 +177,8 @@ def _replay(plan: Plan, opened: OpenRun, state: RunState, hooks: Hooks, resume: 
     """
     replay = Replay(opened.run.path, state, hooks, plan.experiment.maker)
     replay.run(opened.read(), resume)
+    for donation in state.donations.values():
+        opened.recorder.pin(donation.donor, donation.record)
     for trial in state.trials:
         opened.recorder.adopt(trial)
         if not trial.is_finished():

@@ -78,8 +78,11 @@ class Launcher:
         Does not block. New trials are drawn one by one, so that the first worker is on its way before the second
         configuration is drawn, and a model-based searcher is asked only for what can start now.
         """
-        while self._num_running() < self._max_running and (self._start_one() or self._add_one()):
-            pass
+        asked_at = None
+        while self.supply != asked_at:  # a scheduler may choose otherwise once it knows that no more will come
+            asked_at = self.supply
+            while self._num_running() < self._max_running and (self._start_one() or self._add_one()):
+                pass
         if not self._is_model_based:
             for _ in range(_AHEAD_PER_TURN):
                 if self._state.num_pending >= self._ahead or not self._ask():
@@ -161,9 +164,7 @@ class Launcher:
             trial.num_failures += 1
             self._give_up(trial, TrialError(f"the directory of trial {trial.name} cannot be used: {error}"))
             return
-        donation = self._state.donations.get(trial.trial_id)
-        if donation is None:
-            self._roll_back(trial)
+        self._roll_back(trial)
         trial.attempt += 1
         self._recorder.attempt_starts(trial)
         self._state.move(trial, Step.START, f"attempt {trial.attempt}")
@@ -186,10 +187,11 @@ class Launcher:
 
     def _roll_back(self, trial: Trial) -> None:
         """Drop what was reported after the checkpoint that the trial goes on from."""
-        reached = trial.checkpoints[-1].report_number if trial.checkpoints else 0
+        start = self._state.goes_on_from(trial)
+        reached = 0 if start is None else start.report_number
         if trial.report_count > reached:
             self._recorder.rolls_back(trial, reached)
-            trial.roll_back()
+            trial.roll_back(start)
 
     def _info(self, trial: Trial, directory: str) -> TrialInfo:
         return TrialInfo(

@@ -20,7 +20,7 @@ from minitune.error import JournalCorruptError, TrialError
 from minitune.execution import records
 from minitune.execution.failure import LOST
 from minitune.execution.hooks import Hooks
-from minitune.execution.run_state import RunState
+from minitune.execution.run_state import Donation, RunState
 from minitune.experiment.lifecycle import ERROR, OWNS_ACTOR, PAUSED, PENDING, RUNNING, TERMINATED, Phase, Step
 from minitune.experiment.trial import HAS_RETURNED, Trial, TrialMaker
 from minitune.result import CONFIG, DONE
@@ -181,20 +181,28 @@ class Replay:
         checkpoint = records.checkpoint_of(record)
         if checkpoint is not None:
             trial.record_checkpoint(checkpoint)
+            self.state.donations.pop(trial.trial_id, None)
 
     def _on_drop(self, record: records.Record) -> None:
         trial = self._trial(record)
         trial.checkpoints = [kept for kept in trial.checkpoints if kept.record.number != record["checkpoint"]]
 
     def _on_rollback(self, record: records.Record) -> None:
-        self._trial(record).roll_back()
+        trial = self._trial(record)
+        trial.roll_back(self.state.goes_on_from(trial))
 
     def _on_exploit(self, record: records.Record) -> None:
-        self._trial(record).set_config(record["config"])
+        trial, donor, number = self._trial(record), self._trials[record["donor"]], record["checkpoint"]
+        trial.set_config(record["config"])
+        kept = next((kept for kept in donor.checkpoints if kept.record.number == number), None)
+        if kept is not None:
+            self.state.donations[trial.trial_id] = Donation.of(donor, kept.record, kept.metrics, trial)
 
     def _on_status(self, record: records.Record) -> None:
         trial, status, cause = self._trial(record), record["status"], record["cause"]
         is_running = trial.status == RUNNING
+        if status in (TERMINATED, ERROR):
+            self.state.donations.pop(trial.trial_id, None)
         if status == RUNNING:
             self.state.move(trial, Step.TRAIN, cause)
         elif status == PAUSED:
@@ -256,6 +264,12 @@ class Replay:
     def _make_ready(self, trial: Trial) -> None:
         """Put an unfinished trial back into the queue, on its newest checkpoint that is what its record says."""
         trial.num_failures = 0
+        donation = self.state.donations.get(trial.trial_id)
+        if donation is not None and not matches(donation.record, donation.donor.local_path):
+            logger.warning(
+                "%s, which trial %s was to go on from, is not what its record says", donation.path, trial.name
+            )
+            del self.state.donations[trial.trial_id]
         while trial.checkpoints and not matches(trial.checkpoints[-1].record, trial.local_path):
             damaged = trial.checkpoints.pop()
             logger.warning(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,7 +11,7 @@ from minitune.checkpoint import CheckpointRecord
 from minitune.decision import CONTINUE, Decision
 from minitune.execution.trial_queue import TrialQueue
 from minitune.experiment.lifecycle import FINISHED, STATUS, Phase, Step
-from minitune.experiment.trial import Trial
+from minitune.experiment.trial import KeptCheckpoint, Trial
 from minitune.resources import Allocation, Resources
 
 
@@ -40,19 +41,30 @@ class Live:
 
 @dataclass(frozen=True)
 class Donation:
-    """A checkpoint of another trial that a trial is to go on from.
+    """A checkpoint of another trial that a trial goes on from, until it has a newer one of its own.
 
     Attributes:
         donor: Whose it is.
         record: Which one.
-        path: Its directory.
         metrics: The donor's result that belongs to it.
+        taken_at: The state in which the taker was given it, to roll back to.
     """
 
     donor: Trial
     record: CheckpointRecord
-    path: str
     metrics: dict[str, Any]
+    taken_at: KeptCheckpoint
+
+    @classmethod
+    def of(cls, donor: Trial, record: CheckpointRecord, metrics: dict[str, Any], taker: Trial) -> Donation:
+        """A checkpoint of `donor`, given to `taker` as it is now."""
+        taken_at = KeptCheckpoint(record, taker.report_count, taker.last_result, taker.analysis.copy())
+        return cls(donor, record, metrics, taken_at)
+
+    @property
+    def path(self) -> str:
+        """Its directory."""
+        return os.path.join(self.donor.local_path, self.record.directory)
 
 
 class RunState:
@@ -66,7 +78,7 @@ class RunState:
         leaving: Actor ids by trial id, where the actor was let go and has not exited yet.
         cut_short: By actor id, the trials whose actor was let go while a call was in flight and has not exited yet.
         counts: Number of trials by public status.
-        donations: By trial id, the checkpoint of another trial that a trial is to go on from.
+        donations: By trial id, the checkpoint of another trial that a trial goes on from for now.
         end_reason: Why the run is being ended; empty while it goes on.
         interrupted: Whether it is ended so that it can be resumed.
         to_end: RUNNING trials of an earlier driver without an actor, whose final result is on record, with the reason.
@@ -158,6 +170,13 @@ class RunState:
         trial.update_resources(request)
         if was_queued:
             self._index(trial)
+
+    def goes_on_from(self, trial: Trial) -> KeptCheckpoint | None:
+        """The state in which the trial's next attempt starts; None for the beginning."""
+        donation = self.donations.get(trial.trial_id)
+        if donation is not None:
+            return donation.taken_at
+        return trial.checkpoints[-1] if trial.checkpoints else None
 
     def first_pending(self) -> Trial | None:
         """The first trial that could be started, or None."""

@@ -85,7 +85,8 @@ class TrialActions:
 
     def _pause(self, live: Live, reason: str) -> None:
         trial = live.trial
-        reached = trial.checkpoints[-1].report_number if trial.checkpoints else 0
+        start = self._state.goes_on_from(trial)
+        reached = 0 if start is None else start.report_number
         if trial.report_count > reached and not self._warned_pause:
             self._warned_pause = True
             where = f"report {reached}" if reached else "the beginning"
@@ -224,14 +225,19 @@ class TrialActions:
 
     def _exploit(self, trial: Trial, donor: Trial, config: dict[str, Any]) -> bool:
         """Let `trial` go on from the donor's latest checkpoint under `config`; False if the donor has none."""
-        if not donor.checkpoints or donor.checkpoint is None:
+        own = self._state.donations.get(donor.trial_id)
+        if own is not None:  # the donor itself has nothing newer than what it was given
+            donation = Donation.of(own.donor, own.record, own.metrics, trial)
+        elif donor.checkpoints:
+            kept = donor.checkpoints[-1]
+            donation = Donation.of(donor, kept.record, kept.metrics, trial)
+        else:
             logger.warning("trial %s cannot exploit %s, which has no checkpoint", trial.name, donor.name)
             return False
-        kept = donor.checkpoints[-1]
-        self._recorder.pin(donor, kept.record)
+        self._recorder.pin(donation.donor, donation.record)
         self.release_donation(trial)
-        self._recorder.exploit(trial, donor, kept.record, config)
-        self._state.donations[trial.trial_id] = Donation(donor, kept.record, donor.checkpoint.path, kept.metrics)
+        self._recorder.exploit(trial, donation.donor, donation.record, config)
+        self._state.donations[trial.trial_id] = donation
         live = self._state.live.get(trial.actor_id)
         if live is not None:
             live.idle = False

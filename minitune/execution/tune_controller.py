@@ -271,7 +271,6 @@ class TuneController:
     def _on_report(self, live: Live, report: Report) -> None:
         """One report, in the order that the module's docstring gives."""
         trial = live.trial
-        self._actions.release_donation(trial)  # not before: a function may read the files until it reports
         if report.metrics is None:
             self._on_return(live)
             return
@@ -341,6 +340,7 @@ class TuneController:
         """
         self._hooks.checkpointed(trial, Checkpoint(os.path.join(trial.local_path, record.directory)))
         self._recorder.checkpoint(trial, trial.record_checkpoint(record), reported=reported)
+        self._actions.release_donation(trial)  # not before: it may read those files, or fail and need them again
 
     def _on_exited(self, event: Exited, live: Live | None) -> None:
         """The actor and all that it had started are gone."""

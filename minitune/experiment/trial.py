@@ -257,15 +257,14 @@ class Trial:
         if not self.last_result:
             self.last_result = {TRIAL_ID: self.trial_id, EXPERIMENT_TAG: self.experiment_tag}
 
-    def roll_back(self) -> None:
-        """Return to the state of the latest checkpoint, or to the beginning if there is none.
+    def roll_back(self, to: KeptCheckpoint | None) -> None:
+        """Return to the state that belongs to a checkpoint, or to the beginning.
 
         Later results leave the live view; the journal and the trial's files keep them.
         """
-        if self.checkpoints:
-            latest = self.checkpoints[-1]
-            self.report_count, self.last_result = latest.report_number, latest.metrics
-            self.analysis = latest.analysis.copy()
+        if to is not None:
+            self.report_count, self.last_result = to.report_number, to.metrics
+            self.analysis = to.analysis.copy()
         else:
             self.report_count, self.last_result, self.analysis = 0, {}, MetricAnalysis()
 
