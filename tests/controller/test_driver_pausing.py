@@ -6,9 +6,18 @@ import logging
 from typing import Any
 
 import pytest
-from driver_fakes import Counter, LastFirst, SavedCounter, counting, fit, report_n
+from driver_fakes import Counter, LastFirst, SavedCounter, counting, fit, report_n, report_state, restored_state
 
-from minitune import FIFOScheduler, ResultGrid, Trial, TuneError, grid_search
+from minitune import (
+    CheckpointConfig,
+    FailureConfig,
+    FIFOScheduler,
+    ResultGrid,
+    Trial,
+    TuneError,
+    grid_search,
+    report,
+)
 from minitune.decision import Decision
 
 TRAINABLES: dict[str, Any] = {
@@ -102,6 +111,48 @@ def test_an_exploit_goes_on_from_the_donors_checkpoint_under_the_new_config() ->
     assert grid[1].config["name"] == grid[1].metrics["name"] == "copy"
 
 
+def test_until_it_has_a_checkpoint_of_its_own_a_trial_falls_back_on_its_donors() -> None:
+    """The donor goes on, and only its latest checkpoint is kept: the one that was given away stays all the same."""
+    starts: list[tuple[int, int]] = []
+    failed: list[int] = []
+
+    def trainable(config: dict[str, Any]) -> None:
+        begin = restored_state()
+        starts.append((config["i"], begin))
+        for n in range(begin + 1, 21):
+            if config["i"] == 0:
+                report_state(n, {"n": n})
+            elif n > 6 and not failed:
+                failed.append(n)
+                raise RuntimeError("no luck")
+            else:
+                report({"n": n})
+
+    class Exploit(FIFOScheduler):
+        given = False
+
+        def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> Any:
+            donor, taker = tune_controller.get_trials()
+            if trial is taker and result["n"] == 3 and not self.given:
+                self.given = True
+                return Decision("PAUSE", exploit=(donor, dict(taker.config)))
+            return self.CONTINUE
+
+    grid = fit(
+        trainable,
+        {"i": grid_search([0, 1])},
+        scheduler=Exploit(),
+        checkpoint=CheckpointConfig(num_to_keep=1),
+        failure=FailureConfig(max_failures=1),
+    )
+    assert grid.num_errors == 0
+    assert starts[:2] == [(0, 0), (1, 0)]
+    (first, given), (second, again) = starts[2:]
+    assert (first, second) == (1, 1)
+    assert given == again > 0, "both attempts went on from the same checkpoint of the donor"
+    assert [result.metrics["n"] for result in grid] == [20, 20]
+
+
 @pytest.mark.parametrize("action", ["CONTINUE", "NOOP", "STOP"])
 def test_an_exploit_of_a_trial_without_checkpoints_is_no_dead_end(
     action: str, caplog: pytest.LogCaptureFixture
@@ -133,3 +184,18 @@ def test_resources_change_through_a_pause() -> None:
     assert held[0] == 1
     assert held[-1] == 3
     assert grid[0].metrics["n"] == 4
+
+
+def test_a_scheduler_that_waits_for_the_end_of_the_supply_is_asked_again_when_it_comes() -> None:
+    """A searcher says that it has no more only when it is asked, and then nothing runs that could wake the loop."""
+    grid = fit(
+        counting(9),
+        num_samples=4,
+        search_alg=LoggingSearcher(Log()),
+        scheduler=ASHAScheduler(max_t=9, grace_period=2, reduction_factor=3, variant="promote"),
+        metric="n",
+        mode="max",
+        max_concurrent_trials=1,
+    )
+    assert grid.num_terminated == 4
+    assert max(result.metrics["n"] for result in grid) == 9

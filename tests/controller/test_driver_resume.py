@@ -48,6 +48,7 @@ from minitune import (
     report,
     uniform,
 )
+from minitune.decision import Decision
 
 SPACE = {"x": uniform(0, 1), "i": grid_search([0, 1, 2])}
 
@@ -395,6 +396,43 @@ def test_what_the_scheduler_had_asked_for_is_not_done_again() -> None:
     )
     assert [result.metrics["n"] for result in grid] == [6, 6]
     assert sorted(pauses) == sorted(result.metrics["trial_id"] for result in grid), "each was started once"
+
+
+def test_an_exploit_that_was_cut_off_is_still_carried_out() -> None:
+    class Exploit(FIFOScheduler):
+        def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> Any:
+            if trial.number == 1 and result["n"] == 1:
+                donor = tune_controller.get_trials()[0]
+                return Decision("PAUSE", exploit=(donor, {"i": "given"}))
+            return self.CONTINUE
+
+    starts: list[tuple[Any, int]] = []
+
+    def trainable(config: dict[str, Any]) -> None:
+        starts.append((config["i"], restored_state()))
+        for n in range(restored_state() + 1, 7):
+            if config["i"] == "given" and n < 6:
+                report({"n": n})
+            else:
+                report_state(n, {"n": n})
+
+    class CutAtStart(Callback):
+        def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+            if trial.attempt == 2:
+                raise CutOff
+
+    space = {"i": grid_search(["donor", "taker"])}
+    checkpoint = CheckpointConfig(num_to_keep=1)
+    with pytest.raises(TuneError):
+        fit(trainable, space, scheduler=Exploit(), callbacks=[CutAtStart()], checkpoint=checkpoint)
+    assert starts == [("donor", 0), ("taker", 0)]
+    again = RunConfig(verbose=0, checkpoint_config=checkpoint)
+    grid = resume(trainable, run_config=again, scheduler=Exploit())
+    assert [result.config["i"] for result in grid] == ["donor", "given"]
+    (donor, own), (taker, given) = starts[2:]
+    assert (donor, taker) == ("donor", "given")
+    assert 0 < given <= own, "what was given away was kept, although the donor has gone on"
+    assert [result.metrics["n"] for result in grid] == [6, 6]
 
 
 def test_what_the_scheduler_had_asked_for_last_is_still_done() -> None:
