@@ -286,6 +286,8 @@ def signed(value: Any, mode: str) -> float:
     """`value` so that larger is better; NaN and what is no number become minus infinity."""
     try:
         number = float(value)
+    except OverflowError:
+        number = math.inf if value > 0 else -math.inf
     except (TypeError, ValueError):
         return -math.inf
     if math.isnan(number):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,8 @@ from minitune.result import DEBUG_METRICS
 
 _EXCLUDED = frozenset(DEBUG_METRICS)
 _WINDOW = 10
+_LARGEST_INT = 10**300
+"""Ints up to here can be added to floats; larger ones count as infinite."""
 
 
 class MetricAnalysis:
@@ -28,10 +31,10 @@ class MetricAnalysis:
         for key, value in flat_result.items():
             if key in _EXCLUDED:
                 continue
-            if type(value) is not float and type(value) is not int:
+            if type(value) is not float and not (type(value) is int and -_LARGEST_INT < value < _LARGEST_INT):
                 if not _is_number(value):
                     continue
-                value = float(value)
+                value = _as_float(value)
             known = self._metrics.get(key)
             if known is None:
                 self._metrics[key] = [value, value, value, 1, [value]]
@@ -82,6 +85,13 @@ def _is_number(value: Any) -> bool:
     except Exception:
         return False
     return True
+
+
+def _as_float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def _statistics(known: list[Any]) -> dict[str, float]:

@@ -6,9 +6,21 @@ import logging
 from typing import Any
 
 import pytest
-from driver_fakes import Counter, LastFirst, SavedCounter, counting, fit, report_n, report_state, restored_state
+from driver_fakes import (
+    Counter,
+    LastFirst,
+    Log,
+    LoggingSearcher,
+    SavedCounter,
+    counting,
+    fit,
+    report_n,
+    report_state,
+    restored_state,
+)
 
 from minitune import (
+    ASHAScheduler,
     CheckpointConfig,
     FailureConfig,
     FIFOScheduler,
