@@ -73,8 +73,8 @@ class Plan:
         schedulers = ["none"]
         if is_ordered:
             schedulers += ["none", "asha", "asha", "asha promote", "pausing", "pausing", "pausing", "meddling"]
-            # what a function does between a report and the end of the whole run, a worker may do and an inline actor not
-            stops += [] if is_function else ["all"]
+
+            stops += ["all"]
         habits = {
             "seed": seed,
             "failure_share": rng.choice((0.0, 0.0, 0.3, 0.7)),

@@ -246,8 +246,13 @@ class Behaviour:
             metrics[key] = rng.choice(ODD_VALUES) if rng.random() < 0.5 or not isinstance(key, str) else step + 2
         if rng.random() < 0.05:
             metrics["about"] = (context.get_trial_name(), context.get_trial_seed(), context.get_trial_resources())
-        if rng.random() < 0.03:
+        chance = rng.random()
+        if chance < 0.03:
             del metrics["score"]
+        elif chance < 0.06:
+            metrics["score"] = rng.choice(ODD_VALUES)
+        elif chance < 0.08:
+            metrics["eval"]["loss"] = rng.choice(ODD_VALUES)
         if self.end == "done" and step == self.length - 1:
             metrics["done"] = True
         elif metrics.get("done") is not None and rng.random() < 0.7:
