@@ -13,7 +13,8 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
-from minitune.actor.channel import ChannelClosedError, DriverEnd, ProtocolError, check_size, encode
+from minitune.actor.channel import ChannelClosedError, DriverEnd
+from minitune.actor.frames import ProtocolError, check_size, encode
 from minitune.actor.launch import Launcher
 from minitune.actor.limits import (
     CHANNEL_LOST_EXIT,

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 from typing import Protocol
 
-from minitune.actor.channel import HEADER_BYTES, ChannelClosedError, FrameReader, encode
+from minitune.actor.channel import ChannelClosedError
+from minitune.actor.frames import HEADER_BYTES, FrameReader, encode
 from minitune.actor.limits import DRIVER_CHECK_S, MESSAGE_BYTES
 from minitune.actor.loop import Loop
 from minitune.actor.messages import Message

@@ -22,7 +22,8 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from minitune.actor import tree
-from minitune.actor.channel import ChannelClosedError, End, ProtocolError, WorkerChannel
+from minitune.actor.channel import ChannelClosedError, End, WorkerChannel
+from minitune.actor.frames import ProtocolError
 from minitune.actor.limits import CHANNEL_LOST_EXIT, OOM_SCORE, SWEEP_TICK_S
 from minitune.actor.loading import UserCodeNeededError, dump_value, load_plain, load_value
 from minitune.actor.messages import Boot, Call, Hello, Message, Move, Quit, Raised, Returned

@@ -41,7 +41,8 @@ import fcntl  # noqa: F401 - here and not in each worker
 import resource  # noqa: F401 - the same
 
 from minitune.actor import tree, worker
-from minitune.actor.channel import SocketEnd, as_text, join_fields, split_fields
+from minitune.actor.channel import SocketEnd
+from minitune.actor.frames import as_text, join_fields, split_fields
 from minitune.actor.limits import CLOSE_S, DRIVER_CHECK_S, KILL_CONFIRM_S, SWEEP_TICK_S, THREAD_CAPS, UNKNOWN_PASSES
 from minitune.actor.surroundings import line_buffer_c_output, move_high
 
