@@ -22,6 +22,7 @@ from minitune.execution.replay import DRIVER_ENDED, ENDED
 from minitune.execution.run_settings import RunSettings
 from minitune.execution.run_state import Live, RunState
 from minitune.execution.scheduler_context import DriverContext
+from minitune.execution.setbacks import Setbacks
 from minitune.execution.trial_actions import TrialActions, stronger
 from minitune.execution.trial_executor import CallRaised, CallReturned, Event, Exited, Shared, Started, TrialExecutor
 from minitune.experiment.lifecycle import Phase, Step
@@ -69,6 +70,7 @@ class TuneController:
         self._metrics = hooks.metrics(settings.metric) if settings.strict_metric else ()
         self._end_deadline_s = 0.0
         self._ask_again_s = _ASK_AGAIN_S
+        self._setbacks = Setbacks()
         self._actions = TrialActions(executor, state, context, hooks, recorder, settings)
         self.launcher = Launcher(
             state,
@@ -114,7 +116,8 @@ class TuneController:
         while self._state.to_end:
             self._end_stopped(*self._state.to_end.pop(0))
         if not self._state.end_reason:
-            self.launcher.launch()
+            if not self._setbacks.pause_s(self._executor.now()):
+                self.launcher.launch()
             self._actions.run_requests()
             self._check_stuck()
         if not self.is_finished():
@@ -196,6 +199,9 @@ class TuneController:
         elif self.launcher.supply == WAITING and self.launcher.has_room_for_more() and not self._state.live:
             limits.append(self._ask_again_s)
             self._ask_again_s = min(2 * self._ask_again_s, _ASK_AGAIN_MAX_S)
+        pause_s = self._setbacks.pause_s(self._executor.now())
+        if pause_s:
+            limits.append(pause_s)
         left_s = self._hooks.seconds_left()
         if left_s is not None:
             limits.append(max(0.0, left_s))
@@ -206,6 +212,8 @@ class TuneController:
         state = self._state
         if state.live or state.leaving or not state.unfinished or self.launcher.supply == WAITING:
             return
+        if self._setbacks.why_hopeless():
+            raise TuneError(self._setbacks.why_hopeless())
         if self._context.requests:
             return
         if state.paused and not state.queue:
@@ -227,6 +235,7 @@ class TuneController:
         elif isinstance(event, Started):
             self._on_started(live, event)
         elif isinstance(event, CallRaised):
+            self._setbacks.lives()
             starting = live.trial.phase is Phase.STARTING
             error = raised_error(event.error, starting=starting)
             self._on_failure(live, error, keep=not starting and event.error.type_name != "MemoryError")
@@ -235,6 +244,7 @@ class TuneController:
 
     def _on_started(self, live: Live, event: Started) -> None:
         """The worker is ready: restore if there is something to restore, then pull."""
+        self._setbacks.started()
         trial = live.trial
         live.allocation, trial.pid = event.allocation, event.pid
         trial.start_time = self._executor.clock.time()
@@ -254,6 +264,7 @@ class TuneController:
             self._executor.call(live.actor_id, "restore", *source)
 
     def _on_returned(self, live: Live, event: CallReturned) -> None:
+        self._setbacks.lives()
         phase, value = live.trial.phase, event.value
         if phase is Phase.TRAINING:
             self._on_report(live, value)
@@ -345,13 +356,15 @@ class TuneController:
     def _on_exited(self, event: Exited, live: Live | None) -> None:
         """The actor and all that it had started are gone."""
         trial_id, _, _ = event.actor_id.rpartition("#")
+        if event.counts:
+            self._setbacks.left()
         if live is not None:
             trial = live.trial
             self._state.live.pop(event.actor_id)
             if event.counts:
                 self._on_failure(live, died_error(trial, event, trial.local_path), gone=True)
             else:
-                logger.warning("trial %s lost its worker (%s); it is started again", trial.name, event.cause)
+                self._note_loss(trial, event.cause)
                 self._actions.move(trial, Step.RETRY, LOST + event.cause)
                 self._actions.remove_if_run_ends(trial)
             self._recorder.worker_is_gone(trial)
@@ -360,6 +373,12 @@ class TuneController:
             if stopped is not None:
                 self._recorder.worker_is_gone(stopped)
             self._state.has_left(trial_id)
+
+    def _note_loss(self, trial: Trial, cause: str) -> None:
+        """A worker was lost and its trial is not to blame."""
+        is_new = self._setbacks.lost(cause, self._executor.now())
+        level = logging.WARNING if is_new else logging.DEBUG
+        logger.log(level, "trial %s lost its worker (%s); it is started again (said once)", trial.name, cause)
 
     # -- failures ----------------------------------------------------------------------------------------------------
 
