@@ -255,6 +255,73 @@ def test_a_config_that_json_cannot_hold_keeps_its_classes_over_a_resume(script):
     assert script.run(source, str(script.directory), "restore") == "None [True, True, 42] True\n"
 
 
+STINGY = """
+import errno, os
+
+if "MINITUNE_RUN_ID" in os.environ:
+    left, fork = int(os.environ["REFUSED_FORKS"]), os.fork
+
+    def refuse():
+        global left
+        left -= 1
+        if left >= 0:
+            raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        return fork()
+
+    os.fork = refuse
+"""
+"""Python runs a module of this name at its start: here it lets the system seem out of processes for a while."""
+
+
+@pytest.mark.parametrize("refusals", [3, 1_000_000])
+def test_a_system_without_processes_is_waited_for_and_no_trial_is_to_blame(script, refusals):
+    if os.environ.get("MINITUNE_START_METHOD") == "interpreter":
+        pytest.skip("new interpreters are not forked in Python code, where this test could refuse it")
+    (script.directory / "sitecustomize.py").write_text(STINGY)
+    driver = script.start(PRELUDE + """
+    print([r.metrics["y"] for r in fit(lambda config: {"y": config["x"]}, [0, 1, 2])])
+    """, PYTHONPATH=str(script.directory), REFUSED_FORKS=str(refusals), MINITUNE_NUM_CPUS="3")  # fmt: skip
+    stdout, stderr = script.finish(driver)
+    assert stderr.count("Resource temporarily unavailable") == (1 if refusals == 3 else 2)
+    if refusals == 3:
+        assert stdout == "[0, 1, 2]\n", stderr
+    else:
+        assert driver.returncode == 1
+        last = stderr.splitlines()[-1]
+        assert last.startswith("minitune.error.TuneError: workers were lost 3 times in a row")
+        assert "ulimit -u" in last
+
+
+def test_the_death_of_what_workers_are_copied_from_is_no_failure_of_theirs(script):
+    if os.environ.get("MINITUNE_START_METHOD") == "interpreter":
+        pytest.skip("there is none")
+    driver = script.start(PRELUDE + """
+    import subprocess
+
+    def trainable(config):
+        attempt = get_context().get_attempt()
+        with open(os.path.join(sys.argv[1], f"{attempt}-{config['x']}"), "w") as file:
+            file.write(f"{os.getppid()} {subprocess.Popen(['sleep', '600'], start_new_session=True).pid}\\n")
+        while attempt < 3:
+            time.sleep(600)
+        return {"y": attempt}
+
+    print([[r.metrics["y"], r.error] for r in fit(trainable, [0, 1])])
+    """, str(script.directory), MINITUNE_NUM_CPUS="2")  # fmt: skip
+    children = []
+    for attempt in (1, 2):
+        files = [script.directory / f"{attempt}-{x}" for x in (0, 1)]
+        script.wait_until(lambda files=files: all(file.exists() and file.read_text().endswith("\n") for file in files))
+        zygote, child = files[0].read_text().split()
+        children.append(int(child))
+        os.kill(int(zygote), signal.SIGKILL)
+    stdout, stderr = script.finish(driver)
+    assert stdout == "[[3, None], [3, None]]\n", stderr
+    assert "the zygote ended with status -9" in stderr
+    for child in children:  # where process 1 reaps nobody, dead orphans stay to be seen
+        assert not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
+
+
 HOLDERS = {
     "fork": "child = os.fork()\n        if child == 0: time.sleep(600)",
     "multiprocessing": "import multiprocessing\n"
