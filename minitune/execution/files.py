@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -155,7 +156,8 @@ def remove_tree_steps(path: str) -> Iterator[None]:
         None after every few entries, so that a thread can do something more urgent between them.
 
     Raises:
-        OSError: If something cannot be removed. That it is gone already is no error.
+        OSError: If something cannot be removed. That it, or something in it, is gone already is no error: somebody
+            else may be removing it, too.
     """
     try:
         mode = os.lstat(path).st_mode
@@ -166,20 +168,24 @@ def remove_tree_steps(path: str) -> Iterator[None]:
         return
     if not hasattr(os, "fwalk"):  # Windows
         yield
-        shutil.rmtree(path)
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(path)
         return
     count = 0
     # by descriptor, as shutil.rmtree does it: a directory that is swapped for a link meanwhile leads nowhere
-    for _, directories, files, top in os.fwalk(path, topdown=False, onerror=_raise_unless_gone):
-        for name in files:
-            os.unlink(name, dir_fd=top)
-            count += 1
-            if count % _STEP_ENTRIES == 0:
-                yield
-        for name in directories:
-            is_link = stat.S_ISLNK(os.stat(name, dir_fd=top, follow_symlinks=False).st_mode)
-            (os.unlink if is_link else os.rmdir)(name, dir_fd=top)
-    os.rmdir(path)
+    with contextlib.suppress(FileNotFoundError):
+        for _, directories, files, top in os.fwalk(path, topdown=False, onerror=_raise_unless_gone):
+            for name in files:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(name, dir_fd=top)
+                count += 1
+                if count % _STEP_ENTRIES == 0:
+                    yield
+            for name in directories:
+                with contextlib.suppress(FileNotFoundError):
+                    is_link = stat.S_ISLNK(os.stat(name, dir_fd=top, follow_symlinks=False).st_mode)
+                    (os.unlink if is_link else os.rmdir)(name, dir_fd=top)
+        os.rmdir(path)
 
 
 def _raise_unless_gone(error: OSError) -> None:

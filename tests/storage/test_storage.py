@@ -343,6 +343,22 @@ def test_a_trials_directory_is_cleared_of_what_no_record_names(tmp_path: Path) -
     assert (outside / "precious").exists()
 
 
+def test_two_may_remove_the_same_directory(tmp_path: Path) -> None:
+    directory = tmp_path / "checkpoint"
+    for name in ("a", "b", "c"):
+        (directory / name).mkdir(parents=True)
+        for number in range(200):
+            (directory / name / str(number)).touch()
+
+    first, second = files.remove_tree_steps(str(directory)), files.remove_tree_steps(str(directory))
+    for _ in zip(first, second, strict=False):
+        pass
+    for _ in (*first, *second):
+        pass
+
+    assert not directory.exists()
+
+
 def test_nothing_is_cleared_outside_or_behind_a_link(tmp_path: Path) -> None:
     run, outside = tmp_path / "run", tmp_path / "outside"
     run.mkdir()
