@@ -7,6 +7,7 @@ status; its docstring is its line in the help. What it needs is imported inside 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 
@@ -55,4 +56,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command is None:
         parser.print_help(sys.stderr)
         return 2
-    return COMMANDS[options.command](options.arguments)
+    try:
+        status = COMMANDS[options.command](options.arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:  # nobody reads any more (`| head`); what was to be done is done
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at the interpreter's end
+        return 0
+    return status

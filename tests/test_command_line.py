@@ -80,3 +80,13 @@ def test_the_command_line_loads_nothing_that_only_a_run_needs(
     done = python("-c", f"import sys, minitune.cli; print([name for name in {heavy} if name in sys.modules])")
 
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
+    command = (
+        f"'{sys.executable}' -m minitune demo --samples 2 --storage '{tmp_path}' | head -1; exit ${{PIPESTATUS[0]}}"
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(["bash", "-c", command], env=env, capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "== Status ==\n")
+    assert "Traceback" not in done.stderr

@@ -27,6 +27,7 @@ from minitune import (
     ASHAScheduler,
     Checkpoint,
     CheckpointConfig,
+    CLIReporter,
     ResultGrid,
     RunConfig,
     TuneConfig,
@@ -154,6 +155,12 @@ def tune(seed: int, samples: int, storage: str | None) -> ResultGrid:
         ),
         run_config=RunConfig(
             storage_path=storage,
+            progress_reporter=CLIReporter(
+                metric_columns=["training_iteration", "loss", "accuracy"],
+                max_report_frequency=0.5,
+                max_progress_rows=5,
+                sort_by_metric=True,
+            ),
             checkpoint_config=CheckpointConfig(
                 num_to_keep=1, checkpoint_score_attribute="loss", checkpoint_score_order="min"
             ),
