@@ -37,7 +37,21 @@ from minitune.stopper import MaximumIterationStopper, TrialPlateauStopper
 NUM_CPUS = 3
 RUN = "run"
 PLACES = ("start", "step", "step", "step", "load", "end", "save", "wrong report", "wrong save")
-ENDS = ("none", "none", "none", "done", "dict", "number", "zero", "empty", "text", "list", "true", "done dict", "complex")
+ENDS = (
+    "none",
+    "none",
+    "none",
+    "done",
+    "dict",
+    "number",
+    "zero",
+    "empty",
+    "text",
+    "list",
+    "true",
+    "done dict",
+    "complex",
+)
 ENDS += tuple(CLEAN_ENDS)
 
 
@@ -73,7 +87,6 @@ class Plan:
         schedulers = ["none"]
         if is_ordered:
             schedulers += ["none", "asha", "asha", "asha promote", "pausing", "pausing", "pausing", "meddling"]
-
             stops += ["all"]
         habits = {
             "seed": seed,
@@ -99,7 +112,9 @@ class Plan:
             },
             failure=_draw_failure(rng, is_ordered),
             checkpoint=_draw_checkpoint(rng, saves, is_ordered),
-            resources=rng.choice(("none", "none", "none", "fraction", "by config", "too much")) if is_ordered else "none",
+            resources=rng.choice(("none", "none", "none", "fraction", "by config", "too much"))
+            if is_ordered
+            else "none",
             has_parameters=rng.random() < 0.2,
         )
 
@@ -171,7 +186,10 @@ class Plan:
         if self.stop == "stopper":
             return MaximumIterationStopper(rng.randint(1, 5))
         if self.stop == "list":
-            return [MaximumIterationStopper(4), TrialPlateauStopper("eval/loss", std=0.2, num_results=2, grace_period=2)]
+            return [
+                MaximumIterationStopper(4),
+                TrialPlateauStopper("eval/loss", std=0.2, num_results=2, grace_period=2),
+            ]
         if self.stop == "plateau":
             return TrialPlateauStopper("eval/loss", std=rng.random(), num_results=2, grace_period=2)
         if self.stop == "all":
@@ -210,7 +228,7 @@ def _stops(trial_id: str, result: dict[str, Any]) -> bool:
 
 
 def _request(config: dict[str, Any]) -> dict[str, float]:
-    return {"cpu": 1 + config["salt"] % 3}
+    return {"cpu": 0.5 + config["salt"] % 3 / 2}
 
 
 def _too_much(config: dict[str, Any]) -> dict[str, float]:

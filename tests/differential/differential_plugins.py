@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from typing import Any
 
-from minitune import Callback, Searcher, Stopper, Trial, TrialScheduler
+from minitune import Callback, Resources, Searcher, Stopper, Trial, TrialScheduler
 from minitune.decision import CONTINUE, NOOP, PAUSE, STOP, Decision
 
 Notes = list[tuple[str, str, Any]]
@@ -118,14 +118,8 @@ class MeddlingScheduler(PausingScheduler):
         if action == "exploit" and other is not trial:
             return Decision(PAUSE, "exploits", exploit=(other, {**other.config, "x": count + 0.5}))
         if action == "resources":
-            return Decision(PAUSE, "other resources", resources=_resources(1 + count % 2))
+            return Decision(PAUSE, "other resources", resources=Resources.of({"cpu": 1 + count % 2 / 2}))
         return CONTINUE
-
-
-def _resources(cpus: int) -> Any:
-    from minitune import Resources
-
-    return Resources.of({"cpu": cpus})
 
 
 class LoggingSearcher(Searcher):

@@ -60,7 +60,7 @@ ODD_VALUES: list[Any] = [
     b"\x00\xff",
     "\udc80 lone",
     "\ud83d\ude00 two",
-    "text with 'quotes' \"and\" {\"$\": \n",
+    'text with \'quotes\' "and" {"$": \n',
     10**40,
     -(10**400),
     3 + 4j,

@@ -190,7 +190,10 @@ def _error_lines(masker: Masker, error: BaseException | None) -> list[str]:
     lines = [f"{names} {masker.show(error.args)}", *masker.text(text).splitlines(), f"attributes {vars(error).keys()}"]
     remote = getattr(error, "remote", None)
     if remote is not None:
-        lines += [f"remote {masker.show((remote.type_name, remote.message))}", *masker.text(remote.traceback).split("\n")]
+        lines += [
+            f"remote {masker.show((remote.type_name, remote.message))}",
+            *masker.text(remote.traceback).split("\n"),
+        ]
     if error.__cause__ is not None:
         lines += ["caused by", *_error_lines(masker, error.__cause__)]
     return lines
@@ -213,7 +216,9 @@ def _grid_lines(plan: Plan, grid: ResultGrid) -> list[str]:
     lines = [f"{len(grid)} trials, {grid.num_errors} errors, {grid.num_terminated} ended well, {grid.interrupted}"]
     for scope in ("last", "all", "avg", "last-5-avg"):
         try:
-            lines.append(f"best {scope}: {[r.path for r in grid].index(grid.get_best_result('score', 'max', scope).path)}")
+            lines.append(
+                f"best {scope}: {[r.path for r in grid].index(grid.get_best_result('score', 'max', scope).path)}"
+            )
         except RuntimeError:
             lines.append(f"best {scope}: none")
     return lines
