@@ -16,7 +16,7 @@ from minitune.execution.hooks import Hooks
 from minitune.execution.interrupts import Interrupts
 from minitune.execution.open_run import OpenRun
 from minitune.execution.recorder import Recorder
-from minitune.execution.replay import Replay, ResumeChoice, read_run_record
+from minitune.execution.replay import RESUMED, Replay, ResumeChoice, read_run_record
 from minitune.execution.run_settings import GRACE_S, RunSettings
 from minitune.execution.run_state import RunState
 from minitune.execution.scheduler_context import DriverContext, SupplyView
@@ -177,6 +177,8 @@ def _replay(plan: Plan, opened: OpenRun, state: RunState, hooks: Hooks, resume: 
     """
     replay = Replay(opened.run.path, state, hooks, plan.experiment.maker)
     replay.run(opened.read(), resume)
+    for trial in replay.revived:
+        opened.recorder.status(trial, RESUMED)
     for donation in state.donations.values():
         opened.recorder.pin(donation.donor, donation.record)
     for trial in state.trials:

@@ -30,6 +30,9 @@ logger = logging.getLogger("minitune")
 ENDED = "ended: "
 """What the reason of a `close` record begins with if the run was ended before its trials, for good."""
 
+RESUMED = "resumed"
+"""Why a trial waits again that had failed for good."""
+
 DRIVER_ENDED = "the driver ended"
 """Why a trial waits again that had a worker when its driver ended."""
 
@@ -60,6 +63,7 @@ class Replay:
     Attributes:
         reports: By trial id, how many results are on record, rolled-back ones included.
         was_ended: Whether a stopper or a failure has ended the run, so that no new trials are to come.
+        revived: The trials that had failed and are to go on; to be put on record.
     """
 
     run_path: str
@@ -68,6 +72,7 @@ class Replay:
     maker: TrialMaker
     reports: Counter[str] = field(default_factory=Counter)
     was_ended: bool = False
+    revived: list[Trial] = field(default_factory=list)
     _final: dict[str, str] = field(default_factory=dict)
     _trials: dict[str, Trial] = field(default_factory=dict)
     _warned: bool = False
@@ -91,6 +96,7 @@ class Replay:
             records.ROLLBACK: self._on_rollback,
             records.EXPLOIT: self._on_exploit,
             records.STATUS: self._on_status,
+            records.OPEN: self._on_open,
             records.CLOSE: self._on_close,
         }
         self.hooks.muted = True
@@ -99,7 +105,7 @@ class Replay:
                 handler = handlers.get(record[records.KIND])
                 if handler is None:
                     continue
-                if record[records.KIND] != records.CLOSE:
+                if record[records.KIND] not in (records.OPEN, records.CLOSE):
                     # What a scheduler asked for earlier was carried out and is on record; only what it asks for
                     # upon the very last record of a trial may have been cut off.
                     self.hooks.drop_requests()
@@ -109,6 +115,7 @@ class Replay:
         for trial in self.state.trials:
             if trial.phase is Phase.ERROR and choice.errored:
                 self._revive(trial)
+                self.revived.append(trial)
             if not trial.is_finished():
                 self._make_ready(trial)
 
@@ -156,10 +163,9 @@ class Replay:
     def _on_start(self, record: records.Record) -> None:
         trial = self._trial(record)
         trial.custom_dirname, trial.attempt = record["directory"] or None, record["attempt"]
-        if trial.phase in OWNS_ACTOR:  # an earlier driver was killed here; this is the first word of the next one
+        if trial.phase in OWNS_ACTOR:  # its final result is on record, but it is to be saved once more
             self.state.move(trial, Step.RETRY, DRIVER_ENDED)
-        elif trial.phase is Phase.ERROR:  # an earlier driver was told to go on with it
-            self._revive(trial)
+        self._final.pop(trial.trial_id, None)
         self.state.move(trial, Step.START, f"attempt {trial.attempt}")
 
     def _on_result(self, record: records.Record) -> None:
@@ -211,6 +217,8 @@ class Replay:
         elif status == PENDING and trial.phase is Phase.PAUSED:
             self.state.move(trial, Step.UNPAUSE, cause)
             self.hooks.unpaused(trial)
+        elif status == PENDING and trial.phase is Phase.ERROR:
+            self._revive(trial)
         elif status == PENDING:
             self._retry(trial, cause)
         elif status == TERMINATED:
@@ -235,8 +243,15 @@ class Replay:
     def _revive(self, trial: Trial) -> None:
         """Go on with a trial that had failed for good: to the scheduler it is a new one."""
         trial.error, trial.num_failures = None, 0
-        self.state.move(trial, Step.REVIVE, "resumed")
+        self.state.move(trial, Step.REVIVE, RESUMED)
         self.hooks.added(trial)
+
+    def _on_open(self, record: records.Record) -> None:
+        """A later driver begins: what had a worker under the one before it waits again."""
+        for trial in self.state.unfinished.values():
+            trial.num_failures = 0
+            if trial.phase in OWNS_ACTOR and trial.trial_id not in self._final:
+                self.state.move(trial, Step.RETRY, DRIVER_ENDED)
 
     def _on_close(self, record: records.Record) -> None:
         self.was_ended = record["reason"].startswith(ENDED)
