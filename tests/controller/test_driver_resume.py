@@ -491,6 +491,36 @@ def test_failed_trials_go_on_from_their_checkpoints_if_wanted() -> None:
     assert [result.metrics for result in fourth] == [result.metrics for result in third]
 
 
+class StopOthers(FIFOScheduler):
+    """Stops all others as soon as a trial reports."""
+
+    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        for other in tune_controller.get_live_trials():
+            if other is not trial:
+                tune_controller.stop_trial(other)
+        return self.CONTINUE
+
+
+def test_a_trial_that_was_resumed_and_then_stopped_can_be_read_again() -> None:
+    fit(flaky([0, 1, 2]), SPACE)
+    stopped = resume(flaky([]), errored=True, max_concurrent_trials=1, scheduler=StopOthers())
+    assert [result.metrics["n"] for result in stopped] == [5, 2, 2]
+    again = resume(flaky([]))
+    assert again.num_terminated == 3
+    assert [result.metrics for result in again] == [result.metrics for result in stopped]
+
+
+def test_what_waits_after_a_resume_and_is_stopped_then_was_not_running() -> None:
+    """The second driver stops a trial that had a worker only under the first; a third one must not mistake that."""
+    cut(counting(5), None, 4, num_samples=2)
+    first = resume(counting(5), run_config=WITHOUT_CALLBACKS, max_concurrent_trials=1, scheduler=StopOthers())
+    assert [(result.metrics["n"], result.metrics["done"]) for result in first] == [(5, True), (1, False)]
+    log = Log()
+    second = resume(counting(5), run_config=WITHOUT_CALLBACKS, scheduler=LoggingScheduler(log))
+    assert [result.metrics for result in second] == [result.metrics for result in first]
+    assert log.of("scheduler.on_trial_remove") == ["scheduler.on_trial_remove 1 PENDING"]
+
+
 def test_retries_start_anew_with_each_resume() -> None:
     attempts: list[int] = []
 

@@ -45,7 +45,7 @@ class Storm(FIFOScheduler):
         if self.acts <= 0 or self.random.random() < 0.5:
             return self.CONTINUE
         self.acts -= 1
-        donor = self.random.choice(tune_controller.get_live_trials())
+        donor = self.random.choice(donors(tune_controller) or [trial])
         return self.random.choice(
             [
                 self.PAUSE,
@@ -69,9 +69,7 @@ class Storm(FIFOScheduler):
             elif verb == "abandon":
                 context.pause_trial(trial, should_checkpoint=False)
             elif verb == "exploit":
-                context.exploit_trial(
-                    trial, self.random.choice(context.get_live_trials() or [trial]), dict(trial.config)
-                )
+                context.exploit_trial(trial, self.random.choice(donors(context) or [trial]), dict(trial.config))
             elif verb == "resources":
                 context.set_resources(trial, {"cpu": self.random.choice([0.5, 1, 2])})
 
@@ -89,6 +87,11 @@ class Storm(FIFOScheduler):
         if self.acts > 0 and any(trial.status == "RUNNING" for trial in tune_controller.get_trials()):
             return self.random.choice(tune_controller.get_trials() or [None])
         return self.random.choice(waiting) if waiting else None
+
+
+def donors(context: Any) -> list[Trial]:
+    """Those whose checkpoints are not of the very end."""
+    return [trial for trial in context.get_live_trials() if trial.last_result.get("n", 0) < STEPS]
 
 
 class CutAfter(Callback):
