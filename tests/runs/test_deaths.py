@@ -52,6 +52,7 @@ def test_a_trial_that_exits_goes_on_from_its_checkpoint(script):
     """
     )
     stdout, stderr = script.finish(process)
+    assert process.returncode == 0, stderr
     assert json.loads(stdout) == [[4, 4, "None"]] * 2, stderr
     [warning] = stderr.splitlines()
     for text in ("trainable_", "exit code 3", "attempt 2 of 2", "checkpoint_000001"):
@@ -176,6 +177,7 @@ def test_a_checkpoint_whose_report_was_never_sent_does_not_count(script):
     """
     )
     stdout, stderr = script.finish(process)
+    assert process.returncode == 0, stderr
     assert json.loads(stdout) == [3, 2, ["checkpoint_000000"]], stderr
     assert "SIGKILL (9)" in stderr
     assert "goes on from checkpoint_000000" in stderr

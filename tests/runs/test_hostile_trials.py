@@ -191,13 +191,16 @@ STUCK = (
     + """
     import ctypes, itertools
 
+    def spin(is_busy):  # of its own: several Pythons do not run the `finally` right around a loop that does nothing
+        while is_busy:
+            pass
+
     def trainable(config):
         report({"y": config["x"]})
         try:
             with open(os.path.join(sys.argv[1], f"{config['x']}.pid"), "w") as file:
                 file.write(f"{os.getpid()}\\n")
-            while config["x"] == "busy":
-                pass
+            spin(config["x"] == "busy")
             if config["x"] == "sleep":
                 time.sleep(600)
             while config["x"] == "interrupted":
