@@ -319,6 +319,7 @@ class ActorProcess:
 
     def _on_message(self, message: Message) -> None:
         if isinstance(message, Hello):
+            self.pid = message.pid  # it may overtake what the launcher has to tell
             if self.phase is Phase.STARTING:
                 self._set_timer(None)
         elif isinstance(message, Returned | Raised):

@@ -13,7 +13,7 @@ import psutil
 from actor_samples import Counter
 
 from minitune.actor.group import ActorGroup
-from minitune.actor.messages import Ended, GroupEvent, Replied
+from minitune.actor.messages import Ended, GroupEvent, Ready, Replied
 from minitune.actor.user_thread import Hosted
 
 TIME_FACTOR = float(os.environ.get("MINITUNE_TEST_TIMEFACTOR", "1"))
@@ -32,7 +32,8 @@ class Driver:
         """Start a plain object's actor and wait until it is ready; returns its pid."""
         self.group.start(actor_id, partial(Hosted, factory=factory), **options)
         event = self.next(actor_id)
-        assert type(event).__name__ == "Ready", event
+        assert isinstance(event, Ready), event
+        assert event.pid > 1  # tests send signals to it, and 0 would be this process and all its group
         return event.pid
 
     def next(self, actor_id: str) -> GroupEvent:
