@@ -58,6 +58,8 @@ def send_signal(pid: int, signum: int) -> bool:
     Returns:
         Whether there was such a process, and it was ours to signal.
     """
+    if pid <= 1:  # 0 and below would mean whole groups, ours first
+        return False
     try:
         os.kill(pid, signum)
     except OSError:
@@ -71,7 +73,7 @@ def kill_group(pid: int, signum: int = _SIGKILL) -> bool:
     Returns:
         Whether there is such a group.
     """
-    if sys.platform == "win32":
+    if sys.platform == "win32" or pid <= 1:
         return False
     try:
         os.killpg(pid, signum)
