@@ -7,8 +7,8 @@ import os
 import re
 import signal
 
-import psutil
 import pytest
+from run_processes import is_gone
 
 PRELUDE = """
     import ctypes, json, os, signal, sys, tempfile, threading, time
@@ -320,8 +320,7 @@ def test_the_death_of_what_workers_are_copied_from_is_no_failure_of_theirs(scrip
     stdout, stderr = script.finish(driver)
     assert stdout == "[[3, None], [3, None]]\n", stderr
     assert "the zygote ended with status -9" in stderr
-    for child in children:  # where process 1 reaps nobody, dead orphans stay to be seen
-        assert not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
+    assert all(map(is_gone, children))
 
 
 HOLDERS = {
@@ -346,7 +345,7 @@ def test_a_child_that_holds_the_channel_hides_no_death(script, holder):
     """.replace("HOLD", HOLDERS[holder])
     child, _, error = script.run(PRELUDE + source).partition(" ")
     assert "SIGKILL (9)" in error
-    assert not psutil.pid_exists(int(child))
+    assert is_gone(int(child))
 
 
 def test_what_was_reported_before_death_is_recorded_first(script):
@@ -382,7 +381,7 @@ def test_what_was_reported_before_death_is_recorded_first(script):
     """, str(script.directory))  # fmt: skip
     pid_file = script.directory / "pid"
     script.wait_until(lambda: pid_file.exists() and pid_file.read_text().endswith("\n"))
-    script.wait_until(lambda: not psutil.pid_exists(int(pid_file.read_text())))
+    script.wait_until(lambda: is_gone(int(pid_file.read_text())))
     driver.send_signal(signal.SIGCONT)
     stdout, stderr = script.finish(driver)
     assert stdout.startswith("2 "), stderr

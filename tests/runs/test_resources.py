@@ -6,8 +6,8 @@ import json
 import os
 from pathlib import Path
 
-import psutil
 import pytest
+from run_processes import is_gone
 
 MEET = """
     import json, os, sys, time
@@ -272,4 +272,4 @@ def test_a_gang_gives_each_child_its_devices_and_leaves_nothing_when_it_is_kille
     assert gang["devices"] == "0,1,2"
     assert "SIGKILL (9)" in error
     assert after["devices"] == "0,1,2,3", "all four are free again"
-    assert not any(map(psutil.pid_exists, gang["pids"]))
+    assert all(map(is_gone, gang["pids"]))
