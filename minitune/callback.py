@@ -1,4 +1,4 @@
-"""Callback: what a user's code can hear of a run; CallbackList: several as one."""
+"""Callback: what a user's code can hear of a run."""
 
 from __future__ import annotations
 
