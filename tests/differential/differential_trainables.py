@@ -157,7 +157,7 @@ FAILURES: dict[str, Any] = {
     "cancelled": lambda: _raise(concurrent.futures.CancelledError()),
     "lines": lambda: _raise(RuntimeError("first line\nsecond line\n")),
     "long": lambda: _raise(RuntimeError("y" * 300_000)),
-    "os": lambda: open("/does/not/exist"),
+    "os": lambda: os.stat("/does/not/exist"),
     "unicode": lambda: _raise(RuntimeError("\udc80\u2028")),
 }
 CLEAN_ENDS: dict[str, Any] = {
@@ -239,6 +239,7 @@ class Behaviour:
             "x": config["x"],
             "extra": extra,
             "attempt": context.get_attempt(),
+            "from": os.path.basename(getattr(get_checkpoint(), "path", "")),
             "eval": {"loss": rng.random() + config["x"], "deep": {"tuple": (step, [rng.random()], ...)}},
         }
         while rng.random() < self.odd_share:
@@ -305,7 +306,14 @@ def _report(behaviour: Behaviour, failure: Failure, step: int, metrics: dict[Any
             report(metrics, checkpoint=Checkpoint.from_directory(directory))
     else:
         report(metrics)
+    _change(metrics)
+
+
+def _change(metrics: dict[Any, Any]) -> None:
+    """What the trainable does to its metrics after they were reported must reach nobody."""
     metrics["score"] = "changed after the report"
+    metrics["eval"]["loss"] = "changed after the report"
+    metrics["eval"]["deep"]["tuple"][1].append("changed after the report")
 
 
 def _unwind(behaviour: Behaviour, failure: Failure) -> None:
@@ -353,6 +361,7 @@ def generator(config: dict[str, Any], extra: Any = None) -> Any:
             else:
                 failure.strike("step", step)
                 yield step / 2 if step % 5 == 4 else metrics
+                _change(metrics)
     finally:
         if behaviour.unwinding == "raises" and sys.exc_info()[0] is not None:
             _unwind(behaviour, failure)
@@ -378,10 +387,13 @@ class Unsaved(Trainable):
         self.behaviour = Behaviour.of(self.config)
         self.failure = self.behaviour.failure()
         self.at = 0
+        self.reported: dict[Any, Any] | None = None
         self.failure.strike("start", self.failure.step)
 
     def step(self) -> Any:
         step, self.at = self.at, self.at + 1
+        if self.reported is not None:
+            _change(self.reported)
         self.failure.strike("step", step)
         if self.failure.where == "wrong report" and self.failure.step == step:
             return [None, "text", [1], {"score": lambda: 0}][step % 4]
@@ -395,6 +407,7 @@ class Unsaved(Trainable):
         metrics["seen"] = (self.iteration, self.training_iteration, self.trial_id, self.trial_name, self.logdir)
         if self.behaviour.saves(step):
             metrics["should_checkpoint"] = True
+        self.reported = metrics
         return metrics
 
     def log_result(self, result: dict[str, Any]) -> None:
