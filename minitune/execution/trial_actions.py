@@ -176,7 +176,8 @@ class TrialActions:
         }
         while self._context.requests:
             request = self._context.requests.popleft()
-            if not request.trial.is_finished():
+            # Once the run is being ended nobody would take up what is put aside.
+            if not request.trial.is_finished() and (request.verb == "stop" or not self._state.end_reason):
                 carry_out[request.verb](request)
 
     def _on_stop_request(self, request: Request) -> None:
