@@ -320,6 +320,30 @@ def test_a_checkpoint_that_is_being_written_at_stop_all_still_counts() -> None:
     assert grid[0].metrics["done"] is True
 
 
+@pytest.mark.parametrize("verb", ["pause", "abandon", "exploit"])
+def test_what_is_asked_for_while_the_run_ends_does_not_hold_it_up(verb: str) -> None:
+    def decide(context: Any, trial: Any, result: dict[str, Any]) -> str:
+        if result["n"] == 3:
+            for other in context.get_live_trials():
+                if verb == "exploit":
+                    context.exploit_trial(other, trial, {})
+                else:
+                    context.pause_trial(other, should_checkpoint=verb == "pause")
+        return "CONTINUE"
+
+    log = Log()
+    stopper = LoggingStopper(log, stop_all_when=lambda: "stopper 0 n=2" in log.lines)
+    grid = fit(
+        SavedCounter,
+        scheduler=LoggingScheduler(log, decide),
+        stop=stopper,
+        num_samples=2,
+        checkpoint=CheckpointConfig(checkpoint_frequency=1),
+    )
+    assert grid.num_terminated == 2
+    assert [result.metrics["done"] for result in grid] == [True, True]
+
+
 def test_stop_all_with_waiting_trials() -> None:
     log = Log()
     grid = fit(

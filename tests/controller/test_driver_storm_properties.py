@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
+import signal
 import tempfile
 from collections import Counter as Tally
 from pathlib import Path
@@ -95,14 +97,17 @@ def donors(context: Any) -> list[Trial]:
 
 
 class CutAfter(Callback):
-    """Raises at the n-th call of any hook of a trial."""
+    """Raises at the n-th call of any hook of a trial; at the minus n-th it presses Ctrl-C."""
 
     def __init__(self, calls: int):
-        self.calls = calls
+        self.calls = abs(calls)
+        self.interrupts = calls < 0
 
     def count(self, **info: Any) -> None:
         self.calls -= 1
-        if self.calls == 0:
+        if self.calls == 0 and self.interrupts:
+            os.kill(os.getpid(), signal.SIGINT)
+        elif self.calls == 0:
             raise RuntimeError("cut off")
 
     on_trial_start = on_trial_restore = on_trial_save = on_trial_result = count
@@ -168,7 +173,7 @@ def strip_done(log: Log) -> list[str]:
     max_failures=st.sampled_from([0, 1, -1]),
     limit=st.sampled_from([None, 1, 2]),
     reuse=st.booleans(),
-    cuts=st.lists(st.integers(1, 40), max_size=3),
+    cuts=st.lists(st.integers(-40, 40), max_size=3),
 )
 def test_the_run_ends_in_order(
     kind: str,

@@ -1,10 +1,11 @@
-"""When workers are lost that are not to blame: pauses that grow, one warning for each cause, and an end."""
+"""When workers are lost, or trials fail again and again: pauses that grow, one warning for each cause, and an end."""
 
 from __future__ import annotations
 
 import pytest
 
-from minitune.execution.setbacks import Setbacks
+from minitune.error import CrashLoopError
+from minitune.execution.setbacks import CrashLoop, Setbacks
 
 
 def test_pauses_grow_with_losses_in_a_row_and_begin_anew_with_a_start():
@@ -49,3 +50,25 @@ def test_three_losses_without_a_sign_of_life_are_enough():
         now_s += 64.0
     assert "no processes" in setbacks.why_hopeless()
     assert "3 times" in setbacks.why_hopeless()
+
+
+def test_a_trial_that_fails_without_a_result_rests_longer_and_longer():
+    loop = CrashLoop()
+    assert [loop.rest_s("a", "why", 64.0 * i) for i in range(8)] == [0, 1, 2, 4, 8, 16, 30, 30]
+    assert loop.rest_s("b", "why", 0.0) == 0
+    loop.reported("a")
+    assert loop.rest_s("a", "why", 600.0) == 0
+
+
+def test_a_hundred_restarts_within_ten_seconds_end_the_run_unless_there_is_a_result():
+    loop = CrashLoop()
+    for i in range(100):
+        loop.rest_s(f"{i}", "ImportError: no", i / 20)
+    loop.reported("0")
+    for i in range(100):
+        loop.rest_s(f"{i}", "ImportError: no" if i else "other", 5 + i / 20)
+    with pytest.raises(CrashLoopError, match=r"restarted 101 times .* ImportError: no \(100 times\)"):
+        loop.rest_s("100", "ImportError: no", 10.0)
+    slow = CrashLoop()
+    for i in range(300):
+        slow.rest_s(f"{i}", "now and then", float(i))
