@@ -254,7 +254,7 @@ class Replay:
                 self.state.move(trial, Step.RETRY, DRIVER_ENDED)
 
     def _on_close(self, record: records.Record) -> None:
-        self.was_ended = record["reason"].startswith(ENDED)
+        self.was_ended = self.was_ended or record["reason"].startswith(ENDED)
 
     def _terminate(self, trial: Trial, cause: str, is_running: bool) -> None:
         if is_running:
