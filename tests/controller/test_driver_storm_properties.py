@@ -21,6 +21,7 @@ from minitune import (
     FIFOScheduler,
     ResultGrid,
     RunConfig,
+    Stopper,
     Trial,
     TuneConfig,
     TuneError,
@@ -114,6 +115,20 @@ class CutAfter(Callback):
     on_checkpoint = on_trial_complete = on_trial_recover = on_trial_error = count
 
 
+class EndAfter(Stopper):
+    """Ends the run after so many results."""
+
+    def __init__(self, results: int):
+        self.results = results
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        self.results -= 1
+        return False
+
+    def stop_all(self) -> bool:
+        return self.results <= 0
+
+
 def trainable_of(kind: str, seed: int, failures: int, overrun: list[str]) -> Any:
     """A trainable that fails at random, so many times in all."""
     chance, left = random.Random(seed), [failures]
@@ -151,10 +166,10 @@ def trainable_of(kind: str, seed: int, failures: int, overrun: list[str]) -> Any
 
 def check(grid: ResultGrid, spy: Spy, log: Log) -> None:
     assert set(spy.statuses) <= {"TERMINATED", "ERROR"}
-    assert grid.num_errors + grid.num_terminated == len(grid) == TRIALS
-    assert not spy.trials or [trial.number for trial in spy.trials] == list(range(TRIALS))
+    assert grid.num_errors + grid.num_terminated == len(grid) <= TRIALS
+    assert [trial.number for trial in spy.trials] == list(range(len(grid)))
     ended = Tally(line.split()[-2 if "n=" in line else -1] for line in strip_done(log))
-    assert ended == Tally(str(number) for number in range(TRIALS)), "each suggestion was told of once"
+    assert ended == Tally(str(number) for number in range(len(grid))), "each suggestion was told of once"
     pauses = Tally(line.split()[1] for line in log.of("searcher.on_pause"))
     unpauses = Tally(line.split()[1] for line in log.of("searcher.on_unpause"))
     assert all(unpauses[number] <= count for number, count in pauses.items())
@@ -170,7 +185,8 @@ def strip_done(log: Log) -> list[str]:
     seed=st.integers(0, 10**6),
     acts=st.integers(0, 25),
     failures=st.integers(0, 6),
-    max_failures=st.sampled_from([0, 1, -1]),
+    failure=st.sampled_from([FailureConfig(0), FailureConfig(1), FailureConfig(-1), FailureConfig(fail_fast=True)]),
+    results=st.one_of(st.none(), st.integers(1, 30)),
     limit=st.sampled_from([None, 1, 2]),
     reuse=st.booleans(),
     cuts=st.lists(st.integers(-40, 40), max_size=3),
@@ -180,7 +196,8 @@ def test_the_run_ends_in_order(
     seed: int,
     acts: int,
     failures: int,
-    max_failures: int,
+    failure: FailureConfig,
+    results: int | None,
     limit: int | None,
     reuse: bool,
     cuts: list[int],
@@ -206,7 +223,8 @@ def test_the_run_ends_in_order(
             durability="process",
             callbacks=callbacks,
             checkpoint_config=checkpoint,
-            failure_config=FailureConfig(max_failures),
+            failure_config=failure,
+            stop=None if results is None else EndAfter(results),
         )
         return tune, run
 
@@ -227,6 +245,7 @@ def test_the_run_ends_in_order(
         log, spy = Log(), Spy()
         grid = tuner(log, [spy]).fit()
         check(grid, spy, log)
+        assert len(grid) == TRIALS or results is not None or failure.fail_fast
         assert not overrun, "a trial that had ended went on"
         again = tuner(Log(), [Spy()]).fit()
         assert [result.metrics for result in again] == [result.metrics for result in grid]
