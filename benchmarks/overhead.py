@@ -111,14 +111,15 @@ def measure(figure: Figure, engine: str, python: str) -> float:
 
 
 def _environment(engine: str) -> dict[str, str]:
-    """The child's environment: no other logs, nothing sent home; and this checkout, for its own engine only."""
+    """The child's environment: no other logs, nothing sent home, compiled code kept; and this checkout for its engine."""
     prefix = "TUNE" if engine == "ray" else "MINITUNE"
     added = {f"{prefix}_DISABLE_AUTO_CALLBACK_LOGGERS": "1"}
     if engine == "ray":
         added["RAY_USAGE_STATS_ENABLED"] = "0"
     else:
         added["PYTHONPATH"] = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
-    return {**os.environ, **added}
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, **added}
 
 
 def check(figure: Figure, engine: str, run: Path, seen: dict[str, Any]) -> None:
@@ -170,7 +171,12 @@ def _from_journal(run: Path) -> dict[str, list[float]]:
 
 
 def rounds(figure: Figure, engines: dict[str, str], repeats: int) -> Iterator[tuple[str, float]]:
-    """Measure in turns, so that a slow minute of the machine meets every engine; yields engine and value."""
+    """Measure in turns, so that a slow minute of the machine meets every engine; yields engine and value.
+
+    A cold start that does not count comes first: it leaves compiled code and warm file caches, as any installation has.
+    """
+    for engine, python in engines.items():
+        measure(FIGURES[0], engine, python)
     for _ in range(repeats):
         for engine, python in engines.items():
             yield engine, measure(figure, engine, python)
