@@ -52,6 +52,10 @@ class CheckpointError(TrialError):
     """A checkpoint could not be written or is not what its record says."""
 
 
+class CrashLoopError(TuneError):
+    """Trials that may be retried without end fail again and again, and nothing is reported in between."""
+
+
 class RunLockedError(TuneError):
     """Another driver holds the lock of this run's directory."""
 

@@ -75,6 +75,7 @@ class RunState:
         queue: Those that could be started: QUEUED, and no actor of theirs is still on its way out.
         paused: Those that are PAUSED and could be chosen, in order.
         live: By actor id, those that own an actor.
+        resting: By trial id, QUEUED trials that have failed again and again, and until when they are not started.
         leaving: Actor ids by trial id, where the actor was let go and has not exited yet.
         cut_short: By actor id, the trials whose actor was let go while a call was in flight and has not exited yet.
         counts: Number of trials by public status.
@@ -89,6 +90,7 @@ class RunState:
         self.queue = TrialQueue()
         self.paused: dict[str, Trial] = {}
         self.live: dict[str, Live] = {}
+        self.resting: dict[str, float] = {}
         self.leaving: dict[str, str] = {}
         self.cut_short: dict[str, Trial] = {}
         self.counts: Counter[str] = Counter()
@@ -102,7 +104,7 @@ class RunState:
     @property
     def num_pending(self) -> int:
         """Trials that wait for a worker, those included whose last actor is still on its way out."""
-        return self._num_queued
+        return self._num_queued - len(self.resting)
 
     def add(self, trial: Trial) -> None:
         """Take in a trial, whatever its phase."""
@@ -134,6 +136,7 @@ class RunState:
         if before is Phase.QUEUED:
             self._num_queued -= 1
             self.queue.remove(trial)
+            self.resting.pop(trial.trial_id, None)
         elif before is Phase.PAUSED:
             self.paused.pop(trial.trial_id, None)
         if after is Phase.QUEUED:
@@ -162,6 +165,21 @@ class RunState:
         trial = self.unfinished.get(trial_id)
         if trial is not None:
             self._index(trial)
+
+    def rest(self, trial: Trial, until_s: float) -> None:
+        """Do not start a QUEUED trial before this time of the executor's clock."""
+        self.resting[trial.trial_id] = until_s
+        self.queue.remove(trial)
+
+    def end_rests(self, now_s: float) -> None:
+        """Those that have rested long enough may be started. Few rest at a time, see `CrashLoop`."""
+        for trial_id in [trial_id for trial_id, until_s in self.resting.items() if until_s <= now_s]:
+            del self.resting[trial_id]
+            self._index(self.unfinished[trial_id])
+
+    def seconds_of_rest(self, now_s: float) -> float | None:
+        """How long it takes until the next one has rested; None if none rests."""
+        return max(0.0, min(self.resting.values()) - now_s) if self.resting else None
 
     def change_resources(self, trial: Trial, request: Resources) -> None:
         """Give a waiting trial another request."""
@@ -195,7 +213,7 @@ class RunState:
         return ", ".join(f"{count} {status}" for status, count in sorted(self.counts.items()) if count) or "none"
 
     def _index(self, trial: Trial) -> None:
-        if trial.trial_id in self.leaving:
+        if trial.trial_id in self.leaving or trial.trial_id in self.resting:
             return
         if trial.phase is Phase.QUEUED and trial not in self.queue:
             self.queue.push(trial)

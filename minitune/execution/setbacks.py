@@ -1,4 +1,5 @@
-"""Setbacks: when to try again after workers were lost and no trial was to blame, and when that is in vain.
+"""Setbacks: when to try again after workers were lost and no trial was to blame, and when that is in vain; CrashLoop:
+the same for trials that are to blame and may be retried without end.
 
 Workers are lost where the system has no processes or descriptors left, or where what carries them has died. To try
 again at once would only keep the driver busy, and never to try again would waste what becomes free.
@@ -7,11 +8,20 @@ again at once would only keep the driver busy, and never to try again would wast
 from __future__ import annotations
 
 import math
+from collections import Counter, deque
+
+from minitune.error import CrashLoopError
 
 _PAUSES_S = (0.2, 2.0, 5.0, 10.0, 30.0)
 """After the first loss, the second one in a row, and so on; the last one counts for all that follow."""
 _IN_VAIN = 3
 """So many losses in a row, without any sign of life of a trial in between, and with nothing running, are enough."""
+_RESTS_S = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
+"""After a trial's first failure, its second one without a result in between, and so on."""
+_STORM, _STORM_S = 100, 10.0
+"""More restarts than these within so many seconds, without a result in between, lead nowhere."""
+_NEVER_UP = 3
+"""Nor do more restarts when the workers of so many trials could not even start, and no worker has."""
 
 
 class Setbacks:
@@ -67,3 +77,58 @@ class Setbacks:
             f"{self._cause}. Look at the limits on processes, memory and open files (ulimit -u, -v and -n, those of "
             "the container), or let fewer trials run at a time; the run can be resumed"
         )
+
+
+class CrashLoop:
+    """Slows down trials that fail and may be retried without end, and ends the run if they do nothing else.
+
+    Times are seconds of the executor's clock.
+    """
+
+    def __init__(self) -> None:
+        self._in_row: dict[str, int] = {}
+        self._never_up: set[str] | None = set()
+        self._restarts: deque[tuple[float, str]] = deque(maxlen=_STORM + 1)
+
+    def rest_s(self, trial_id: str, cause: str, now_s: float, starting: bool = False) -> float:
+        """A trial has failed and is to be tried again.
+
+        Args:
+            trial_id: The trial.
+            cause: Why it has failed, in one line.
+            now_s: The time.
+            starting: Whether the trainable could not even be loaded or set up.
+
+        Returns:
+            How long it should wait.
+
+        Raises:
+            CrashLoopError: If there were more than 100 restarts within 10 s, and no result; or if no worker of the run
+                has come up so far and three trials have failed so. It names the common cause.
+        """
+        if starting and self._never_up is not None:
+            self._never_up.add(trial_id)
+            if len(self._never_up) >= _NEVER_UP:
+                raise CrashLoopError(
+                    f"no worker has come up, and those of {_NEVER_UP} trials have failed at their start: {cause}. "
+                    "Remove the cause, or limit max_failures; the run can be resumed"
+                )
+        self._restarts.append((now_s, cause))
+        if len(self._restarts) > _STORM and now_s - self._restarts[0][0] <= _STORM_S:
+            common, times = Counter(cause for _, cause in self._restarts).most_common(1)[0]
+            raise CrashLoopError(
+                f"trials were restarted {len(self._restarts)} times within {_STORM_S:g} s, and none reported a result: "
+                f"{common} ({times} times). Remove the cause, or limit max_failures; the run can be resumed"
+            )
+        times = self._in_row.get(trial_id, 0)
+        self._in_row[trial_id] = times + 1
+        return _RESTS_S[min(times, len(_RESTS_S) - 1)]
+
+    def came_up(self) -> None:
+        """A worker is ready."""
+        self._never_up = None
+
+    def reported(self, trial_id: str) -> None:
+        """A trial has reported a result."""
+        self._in_row.pop(trial_id, None)
+        self._restarts.clear()

@@ -13,7 +13,7 @@ from typing import Any
 
 from minitune.checkpoint import Checkpoint, CheckpointRecord
 from minitune.decision import PAUSE, STOP, Decision
-from minitune.error import TrialError, TuneError
+from minitune.error import TrialError, TuneError, WorkerStartError
 from minitune.execution.failure import LOST, AfterFailure, FailurePolicy, died_error, missing_metric, raised_error
 from minitune.execution.hooks import Hooks
 from minitune.execution.launcher import WAITING, Launcher
@@ -22,7 +22,7 @@ from minitune.execution.replay import DRIVER_ENDED, ENDED
 from minitune.execution.run_settings import RunSettings
 from minitune.execution.run_state import Live, RunState
 from minitune.execution.scheduler_context import DriverContext
-from minitune.execution.setbacks import Setbacks
+from minitune.execution.setbacks import CrashLoop, Setbacks
 from minitune.execution.trial_actions import TrialActions, stronger
 from minitune.execution.trial_executor import CallRaised, CallReturned, Event, Exited, Shared, Started, TrialExecutor
 from minitune.experiment.lifecycle import Phase, Step
@@ -71,6 +71,7 @@ class TuneController:
         self._end_deadline_s = 0.0
         self._ask_again_s = _ASK_AGAIN_S
         self._setbacks = Setbacks()
+        self._crash_loop = CrashLoop()
         self._actions = TrialActions(executor, state, context, hooks, recorder, settings)
         self.launcher = Launcher(
             state,
@@ -115,6 +116,7 @@ class TuneController:
         self._hooks.step_begins()
         while self._state.to_end:
             self._end_stopped(*self._state.to_end.pop(0))
+        self._state.end_rests(self._executor.now())
         if not self._state.end_reason:
             if not self._setbacks.pause_s(self._executor.now()):
                 self.launcher.launch()
@@ -202,6 +204,9 @@ class TuneController:
         pause_s = self._setbacks.pause_s(self._executor.now())
         if pause_s:
             limits.append(pause_s)
+        rest_s = self._state.seconds_of_rest(self._executor.now())
+        if rest_s is not None:
+            limits.append(rest_s)
         left_s = self._hooks.seconds_left()
         if left_s is not None:
             limits.append(max(0.0, left_s))
@@ -210,7 +215,7 @@ class TuneController:
     def _check_stuck(self) -> None:
         """Never wait for something that cannot come."""
         state = self._state
-        if state.live or state.leaving or not state.unfinished or self.launcher.supply == WAITING:
+        if state.live or state.leaving or state.resting or not state.unfinished or self.launcher.supply == WAITING:
             return
         if self._setbacks.why_hopeless():
             raise TuneError(self._setbacks.why_hopeless())
@@ -245,6 +250,7 @@ class TuneController:
     def _on_started(self, live: Live, event: Started) -> None:
         """The worker is ready: restore if there is something to restore, then pull."""
         self._setbacks.started()
+        self._crash_loop.came_up()
         trial = live.trial
         live.allocation, trial.pid = event.allocation, event.pid
         trial.start_time = self._executor.clock.time()
@@ -285,6 +291,7 @@ class TuneController:
         if report.metrics is None:
             self._on_return(live)
             return
+        self._crash_loop.reported(trial.trial_id)
         result = report.metrics
         if CONFIG in result:
             result[CONFIG] = trial.config
@@ -413,9 +420,19 @@ class TuneController:
             )
             self._actions.move(trial, Step.RETRY, cause)
             self._hooks.recovers(trial)
+            if trial.max_failures < 0 and not self._state.end_reason:
+                self._let_rest(trial, error)
             self._actions.remove_if_run_ends(trial)
         else:
             self._fail(trial, error, cause, after)
+
+    def _let_rest(self, trial: Trial, error: TrialError) -> None:
+        """A trial that may be retried without end has failed."""
+        now_s = self._executor.now()
+        starting = isinstance(error, WorkerStartError)
+        rest_s = self._crash_loop.rest_s(trial.trial_id, error.summary(), now_s, starting)
+        if rest_s:
+            self._state.rest(trial, now_s + rest_s)
 
     def _give_up_before_start(self, trial: Trial, error: TrialError) -> None:
         """A trial that cannot be started at all ends in ERROR; the others go on."""

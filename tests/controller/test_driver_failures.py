@@ -8,7 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver_fakes import Counter, SavedCounter, Spy, fit, make_tuner, report_n, report_state, restored_state, run_path
+from driver_fakes import (
+    Counter,
+    SavedCounter,
+    Spy,
+    fit,
+    make_tuner,
+    report_n,
+    report_state,
+    restored_state,
+    run_path,
+    virtual_executor,
+)
 
 from minitune import (
     CheckpointConfig,
@@ -111,7 +122,8 @@ def test_minus_one_retries_without_end() -> None:
         if len(count) < 30:
             raise Unlucky(7)
 
-    assert fit(trainable, failure=FailureConfig(max_failures=-1)).num_terminated == 1
+    grid = fit(trainable, failure=FailureConfig(max_failures=-1), executor=virtual_executor())  # it rests in between
+    assert grid.num_terminated == 1
     assert len(count) == 30
 
 

@@ -72,3 +72,18 @@ def test_a_hundred_restarts_within_ten_seconds_end_the_run_unless_there_is_a_res
     slow = CrashLoop()
     for i in range(300):
         slow.rest_s(f"{i}", "now and then", float(i))
+
+
+def test_three_trials_that_cannot_start_end_the_run_if_nothing_ever_has():
+    for first_comes_up in (False, True):
+        loop = CrashLoop()
+        if first_comes_up:
+            loop.came_up()
+        for _ in range(5):
+            for trial in "ab":
+                loop.rest_s(trial, "ImportError: no", 0.0, starting=True)
+        if first_comes_up:
+            loop.rest_s("c", "ImportError: no", 0.0, starting=True)
+        else:
+            with pytest.raises(CrashLoopError, match=r"3 trials .*ImportError: no"):
+                loop.rest_s("c", "ImportError: no", 0.0, starting=True)

@@ -214,6 +214,21 @@ def test_a_module_that_cannot_be_imported_in_a_worker(script, code, kind, text):
     assert stdout.count(text) == 2
 
 
+def test_a_run_whose_workers_never_come_up_does_not_try_for_ever(script):
+    (script.directory / "needy.py").write_text(NEEDY.format("os._exit(7)"))
+    driver = script.start(
+        PRELUDE
+        + """
+    import needy
+    fit(needy.trainable, [0, 1, 2], max_failures=-1)
+    """
+    )
+    _, stderr = script.finish(driver)
+    last = stderr.splitlines()[-1]
+    assert last.startswith("minitune.error.CrashLoopError: no worker has come up")
+    assert "exit code 7" in last
+
+
 def test_a_config_that_json_cannot_hold_keeps_its_classes_over_a_resume(script):
     source = (
         PRELUDE
