@@ -111,7 +111,7 @@ def measure(figure: Figure, engine: str, python: str) -> float:
 
 
 def _environment(engine: str) -> dict[str, str]:
-    """The child's environment: no other logs, nothing sent home, compiled code kept, this checkout for its own engine."""
+    """The child's environment: no other logs, nothing sent home, compiled code kept; for minitune, this checkout."""
     prefix = "TUNE" if engine == "ray" else "MINITUNE"
     added = {f"{prefix}_DISABLE_AUTO_CALLBACK_LOGGERS": "1"}
     if engine == "ray":
