@@ -12,6 +12,7 @@ pass than its timeout, so time limits end a simulated run as they would end a re
 
 from __future__ import annotations
 
+import functools
 import heapq
 import itertools
 import logging
@@ -180,10 +181,10 @@ class InlineTrialExecutor:
         if parked:
             actor = parked.pop()
             actor.actor_id, actor.allocation = actor_id, allocation
-            run = lambda: self._reset(actor, make, load_args)  # noqa: E731 - one of two ways to start
+            run = functools.partial(self._reset, actor, make, load_args)
         else:
             actor = _Actor(actor_id, _UserThread(f"minitune-{actor_id}"), allocation, request, reuse_key)
-            run = lambda: self._build(actor, make)  # noqa: E731
+            run = functools.partial(self._build, actor, make)
         self._actors[actor_id] = actor
         self._enqueue(actor, run)
 
