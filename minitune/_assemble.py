@@ -25,6 +25,7 @@ from minitune.search.basic_variant import BasicVariantGenerator
 from minitune.search.concurrency_limiter import ConcurrencyLimiter
 from minitune.search.search_generator import SearchAlgorithm, SearchGenerator
 from minitune.search.searcher import Searcher
+from minitune.settings import is_on, setting
 from minitune.stopper import CombinedStopper, Stopper, TimeoutStopper, make_stopper
 from minitune.trainable.trial_actor import make_trial_actor
 from minitune.tune_config import TuneConfig
@@ -201,7 +202,7 @@ def build_callbacks(callbacks: Sequence[Any], reporter: ProgressReporter | None)
         if not isinstance(callback, Callback):
             raise ValueError(f"callbacks must hold Callback objects, but got {callback!r}")
     built = [*callbacks, *([TrialProgress(reporter)] if reporter is not None else [])]
-    if setting("DISABLE_AUTO_CALLBACK_LOGGERS", "0") == "0":
+    if not is_on("DISABLE_AUTO_CALLBACK_LOGGERS"):
         for kind in (CSVLoggerCallback, JsonLoggerCallback):
             if not any(isinstance(callback, kind) for callback in callbacks):
                 built.append(kind())
@@ -234,7 +235,7 @@ def build_executor(plan: Plan, run: RunDirectory) -> TrialExecutor:
     if not isinstance(choice, str):
         executor: TrialExecutor = choice
         return executor
-    name = (os.environ.get("MINITUNE_EXECUTOR") or choice) if choice == "local" else choice
+    name = (setting("EXECUTOR") or choice) if choice == "local" else choice
     machine = machine_resources()
     if name == "inline":
         from minitune.execution.inline import InlineTrialExecutor
@@ -248,7 +249,7 @@ def build_executor(plan: Plan, run: RunDirectory) -> TrialExecutor:
         machine,
         directory=run.path,
         output_names=output_names(plan.run_config.log_to_file),
-        changes_directory=setting("CHDIR_TO_TRIAL_DIR", "1") != "0",
+        changes_directory=is_on("CHDIR_TO_TRIAL_DIR"),
         keep_descendants=plan.run_config.keep_descendants,
         needed=(make_trial_actor,),
     )
@@ -273,12 +274,3 @@ def output_names(log_to_file: bool | str | tuple[str, str]) -> tuple[str, str]:
 def component_seed(seed: int, component: str) -> int:
     """The seed of one component: a function of the base seed alone, between 0 and 2**32 - 1."""
     return random.Random(f"{seed}/{component}").getrandbits(32)
-
-
-def setting(name: str, default: str) -> str:
-    """The environment variable `MINITUNE_<name>`, else `TUNE_<name>` or `RAY_<name>`, else the default."""
-    for prefix in ("MINITUNE_", "TUNE_", "RAY_"):
-        value = os.environ.get(prefix + name)
-        if value:
-            return value
-    return default

@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 
 from minitune import clock
-from minitune._assemble import Components, Plan, base_seed, build_components, build_executor, setting
+from minitune._assemble import Components, Plan, base_seed, build_components, build_executor
 from minitune._progress import Progress
 from minitune._tuner_file import save_tuner_file
 from minitune._version import __version__
@@ -17,7 +17,7 @@ from minitune.execution.interrupts import Interrupts
 from minitune.execution.open_run import OpenRun
 from minitune.execution.recorder import Recorder
 from minitune.execution.replay import RESUMED, Replay, ResumeChoice, read_run_record
-from minitune.execution.run_settings import GRACE_S, RunSettings
+from minitune.execution.run_settings import RunSettings
 from minitune.execution.run_state import RunState
 from minitune.execution.scheduler_context import DriverContext, SupplyView
 from minitune.execution.storage import RunDirectory, create_run_directory
@@ -28,6 +28,7 @@ from minitune.logger.reconcile import cut_to_records
 from minitune.pickling import dumps
 from minitune.resources import GPU
 from minitune.result import flatten
+from minitune.settings import is_on, number_setting
 from minitune.shared import SharedObject
 from minitune.trainable.util import bind_parameters
 
@@ -163,7 +164,7 @@ def _drive(
         opened.run,
         tune,
         verbose=plan.verbose,
-        print_errors=setting("PRINT_ALL_TRIAL_ERRORS", "1") != "0",
+        print_errors=is_on("PRINT_ALL_TRIAL_ERRORS"),
     )
     progress.begin(total)
     return _loop(plan, controller, recorder, executor, hooks, progress)
@@ -199,8 +200,8 @@ def _settings(plan: Plan, run_name: str, seed: int) -> RunSettings:
         saves=plan.experiment.saves,
         max_concurrent_trials=tune.max_concurrent_trials,
         reuse_actors=tune.reuse_actors,
-        grace_s=float(setting("FORCE_TRIAL_CLEANUP_S", str(GRACE_S))),
-        strict_metric=setting("DISABLE_STRICT_METRIC_CHECKING", "0") == "0",
+        grace_s=number_setting("FORCE_TRIAL_CLEANUP_S"),
+        strict_metric=not is_on("DISABLE_STRICT_METRIC_CHECKING"),
     )
 
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from minitune.settings import setting
+
 logger = logging.getLogger("minitune")
 
 DURABILITIES = ("process", "batched", "strict")
@@ -124,7 +126,7 @@ class ResumeConfig:
 
 def default_storage_path() -> str:
     """Where runs lie if nothing else is said: `MINITUNE_STORAGE_PATH`, else `~/minitune_results`."""
-    return os.environ.get("MINITUNE_STORAGE_PATH") or os.path.join(os.path.expanduser("~"), "minitune_results")
+    return os.path.expanduser(setting("STORAGE_PATH"))
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from minitune.execution.storage import RunDirectory, is_run
 from minitune.experiment.experiment import Experiment
 from minitune.result import flatten
 from minitune.result_grid import ResultGrid
+from minitune.settings import is_on
 from minitune.tune_config import TuneConfig
 
 
@@ -85,7 +86,7 @@ class Tuner:
             self._resumes = None
         self._grid = self._make_grid(outcome, run)
         if raise_on_failed_trial is None:
-            raise_on_failed_trial = os.environ.get("MINITUNE_RAISE", "0") not in ("", "0")
+            raise_on_failed_trial = is_on("RAISE")
         _raise_failures(outcome, self._grid, raise_on_failed_trial)
         return self._grid
 

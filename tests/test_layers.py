@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent / PACKAGE
 LAYERS: dict[str, str] = {
     "values": """
         error result space _domains _numbers _samplers clock _console registry checkpoint resources config decision
-        pickling shared _version
+        pickling shared settings _version
         experiment experiment.lifecycle experiment.trial experiment.metric_analysis
         execution
     """,

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any
 
+from minitune.settings import is_on
+
 _NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1")
 _DELIVERED_AGAIN = ("SIGTERM", "SIGHUP")
 
@@ -76,5 +78,4 @@ class Interrupts:
 
 
 def _is_sigint_left_alone() -> bool:
-    value = os.environ.get("MINITUNE_DISABLE_SIGINT_HANDLER") or os.environ.get("TUNE_DISABLE_SIGINT_HANDLER") or "0"
-    return value != "0"
+    return is_on("DISABLE_SIGINT_HANDLER")

@@ -23,12 +23,11 @@ from minitune.execution import files
 from minitune.execution.files import atomic_write as atomic_write
 from minitune.execution.trust import check_trusted as check_trusted
 from minitune.experiment.trial import Trial
+from minitune.settings import is_on, setting, variable_of
 
 logger = logging.getLogger("minitune")
 
 DATE_FORMAT = "%Y-%m-%d_%H-%M-%S"
-IDENTIFIER_LIMIT = 130
-"""Characters of trial name and tag in a directory's name, unless `MINITUNE_MAX_LEN_IDENTIFIER` says otherwise."""
 NAME_LIMIT_BYTES = 255
 """The longest name that common file systems take."""
 STATES_KEPT = 2
@@ -296,7 +295,7 @@ def _default_directory_name(trial: Trial) -> str:
         check_trial_name(trial.custom_trial_name)
     identifier = f"{trial.name}_{trial.experiment_tag}" if trial.experiment_tag else trial.name
     text = _cut(clean_name(identifier), _identifier_limit())
-    if _setting("DISABLE_DATED_SUBDIR") not in (None, "", "0"):
+    if is_on("DISABLE_DATED_SUBDIR"):
         # without the date behind it the text may end like a name that some systems do not take
         text = text.rstrip(". ")
         return text if _broken_rule(text) is None else f"{text}_{trial.trial_id}"
@@ -331,17 +330,10 @@ def _cut(text: str, characters: int = NAME_LIMIT_BYTES, size_bytes: int = NAME_L
 
 def _identifier_limit() -> int:
     """How many characters of a name go into a directory's name."""
-    value = _setting("MAX_LEN_IDENTIFIER")
-    if not value:
-        return IDENTIFIER_LIMIT
+    value = setting("MAX_LEN_IDENTIFIER")
     if not value.isdecimal() or int(value) < 1:
-        raise ValueError(f"MINITUNE_MAX_LEN_IDENTIFIER must be an int >= 1, but got {value!r}")
+        raise ValueError(f"{variable_of('MAX_LEN_IDENTIFIER')} must be an int >= 1, but got {value!r}")
     return int(value)
-
-
-def _setting(name: str) -> str | None:
-    """An environment variable under its canonical name, else under the one that users of Ray Tune know."""
-    return os.environ.get(f"MINITUNE_{name}", os.environ.get(f"TUNE_{name}"))
 
 
 # -- errors of a trial ---------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import sys
 
 from minitune.error import UntrustedStateError
 from minitune.execution import files
+from minitune.settings import is_on
 
 _OBJECTS_DIRECTORY = "objects"
 
@@ -27,7 +28,7 @@ def check_trusted(path: str | os.PathLike[str]) -> None:
         UntrustedStateError: Naming the path, its owner and its mode.
         FileNotFoundError: If `path` is not there.
     """
-    if os.environ.get("MINITUNE_TRUST") == "1" or not hasattr(os, "getuid"):
+    if is_on("TRUST") or not hasattr(os, "getuid"):
         return
     real = os.path.realpath(path)
     if not stat.S_ISDIR(os.stat(real).st_mode):

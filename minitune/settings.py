@@ -1,0 +1,112 @@
+"""Settings from the environment: the one table of their names.
+
+`MINITUNE_<NAME>` is the name of each; where users of Ray Tune have another one in their scripts, that is read too, if
+the first is not set. A variable that is set to nothing counts as not set. Values are read when needed, never kept.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One variable.
+
+    Attributes:
+        effect: What it does, for people.
+        default: Its value if it is not set.
+        also: Older names of it.
+    """
+
+    effect: str
+    default: str = ""
+    also: tuple[str, ...] = ()
+
+
+SETTINGS: Mapping[str, Setting] = {
+    "CALLBACKS": Setting("callback classes to add, as module.Class, separated by commas", "", ("RAY_TUNE_CALLBACKS",)),
+    "CHDIR_TO_TRIAL_DIR": Setting("1: a worker works in its trial's directory", "1", ("RAY_CHDIR_TO_TRIAL_DIR",)),
+    "DISABLE_AUTO_CALLBACK_LOGGERS": Setting(
+        "1: no json, csv and tensorboard files", "0", ("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS",)
+    ),
+    "DISABLE_DATED_SUBDIR": Setting("1: no date in names of trial directories", "0", ("TUNE_DISABLE_DATED_SUBDIR",)),
+    "DISABLE_SIGINT_HANDLER": Setting("1: Ctrl-C is not handled", "0", ("TUNE_DISABLE_SIGINT_HANDLER",)),
+    "DISABLE_STRICT_METRIC_CHECKING": Setting(
+        "1: a report without the metric is no error", "0", ("TUNE_DISABLE_STRICT_METRIC_CHECKING",)
+    ),
+    "EXECUTOR": Setting("the executor of runs that name none: local or inline"),
+    "FORCE_TRIAL_CLEANUP_S": Setting(
+        "seconds that a stopped trial has, before it is killed", "10", ("TUNE_FORCE_TRIAL_CLEANUP_S",)
+    ),
+    "FULL_TRACEBACKS": Setting("1: tracebacks of trials show our own frames too", "0", ("RAY_AIR_FULL_TRACEBACKS",)),
+    "FUNCTION_THREAD_TIMEOUT_S": Setting(
+        "seconds that a function has to end before its worker is handed on", "2", ("TUNE_FUNCTION_THREAD_TIMEOUT_S",)
+    ),
+    "GLOBAL_CHECKPOINT_S": Setting(
+        "seconds between saves of searcher, scheduler, stopper and callbacks; auto: as little as costs 5 %",
+        "auto",
+        ("TUNE_GLOBAL_CHECKPOINT_S",),
+    ),
+    "MAX_LEN_IDENTIFIER": Setting(
+        "characters of a trial directory's name before its date", "130", ("TUNE_MAX_LEN_IDENTIFIER",)
+    ),
+    "MAX_PENDING_TRIALS": Setting("trials drawn ahead of their workers", "auto", ("TUNE_MAX_PENDING_TRIALS_PG",)),
+    "NUM_CPUS": Setting("CPUs of this machine that trials may use"),
+    "NUM_GPUS": Setting("GPUs of this machine that trials may use"),
+    "PRINT_ALL_TRIAL_ERRORS": Setting("0: tracebacks of trials are not logged", "1", ("TUNE_PRINT_ALL_TRIAL_ERRORS",)),
+    "RAISE": Setting("1: fit raises if a trial has failed", "0"),
+    "RESOURCES": Setting("other resources of this machine, as JSON"),
+    "RESTORE_RETRY_NUM": Setting("failed restores that do not count as failures", "0", ("TUNE_RESTORE_RETRY_NUM",)),
+    "RESULT_DELIM": Setting("what joins the keys of nested results in data frames", "/", ("TUNE_RESULT_DELIM",)),
+    "STORAGE_PATH": Setting("the directory that holds runs", "~/minitune_results"),
+    "TRIAL_ID_PREFIX": Setting("what the trial ids of a run begin with", "", ("_TEST_TUNE_TRIAL_UUID",)),
+    "TRUST": Setting("1: files that others could have written may be unpickled", "0"),
+    "WARN_THRESHOLD_S": Setting(
+        "seconds above which a slow step of the driver is logged", "0.5", ("TUNE_WARN_THRESHOLD_S",)
+    ),
+}
+"""All settings, by name without the prefix."""
+
+
+def setting(name: str) -> str:
+    """The value of a setting, or its default.
+
+    Args:
+        name: Its name in `SETTINGS`.
+    """
+    entry = SETTINGS[name]
+    for variable in (f"MINITUNE_{name}", *entry.also):
+        value = os.environ.get(variable, "").strip()
+        if value:
+            return value
+    return entry.default
+
+
+def is_on(name: str) -> bool:
+    """Whether a setting is anything but `0` or `false`."""
+    return setting(name).lower() not in ("0", "false", "")
+
+
+def number_setting(name: str) -> float:
+    """A setting that is a number of at least 0.
+
+    Raises:
+        ValueError: If it is none.
+    """
+    text = setting(name)
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not value >= 0:
+        raise ValueError(f"{variable_of(name)} must be a number >= 0, but got {text!r}")
+    return value
+
+
+def variable_of(name: str) -> str:
+    """The variable that gives a setting its value now, for messages."""
+    names = (f"MINITUNE_{name}", *SETTINGS[name].also)
+    return next((variable for variable in names if os.environ.get(variable, "").strip()), names[0])
