@@ -1,0 +1,391 @@
+"""Kills workers and drivers of a real run at random, lets it be resumed, and checks that nothing was lost.
+
+    python benchmarks/chaos.py                                          # 300 trials, some minutes
+    python benchmarks/chaos.py --trials 40 --driver-kills 3             # the short form
+    python benchmarks/chaos.py --scheduler asha --json chaos.json
+
+The run (`chaos_workload.py`) is a process of its own. Workers are killed with SIGKILL at random moments, and so is, in
+turns, the driver, after which the same script is started again and goes on. At the end the run's journal and files are
+held against what the trials themselves have witnessed; every gate is printed with what was seen, and the exit status is
+1 if one is not met. Latencies are gates only with --hold-latencies, on a machine that does nothing else. Linux only:
+processes are found by their environment in /proc.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+HERE = Path(__file__).resolve().parent
+MARK = "MINITUNE_CHAOS"
+"""The variable by which everything that a run has started is found again."""
+
+
+@dataclass
+class Seen:
+    """What was done to the run and how it took it.
+
+    Attributes:
+        worker_kills: Moment of each kill of a worker in seconds since the epoch, and its trial.
+        driver_kills: How many drivers were killed.
+        orphans_s: How long it took after each until nothing of the run was alive.
+        restarts_s: How long it took each later driver until it had a new record in the journal.
+        drivers: Of each driver, its memory in bytes, descriptors and threads, each time a worker was killed.
+        left: Processes that were alive 2 s after a driver had ended by any means.
+    """
+
+    worker_kills: list[tuple[float, str]] = field(default_factory=list)
+    driver_kills: int = 0
+    orphans_s: list[float] = field(default_factory=list)
+    restarts_s: list[float] = field(default_factory=list)
+    drivers: list[list[tuple[int, int, int]]] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+
+
+class Chaos:
+    """One run and its tormentor.
+
+    Args:
+        options: See `main`.
+        directory: Where everything goes.
+    """
+
+    def __init__(self, options: argparse.Namespace, directory: Path):
+        self.options = options
+        self.storage, self.witness = directory / "storage", directory / "witness"
+        self.witness.mkdir(parents=True)
+        self.journal = self.storage / "run" / "journal"
+        self.mark = uuid.uuid4().hex
+        self.random = random.Random(options.seed)
+        self.seen = Seen()
+
+    def run(self) -> list[dict[str, Any]]:
+        """Kill and resume until the run ends by itself. Blocks for minutes.
+
+        Returns:
+            What the last driver has printed.
+
+        Raises:
+            RuntimeError: If a driver fails, or the run does not end.
+        """
+        for _ in range(self.options.driver_kills):
+            driver = self._start()
+            lives_until_s = time.time() + self.random.uniform(0.05, self.options.life_s)
+            if not self._torment(driver, lives_until_s):
+                return self._finish(driver)
+            driver.kill()
+            driver.wait()
+            self.seen.driver_kills += 1
+            self._wait_for_orphans()
+        driver = self._start()
+        self._torment(driver, time.time() + self.options.limit_s)
+        return self._finish(driver)
+
+    def _start(self) -> subprocess.Popen[str]:
+        options = self.options
+        arguments = [self.storage, self.witness, options.trials, options.reports, options.seed, options.scheduler]
+        path = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
+        self.seen.drivers.append([])
+        size = self.journal.stat().st_size if self.journal.exists() else 0
+        started_s = time.time()
+        driver = subprocess.Popen(
+            [sys.executable, str(HERE / "chaos_workload.py"), *map(str, arguments)],
+            env={**os.environ, MARK: self.mark, "PYTHONPATH": path},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        if size:
+            while driver.poll() is None and self.journal.stat().st_size <= size:
+                time.sleep(0.002)
+            self.seen.restarts_s.append(time.time() - started_s)
+        return driver
+
+    def _torment(self, driver: subprocess.Popen[str], until_s: float) -> bool:
+        """Kill workers now and then; returns whether the driver was still alive at `until_s`."""
+        process = psutil.Process(driver.pid)
+        while time.time() < until_s:
+            pause_s = min(self.random.expovariate(1 / self.options.every_s), until_s - time.time())
+            try:
+                driver.wait(max(0.0, pause_s))
+                return False
+            except subprocess.TimeoutExpired:
+                pass
+            if len(self.seen.worker_kills) < self.options.worker_kills:
+                self._kill_worker()
+            if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+                self.seen.drivers[-1].append((process.memory_info().rss, process.num_fds(), process.num_threads()))
+        return driver.poll() is None
+
+    def _kill_worker(self) -> None:
+        """SIGKILL the worker of a random trial that is at work."""
+        candidates = []
+        for path in self.witness.iterdir():
+            pids = [line.split()[1] for line in path.read_text().splitlines() if line.startswith("pid ")]
+            if pids and psutil.pid_exists(int(pids[-1])) and self._is_ours(int(pids[-1])):
+                candidates.append((path.name, int(pids[-1])))
+        if not candidates:
+            return
+        trial, pid = self.random.choice(sorted(candidates))
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return
+        self.seen.worker_kills.append((time.time(), trial))
+
+    def _is_ours(self, pid: int) -> bool:
+        """Whether a process is alive and carries the mark: a pid alone may be used again."""
+        try:
+            if Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"Z":
+                return False
+            return f"{MARK}={self.mark}".encode() in Path(f"/proc/{pid}/environ").read_bytes()
+        except OSError:
+            return False
+
+    def _marked(self) -> list[int]:
+        return [pid for pid in psutil.pids() if self._is_ours(pid)]
+
+    def _wait_for_orphans(self) -> None:
+        """The driver is gone: measure how long the rest takes, at most 10 s, and remove what is left then."""
+        start_s = time.time()
+        while (left := self._marked()) and time.time() < start_s + 10:
+            time.sleep(0.002)
+        self.seen.orphans_s.append(time.time() - start_s)
+        for pid in left:
+            self.seen.left.append(" ".join(psutil.Process(pid).cmdline()))
+            os.kill(pid, signal.SIGKILL)
+
+    def _finish(self, driver: subprocess.Popen[str]) -> list[dict[str, Any]]:
+        try:
+            stdout, stderr = driver.communicate(timeout=self.options.limit_s)
+        except subprocess.TimeoutExpired:
+            driver.kill()
+            raise RuntimeError(f"the run has not ended after {self.options.limit_s:.0f} s: it hangs") from None
+        finally:
+            self._wait_for_orphans()
+        if driver.returncode:
+            raise RuntimeError(f"the driver has failed with exit status {driver.returncode}:\n{stderr}")
+        trials: list[dict[str, Any]] = json.loads(stdout.splitlines()[-1])
+        return trials
+
+
+# -- gates -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Gate:
+    """A promise and what was seen of it.
+
+    Attributes:
+        name: What was promised.
+        value: What was seen.
+        passes: Whether it holds.
+    """
+
+    name: str
+    value: str
+    passes: bool
+
+
+def read_journal(path: Path) -> list[dict[str, Any]]:
+    """The records; a line is a checksum, a space and a JSON object."""
+    return [json.loads(line.partition(" ")[2]) for line in path.read_text().splitlines()]
+
+
+def live_steps(records: list[dict[str, Any]]) -> dict[str, list[int]]:
+    """The steps in each trial's live view: its reports, less those that were rolled back."""
+    steps: dict[str, list[int]] = defaultdict(list)
+    for record in records:
+        if record["type"] == "result":
+            steps[record["trial"]].append(record["metrics"]["step"])
+        elif record["type"] == "rollback":
+            del steps[record["trial"]][record["number"] :]
+    return steps
+
+
+def check(chaos: Chaos, trials: list[dict[str, Any]]) -> list[Gate]:
+    """Hold the run against its promises."""
+    records = read_journal(chaos.journal)
+    return [
+        *_check_trials(chaos, trials, records),
+        *_check_results(chaos, records),
+        *_check_files(chaos, trials),
+        *_check_processes(chaos, records),
+    ]
+
+
+def _check_trials(chaos: Chaos, trials: list[dict[str, Any]], records: list[dict[str, Any]]) -> list[Gate]:
+    options = chaos.options
+    stopped = {r["trial"] for r in records if r["type"] == "result" and r["decision"] == "STOP"}
+    ended = [t for t in trials if not t["error"] and (t["step"] == options.reports or t["trial"] in stopped)]
+    wrong = [t for t in trials if t["loss"] != round(t["config"]["height"] / t["step"] + t["config"]["floor"], 9)]
+    configs = defaultdict(set)
+    for record in records:
+        if record["type"] == "trial":
+            configs[record["trial"]].add(json.dumps(record["config"], sort_keys=True))
+    same = sum(configs[t["trial"]] == {json.dumps(t["config"], sort_keys=True)} for t in trials)
+    return [
+        Gate("trials that ended as they should", f"{len(ended)} of {options.trials}", len(ended) == options.trials),
+        Gate("results that differ from those of an undisturbed trial", str(len(wrong)), not wrong),
+        Gate(
+            "configurations the same in every life",
+            f"{same} of {options.trials}",
+            same == len(trials) == len(configs) == options.trials,
+        ),
+    ]
+
+
+def _check_results(chaos: Chaos, records: list[dict[str, Any]]) -> list[Gate]:
+    recorded = {(r["trial"], r["metrics"]["step"]) for r in records if r["type"] == "result"}
+    lost, executed = [], 0
+    for path in chaos.witness.iterdir():
+        lines = [line.split() for line in path.read_text().splitlines()]
+        lost += [
+            (path.name, int(step))
+            for word, step, *_ in lines
+            if word == "told" and (path.name, int(step)) not in recorded
+        ]
+        executed += sum(word == "says" for word, *_ in lines)
+    live = live_steps(records)
+    broken = [trial for trial, steps in live.items() if steps != list(range(1, len(steps) + 1))]
+    needed = sum(map(len, live.values()))
+    kills = len(chaos.seen.worker_kills) + chaos.options.driver_kills * (os.cpu_count() or 1)
+    allowed = needed + kills * 6 + len(live)  # a kill costs the steps since the last checkpoint, and the one at work
+    return [
+        Gate("acknowledged reports that are lost", f"{len(lost)} of {executed}", not lost),
+        Gate("trials with a gap or a repeat in their live reports", str(len(broken)), not broken),
+        Gate("steps executed / needed", f"{executed / needed:.3f}", executed <= allowed),
+    ]
+
+
+def _check_files(chaos: Chaos, trials: list[dict[str, Any]]) -> list[Gate]:
+    whole = total = 0
+    for trial in trials:
+        for checkpoint in trial["checkpoints"]:
+            total += 1
+            state = json.loads(Path(checkpoint, "state.json").read_text())
+            whole += state["height"] == trial["config"]["height"] and len(state["ballast"]) == 20_000
+    run = chaos.storage / "run"
+    temporary = [str(path.relative_to(run)) for path in run.rglob(".tmp*")]
+    doubled = 0
+    for path in run.glob("*/result.json"):
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        keys = [(row["step"], row["pid"], row["time_total_s"]) for row in rows]
+        doubled += len(keys) - len(set(keys))
+    return [
+        Gate("kept checkpoints that are whole", f"{whole} of {total}", whole == total > 0),
+        Gate("rows of result.json that are there twice", str(doubled), not doubled),
+        Gate("temporary files after the end", ", ".join(temporary) or "0", not temporary),
+    ]
+
+
+def _check_processes(chaos: Chaos, records: list[dict[str, Any]]) -> list[Gate]:
+    seen = chaos.seen
+    noticed_s = sorted(_latencies(seen.worker_kills, records))
+    hold = chaos.options.hold_latencies
+    gates = [
+        Gate("workers killed", str(len(seen.worker_kills)), True),
+        Gate("drivers killed, and resumed", str(seen.driver_kills), True),
+        Gate("processes left 10 s after a driver's end", ", ".join(seen.left) or "0", not seen.left),
+    ]
+    if noticed_s:
+        within = _within(noticed_s, median=0.005, p99=0.05, worst=0.25)
+        gates.append(Gate("death of a worker to its record", _spread_ms(noticed_s), within or not hold))
+    if seen.orphans_s:
+        within = _within(seen.orphans_s, median=0.5, p99=0.5, worst=2)
+        gates.append(
+            Gate("end of a driver to the end of all it started", _spread_ms(seen.orphans_s), within or not hold)
+        )
+    if seen.restarts_s:
+        within = _within(seen.restarts_s, median=2, p99=2, worst=2)
+        gates.append(
+            Gate("start of the next driver to its first record", _spread_ms(seen.restarts_s), within or not hold)
+        )
+    longest = max(seen.drivers, key=len)
+    if len(longest) >= 40:
+        quarter = len(longest) // 4
+        early, late = longest[quarter : 2 * quarter], longest[-quarter:]
+        for index, name in ((1, "descriptors"), (2, "threads")):
+            before, after = max(s[index] for s in early), max(s[index] for s in late)
+            gates.append(Gate(f"{name} of the driver, early and late", f"{before} and {after}", after <= before))
+        growth = statistics.median(s[0] for s in late) - statistics.median(s[0] for s in early)
+        gates.append(Gate("memory of the driver, late - early", f"{growth / 1024:.0f} KiB", growth < 8 * 2**20))
+    return gates
+
+
+def _latencies(kills: list[tuple[float, str]], records: list[dict[str, Any]]) -> list[float]:
+    """Seconds from each kill to the next change of its trial's status, where the same driver noted it."""
+    found = []
+    for at, trial in kills:
+        for record in records:
+            if record.get("at", 0) >= at and (record["type"] == "open" or record.get("trial") == trial):
+                if record["type"] == "status":
+                    found.append(record["at"] - at)
+                break
+    return found
+
+
+def _spread_ms(values_s: list[float]) -> str:
+    median, p99, worst = (1000 * value for value in _spread(values_s))
+    return f"median {median:.1f} ms, p99 {p99:.1f}, max {worst:.1f}"
+
+
+def _within(values_s: list[float], *, median: float, p99: float, worst: float) -> bool:
+    return all(seen <= limit for seen, limit in zip(_spread(values_s), (median, p99, worst), strict=True))
+
+
+def _spread(values: list[float]) -> tuple[float, float, float]:
+    """Median, 99th percentile and largest of some values."""
+    ordered = sorted(values)
+    return statistics.median(ordered), ordered[min(len(ordered) - 1, int(0.99 * len(ordered)))], ordered[-1]
+
+
+def main() -> int:
+    """Read the command line, torment, check, print; returns the exit status."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--trials", type=int, default=300)
+    parser.add_argument("--reports", type=int, default=20, help="reports of a trial that is not stopped")
+    parser.add_argument("--scheduler", choices=("fifo", "asha"), default="fifo")
+    parser.add_argument("--driver-kills", type=int, default=20)
+    parser.add_argument("--life-s", type=float, default=4.0, help="a driver is killed after at most so many seconds")
+    parser.add_argument("--worker-kills", type=int, default=300)
+    parser.add_argument("--every-s", type=float, default=0.2, help="mean time between kills of workers")
+    parser.add_argument("--limit-s", type=float, default=1200.0, help="a run that takes longer hangs")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--hold-latencies", action="store_true", help="fail if latencies are above their limits")
+    parser.add_argument("--json", type=Path, help="write the gates to this file too")
+    options = parser.parse_args()
+    started_s = time.time()
+    with tempfile.TemporaryDirectory(prefix="chaos-") as directory:
+        chaos = Chaos(options, Path(directory))
+        try:
+            gates = check(chaos, chaos.run())
+        except RuntimeError as error:
+            print(error)
+            return 1
+    print(f"seed {options.seed}, {options.trials} trials, {options.scheduler}, {time.time() - started_s:.0f} s")
+    for gate in gates:
+        print(f"{'ok  ' if gate.passes else 'FAIL'}  {gate.name:<52} {gate.value}")
+    if options.json:
+        options.json.write_text(json.dumps([vars(gate) for gate in gates], indent=2) + "\n")
+    return 0 if all(gate.passes for gate in gates) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
