@@ -156,7 +156,7 @@ def _drive(
     if was_ended:
         controller.launcher.end_supply()
     total = components.search_alg.total_samples
-    hooks.setup(plan.run_config.stop, tune.num_samples, total, time_budget_s=tune.budget_s())
+    hooks.setup(plan.run_config.stop or {}, tune.num_samples, total, time_budget_s=tune.budget_s())
     progress = Progress(
         components.reporter,
         components.scheduler,

@@ -2,7 +2,7 @@
 
 Every error here says which rule was broken, by which values, where, and what to do. `TuneError` is the base of
 everything that minitune raises on its own account; a `ValueError` or `TypeError` marks a bad argument. This module
-imports nothing but the standard library, so any other part may raise from it.
+imports nothing but the standard library and the settings, so any other part may raise from it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import pickle
 import traceback
 from dataclasses import dataclass
 from typing import Any
+
+from minitune.settings import is_on
 
 MESSAGE_LIMIT = 64_000
 """Characters of an exception's message or traceback that are kept; longer text is cut and says so."""
@@ -142,7 +144,7 @@ class RemoteError:
 
 
 def format_traceback(error: BaseException) -> str:
-    """Format `error` with the user's frames only.
+    """Format `error` with the user's frames only, unless the setting `FULL_TRACEBACKS` asks for all.
 
     The frames of minitune before the first frame of the user's say nothing to a user and are left out; if there is no
     frame of the user's, those that only served the call are. Causes and contexts are treated alike.
@@ -155,7 +157,8 @@ def format_traceback(error: BaseException) -> str:
     """
     try:
         formatted = traceback.TracebackException.from_exception(error)
-        _drop_own_frames(formatted, set())
+        if not is_on("FULL_TRACEBACKS"):
+            _drop_own_frames(formatted, set())
         return "".join(formatted.format())
     except Exception:
         return f"{_qualified_name(type(error))}: <its traceback could not be formatted>\n"

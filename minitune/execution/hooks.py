@@ -21,13 +21,10 @@ from minitune.result import DEFAULT_METRIC, DONE, flatten
 from minitune.schedulers.trial_scheduler import TrialScheduler
 from minitune.search.search_generator import SearchAlgorithm, SearchGenerator
 from minitune.search.searcher import SearcherWrapper
+from minitune.settings import number_setting
 from minitune.stopper.stopper import Stopper
 
 logger = logging.getLogger("minitune")
-
-SLOW_HOOK_S = 0.5
-"""A hook that takes longer holds up every trial, and is named in the log, once."""
-
 
 STOP_CRITERION = "the stop criterion was met"
 TRAINABLE_ENDED = "the trainable has ended"
@@ -88,6 +85,8 @@ class Hooks:
         """True while a past run is replayed: callbacks are not told again of what they have seen."""
         self._context = context
         self._iteration = 0
+        # A hook that takes longer holds up every trial, and is named in the log, once.
+        self._slow_s = number_setting("WARN_THRESHOLD_S")
         self._slow: set[str] = set()
         self._listeners: dict[str, list[Callable[..., Any]]] = {}
 
@@ -318,7 +317,7 @@ class Hooks:
             return call_plugin(hook, trial, *args, **kwargs)
         finally:
             taken_s = time.monotonic() - begin_s
-            if taken_s > SLOW_HOOK_S:
+            if taken_s > self._slow_s:
                 self._warn_slow(_hook_name(hook), taken_s)
 
     def _warn_slow(self, name: str, taken_s: float) -> None:

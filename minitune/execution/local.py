@@ -28,6 +28,9 @@ from minitune.shared import store
 
 logger = logging.getLogger("minitune")
 
+ORIG_WORKING_DIR = ("MINITUNE_ORIG_WORKING_DIR", "TUNE_ORIG_WORKING_DIR")
+"""Variables that tell a trial, which works in its own directory, where the driver works."""
+
 RESET_LIMIT_S = 2.0
 """How long a parked worker may take to take up the next trial."""
 
@@ -218,7 +221,7 @@ class LocalTrialExecutor:
         if actor.directory is None:
             return Place(env=env)
         if self._changes_directory:
-            env["TUNE_ORIG_WORKING_DIR"] = os.getcwd()
+            env |= dict.fromkeys(ORIG_WORKING_DIR, os.getcwd())
         stdout, stderr = (os.path.join(actor.directory, name) for name in self._output_names)
         return Place(actor.directory if self._changes_directory else None, stdout, stderr, env)
 
