@@ -101,22 +101,22 @@ class ActorGroup:
         """
         self._actor(actor_id).call(method, _pickled(args, f"an argument of {method}()") if args else b"")
 
-    def stop(self, actor_id: str, grace_s: float, keep: bool = False) -> None:
+    def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> None:
         """Let an actor go. Does not block; only Ended follows, or Parked.
 
         Its object's `stop()` is called (`park()` with `keep`), if it has one. After the grace period its stacks
-        are dumped, it gets SIGTERM,
-        which raises `TrialStopped` in its main thread, and one second later its whole process tree is killed.
+        are dumped, it gets SIGTERM, which raises `TrialStopped` in its main thread, and one second later its whole process tree is killed.
 
         Args:
             actor_id: The actor; nothing happens if it is gone already.
             grace_s: Seconds for its own end; a second call may shorten it.
             keep: Park it for another use (see `move`), if its object's `stop()` ends in time and without exception,
                 and no thread or process that it has started is left. Else Ended follows.
+            dump: Have the stacks of its threads written at once: they are in the last lines that Ended holds.
         """
         actor = self._actors.get(actor_id)
         if actor is not None:
-            actor.stop(grace_s, keep)
+            actor.stop(grace_s, keep, dump)
 
     def kill(self, actor_id: str) -> None:
         """Kill an actor and all that it has started, at once. Does not block; Ended follows."""
@@ -184,7 +184,7 @@ class ActorGroup:
             return
         try:
             for actor in list(self._actors.values()):
-                actor.stop(grace_s, keep=False)
+                actor.stop(grace_s, keep=False, dump=False)
             until = self._loop.time() + grace_s + TERM_TO_KILL_S + 1.0
             while self._actors and self._loop.time() < until:
                 self._loop.turn(until - self._loop.time())

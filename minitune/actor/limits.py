@@ -38,6 +38,8 @@ MESSAGE_BYTES = 64 * 1024 * 1024
 """The longest body of a message; settable per group."""
 LAST_LINES = 20
 """Lines of a dead worker's output that go into its end event."""
+DUMP_LINES = 100
+"""The same where its stacks were dumped."""
 LAST_LINES_BYTES = 8192
 """How much of the end of each output file is looked at for them."""
 

@@ -18,6 +18,7 @@ from minitune.actor.frames import ProtocolError, check_size, encode
 from minitune.actor.launch import Launcher
 from minitune.actor.limits import (
     CHANNEL_LOST_EXIT,
+    DUMP_LINES,
     DUMP_TO_TERM_S,
     EOF_S,
     EXIT_STATUS_S,
@@ -101,6 +102,7 @@ class ActorProcess:
         self._timer: Timer | None = None
         self._is_ready = False
         self._is_stopped = False
+        self._has_dumped = False
         self._parks = False
         self._is_dead = False
         self._lost = ""
@@ -142,7 +144,7 @@ class ActorProcess:
         elif self.phase is not Phase.DYING:  # of a dying one the caller has heard nothing yet but its last reply
             raise RuntimeError(f"actor {self.actor_id!r} cannot be called while it is {self.phase.value}")
 
-    def stop(self, grace_s: float, keep: bool) -> None:
+    def stop(self, grace_s: float, keep: bool, dump: bool) -> None:
         """Let it go: only Parked or Ended follows. A second stop may shorten the grace period."""
         if self.phase in (Phase.DYING, Phase.ENDED):
             return
@@ -156,8 +158,9 @@ class ActorProcess:
         self._parks = self._parks and keep
         self.phase = Phase.STOPPING
         self._is_stopped = True
-        dumps = grace_s > 0 and hasattr(signal, "SIGUSR2")
-        self._set_timer(grace_s, lambda: self._dump(grace_s) if dumps else self._terminate(grace_s))
+        if dump:
+            self._dump()
+        self._set_timer(grace_s, lambda: self._show_and_terminate(grace_s))
 
     def move(self, actor_id: str, place: Place) -> None:
         """Hand a parked process on to another actor, which can be called at once. Ended follows if that fails.
@@ -191,10 +194,20 @@ class ActorProcess:
 
     # -- the stop ladder ---------------------------------------------------------------------------------------
 
-    def _dump(self, grace_s: float) -> None:
-        """The grace period is over: show what it does."""
-        self._launcher.signal(self.token, getattr(signal, "SIGUSR2"), whole_group=False)  # noqa: B009 - not everywhere
-        self._set_timer(DUMP_TO_TERM_S, lambda: self._terminate(grace_s))
+    def _dump(self) -> bool:
+        """Have it write the stacks of its threads to its standard error; False where there is no way to."""
+        if not hasattr(signal, "SIGUSR2"):
+            return False
+        self._launcher.signal(self.token, signal.SIGUSR2, whole_group=False)
+        self._has_dumped = True
+        return True
+
+    def _show_and_terminate(self, grace_s: float) -> None:
+        """The grace period is over: show what it does, unless that was shown already or nobody wants to wait."""
+        if grace_s > 0 and not self._has_dumped and self._dump():
+            self._set_timer(DUMP_TO_TERM_S, lambda: self._terminate(grace_s))
+        else:
+            self._terminate(grace_s)
 
     def _terminate(self, grace_s: float) -> None:
         """Raise in its main thread."""
@@ -261,7 +274,7 @@ class ActorProcess:
 
     def _ended(self, survivors: bool) -> Ended:
         """The last event."""
-        went_well = self._is_stopped and self._exit_code == 0
+        went_well = self._is_stopped and self._exit_code == 0 and not self._has_dumped
         return Ended(
             actor_id=self.actor_id,
             stopped=self._is_stopped,
@@ -269,7 +282,7 @@ class ActorProcess:
             cause=f"could not be killed, pid {self.pid}" if survivors else self._cause_in_words(),
             exit_code=self._exit_code,
             peak_bytes=self._peak_bytes,
-            last_lines="" if went_well else last_lines(self._place),
+            last_lines="" if went_well else last_lines(self._place, DUMP_LINES if self._has_dumped else LAST_LINES),
             pid=self.pid,
             ready=self._is_ready,
             survivors=survivors,
@@ -398,8 +411,8 @@ def describe_exit(exit_code: int | None) -> str:
         return f"signal {-exit_code}"
 
 
-def last_lines(place: Place) -> str:
-    """The end of what was printed in a place, standard error last; at most `LAST_LINES` lines.
+def last_lines(place: Place, limit: int = LAST_LINES) -> str:
+    """The end of what was printed in a place, standard error last; at most `limit` lines.
 
     In a stack that was dumped our own frames are left out.
     """
@@ -414,5 +427,5 @@ def last_lines(place: Place) -> str:
                 found = file.read().decode("utf-8", "replace").splitlines()
         except OSError:
             continue
-        lines += [line for line in found if not _OWN_FRAME.match(line)][-LAST_LINES:]
-    return "\n".join(lines[-LAST_LINES:])
+        lines += [line for line in found if not _OWN_FRAME.match(line)][-limit:]
+    return "\n".join(lines[-limit:])

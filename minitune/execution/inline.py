@@ -196,7 +196,7 @@ class InlineTrialExecutor:
         load_args = _packed(args, f"an argument of {method}()")
         self._enqueue(actor, lambda: self._call(actor, method, load_args))
 
-    def stop(self, actor_id: str, grace_s: float, keep: bool = False) -> None:
+    def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> None:
         """See `TrialExecutor.stop`; there is no kill: code that ignores the stop is left behind with a warning."""
         actor = self._actors.pop(actor_id, None)
         if actor is None:

@@ -158,14 +158,14 @@ class LocalTrialExecutor:
             raise RuntimeError(f"actor {actor_id!r} is not there")
         self._group.call(actor.process, method, *args)
 
-    def stop(self, actor_id: str, grace_s: float, keep: bool = False) -> None:
+    def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> None:
         """See `TrialExecutor.stop`."""
         actor = self._by_actor.pop(actor_id, None)
         if actor is None:
             return
         self._resetting.pop(actor.process, None)
         parks = keep and actor.reuse_key is not None and sum(map(len, self._parked.values())) < self._parked_limit
-        self._group.stop(actor.process, grace_s, keep=parks)
+        self._group.stop(actor.process, grace_s, keep=parks, dump=dump)
 
     def wait(self, timeout_s: float | None) -> list[Event]:
         """See `TrialExecutor.wait`."""

@@ -166,6 +166,16 @@ def test_after_the_grace_period_user_code_is_unwound(driver: Driver, tmp_path: P
     assert "in sleep_and_clean_up" in err.read_text()
 
 
+def test_a_stop_shows_the_stacks_if_it_is_told_to(driver: Driver, tmp_path: Path) -> None:
+    driver.start("a", partial(Sleeper, str(tmp_path / "pids")), place=Place(stderr=str(tmp_path / "err")))
+    driver.group.call("a", "sleep_and_clean_up")
+    read_pids(tmp_path / "pids", 1)
+    driver.group.stop("a", 0.1, dump=True)
+    event = driver.ended("a")
+    assert (event.cause, event.exit_code) == ("stopped", 0)
+    assert event.last_lines.count("in sleep_and_clean_up") == 1
+
+
 @pytest.mark.parametrize("method", ["ignore_everything", "hold_the_gil"])
 def test_what_ignores_the_stop_is_killed(driver: Driver, tmp_path: Path, method: str) -> None:
     driver.start("a", partial(Sleeper, str(tmp_path / "pids")))
