@@ -105,7 +105,8 @@ class ActorGroup:
         """Let an actor go. Does not block; only Ended follows, or Parked.
 
         Its object's `stop()` is called (`park()` with `keep`), if it has one. After the grace period its stacks
-        are dumped, it gets SIGTERM, which raises `TrialStopped` in its main thread, and one second later its whole process tree is killed.
+        are dumped, it gets SIGTERM, which raises `TrialStopped` in its main thread, and one second later its whole
+        process tree is killed.
 
         Args:
             actor_id: The actor; nothing happens if it is gone already.

@@ -1,31 +1,30 @@
-"""Deadlines: the time limits that a user has set for a trial, kept in order of their ends."""
+"""Deadlines: the time limits that a user has set for a trial."""
 
 from __future__ import annotations
 
-import heapq
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 REPORT, TRIAL = "report", "trial"
 """What is limited: the time from one pull to the next report, or that of a whole attempt."""
 
 
-@dataclass(order=True)
-class Deadline:
-    """A moment by which something must have happened.
+@dataclass(frozen=True)
+class Overdue:
+    """A limit that an actor has broken.
 
     Attributes:
-        at_s: When, by the executor's clock.
-        actor_id: To whom it applies.
+        actor_id: Who.
         kind: `REPORT` or `TRIAL`.
+        limit_s: The limit, in seconds.
     """
 
-    at_s: float
-    actor_id: str = field(compare=False)
-    kind: str = field(compare=False)
+    actor_id: str
+    kind: str
+    limit_s: float
 
 
 class Deadlines:
-    """Who has how much time left. Each operation is O(log n) in the number of live actors, and nothing without limits.
+    """Who has how much time left. Each operation is O(1), and nothing where there is no limit.
 
     Args:
         report_timeout_s: Seconds from a pull to the report that answers it, or None.
@@ -33,50 +32,42 @@ class Deadlines:
     """
 
     def __init__(self, report_timeout_s: float | None, trial_timeout_s: float | None):
-        self._limits_s = {REPORT: report_timeout_s, TRIAL: trial_timeout_s}
-        self._heap: list[Deadline] = []
-        self._current: dict[tuple[str, str], Deadline] = {}
+        self._limits_s = {
+            kind: limit_s for kind, limit_s in ((REPORT, report_timeout_s), (TRIAL, trial_timeout_s)) if limit_s
+        }
+        # By kind and actor. All of a kind have the same time, so they stand in the order of their ends.
+        self._ends_s: dict[str, dict[str, float]] = {kind: {} for kind in self._limits_s}
 
     def begin(self, actor_id: str, kind: str, now_s: float) -> None:
         """The clock of one limit starts (anew) for an actor."""
-        limit_s = self._limits_s[kind]
-        if limit_s is not None:
-            deadline = Deadline(now_s + limit_s, actor_id, kind)
-            self._current[actor_id, kind] = deadline
-            heapq.heappush(self._heap, deadline)
+        ends_s = self._ends_s.get(kind)
+        if ends_s is not None:
+            ends_s.pop(actor_id, None)
+            ends_s[actor_id] = now_s + self._limits_s[kind]
 
     def end(self, actor_id: str, kind: str) -> None:
         """What was waited for has come."""
-        self._current.pop((actor_id, kind), None)
+        if kind in self._ends_s:
+            self._ends_s[kind].pop(actor_id, None)
 
     def forget(self, actor_id: str) -> None:
         """The actor is let go."""
-        self.end(actor_id, REPORT)
-        self.end(actor_id, TRIAL)
+        for ends_s in self._ends_s.values():
+            ends_s.pop(actor_id, None)
 
-    def overdue(self, now_s: float) -> list[Deadline]:
-        """The deadlines that have passed; each is returned once."""
-        passed = []
-        while self._next() is not None and self._heap[0].at_s <= now_s:
-            deadline = heapq.heappop(self._heap)
-            del self._current[deadline.actor_id, deadline.kind]
-            passed.append(deadline)
-        return passed
+    def overdue(self, now_s: float) -> list[Overdue]:
+        """The limits that are broken by now; an actor that has broken one has none any more."""
+        found = []
+        for kind, ends_s in self._ends_s.items():
+            while ends_s:
+                actor_id, end_s = next(iter(ends_s.items()))
+                if end_s > now_s:
+                    break
+                self.forget(actor_id)
+                found.append(Overdue(actor_id, kind, self._limits_s[kind]))
+        return found
 
     def seconds_left(self, now_s: float) -> float | None:
-        """How long it is to the next deadline; None if there is none."""
-        following = self._next()
-        return None if following is None else max(0.0, following.at_s - now_s)
-
-    def limit_s(self, kind: str) -> float:
-        """The limit of a kind that has passed, in seconds."""
-        return self._limits_s[kind] or 0.0
-
-    def _next(self) -> Deadline | None:
-        """The next deadline that still counts."""
-        while self._heap:
-            first = self._heap[0]
-            if self._current.get((first.actor_id, first.kind)) is first:
-                return first
-            heapq.heappop(self._heap)
-        return None
+        """How long it is to the next end of a limit; None if there is none."""
+        ends_s = [next(iter(ends_s.values())) for ends_s in self._ends_s.values() if ends_s]
+        return max(0.0, min(ends_s) - now_s) if ends_s else None
