@@ -2,32 +2,41 @@
 
 from __future__ import annotations
 
-import json
+import logging
 import math
 import os
+import re
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
+from minitune.analysis.experiment_analysis import ExperimentAnalysis, last_result_of, trial_rows
+from minitune.analysis.rows import Row, import_pandas, read_params, read_rows
 from minitune.checkpoint import Checkpoint
-from minitune.config import require
-from minitune.error import TrialError
+from minitune.error import TrialError, TuneError
+from minitune.execution.read_run import read_run
+from minitune.execution.storage import last_error_text
+from minitune.experiment.best import best_of, check_mode, is_number
 from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.experiment.trial import Trial
-from minitune.result import AUTO_RESULT_KEYS, CONFIG, DONE, EXPERIMENT_TAG, TRIAL_ID, flatten
+from minitune.result import AUTO_RESULT_KEYS, CHECKPOINT_DIR_NAME, CONFIG, DONE, EXPERIMENT_TAG, TRIAL_ID, flatten
 
 if TYPE_CHECKING:
     import pandas
 
-SCOPES = ("last", "all", "avg", "last-5-avg", "last-10-avg")
-"""Which value of a metric counts for a trial: its last, its best ever, or a mean."""
+logger = logging.getLogger("minitune")
 
 _SHOWN_AUTO_KEYS = (DONE, TRIAL_ID, EXPERIMENT_TAG)
 _HIDDEN_KEYS = frozenset(AUTO_RESULT_KEYS) - set(_SHOWN_AUTO_KEYS)
+_CHECKPOINT = re.compile(r"checkpoint_(\d{6,})")
+
+Kept = list[tuple[Checkpoint, dict[str, Any]]]
+"""Checkpoints, and the results that they belong to."""
 
 
 class Result:
-    """The outcome of one trial.
+    """The outcome of one trial. `Result.from_path` makes one from a trial's directory.
 
     Attributes:
         metrics: The last result, nested, with the automatic keys; `{"trial_id": ...}` if there was none.
@@ -42,36 +51,71 @@ class Result:
 
     def __init__(
         self,
-        metrics: dict[str, Any],
-        config: dict[str, Any],
+        metrics: dict[str, Any] | None,
         checkpoint: Checkpoint | None,
-        error: TrialError | None,
+        error: Exception | None,
         path: str,
-        best_checkpoints: list[tuple[Checkpoint, dict[str, Any]]],
+        metrics_dataframe: pandas.DataFrame | None = None,
+        best_checkpoints: Kept | None = None,
+        *,
+        config: dict[str, Any] | None = None,
     ):
-        self.metrics = metrics
-        self.config = config
+        self.metrics = {} if metrics is None else metrics
         self.checkpoint = checkpoint
         self.error = error
         self.path = path
-        self.best_checkpoints = best_checkpoints
+        self.best_checkpoints = [] if best_checkpoints is None else best_checkpoints
+        self.config: dict[str, Any] = self.metrics.get(CONFIG, {}) if config is None else config
+        if metrics_dataframe is not None:
+            self.metrics_dataframe = metrics_dataframe
 
     @classmethod
     def of(cls, trial: Trial, score_attribute: str | None = None, score_order: str = "max") -> Result:
         """The outcome of `trial`; see `Result.best_checkpoints` for the score."""
         kept = list(trial.checkpoints)
         if score_attribute is not None:
-            kept.sort(key=lambda item: signed(flatten(item.metrics).get(score_attribute), score_order))
+            kept.sort(key=lambda item: _score(flatten(item.metrics).get(score_attribute), score_order))
         return cls(
-            metrics=trial.last_result or {TRIAL_ID: trial.trial_id},
-            config=trial.config,
+            metrics=dict(last_result_of(trial)),
             checkpoint=trial.checkpoint,
             error=trial.error,
             path=trial.local_path,
             best_checkpoints=[
                 (Checkpoint(os.path.join(trial.local_path, item.record.directory)), item.metrics) for item in kept
             ],
+            config=trial.config,
         )
+
+    @classmethod
+    def from_path(cls, path: str | os.PathLike[str], storage_filesystem: None = None) -> Result:
+        """The outcome of the trial in a directory. Blocks while it is read; nothing is unpickled.
+
+        Metrics come from `result.json`, else from `progress.csv`. If the directory still lies in its run's, the
+        run's journal tells which checkpoints are complete, their metrics, and whether the trial has failed in the
+        end; else the directories, the rows, and the presence of `error.txt` do.
+
+        Args:
+            path: The trial's directory.
+            storage_filesystem: Only None, the local file system, is possible.
+
+        Raises:
+            RuntimeError: If the directory is missing, or there are no results in it.
+            ValueError: If a file system is given.
+        """
+        if storage_filesystem is not None:
+            raise ValueError(f"storage_filesystem must be None, but got {storage_filesystem!r}; pass a local path")
+        directory = os.path.abspath(os.path.expanduser(os.fspath(path)))
+        if not os.path.isdir(directory):
+            raise RuntimeError(f"a trial's directory must exist, but {directory} does not")
+        rows, trial = read_rows(directory), _recorded_trial(directory)
+        if rows is None and trial is None:
+            raise RuntimeError(f"{directory} is no trial's directory: neither result.json nor progress.csv is in it")
+        metrics = rows[-1] if rows else dict(last_result_of(trial)) if trial else {}
+        kept = _kept_checkpoints(directory, rows or [], trial)
+        text = last_error_text(directory)
+        error = trial.error if trial is not None else TrialError(text) if text else None
+        config = metrics.get(CONFIG) or (trial.config if trial is not None else read_params(directory))
+        return cls(metrics, kept[-1][0] if kept else None, error, directory, best_checkpoints=kept, config=config)
 
     @property
     def log_dir(self) -> Path:
@@ -79,21 +123,22 @@ class Result:
         return Path(self.path)
 
     @property
+    def filesystem(self) -> NoReturn:
+        """Not there: results lie on the local file system."""
+        raise AttributeError("a Result has no filesystem: its files are local, below result.path")
+
+    @cached_property
     def metrics_dataframe(self) -> pandas.DataFrame:
         """All reports of the trial, flattened, from its `result.json`. Needs pandas.
 
         Raises:
             ImportError: If pandas is not installed.
         """
-        return _pandas().DataFrame(self.get_rows())
+        return import_pandas().DataFrame(self.get_rows())
 
-    def get_rows(self) -> list[dict[str, Any]]:
-        """All reports of the trial, flattened, from its `result.json`; needs no pandas."""
-        try:
-            with open(os.path.join(self.path, "result.json"), encoding="utf-8") as file:
-                return [flatten(json.loads(line)) for line in file if line.strip()]
-        except FileNotFoundError:
-            return []
+    def get_rows(self) -> list[Row]:
+        """All reports of the trial, flattened, from its `result.json`, else `progress.csv`; needs no pandas."""
+        return trial_rows(self.path)
 
     def get_best_checkpoint(self, metric: str, mode: str) -> Checkpoint:
         """The kept checkpoint with the best value of `metric`.
@@ -104,15 +149,17 @@ class Result:
 
         Raises:
             RuntimeError: If no kept checkpoint has the metric.
+            ValueError: If the mode is none.
         """
-        _check_mode(mode)
-        candidates = [(signed(flatten(metrics).get(metric), mode), c) for c, metrics in self.best_checkpoints]
-        finite = [(score, checkpoint) for score, checkpoint in candidates if math.isfinite(score)]
-        if not finite:
+        check_mode(mode)
+        scored = [(flatten(metrics).get(metric), checkpoint) for checkpoint, metrics in self.best_checkpoints]
+        best = best_of(((value, checkpoint) for value, checkpoint in scored if is_number(value)), mode)
+        if best is None:
             raise RuntimeError(
-                f"none of the {len(candidates)} kept checkpoints of {self.path} has a finite value of {metric!r}"
+                f"none of the {len(scored)} kept checkpoints of {self.path} has a value of {metric!r}"
+                f"{'' if not self.metrics else f'; the metrics are {sorted(flatten(self.metrics))}'}"
             )
-        return max(finite, key=lambda pair: pair[0])[1]
+        return best
 
     def __repr__(self) -> str:
         shown = {key: value for key, value in self.metrics.items() if key not in _HIDDEN_KEYS}
@@ -143,39 +190,50 @@ class ResultGrid(Sequence[Result]):
         score_attribute: str | None = None,
         score_order: str = "max",
     ):
-        self._trials = list(trials)
-        self._results = [Result.of(trial, score_attribute, score_order) for trial in self._trials]
-        self._metric = metric
-        self._mode = mode
-        self.experiment_path = experiment_path
+        self._analysis = ExperimentAnalysis(experiment_path, trials=trials, default_metric=metric, default_mode=mode)
+        self._results = [Result.of(trial, score_attribute, score_order) for trial in self._analysis.trials]
         self.interrupted = interrupted
 
     def __len__(self) -> int:
         return len(self._results)
 
-    def __getitem__(self, index: Any) -> Any:
-        return self._results[index]
+    @overload
+    def __getitem__(self, i: int) -> Result: ...
+    @overload
+    def __getitem__(self, i: slice) -> list[Result]: ...
+    def __getitem__(self, i: int | slice) -> Result | list[Result]:
+        return self._results[i]
 
     def __iter__(self) -> Iterator[Result]:
         return iter(self._results)
 
     def __repr__(self) -> str:
-        return "ResultGrid([\n" + "".join(f"  {result!r},\n" for result in self._results) + "])"
+        return "ResultGrid<[\n" + ",\n".join(f"  {result!r}" for result in self._results) + "\n]>"
 
     @property
-    def errors(self) -> list[TrialError]:
+    def experiment_path(self) -> str:
+        """The run's directory."""
+        return self._analysis.experiment_path
+
+    @property
+    def filesystem(self) -> NoReturn:
+        """Not there: results lie on the local file system."""
+        raise AttributeError("a ResultGrid has no filesystem: its files are local, below grid.experiment_path")
+
+    @property
+    def errors(self) -> list[Exception]:
         """The errors of the trials that have failed."""
         return [result.error for result in self._results if result.error is not None]
 
     @property
     def num_errors(self) -> int:
         """How many trials have failed."""
-        return sum(trial.status == ERROR for trial in self._trials)
+        return sum(trial.status == ERROR for trial in self._analysis.trials)
 
     @property
     def num_terminated(self) -> int:
         """How many trials have ended well."""
-        return sum(trial.status == TERMINATED for trial in self._trials)
+        return sum(trial.status == TERMINATED for trial in self._analysis.trials)
 
     def get_best_result(
         self,
@@ -187,7 +245,7 @@ class ResultGrid(Sequence[Result]):
         """The outcome of the best trial; a tie goes to the earlier one.
 
         Args:
-            metric: The metric; by default that of the `TuneConfig`.
+            metric: The metric; by default that of the `TuneConfig`. A lone trial needs none.
             mode: `"min"` or `"max"`; by default that of the `TuneConfig`.
             scope: Which value counts: `last`, `all` (best ever), `avg`, `last-5-avg` or `last-10-avg`.
             filter_nan_and_inf: Leave out trials whose value is not finite.
@@ -196,112 +254,70 @@ class ResultGrid(Sequence[Result]):
             ValueError: If metric or mode is not known, or scope is none of these.
             RuntimeError: If no trial has the metric; from the first trial's error if one has failed.
         """
-        metric, mode = metric or self._metric, mode or self._mode
-        if metric is None and mode is None and len(self._trials) == 1:
-            return self._results[0]
-        if metric is None or mode is None:
-            raise ValueError(
-                f"metric and mode must be known, but got metric={metric!r}, mode={mode!r}; pass them here or in "
-                "TuneConfig(metric=..., mode=...)"
-            )
-        best = best_trial(self._trials, metric, mode, scope, filter_nan_and_inf)
+        best = self._analysis.get_best_trial(metric, mode, scope, filter_nan_and_inf)
         if best is None:
             failed = next(iter(self.errors), None)
             raise RuntimeError(
-                f"no trial of {len(self._trials)} has reported a {'finite ' if filter_nan_and_inf else ''}value of "
-                f"{metric!r}" + (f"; {self.num_errors} trials have failed" if failed else "")
+                f"no trial of {len(self)} has reported a {'finite ' if filter_nan_and_inf else ''}value of "
+                f"{metric or self._analysis.default_metric!r}"
+                + (f"; {self.num_errors} trials have failed" if failed else "")
+                + ("; infinities and NaN count with filter_nan_and_inf=False" if filter_nan_and_inf else "")
             ) from failed
-        return self._results[self._trials.index(best)]
+        return self._results[self._analysis.trials.index(best)]
 
-    def get_rows(self, filter_metric: str | None = None, filter_mode: str | None = None) -> list[dict[str, Any]]:
-        """One row per trial: its last result, flattened, with `config/<key>` and `logdir`; needs no pandas.
+    def get_rows(self, filter_metric: str | None = None, filter_mode: str | None = None) -> list[Row]:
+        """One flattened report for each trial, with `config/<key>` and `logdir`, the trial's directory.
+
+        Needs no pandas. A trial that has reported nothing has only these and its id.
 
         Args:
             filter_metric: Take the report with the best value of this metric instead of the last one.
-            filter_mode: `"min"` or `"max"`; needed with `filter_metric`.
+            filter_mode: `"min"` or `"max"`; without it the last report is taken.
 
         Raises:
-            ValueError: If one of the two is given without the other.
+            ValueError: If the mode is none, or there is no metric for it.
         """
-        if (filter_metric is None) != (filter_mode is None):
-            raise ValueError(
-                f"filter_metric and filter_mode must be given together, but got {filter_metric!r} and {filter_mode!r}"
-            )
-        rows = []
-        for result in self._results:
-            row = flatten(result.metrics)
-            if filter_metric is not None and filter_mode is not None:
-                _check_mode(filter_mode)
-                reports = [r for r in result.get_rows() if math.isfinite(signed(r.get(filter_metric), filter_mode))]
-                best = max(reports, key=lambda r: signed(r[filter_metric], filter_mode or ""), default=None)
-                row = row if best is None else best
-            row = {key: value for key, value in row.items() if not key.startswith(f"{CONFIG}/") and key != CONFIG}
-            row.update({f"{CONFIG}/{key}": value for key, value in flatten(result.config).items()})
-            row["logdir"] = result.path
-            rows.append(row)
-        return rows
+        return self._analysis.get_rows(filter_metric, filter_mode)
 
     def get_dataframe(self, filter_metric: str | None = None, filter_mode: str | None = None) -> pandas.DataFrame:
-        """`get_rows` as a data frame. Needs pandas.
+        """`get_rows` of the trials that have reported something, as a data frame. Needs pandas.
 
         Raises:
             ImportError: If pandas is not installed.
+            ValueError: See `get_rows`.
         """
-        return _pandas().DataFrame(self.get_rows(filter_metric, filter_mode))
+        return self._analysis.dataframe(filter_metric, filter_mode)
 
 
-def best_trial(
-    trials: Sequence[Trial], metric: str, mode: str, scope: str = "last", filter_nan_and_inf: bool = True
-) -> Trial | None:
-    """The one rule for which trial is best.
-
-    Args:
-        trials: The trials; those that have failed count too.
-        metric: The metric's flattened name.
-        mode: `"min"` or `"max"`.
-        scope: One of `SCOPES`.
-        filter_nan_and_inf: Leave out trials whose value is not finite.
-
-    Returns:
-        The best trial, the earlier one of equals, or None if no trial has the metric.
-
-    Raises:
-        ValueError: If mode or scope is none of the known ones.
-    """
-    _check_mode(mode)
-    require(scope in SCOPES, f"scope: one of {', '.join(SCOPES)}", scope)
-    statistic = {"all": mode}.get(scope, scope)
-    best: tuple[float, Trial] | None = None
-    for trial in trials:
-        value = trial.analysis.get(metric, statistic)
-        score = signed(value, mode)
-        if value is None or (filter_nan_and_inf and not math.isfinite(score)):
-            continue
-        if best is None or score > best[0]:
-            best = (score, trial)
-    return best[1] if best else None
-
-
-def signed(value: Any, mode: str) -> float:
-    """`value` so that larger is better; NaN and what is no number become minus infinity."""
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf if value > 0 else -math.inf
-    except (TypeError, ValueError):
+def _score(value: Any, order: str) -> float:
+    """`value` so that larger is better; what is no number is worst."""
+    if not is_number(value):
         return -math.inf
-    if math.isnan(number):
-        return -math.inf
-    return number if mode == "max" else -number
+    return value if order == "max" else -value
 
 
-def _check_mode(mode: str) -> None:
-    require(mode in ("min", "max"), "mode: 'min' or 'max'", mode)
-
-
-def _pandas() -> Any:
+def _recorded_trial(directory: str) -> Trial | None:
+    """The trial of a directory as the journal of its run has it; None if there is no such journal."""
+    run_path, name = os.path.split(directory)
     try:
-        import pandas
-    except ImportError as error:
-        raise ImportError("data frames need pandas (`pip install pandas`); get_rows() needs nothing") from error
-    return pandas
+        trials = read_run(run_path).trials
+    except FileNotFoundError:
+        return None
+    except TuneError as error:
+        logger.warning("%s is read without the journal of its run: %s", directory, error)
+        return None
+    return next((trial for trial in trials if trial.custom_dirname == name), None)
+
+
+def _kept_checkpoints(directory: str, rows: list[Row], trial: Trial | None) -> Kept:
+    """The checkpoints that lie in a trial's directory, by number, each with its metrics as far as they are known."""
+    metrics = {row[CHECKPOINT_DIR_NAME]: row for row in rows if row.get(CHECKPOINT_DIR_NAME)}
+    if trial is not None:
+        metrics = {kept.record.directory: kept.metrics for kept in trial.checkpoints}
+    matches = (_CHECKPOINT.fullmatch(entry.name) for entry in os.scandir(directory) if entry.is_dir())
+    found = sorted((int(match[1]), match[0]) for match in matches if match)
+    return [
+        (Checkpoint(os.path.join(directory, name)), metrics.get(name, {}))
+        for _, name in found
+        if trial is None or name in metrics
+    ]

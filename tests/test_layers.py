@@ -20,7 +20,7 @@ LAYERS: dict[str, str] = {
     "values": """
         error result space _domains _numbers _samplers clock _console registry checkpoint resources config decision
         pickling shared settings _version
-        experiment experiment.lifecycle experiment.trial experiment.metric_analysis
+        experiment experiment.lifecycle experiment.trial experiment.metric_analysis experiment.best
         execution
     """,
     "plugins": "search.* schedulers.* stopper.* logger.* callback progress_reporter _table",
@@ -33,7 +33,7 @@ LAYERS: dict[str, str] = {
     "driver": "execution.*",
     "API": """
         <top> tuner _tuner_file _assemble _fit _progress _run tune_config result_grid analysis.* runtime _live
-        experiment.experiment _alias cli __main__
+        experiment.experiment _alias cli __main__ exceptions
         html_report.* integration.* examples.* testing.* utils.*
     """,
 }

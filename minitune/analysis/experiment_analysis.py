@@ -1,97 +1,183 @@
-"""ExperimentAnalysis: what `run` returns."""
+"""ExperimentAnalysis: the trials of a run, from its driver or from its directory alone, and the best of them."""
 
 from __future__ import annotations
 
 import logging
-import math
 import os
 from collections.abc import Sequence
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
+from minitune.analysis.rows import Row, flat_row, import_pandas, pick_row, read_rows
 from minitune.checkpoint import Checkpoint
+from minitune.execution.read_run import read_run
+from minitune.experiment.best import best_of, best_trial, check_mode, is_number
 from minitune.experiment.trial import Trial
-from minitune.result import TRAINING_ITERATION, flatten
-from minitune.result_grid import best_trial, signed
+from minitune.result import CONFIG, DEFAULT_METRIC, TRAINING_ITERATION, TRIAL_ID, flatten
+from minitune.settings import setting
+
+if TYPE_CHECKING:
+    import pandas
 
 logger = logging.getLogger("minitune")
 
 
 class ExperimentAnalysis:
-    """The trials of a finished run and the best of them.
+    """The trials of a run and the best of them.
 
     Args:
-        experiment_checkpoint_path: The run's directory.
-        trials: Its trials.
-        default_metric: The metric of the `best_...` members.
+        experiment_checkpoint_path: The run's directory, or its journal. The run may be live, and need not be trusted:
+            nothing is unpickled, so objects in configurations that only pickle can hold show as their text.
+        trials: Its trials; by default they are read from the directory, without the trainable.
+        default_metric: The metric of the `best_...` members; by default, if there is a mode, `_metric`, under which a
+            returned number is reported.
         default_mode: `"min"` or `"max"`.
+
+    Raises:
+        ValueError: If the mode is none, or the directory holds no run.
+        JournalCorruptError: If the run's record has been damaged.
+
+    Attributes:
+        trials: In order of submission.
+        experiment_path: The run's directory.
     """
 
     def __init__(
         self,
-        experiment_checkpoint_path: str,
+        experiment_checkpoint_path: str | os.PathLike[str],
         *,
-        trials: Sequence[Trial],
+        trials: Sequence[Trial] | None = None,
         default_metric: str | None = None,
         default_mode: str | None = None,
     ):
-        self.experiment_path = experiment_checkpoint_path
-        self.trials = list(trials)
-        self.default_metric = "_metric" if default_metric is None and default_mode is not None else default_metric
+        if default_mode is not None:
+            check_mode(default_mode)
+        self.default_metric = default_metric or (DEFAULT_METRIC if default_mode else None)
         self.default_mode = default_mode
+        path = os.path.abspath(os.path.expanduser(os.fspath(experiment_checkpoint_path)))
+        if trials is None:
+            try:
+                run = read_run(path)
+            except FileNotFoundError as error:
+                raise ValueError(str(error)) from error
+            path, trials = run.path, run.trials
+        self.experiment_path = path
+        self.trials = list(trials)
+
+    # -- all trials ------------------------------------------------------------------------------------------------
 
     @property
     def results(self) -> dict[str, dict[str, Any]]:
         """The last result of each trial, by trial id."""
-        return {trial.trial_id: trial.last_result for trial in self.trials}
+        return {trial.trial_id: last_result_of(trial) for trial in self.trials}
+
+    @property
+    def results_df(self) -> pandas.DataFrame:
+        """The last result of each trial, flattened; the index is the trial id. Needs pandas."""
+        rows = [flat_row(result, setting("RESULT_DELIM")) for result in self.results.values()]
+        return import_pandas().DataFrame.from_records(rows, index=TRIAL_ID)
+
+    @cached_property
+    def trial_dataframes(self) -> dict[str, pandas.DataFrame]:
+        """All reports of each trial, by trial id, from the files of its directory. Needs pandas."""
+        pandas = import_pandas()
+        return {trial.trial_id: pandas.DataFrame(trial_rows(trial.local_path)) for trial in self.trials}
+
+    def get_all_configs(self, prefix: bool = False) -> dict[str, dict[str, Any]]:
+        """The configuration of each trial, by trial id; with `prefix` flattened, keys beginning with `config/`."""
+        return {trial.trial_id: flat_row({CONFIG: trial.config}) if prefix else trial.config for trial in self.trials}
+
+    def get_rows(self, metric: str | None = None, mode: str | None = None) -> list[Row]:
+        """One flattened report for each trial, with `config/<key>` and `logdir`, the trial's directory.
+
+        Needs no pandas. A trial that has reported nothing has only these and its id.
+
+        Args:
+            metric: Take the report with the best value of this metric instead of the last one; default metric and
+                mode take no part here.
+            mode: `"min"` or `"max"`; without it the last report is taken.
+
+        Raises:
+            ValueError: If the mode is none, or there is no metric for it.
+        """
+        if mode is not None:
+            check_mode(mode)
+            if metric is None:
+                raise ValueError(f"a mode needs a metric, but got mode={mode!r} and no metric; pass both or neither")
+        return [self._row(trial, metric, mode) for trial in self.trials]
+
+    def dataframe(self, metric: str | None = None, mode: str | None = None) -> pandas.DataFrame:
+        """`get_rows` of the trials that have reported something, as a data frame. Needs pandas.
+
+        Raises:
+            ImportError: If pandas is not installed.
+            ValueError: See `get_rows`.
+        """
+        pandas = import_pandas()
+        rows = self.get_rows(metric, mode)
+        return pandas.DataFrame([row for row, trial in zip(rows, self.trials, strict=True) if trial.last_result])
+
+    # -- the best one ----------------------------------------------------------------------------------------------
 
     @property
     def best_trial(self) -> Trial | None:
-        """The best trial by the default metric and mode."""
-        return self.get_best_trial()
+        """The best trial by default metric and mode; None, with a warning, if no trial has a usable value.
+
+        Raises:
+            ValueError: If default metric and mode are not known.
+        """
+        return self.get_best_trial(*self._goal(None, None))
 
     @property
     def best_config(self) -> dict[str, Any] | None:
-        """The configuration of the best trial."""
-        return self.get_best_config()
+        """The configuration of the best trial; see `best_trial`."""
+        return self.get_best_config(*self._goal(None, None))
 
     @property
     def best_result(self) -> dict[str, Any]:
         """The last result of the best trial.
 
         Raises:
-            ValueError: If metric and mode are not known.
+            ValueError: If default metric and mode are not known, or no trial has a usable value.
         """
-        best = self.get_best_trial()
-        return best.last_result if best is not None else {}
+        return last_result_of(self._require_best())
+
+    @property
+    def best_result_df(self) -> pandas.DataFrame:
+        """`best_result`, flattened, as a data frame of one row; the index is the trial id. Needs pandas."""
+        row = flat_row(self.best_result, setting("RESULT_DELIM"))
+        return import_pandas().DataFrame.from_records([row], index=TRIAL_ID)
+
+    @property
+    def best_dataframe(self) -> pandas.DataFrame:
+        """All reports of the best trial; raises as `best_result` does. Needs pandas."""
+        return self.trial_dataframes[self._require_best().trial_id]
 
     @property
     def best_checkpoint(self) -> Checkpoint | None:
-        """The best kept checkpoint of the best trial."""
-        best = self.get_best_trial()
-        return None if best is None else self.get_best_checkpoint(best)
-
-    def get_all_configs(self, prefix: bool = False) -> dict[str, dict[str, Any]]:
-        """The configuration of each trial, by trial id; with `prefix` its keys begin with `config/`."""
-        return {
-            trial.trial_id: {f"config/{k}" if prefix else k: v for k, v in trial.config.items()}
-            for trial in self.trials
-        }
+        """The best kept checkpoint of the best trial; raises as `best_result` does."""
+        return self.get_best_checkpoint(self._require_best(), *self._goal(None, None))
 
     def get_best_trial(
         self, metric: str | None = None, mode: str | None = None, scope: str = "last", filter_nan_and_inf: bool = True
     ) -> Trial | None:
-        """The best trial, or None with a warning if no trial has the metric.
+        """The best trial, or None with a warning if no trial has a usable value; a tie goes to the earlier one.
+
+        A lone trial is the best one where no metric or no mode is known.
 
         Args:
             metric: By default `default_metric`.
             mode: By default `default_mode`.
-            scope: `last`, `all`, `avg`, `last-5-avg` or `last-10-avg`.
+            scope: Which value counts: `last`, `all` (best ever), `avg`, `last-5-avg` or `last-10-avg`.
             filter_nan_and_inf: Leave out trials whose value is not finite.
 
         Raises:
-            ValueError: If metric or mode is not known.
+            ValueError: If metric or mode is not known, or scope is none of these.
         """
-        metric, mode = self._metric_and_mode(metric, mode)
+        wanted = metric or self.default_metric
+        if len(self.trials) == 1 and (wanted in (None, DEFAULT_METRIC) or not (mode or self.default_mode)):
+            return self.trials[0]
+        metric, mode = self._goal(metric, mode)
         best = best_trial(self.trials, metric, mode, scope, filter_nan_and_inf)
         if best is None:
             logger.warning("no trial of %s has reported a usable value of %r", self.experiment_path, metric)
@@ -100,32 +186,75 @@ class ExperimentAnalysis:
     def get_best_config(
         self, metric: str | None = None, mode: str | None = None, scope: str = "last"
     ) -> dict[str, Any] | None:
-        """The configuration of the best trial; see `get_best_trial`."""
+        """The configuration of the best trial, or None; see `get_best_trial`."""
         best = self.get_best_trial(metric, mode, scope)
         return None if best is None else best.config
 
     def get_best_checkpoint(
         self, trial: Trial, metric: str | None = None, mode: str | None = None
     ) -> Checkpoint | None:
-        """The kept checkpoint of `trial` with the best finite value of the metric, or None."""
-        metric = metric or self.default_metric or TRAINING_ITERATION
-        _, mode = self._metric_and_mode(metric, mode)
-        scored = [(signed(flatten(kept.metrics).get(metric), mode), kept) for kept in trial.checkpoints]
-        finite = [(score, kept) for score, kept in scored if math.isfinite(score)]
-        if not finite:
+        """The kept checkpoint of `trial` with the best value of a metric; None, with an error logged, if there is none.
+
+        Args:
+            trial: The trial.
+            metric: By default `default_metric`, else `training_iteration`.
+            mode: By default `default_mode`.
+
+        Raises:
+            ValueError: If the mode is not known.
+        """
+        metric, mode = self._goal(metric or self.default_metric or TRAINING_ITERATION, mode)
+        scored = ((flatten(kept.metrics).get(metric), kept) for kept in trial.checkpoints)
+        best = best_of(((value, kept) for value, kept in scored if is_number(value)), mode)
+        if best is None:
+            logger.error("trial %s has no checkpoint with a value of %r", trial, metric)
             return None
-        best = max(finite, key=lambda pair: pair[0])[1]
         return Checkpoint(os.path.join(trial.local_path, best.record.directory))
 
-    def get_last_checkpoint(self, trial: Trial | None = None) -> Checkpoint | None:
-        """The latest checkpoint of `trial`, by default of the best trial."""
-        trial = trial or self.get_best_trial()
-        return None if trial is None else trial.checkpoint
+    def get_last_checkpoint(
+        self, trial: Trial | None = None, metric: str = TRAINING_ITERATION, mode: str = "max"
+    ) -> Checkpoint | None:
+        """The kept checkpoint of `trial` with the highest training iteration, or None.
 
-    def _metric_and_mode(self, metric: str | None, mode: str | None) -> tuple[str, str]:
+        Args:
+            trial: By default the best trial by `metric` and `mode`.
+            metric: The metric.
+            mode: `"min"` or `"max"`.
+        """
+        trial = trial or self.get_best_trial(metric, mode)
+        return None if trial is None else self.get_best_checkpoint(trial, TRAINING_ITERATION, "max")
+
+    def _goal(self, metric: str | None, mode: str | None) -> tuple[str, str]:
         metric, mode = metric or self.default_metric, mode or self.default_mode
         if metric is None or mode is None:
             raise ValueError(
-                f"metric and mode must be known, but got metric={metric!r}, mode={mode!r}; pass them here, or to run()"
+                f"metric and mode must be known, but got metric={metric!r}, mode={mode!r}; pass them here, or when "
+                "the run is made: TuneConfig(metric=..., mode=...), run(metric=..., mode=...)"
             )
+        check_mode(mode)
         return metric, mode
+
+    def _require_best(self) -> Trial:
+        best = self.best_trial
+        if best is None:
+            raise ValueError(
+                f"no trial of {self.experiment_path} has reported a finite value of {self.default_metric!r}; "
+                "check the metric's name"
+            )
+        return best
+
+    def _row(self, trial: Trial, metric: str | None, mode: str | None) -> Row:
+        rows = trial_rows(trial.local_path) if trial.last_result else []
+        row = pick_row(rows or [flat_row(last_result_of(trial))], metric, mode)  # no files if loggers are off
+        metrics = {key: value for key, value in row.items() if key != CONFIG and not key.startswith(f"{CONFIG}/")}
+        return metrics | flat_row({CONFIG: trial.config}) | {"logdir": trial.local_path}
+
+
+def trial_rows(directory: str) -> list[Row]:
+    """All reports of a trial, flattened, from the files of its directory; none if there are no files."""
+    return [flat_row(row) for row in read_rows(directory) or []]
+
+
+def last_result_of(trial: Trial) -> dict[str, Any]:
+    """The last result of a trial; only its id if there was none."""
+    return trial.last_result or {TRIAL_ID: trial.trial_id}

@@ -366,6 +366,16 @@ def append_error(
         files.atomic_write(os.path.join(trial_directory, "error.pkl"), data, files.BLOB_MODE)
 
 
+def last_error_text(trial_directory: str | os.PathLike[str]) -> str:
+    """The last entry of a trial's `error.txt`, without its heading; empty if there is none."""
+    try:
+        with open(os.path.join(trial_directory, "error.txt"), encoding="utf-8", errors="replace") as file:
+            entry = file.read().rpartition("Failure # ")[2]
+    except OSError:
+        return ""
+    return entry.partition("\n")[2].strip()
+
+
 def _pickle_error(error: BaseException) -> bytes | None:
     import cloudpickle
 

@@ -1,0 +1,198 @@
+"""Reading a run from its directory alone: its trials, for people and analyses. Nothing is unpickled or changed.
+
+Unlike `replay`, which makes a run ready to go on, this needs no plug-ins and asks no questions: it takes what the
+journal says, also while a driver is writing it, and passes over what it does not know.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from minitune.error import JournalCorruptError, TrialError
+from minitune.execution import journal, records
+from minitune.execution.failure import LOST
+from minitune.execution.storage import RunDirectory, last_error_text
+from minitune.experiment.lifecycle import ERROR, OWNS_ACTOR, PAUSED, PENDING, RUNNING, TERMINATED, Phase
+from minitune.experiment.trial import HAS_RETURNED, KeptCheckpoint, Trial
+from minitune.result import CONFIG, DONE
+
+_PHASES = {
+    PENDING: Phase.QUEUED,
+    RUNNING: Phase.TRAINING,
+    PAUSED: Phase.PAUSED,
+    TERMINATED: Phase.TERMINATED,
+    ERROR: Phase.ERROR,
+}
+
+
+@dataclass
+class RecordedRun:
+    """What the journal of a run says.
+
+    Attributes:
+        path: The run's directory, absolute.
+        trials: Its trials, in order of submission. Objects that only pickle can hold stay pickled in them.
+        metric: The run's metric, or None.
+        mode: Its mode, or None.
+        trainable_name: The trainable's name.
+        close_reason: Why its last driver has ended; None if it is at work, or was killed.
+    """
+
+    path: str
+    trials: list[Trial] = field(default_factory=list)
+    metric: str | None = None
+    mode: str | None = None
+    trainable_name: str = ""
+    close_reason: str | None = None
+
+
+def read_run(path: str | os.PathLike[str]) -> RecordedRun:
+    """Read a run; it may be live, and it may have been moved. Blocks while its journal is read.
+
+    Args:
+        path: The run's directory, or its journal.
+
+    Returns:
+        The run as its journal has it; a torn end is left out.
+
+    Raises:
+        FileNotFoundError: If there is no journal.
+        JournalCorruptError: If the journal has been damaged.
+        TuneError: If it cannot be read, or was written by a newer version.
+    """
+    directory = os.path.abspath(os.path.expanduser(os.fspath(path)))
+    if os.path.isfile(directory):
+        directory = os.path.dirname(directory)
+    file = RunDirectory(directory).journal
+    if not os.path.isfile(file):
+        raise FileNotFoundError(
+            f"{directory} holds no run: there is no journal in it; pass the directory that the run's results are in, "
+            "<storage_path>/<name>"
+        )
+    reader = _Reader(RecordedRun(directory))
+    reader.read(journal.read(file))
+    return reader.run
+
+
+class _Reader:
+    """Applies records to trials.
+
+    Args:
+        run: Filled.
+    """
+
+    def __init__(self, run: RecordedRun):
+        self.run = run
+        self._trials: dict[str, Trial] = {}
+        # by trial id, where a trial stood when it was given another one's checkpoint, until it has one of its own
+        self._given: dict[str, KeptCheckpoint] = {}
+        self._handlers = {
+            records.START: self._on_start,
+            records.RESULT: self._on_result,
+            records.CHECKPOINT: self._commit,
+            records.DROP: self._on_drop,
+            records.ROLLBACK: self._on_rollback,
+            records.EXPLOIT: self._on_exploit,
+            records.STATUS: self._on_status,
+        }
+
+    def read(self, journal_records: Iterable[records.Record]) -> None:
+        """Apply all records.
+
+        Raises:
+            JournalCorruptError: If one lacks what its kind must have.
+        """
+        for record in journal_records:
+            try:
+                self._apply(record)
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                raise JournalCorruptError(
+                    f"the journal of {self.run.path} has a {record.get(records.KIND)!r} record that is not what it "
+                    f"should be ({type(error).__name__}: {error})"
+                ) from error
+
+    def _apply(self, record: records.Record) -> None:
+        kind = record[records.KIND]
+        if kind == records.RUN:
+            self.run.metric, self.run.mode = record["metric"], record["mode"]
+            self.run.trainable_name = record["trainable"]
+        elif kind == records.OPEN:
+            self._on_open()
+        elif kind == records.CLOSE:
+            self.run.close_reason = record["reason"]
+        elif kind == records.TRIAL:
+            self._on_trial(record)
+        elif kind in self._handlers and record["trial"] in self._trials:
+            self._handlers[kind](self._trials[record["trial"]], record)
+
+    def _on_open(self) -> None:
+        """A driver begins: what had a worker under the one before it waits again."""
+        self.run.close_reason = None
+        for trial in self.run.trials:
+            if trial.phase in OWNS_ACTOR:
+                trial.phase = Phase.QUEUED
+
+    def _on_trial(self, record: records.Record) -> None:
+        trial = Trial(self.run.trainable_name, config=record["config"], trial_id=record["trial"])
+        trial.number, trial.seed = record["number"], record["seed"]
+        trial.evaluated_params, trial.experiment_tag = record["evaluated_params"], record["tag"]
+        trial.resources = records.resources_of(record)
+        trial.experiment_path = self.run.path
+        if record["name"] != trial.name:
+            trial.custom_trial_name = record["name"]
+        self._trials[trial.trial_id] = trial
+        self.run.trials.append(trial)
+
+    def _on_start(self, trial: Trial, record: records.Record) -> None:
+        trial.custom_dirname, trial.attempt = record["directory"] or None, record["attempt"]
+        trial.phase = Phase.STARTING
+
+    def _on_result(self, trial: Trial, record: records.Record) -> None:
+        metrics = record["metrics"]
+        if CONFIG in metrics:
+            metrics[CONFIG] = trial.config
+        trial.record_result(metrics)
+        self._commit(trial, record)
+
+    def _commit(self, trial: Trial, record: records.Record) -> None:
+        checkpoint = records.checkpoint_of(record)
+        if checkpoint is not None:
+            trial.record_checkpoint(checkpoint)
+            self._given.pop(trial.trial_id, None)
+
+    def _on_drop(self, trial: Trial, record: records.Record) -> None:
+        trial.checkpoints = [kept for kept in trial.checkpoints if kept.record.number != record["checkpoint"]]
+
+    def _on_rollback(self, trial: Trial, record: records.Record) -> None:
+        given = self._given.get(trial.trial_id)
+        own = trial.checkpoints[-1] if trial.checkpoints else None
+        trial.roll_back(given or own)
+
+    def _on_exploit(self, trial: Trial, record: records.Record) -> None:
+        trial.set_config(record["config"])
+        donor = self._trials.get(record["donor"])
+        taken = (kept for kept in (donor.checkpoints if donor else ()) if kept.record.number == record["checkpoint"])
+        for kept in taken:
+            self._given[trial.trial_id] = KeptCheckpoint(
+                kept.record, trial.report_count, trial.last_result, trial.analysis.copy()
+            )
+
+    def _on_status(self, trial: Trial, record: records.Record) -> None:
+        status, cause, was_running = record["status"], record["cause"], trial.status == RUNNING
+        if status == TERMINATED and was_running:
+            if cause == HAS_RETURNED:
+                trial.returns()
+            if trial.last_result:
+                trial.last_result = {**trial.last_result, DONE: True}
+        elif status == ERROR:
+            trial.num_failures += 1
+            trial.error = TrialError(last_error_text(trial.local_path) or cause)
+        elif status == PENDING and trial.phase is Phase.ERROR:
+            trial.num_failures, trial.error = 0, None
+        elif status == PENDING and trial.phase in OWNS_ACTOR and not cause.startswith(LOST):
+            trial.num_failures += 1
+        if status in (TERMINATED, ERROR):
+            self._given.pop(trial.trial_id, None)
+        trial.phase = _PHASES.get(status, trial.phase)
