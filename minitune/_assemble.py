@@ -12,7 +12,7 @@ from typing import Any
 
 from minitune._progress import TrialProgress
 from minitune._tuner_file import RecordedTuner
-from minitune.callback import Callback
+from minitune.callback import Callback, check_callbacks, environment_callbacks
 from minitune.config import CheckpointConfig, FailureConfig, RunConfig
 from minitune.execution.devices import machine_resources
 from minitune.execution.storage import RunDirectory
@@ -187,7 +187,7 @@ def build_search_alg(plan: Plan, seed: int, spec: dict[str, Any]) -> SearchAlgor
 
 
 def build_callbacks(callbacks: Sequence[Any], reporter: ProgressReporter | None) -> list[Callback]:
-    """The user's callbacks, the reporter, then the CSV and JSON loggers unless they are there or disabled.
+    """The user's callbacks, those of the environment, the reporter, then the loggers that are not there already.
 
     Args:
         callbacks: The user's; the sequence is not changed.
@@ -196,17 +196,12 @@ def build_callbacks(callbacks: Sequence[Any], reporter: ProgressReporter | None)
     Raises:
         ValueError: If one of them is no callback.
     """
-    from minitune.logger import CSVLoggerCallback, JsonLoggerCallback
+    from minitune.logger import default_loggers
 
-    for callback in callbacks:
-        if not isinstance(callback, Callback):
-            raise ValueError(f"callbacks must hold Callback objects, but got {callback!r}")
-    built = [*callbacks, *([TrialProgress(reporter)] if reporter is not None else [])]
-    if not is_on("DISABLE_AUTO_CALLBACK_LOGGERS"):
-        for kind in (CSVLoggerCallback, JsonLoggerCallback):
-            if not any(isinstance(callback, kind) for callback in callbacks):
-                built.append(kind())
-    return built
+    given = [*check_callbacks(callbacks), *environment_callbacks()]
+    progress = [TrialProgress(reporter)] if reporter is not None else []
+    loggers = [] if is_on("DISABLE_AUTO_CALLBACK_LOGGERS") else default_loggers(given)
+    return [*given, *progress, *loggers]
 
 
 def build_reporter(plan: Plan) -> ProgressReporter | None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from minitune.checkpoint import Checkpoint
+from minitune.settings import setting, variable_of
 
 if TYPE_CHECKING:
     from minitune.experiment.trial import Trial
@@ -103,3 +106,46 @@ HOOKS = (
     "on_experiment_end",
 )
 """The hooks that a run calls."""
+
+
+def check_callbacks(callbacks: Iterable[Any]) -> list[Callback]:
+    """The callbacks as a list of their own.
+
+    Raises:
+        ValueError: If one of them is no `Callback` object.
+    """
+    checked = list(callbacks)
+    for callback in checked:
+        if isinstance(callback, type) and issubclass(callback, Callback):
+            raise ValueError(
+                f"callbacks must hold Callback objects, but got the class {callback!r}; make an object of it"
+            )
+        if not isinstance(callback, Callback):
+            raise ValueError(f"callbacks must hold Callback objects, but got {callback!r}")
+    return checked
+
+
+def environment_callbacks() -> list[Callback]:
+    """New callbacks of the classes that the setting `CALLBACKS` names, as `module.Class`, separated by commas.
+
+    Raises:
+        ValueError: If one cannot be imported or made, or is no callback; the text names the variable.
+    """
+    paths = [path.strip() for path in setting("CALLBACKS").split(",")]
+    return [_make(path) for path in paths if path]
+
+
+def _make(path: str) -> Callback:
+    module, _, name = path.rpartition(".")
+    try:
+        if not module:
+            raise ValueError("there is no module in front of the class")
+        made = getattr(importlib.import_module(module), name)()
+        if not isinstance(made, Callback):
+            raise TypeError("it is no subclass of Callback")
+    except Exception as error:
+        raise ValueError(
+            f"{variable_of('CALLBACKS')} must name callback classes that need no argument, as module.Class, but "
+            f"{path!r} could not be used ({type(error).__name__}: {error})"
+        ) from error
+    return made

@@ -2,8 +2,34 @@
 
 from __future__ import annotations
 
+import importlib.util
+import logging
+from collections.abc import Sequence
+
+from minitune.callback import Callback
 from minitune.logger.csv import CSVLoggerCallback
 from minitune.logger.json import JsonLoggerCallback
 from minitune.logger.logger import LoggerCallback, pretty_print
+from minitune.logger.tensorboardx import TBXLoggerCallback
 
-__all__ = ["CSVLoggerCallback", "JsonLoggerCallback", "LoggerCallback", "pretty_print"]
+__all__ = ["CSVLoggerCallback", "JsonLoggerCallback", "LoggerCallback", "TBXLoggerCallback", "pretty_print"]
+
+
+def default_loggers(callbacks: Sequence[Callback]) -> list[Callback]:
+    """The loggers that a run has unless they are among its callbacks: CSV, JSON, and TensorBoard if it is installed.
+
+    Args:
+        callbacks: What the run has; a logger of the same class, or of one derived from it, takes the place of ours.
+    """
+    kinds: list[type[Callback]] = [CSVLoggerCallback, JsonLoggerCallback]
+    if importlib.util.find_spec("tensorboardX") is not None:
+        kinds.append(TBXLoggerCallback)
+    loggers = []
+    for kind in kinds:
+        if any(isinstance(callback, kind) for callback in callbacks):
+            continue
+        try:
+            loggers.append(kind())
+        except Exception as error:  # a package that is there, but cannot be loaded, must not end a run
+            logging.getLogger("minitune").warning("%s is left out: %s", kind.__name__, error)
+    return loggers

@@ -1,0 +1,141 @@
+"""TBXLoggerCallback: event files for TensorBoard. Needs the package `tensorboardX` (the extra `tensorboard`)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from minitune.experiment.lifecycle import PAUSED
+from minitune.experiment.trial import Trial
+from minitune.logger.logger import LoggerCallback
+from minitune.logger.strict_json import scalar_of
+from minitune.result import CONFIG, PID, TIME_TOTAL_S, TIMESTAMP, TIMESTEPS_TOTAL, TRAINING_ITERATION, flatten
+
+_log = logging.getLogger("minitune")
+
+_PREFIX = "ray/tune/"
+"""In front of every name, so that dashboards made for Ray Tune find what they show."""
+_NOT_SHOWN = (CONFIG, PID, TIMESTAMP, TIME_TOTAL_S, TRAINING_ITERATION)
+_FLUSH_INTERVAL_S = 30
+
+
+class TBXLoggerCallback(LoggerCallback):
+    """Writes an event file per trial: numbers as scalars, lists and arrays as histograms, hyperparameters at the end.
+
+    Names are flattened and begin with `ray/tune/`; the step is `timesteps_total`, else `training_iteration`. Arrays of
+    three, four and five dimensions are an image, images and a video.
+
+    Raises:
+        ImportError: If tensorboardX is not there.
+    """
+
+    def __init__(self) -> None:
+        try:
+            from tensorboardX import SummaryWriter
+        except ImportError as error:
+            raise ImportError(
+                f"TBXLoggerCallback needs tensorboardX ({error}); install it with: pip install 'minitune[tensorboard]'"
+            ) from error
+        self._summary_writer_cls: Any = SummaryWriter
+        self._trial_writer: dict[Trial, Any] = {}
+        self._trial_result: dict[Trial, dict[str, Any]] = {}
+        self._warned: set[str] = set()
+
+    def log_trial_start(self, trial: Trial) -> None:
+        """Begin an event file; those of earlier attempts stay and are shown together with it.
+
+        Raises:
+            OSError: If it cannot be opened.
+        """
+        self._close(trial)
+        self._trial_writer[trial] = self._summary_writer_cls(trial.local_path, flush_secs=_FLUSH_INTERVAL_S)
+        self._trial_result.setdefault(trial, {})
+
+    def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
+        """Write the numbers and lists of a result; may block as writing does."""
+        if trial not in self._trial_writer:
+            self.log_trial_start(trial)
+        writer = self._trial_writer[trial]
+        step = result.get(TIMESTEPS_TOTAL) or result[TRAINING_ITERATION]
+        numbers: dict[str, Any] = {}
+        for key, value in flatten({k: v for k, v in result.items() if k not in _NOT_SHOWN}).items():
+            number = _number_of(value)
+            if number is not None and number == number:
+                writer.add_scalar(_PREFIX + key, number, global_step=step)
+                numbers[_PREFIX + key] = number
+            elif number is None:
+                self._add_many(writer, _PREFIX + key, value, step)
+        self._trial_result[trial] = numbers
+        writer.flush()
+
+    def log_trial_save(self, trial: Trial) -> None:
+        """Close the file of a trial that is put aside: each has a thread and a descriptor."""
+        if trial.status == PAUSED:
+            self._close(trial)
+
+    def log_trial_end(self, trial: Trial, failed: bool = False) -> None:
+        """Write the hyperparameters with the last numbers, and close the file."""
+        numbers = self._trial_result.pop(trial, None)
+        if trial in self._trial_writer and trial.evaluated_params and numbers:
+            self._try_log_hparams(trial, numbers)
+        self._close(trial)
+
+    def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
+        """Close what is still open."""
+        for trial in list(self._trial_writer):
+            self._close(trial)
+        self._trial_result.clear()
+
+    def _close(self, trial: Trial) -> None:
+        writer = self._trial_writer.pop(trial, None)
+        if writer is not None:
+            writer.close()
+
+    def _add_many(self, writer: Any, name: str, value: Any, step: int) -> None:
+        """A list as a histogram, an array as what its dimensions say; anything else is left out."""
+        dimensions = getattr(value, "ndim", None)
+        if isinstance(value, list):
+            if not value:
+                return
+        elif not isinstance(dimensions, int) or not getattr(value, "size", 0):
+            return
+        add, options = {
+            3: (writer.add_image, {}),
+            4: (writer.add_images, {}),
+            5: (writer.add_video, {"fps": 20}),
+        }.get(dimensions or 0, (writer.add_histogram, {}))
+        try:
+            add(name, value, global_step=step, **options)
+        except Exception as error:  # whatever numpy and tensorboardX say of values that are no numbers
+            if name not in self._warned:
+                self._warned.add(name)
+                _log.warning("%s is not shown in TensorBoard: %s: %s", name, type(error).__name__, error)
+
+    def _try_log_hparams(self, trial: Trial, numbers: Mapping[str, Any]) -> None:
+        """Write hyperparameters and last numbers for TensorBoard's table of runs; what it cannot hold is left out."""
+        from tensorboardX.summary import hparams
+
+        values = {name: _hyperparameter(value) for name, value in flatten(trial.evaluated_params).items()}
+        shown = {name: value for name, value in values.items() if value is not None}
+        try:
+            for summary in hparams(hparam_dict=shown, metric_dict=dict(numbers)):
+                self._trial_writer[trial].file_writer.add_summary(summary)
+        except Exception as error:
+            _log.warning("the hyperparameters of trial %s are not shown in TensorBoard: %s", trial.name, error)
+
+
+def _number_of(value: Any) -> int | float | None:
+    """A number that is no bool, numpy's scalars among them."""
+    if isinstance(value, bool):
+        return None
+    number = value if isinstance(value, (int, float)) else scalar_of(value)
+    return None if isinstance(number, bool) else number
+
+
+def _hyperparameter(value: Any) -> Any:
+    """What the table of hyperparameters can hold of a value; None if nothing."""
+    if isinstance(value, (str, bool, int, float)):
+        return value
+    scalar = scalar_of(value)
+    return str(value) if scalar is None and isinstance(value, (list, tuple)) else scalar
