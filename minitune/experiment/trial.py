@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
+import warnings
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,15 +13,24 @@ from typing import Any
 from minitune import clock
 from minitune.checkpoint import Checkpoint, CheckpointRecord
 from minitune.error import TrialError, TuneError
+from minitune.experiment import lifecycle
 from minitune.experiment.lifecycle import FINISHED, STATUS, Phase, Step, after
 from minitune.experiment.metric_analysis import MetricAnalysis
 from minitune.resources import Resources
-from minitune.result import EXPERIMENT_TAG, TRIAL_ID, flatten
+from minitune.result import DONE, EXPERIMENT_TAG, TRIAL_ID, flatten
 
 HAS_RETURNED = "the trainable has returned"
 """The cause of the end of a trial whose function has returned after its last report, or without any."""
 
 _STORY_LENGTH = 20
+
+_PHASE_OF = {
+    lifecycle.PENDING: Phase.QUEUED,
+    lifecycle.RUNNING: Phase.TRAINING,
+    lifecycle.PAUSED: Phase.PAUSED,
+    lifecycle.TERMINATED: Phase.TERMINATED,
+    lifecycle.ERROR: Phase.ERROR,
+}
 
 
 @dataclass(frozen=True)
@@ -70,6 +80,8 @@ class KeptCheckpoint:
 class Trial:
     """One configuration, its place in the run, and what has become of it.
 
+    Plug-ins may set further attributes on it; those live as long as the driver.
+
     Args:
         trainable_name: Name of the trainable, for display.
         config: The resolved configuration.
@@ -82,9 +94,23 @@ class Trial:
         stopping_criterion: Limits by flattened metric name.
         max_failures: Retries; -1 without end.
         stub: Accepted for Ray Tune's signature; every trial can be made bare.
+        placement_group_factory: Ray Tune's name for `resources`.
+        restore_path: Directory of a checkpoint to start from.
+        trial_name_creator: Makes the trial's name from the trial.
+        trial_dirname_creator: Makes the name of its directory from the trial.
+
+    Raises:
+        ValueError: If resources are given under both names, or the name of the directory is a path.
     """
 
+    PENDING = lifecycle.PENDING
+    RUNNING = lifecycle.RUNNING
+    PAUSED = lifecycle.PAUSED
+    TERMINATED = lifecycle.TERMINATED
+    ERROR = lifecycle.ERROR
+
     __slots__ = (
+        "__dict__",
         "__weakref__",
         "analysis",
         "attempt",
@@ -128,21 +154,27 @@ class Trial:
         stopping_criterion: Mapping[str, Any] | None = None,
         max_failures: int = 0,
         stub: bool = False,
+        placement_group_factory: Resources | Mapping[str, Any] | None = None,
+        restore_path: str | None = None,
+        trial_name_creator: Callable[[Trial], str] | None = None,
+        trial_dirname_creator: Callable[[Trial], str] | None = None,
     ):
+        if resources is not None and placement_group_factory is not None:
+            raise ValueError("resources and placement_group_factory are one argument under two names; give one")
         self.trainable_name = trainable_name
-        self.trial_id = trial_id or uuid.uuid4().hex[:8]
+        self.trial_id = trial_id or self.generate_id()
         self.number = number
         self.config = config or {}
         self.evaluated_params = evaluated_params or {}
         self.experiment_tag = experiment_tag
-        self.resources = Resources.of(resources)
+        self.resources = Resources.of(resources if resources is not None else placement_group_factory)
         self.experiment_path = experiment_path
         self.stopping_criterion = dict(stopping_criterion or {})
         self.max_failures = max_failures
         self.seed = 0
         self.custom_trial_name: str | None = None
         self.custom_dirname: str | None = None
-        self.start_checkpoint: Checkpoint | None = None
+        self.start_checkpoint = Checkpoint(restore_path) if restore_path else None
         self.phase = Phase.QUEUED
         self.attempt = 0
         self.num_failures = 0
@@ -155,6 +187,15 @@ class Trial:
         self.checkpoints: list[KeptCheckpoint] = []
         self.error: TrialError | None = None
         self.story: deque[tuple[float, Phase, str]] = deque(maxlen=_STORY_LENGTH)
+        if trial_name_creator is not None:
+            self.custom_trial_name = str(trial_name_creator(self))
+        if trial_dirname_creator is not None:
+            self.custom_dirname = _check_dirname(str(trial_dirname_creator(self)))
+
+    @classmethod
+    def generate_id(cls) -> str:
+        """A new id: eight random hex digits."""
+        return uuid.uuid4().hex[:8]
 
     # -- life ----------------------------------------------------------------------------------------------
 
@@ -183,8 +224,28 @@ class Trial:
 
     @property
     def status(self) -> str:
-        """PENDING, RUNNING, PAUSED, TERMINATED or ERROR."""
+        """PENDING, RUNNING, PAUSED, TERMINATED or ERROR; it can be set on a trial that no run has moved yet."""
         return STATUS[self.phase]
+
+    @status.setter
+    def status(self, status: str) -> None:
+        if self.story:
+            raise TuneError(
+                f"the status of trial {self.trial_id} follows from what happens to it and cannot be set to {status!r}; "
+                "ask the controller: stop_trial(trial), pause_trial(trial), or choose_trial_to_run"
+            )
+        if status not in _PHASE_OF:
+            raise ValueError(f"status must be one of {', '.join(_PHASE_OF)}, but got {status!r}")
+        self.phase = _PHASE_OF[status]
+
+    def set_status(self, status: str) -> None:
+        """Set the status of a trial that belongs to no run, such as one made for a test.
+
+        Raises:
+            TuneError: If a run has moved the trial.
+            ValueError: If there is no such status.
+        """
+        self.status = status
 
     def is_finished(self) -> bool:
         """Whether the trial has ended, well or badly."""
@@ -195,6 +256,11 @@ class Trial:
         """Whether the worker is writing a checkpoint."""
         return self.phase is Phase.SAVING
 
+    @property
+    def is_restoring(self) -> bool:
+        """Whether the worker is loading a checkpoint."""
+        return self.phase is Phase.RESTORING
+
     # -- what plug-ins read and set ----------------------------------------------------------------------------
 
     @property
@@ -204,8 +270,12 @@ class Trial:
 
     @property
     def placement_group_factory(self) -> Resources:
-        """What the trial needs; Ray Tune's name."""
+        """What the trial needs; Ray Tune's name. Setting it is `update_resources`."""
         return self.resources
+
+    @placement_group_factory.setter
+    def placement_group_factory(self, resources: Resources | Mapping[str, Any]) -> None:
+        self.update_resources(resources)
 
     def update_resources(self, resources: Resources | Mapping[str, Any]) -> None:
         """Change what the trial needs when it is started next.
@@ -233,6 +303,25 @@ class Trial:
         if self.checkpoints:
             return Checkpoint(os.path.join(self.local_path, self.checkpoints[-1].record.directory))
         return self.start_checkpoint
+
+    def has_checkpoint(self) -> bool:
+        """Whether there is a `checkpoint`."""
+        return self.checkpoint is not None
+
+    def should_stop(self, result: Mapping[str, Any]) -> bool:
+        """Whether a flattened result is done or reaches a limit of the trial's own."""
+        limits = self.stopping_criterion.items()
+        return bool(result.get(DONE)) or any(key in result and result[key] >= limit for key, limit in limits)
+
+    @property
+    def has_reported_at_least_once(self) -> bool:
+        """Whether there is a result."""
+        return bool(self.last_result)
+
+    @property
+    def run_metadata(self) -> Trial:
+        """The trial itself: `last_result`, `start_time`, `num_failures` and the like are its own attributes."""
+        return self
 
     @property
     def metric_analysis(self) -> dict[str, dict[str, float]]:
@@ -275,8 +364,10 @@ class Trial:
         """What the trial is called: a custom name, else `<trainable>[_<env>]_<trial_id>`."""
         if self.custom_trial_name:
             return self.custom_trial_name
-        env = self.config.get("env")
-        middle = f"_{env}" if isinstance(env, str) else ""
+        middle = ""
+        if "env" in self.config:
+            env = self.config["env"]
+            middle = f"_{env.__name__ if isinstance(env, type) else env}"
         return f"{self.trainable_name}{middle}_{self.trial_id}".replace("/", "_")
 
     @property
@@ -295,15 +386,47 @@ class Trial:
         return self.experiment_path
 
     @property
+    def experiment_dir_name(self) -> str:
+        """Name of the run's directory."""
+        return os.path.basename(self.experiment_path)
+
+    @property
+    def relative_logdir(self) -> str:
+        """Name of the trial's directory within the run's."""
+        return os.path.basename(self.local_path)
+
+    @property
+    def logdir(self) -> str:
+        """Old name of `local_path`; it warns."""
+        return _renamed("logdir", "local_path", self.local_path)
+
+    @property
+    def local_dir(self) -> str:
+        """Old name of `local_experiment_path`; it warns."""
+        return _renamed("local_dir", "local_experiment_path", self.experiment_path)
+
+    @property
     def error_file(self) -> str | None:
         """Path of `error.txt` if the trial has failed, else None."""
         return os.path.join(self.local_path, "error.txt") if self.num_failures else None
+
+    @property
+    def pickled_error_file(self) -> str | None:
+        """Path of `error.pkl`, which an exception that cannot be pickled leaves out; None without a failure."""
+        return os.path.join(self.local_path, "error.pkl") if self.num_failures else None
+
+    def get_error(self) -> str | None:
+        """What `error.txt` says, or None if there is none. Blocks."""
+        if self.error_file is None or not os.path.exists(self.error_file):
+            return None
+        with open(self.error_file, encoding="utf-8", errors="replace") as file:
+            return file.read()
 
     def __str__(self) -> str:
         return self.name
 
     def __repr__(self) -> str:
-        return f"Trial({self.name}, {self.status})"
+        return self.name
 
 
 class TrialMaker:
@@ -375,3 +498,19 @@ class TrialMaker:
         if self.name_creator is not None:
             trial.custom_trial_name = str(self.name_creator(trial))
         return trial
+
+
+def _check_dirname(name: str) -> str:
+    """`name` if it is one part of a path.
+
+    Raises:
+        ValueError: If not.
+    """
+    if not name or os.path.basename(name) != name:
+        raise ValueError(f"the name of a trial's directory must not be empty or contain '/', but got {name!r}")
+    return name
+
+
+def _renamed(old: str, new: str, value: str) -> str:
+    warnings.warn(f"Trial.{old} is now Trial.{new}", DeprecationWarning, stacklevel=3)
+    return value

@@ -1,0 +1,144 @@
+"""Trial: what schedulers, callbacks and stoppers of users read, set and make."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from minitune.checkpoint import Checkpoint
+from minitune.error import TuneError
+from minitune.execution.placement_groups import PlacementGroupFactory
+from minitune.experiment.lifecycle import Step
+from minitune.experiment.trial import Trial
+
+
+def test_the_words_of_the_status_are_constants_of_the_class() -> None:
+    words = [Trial.PENDING, Trial.RUNNING, Trial.PAUSED, Trial.TERMINATED, Trial.ERROR]
+    assert words == ["PENDING", "RUNNING", "PAUSED", "TERMINATED", "ERROR"]
+
+
+def test_a_bare_trial() -> None:
+    trial = Trial("train", stub=True)
+    assert (trial.status, trial.config, trial.evaluated_params, trial.experiment_tag) == (Trial.PENDING, {}, {}, "")
+    assert (trial.checkpoint, trial.error_file, trial.num_failures, trial.get_error()) == (None, None, 0, None)
+    assert not trial.has_checkpoint()
+    assert not trial.has_reported_at_least_once
+    assert not (trial.is_finished())
+    assert not (trial.is_saving)
+    assert not (trial.is_restoring)
+    assert trial.metric_analysis == {}
+    assert trial.stopping_criterion == {}
+    assert len(trial.trial_id) == len(Trial.generate_id()) == 8
+    assert trial != Trial("train", stub=True, trial_id=trial.trial_id)
+    assert str(trial) == repr(trial) == f"train_{trial.trial_id}"
+
+
+@pytest.mark.parametrize(("env", "middle"), [("Cart/Pole", "_Cart_Pole"), (Path, "_Path"), (3, "_3")])
+def test_the_name_holds_the_environment(env: object, middle: str) -> None:
+    assert str(Trial("train", trial_id="ab", config={"env": env}, stub=True)) == f"train{middle}_ab"
+
+
+def test_creators_of_names() -> None:
+    trial = Trial(
+        "train",
+        config={"lr": 2},
+        trial_name_creator=lambda trial: f"lr{trial.config['lr']}",
+        trial_dirname_creator=lambda trial: f"{trial.custom_trial_name}_dir",
+        experiment_path="/runs/one",
+        stub=True,
+    )
+    assert str(trial) == "lr2"
+    assert trial.path == trial.local_path == "/runs/one/lr2_dir"
+    assert (trial.relative_logdir, trial.experiment_dir_name) == ("lr2_dir", "one")
+    assert trial.local_experiment_path == "/runs/one"
+    with pytest.raises(ValueError, match="must not be empty or contain '/', but got 'a/b'"):
+        Trial("train", trial_dirname_creator=lambda trial: "a/b", stub=True)
+
+
+def test_old_names_of_paths_warn() -> None:
+    trial = Trial("train", trial_id="ab", experiment_path="/runs/one", stub=True)
+    with pytest.warns(DeprecationWarning, match="local_path"):
+        assert trial.logdir == trial.local_path
+    with pytest.warns(DeprecationWarning, match="local_experiment_path"):
+        assert trial.local_dir == "/runs/one"
+
+
+def test_resources_can_be_changed_while_it_waits() -> None:
+    trial = Trial("train", placement_group_factory=PlacementGroupFactory([{"CPU": 2}]), stub=True)
+    assert trial.placement_group_factory.required_resources == {"CPU": 2}
+    trial.update_resources({"cpu": 1, "gpu": 1})
+    assert trial.placement_group_factory.required_resources == {"CPU": 1, "GPU": 1}
+    trial.placement_group_factory = PlacementGroupFactory([{"CPU": 3}])
+    assert trial.placement_group_factory.required_resources == {"CPU": 3}
+    trial.set_status(Trial.RUNNING)
+    with pytest.raises(ValueError, match="not while it is RUNNING"):
+        trial.update_resources({"cpu": 1})
+    with pytest.raises(ValueError, match="two names"):
+        Trial("train", resources={"cpu": 1}, placement_group_factory={"cpu": 1}, stub=True)
+
+
+@pytest.mark.parametrize("status", ["PENDING", "RUNNING", "PAUSED", "TERMINATED", "ERROR"])
+def test_the_status_of_a_trial_in_no_run_can_be_set(status: str) -> None:
+    trial = Trial("train", stub=True)
+    trial.status = status
+    assert trial.status == status
+    assert trial.is_finished() == (status in ("TERMINATED", "ERROR"))
+
+
+def test_the_status_is_checked_and_belongs_to_the_run() -> None:
+    trial = Trial("train", stub=True)
+    with pytest.raises(ValueError, match="must be one of PENDING, RUNNING, PAUSED, TERMINATED, ERROR, but got 'DONE'"):
+        trial.set_status("DONE")
+    trial.move(Step.START)
+    with pytest.raises(TuneError, match="ask the controller"):
+        trial.status = Trial.PAUSED
+
+
+def test_plug_ins_may_keep_something_on_it() -> None:
+    trial = Trial("train", stub=True)
+    trial.seen_by_me = 3  # type: ignore[attr-defined]  # what is tested
+    trial.set_config({"lr": 1})
+    trial.set_experiment_tag("0_lr=1")
+    again = pickle.loads(pickle.dumps(trial))
+    assert (again.seen_by_me, again.config, again.experiment_tag) == (3, {"lr": 1}, "0_lr=1")
+
+
+def test_results_and_their_statistics() -> None:
+    trial = Trial("train", stopping_criterion={"a/loss": 3}, stub=True)
+    for loss in (2, 1):
+        trial.record_result({"a": {"loss": loss}, "training_iteration": 1})
+    assert trial.last_result["a"]["loss"] == 1
+    assert trial.metric_analysis["a/loss"] == {
+        "max": 2,
+        "min": 1,
+        "avg": 1.5,
+        "last": 1,
+        "last-5-avg": 1.5,
+        "last-10-avg": 1.5,
+    }
+    assert trial.has_reported_at_least_once
+    assert trial.run_metadata.last_result is trial.last_result
+    assert trial.should_stop({"done": True})
+    assert trial.should_stop({"a/loss": 3})
+    assert not trial.should_stop({"a/loss": 2})
+    assert not trial.should_stop({})
+
+
+def test_what_it_starts_from(tmp_path: Path) -> None:
+    trial = Trial("train", restore_path=str(tmp_path), stub=True)
+    assert isinstance(trial.checkpoint, Checkpoint)
+    assert trial.has_checkpoint()
+    assert trial.checkpoint.path == str(tmp_path)
+
+
+def test_the_text_of_its_error(tmp_path: Path) -> None:
+    trial = Trial("train", experiment_path=str(tmp_path), stub=True)
+    trial.num_failures = 1
+    assert trial.get_error() is None
+    assert trial.error_file == str(tmp_path / trial.name / "error.txt")
+    assert trial.pickled_error_file == str(tmp_path / trial.name / "error.pkl")
+    (tmp_path / trial.name).mkdir()
+    (tmp_path / trial.name / "error.txt").write_text("it broke")
+    assert trial.get_error() == "it broke"
