@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import random
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from minitune._progress import TrialProgress
+from minitune._samplers import draw_global_seed
 from minitune._tuner_file import RecordedTuner
 from minitune.callback import Callback, check_callbacks, environment_callbacks
 from minitune.config import CheckpointConfig, FailureConfig, RunConfig
@@ -112,10 +112,7 @@ def base_seed(seed: int | None) -> int:
     """The base seed of a run: the user's, else one draw from numpy's global state if it is loaded, else `random`'s."""
     if seed is not None:
         return seed
-    numpy = sys.modules.get("numpy")
-    if numpy is not None:
-        return int(numpy.random.randint(0, 2**31 - 1))
-    return random.getrandbits(31)
+    return draw_global_seed()
 
 
 def build_components(plan: Plan, seed: int) -> Components:

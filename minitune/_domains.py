@@ -54,7 +54,7 @@ class Domain:
         Args:
             config: The parameters that are already known, for functions; a list gives one per drawn value.
             size: How many values.
-            random_state: See `random_generator`; None draws from a fresh generator.
+            random_state: See `random_generator`.
 
         Returns:
             One value, or a list of `size` values for a `size` other than 1.
@@ -181,7 +181,7 @@ class Function(Domain):
     @property
     def domain_str(self) -> str:
         """The function."""
-        return f"({getattr(self.func, '__name__', self.func)})"
+        return f"{getattr(self.func, '__name__', self.func)}()"
 
     def draw_call(self, config: Mapping[str, Any] | None) -> Any:
         """The function's value for `config`; functions that want the old `spec.config.name` get that."""

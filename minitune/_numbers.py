@@ -101,9 +101,9 @@ class Float(Domain):
 
     def _below_upper(self, value: float) -> float:
         """Undo a rounding that has left [lower, upper)."""
-        if value >= self.upper:
+        if value >= self.upper > self.lower:
             value = math.nextafter(self.upper, -math.inf)
-        return max(value, self.lower)
+        return min(max(value, self.lower), self.upper)
 
 
 class Integer(Domain):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import operator
 import random
+import sys
 import warnings
 from typing import Any, Protocol
 
@@ -42,7 +43,7 @@ def random_generator(random_state: Any = None) -> random.Random:
 
     Args:
         random_state: An int seed; a `random.Random`, used as it is; a numpy `Generator` or `RandomState`, from which
-            one seed is drawn; or None for a fresh generator seeded by the operating system.
+            one seed is drawn; or None for one seed from the program's own generator (see `draw_global_seed`).
 
     Returns:
         The generator.
@@ -50,8 +51,10 @@ def random_generator(random_state: Any = None) -> random.Random:
     Raises:
         TypeError: If `random_state` is none of these.
     """
-    if random_state is None or isinstance(random_state, random.Random):
-        return random_state or random.Random()
+    if random_state is None:
+        return random.Random(draw_global_seed())
+    if isinstance(random_state, random.Random):
+        return random_state
     if hasattr(random_state, "integers"):
         return random.Random(int(random_state.integers(0, 2**63 - 1)))
     if hasattr(random_state, "randint"):
@@ -63,6 +66,17 @@ def random_generator(random_state: Any = None) -> random.Random:
             "random_state must be an int, a random.Random, or numpy's RandomState or Generator, "
             f"but got {random_state!r}"
         ) from None
+
+
+def draw_global_seed() -> int:
+    """Draw a seed from numpy's global generator if numpy is loaded, else from `random`'s: below 2**31.
+
+    So `numpy.random.seed(0)` makes what follows repeatable.
+    """
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        return int(numpy.random.randint(0, 2**31 - 1))
+    return random.getrandbits(31)
 
 
 class Sampler:

@@ -48,12 +48,11 @@ __all__ = [
 
 
 def uniform(lower: float, upper: float) -> Float:
-    """Floats from [lower, upper), uniformly.
+    """Floats from [lower, upper), uniformly; with lower == upper always this one.
 
     Raises:
-        ValueError: Unless lower < upper, both finite.
+        ValueError: Unless lower <= upper, both finite.
     """
-    _check_not_empty(lower, upper)
     return Float(lower, upper).uniform()
 
 
@@ -67,12 +66,11 @@ def quniform(lower: float, upper: float, q: float) -> Float:
 
 
 def loguniform(lower: float, upper: float, base: object = None) -> Float:
-    """Floats from [lower, upper), log-uniformly.
+    """Floats from [lower, upper), log-uniformly; with lower == upper always this one.
 
     Raises:
-        ValueError: Unless 0 < lower < upper.
+        ValueError: Unless 0 < lower <= upper.
     """
-    _check_not_empty(lower, upper)
     return Float(lower, upper).loguniform(base)
 
 
@@ -174,6 +172,6 @@ def sample_from(func: Callable[..., Any]) -> Function:
     return Function(func)
 
 
-def _check_not_empty(lower: float, upper: float) -> None:
+def _check_not_empty(lower: int, upper: int) -> None:
     if not lower < upper:
         raise ValueError(f"lower < upper must hold, but got lower={lower!r}, upper={upper!r}")

@@ -1,17 +1,83 @@
 """Search algorithms: who decides which configurations are tried."""
 
+from __future__ import annotations
+
+import importlib
+import inspect
+import logging
+from typing import Any
+
 from minitune.search.basic_variant import BasicVariantGenerator
 from minitune.search.concurrency_limiter import ConcurrencyLimiter
 from minitune.search.repeater import Repeater
 from minitune.search.search_algorithm import SearchAlgorithm
 from minitune.search.search_generator import SearchGenerator
 from minitune.search.searcher import Searcher
+from minitune.space import grid_search
 
 __all__ = [
+    "UNDEFINED_METRIC_MODE",
+    "UNDEFINED_SEARCH_SPACE",
+    "UNRESOLVED_SEARCH_SPACE",
     "BasicVariantGenerator",
     "ConcurrencyLimiter",
     "Repeater",
     "SearchAlgorithm",
     "SearchGenerator",
     "Searcher",
+    "create_searcher",
+    "grid_search",
 ]
+
+UNRESOLVED_SEARCH_SPACE = (
+    "{cls}: {par} must be a search space in the library's own terms, but it holds domains of minitune; give those to "
+    "Tuner(param_space=...), and they are converted"
+)
+UNDEFINED_SEARCH_SPACE = "{cls} has no search space: give it as {space}, or to Tuner(param_space=...)"
+UNDEFINED_METRIC_MODE = (
+    "{cls} needs a metric and a mode, but got metric={metric!r}, mode={mode!r}: give them to it or to TuneConfig"
+)
+
+_BY_NAME = {
+    "variant_generator": "basic_variant:BasicVariantGenerator",
+    "random": "basic_variant:BasicVariantGenerator",
+}
+"""Module below this package, and class; both are loaded when they are asked for."""
+
+_OUT = ("ax", "bohb", "hebo", "zoopt")
+"""Names that Ray Tune knows and that will not come."""
+
+
+def create_searcher(search_alg: str, **kwargs: Any) -> Searcher | SearchAlgorithm:
+    """Make a searcher by its name.
+
+    Args:
+        search_alg: Such as `random`; case does not matter.
+        **kwargs: Its arguments. Those that it does not know are left out, with a warning.
+
+    Returns:
+        The searcher.
+
+    Raises:
+        ValueError: If there is no searcher of that name.
+        ImportError: If the library that it wraps is not installed.
+    """
+    name = search_alg.lower() if isinstance(search_alg, str) else search_alg
+    if name in _OUT:
+        raise ValueError(
+            f"search_alg {search_alg!r} is not supported; there are {', '.join(_BY_NAME)}. To use its library, write a "
+            "subclass of minitune.search.Searcher: suggest() and on_trial_complete() are enough"
+        )
+    if name not in _BY_NAME:
+        raise ValueError(
+            f"search_alg must be one of {', '.join(_BY_NAME)}, but got {search_alg!r}; others are passed as an object, "
+            "such as one of your own subclass of minitune.search.Searcher"
+        )
+    module, _, kind_name = _BY_NAME[name].partition(":")
+    kind = getattr(importlib.import_module(f"{__name__}.{module}"), kind_name)
+    known = inspect.signature(kind).parameters
+    dropped = sorted(set(kwargs) - set(known))
+    if dropped:
+        logging.getLogger("minitune").warning("%s does not take %s; left out", kind_name, ", ".join(dropped))
+    searcher: Searcher | SearchAlgorithm = kind(**{key: value for key, value in kwargs.items() if key in known})
+    return searcher

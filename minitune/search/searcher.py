@@ -165,9 +165,11 @@ class Searcher:
             metric: Name of the flattened result that is the objective's value.
 
         Raises:
-            NotImplementedError: If this searcher cannot.
+            NotImplementedError: If this searcher cannot, in general or from these values.
             TypeError: If `trials_or_analysis` is something else.
         """
+        if type(self).add_evaluated_point is Searcher.add_evaluated_point:
+            self.add_evaluated_point({}, 0.0)  # says that it cannot
         count = 0
         for trial in _trials_of(trials_or_analysis):
             result = flatten(trial.last_result)

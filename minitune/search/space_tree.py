@@ -20,7 +20,19 @@ class RecursiveDependencyError(TuneError):
 
 
 class ConfigView(AttributeDict):
-    """A configuration as a `sample_from` function sees it: a parameter without a value yet cannot be read."""
+    """A configuration as a `sample_from` function sees it: a parameter without a value yet cannot be read.
+
+    Args:
+        config: The configuration.
+        asking: The domain of the parameter whose function is called. It is passed over when all parameters are read
+            at once (`**config`, `items()`), which otherwise could never be done.
+    """
+
+    __slots__ = ("_asking",)
+
+    def __init__(self, config: Mapping[str, Any], asking: Domain | None = None):
+        super().__init__(config)
+        self._asking = asking
 
     def __getitem__(self, key: str) -> Any:
         value = dict.__getitem__(self, key)
@@ -28,11 +40,15 @@ class ConfigView(AttributeDict):
             if has_unresolved_values(value):
                 raise RecursiveDependencyError(f"parameter {key!r} has no value yet: {value!r}")
             return value
-        return value if isinstance(value, AttributeDict) else ConfigView(value)
+        return value if isinstance(value, AttributeDict) else ConfigView(value, self._asking)
 
     # A dict's own versions of these read past `__getitem__`; `**config` asks whether `__iter__` is the dict's own.
     def __iter__(self) -> Iterator[str]:
-        return super().__iter__()
+        return (key for key in super().__iter__() if self._asking is None or self._raw(key) is not self._asking)
+
+    def keys(self) -> Any:
+        """The names of all parameters."""
+        return list(self)
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value, or `default` if there is no such parameter."""
@@ -48,6 +64,9 @@ class ConfigView(AttributeDict):
     def items(self) -> Any:
         """All pairs of name and value."""
         return [(key, self[key]) for key in self]
+
+    def _raw(self, key: str) -> Any:
+        return dict.__getitem__(self, key)
 
 
 def copy_tree(value: Any) -> Any:
@@ -86,6 +105,20 @@ def find_unresolved(value: Any, path: Path = ()) -> Iterator[tuple[Path, Domain]
     elif type(value) is list or _is_walked_tuple(value):
         for index, member in enumerate(value):
             yield from find_unresolved(member, (*path, index))
+
+
+def find_constants(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Find the leaves of `value` that need not be resolved; see `find_unresolved`."""
+    if as_domain(value) is not None:
+        return
+    if isinstance(value, dict):
+        for key, member in dict.items(value):
+            yield from find_constants(member, (*path, key))
+    elif type(value) is list or _is_walked_tuple(value):
+        for index, member in enumerate(value):
+            yield from find_constants(member, (*path, index))
+    else:
+        yield path, value
 
 
 def has_unresolved_values(value: Any) -> bool:

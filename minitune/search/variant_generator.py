@@ -24,6 +24,7 @@ from minitune.search.space_tree import (
     RecursiveDependencyError,
     assign_value,
     copy_tree,
+    find_constants,
     find_unresolved,
     get_value,
     has_unresolved_values,
@@ -40,6 +41,7 @@ __all__ = [
     "RecursiveDependencyError",
     "Variant",
     "VariantTable",
+    "assign_value",
     "complete",
     "count_variants",
     "format_tag",
@@ -47,6 +49,7 @@ __all__ = [
     "generate_variants",
     "grid_search",
     "has_unresolved_values",
+    "parse_spec_vars",
 ]
 
 logger = logging.getLogger("minitune")
@@ -242,6 +245,20 @@ def generate_variants(
     yield from VariantTable(space, constant_grid_search=constant_grid_search, seed=seed)
 
 
+def parse_spec_vars(spec: dict[str, Any]) -> tuple[list[tuple[Path, Any]], _Unresolved, _Grids]:
+    """Sort the members of a search space.
+
+    Args:
+        spec: The space.
+
+    Returns:
+        Pairs of path and value of the constants; of path and domain of what is drawn or computed; and of path and
+        `Categorical` of the grids, which are sorted by path.
+    """
+    grids, others = _split(find_unresolved(spec))
+    return list(find_constants(spec)), others, sorted(grids, key=lambda item: path_key(item[0]))
+
+
 def count_variants(space: dict[str, Any], num_samples: int = 1, points: Sequence[Mapping[str, Any]] = ()) -> int:
     """How many variants a space has: see `VariantTable.total`.
 
@@ -353,7 +370,7 @@ def _call(config: Any, functions: _Unresolved, rng: random.Random) -> tuple[Any,
         waiting: _Unresolved = []
         for path, function in functions:
             try:
-                value = copy_tree(function.sample(ConfigView(config), random_state=rng))
+                value = copy_tree(function.sample(ConfigView(config, function), random_state=rng))
             except RecursiveDependencyError:
                 waiting.append((path, function))
                 continue

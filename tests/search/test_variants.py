@@ -18,6 +18,7 @@ from minitune.search.variant_generator import (
     format_vars,
     generate_variants,
     has_unresolved_values,
+    parse_spec_vars,
 )
 from minitune.space import choice, grid_search, loguniform, randint, randn, sample_from, uniform
 
@@ -391,3 +392,31 @@ def test_generate_variants_gives_pairs() -> None:
     assert pairs == list(generate_variants(space, random_state=4))
     first, second = generate_variants(space, constant_grid_search=True, random_state=4)
     assert first.config["b"] == second.config["b"]
+
+
+def test_a_function_may_read_all_other_parameters_at_once() -> None:
+    space = {
+        "a": choice([3]),
+        "m": {"x": choice([1]), "sum": sample_from(lambda c: sum(c["m"].values()))},
+        "name": sample_from(lambda c: ",".join(f"{key}={c[key]}" for key in {**c} if key != "m")),
+        "later": sample_from(lambda config: dict(**config)["name"]),
+        "pairs": sample_from(lambda config: [key for key, _ in config.items()]),
+    }
+    with pytest.raises(RecursiveDependencyError, match="'later', 'name', 'pairs'"):
+        next(generate_variants(space))
+    del space["later"], space["pairs"]
+    (variant,) = generate_variants(space)
+    assert variant.config == {"a": 3, "m": {"x": 1, "sum": 1}, "name": "a=3"}
+
+
+def test_the_members_of_a_space_sorted() -> None:
+    space = {
+        "b": grid_search([1, 2]),
+        "a": {"x": grid_search([3]), "y": 5},
+        "l": [choice([4]), 6, []],
+        "f": sample_from(lambda: 1),
+    }
+    constants, domains, grids = parse_spec_vars(space)
+    assert constants == [(("a", "y"), 5), (("l", 1), 6)]
+    assert [path for path, _ in domains] == [("l", 0), ("f",)]
+    assert [(path, grid.categories) for path, grid in grids] == [(("a", "x"), [3]), (("b",), [1, 2])]
