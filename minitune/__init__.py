@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from minitune import _alias
 from minitune._version import __version__
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ _HOME = {
     "tune_config": ("TuneConfig",),
     "tuner": ("Tuner",),
 }
+_alias.install()
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
 __all__ = ["__version__", *_MODULE_OF]

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from minitune import runtime
 from minitune._progress import TrialProgress
 from minitune._samplers import draw_global_seed
 from minitune._tuner_file import RecordedTuner
 from minitune.callback import Callback, check_callbacks, environment_callbacks
 from minitune.config import CheckpointConfig, FailureConfig, RunConfig
-from minitune.execution.devices import machine_resources
 from minitune.execution.storage import RunDirectory
 from minitune.execution.trial_executor import TrialExecutor
 from minitune.experiment.experiment import Experiment
@@ -227,8 +227,8 @@ def build_executor(plan: Plan, run: RunDirectory) -> TrialExecutor:
     if not isinstance(choice, str):
         executor: TrialExecutor = choice
         return executor
-    name = (setting("EXECUTOR") or choice) if choice == "local" else choice
-    machine = machine_resources()
+    name = (setting("EXECUTOR") or runtime.default_executor() or choice) if choice == "local" else choice
+    machine = runtime.machine()
     if name == "inline":
         from minitune.execution.inline import InlineTrialExecutor
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-from minitune import clock
+from minitune import clock, runtime
 from minitune._assemble import Components, Plan, base_seed, build_components, build_executor
 from minitune._progress import Progress
 from minitune._tuner_file import save_tuner_file
@@ -126,7 +126,7 @@ def _open(plan: Plan, run: RunDirectory, checkpoints: CheckpointConfig, *, is_ne
 
 
 def _run(plan: Plan, components: Components, opened: OpenRun, seed: int, resume: ResumeChoice | None) -> Outcome:
-    executor = build_executor(plan, opened.run)
+    executor = runtime.watch(build_executor(plan, opened.run))
     try:
         with clock.use(executor.clock):
             return _drive(plan, components, opened, seed, executor, resume)

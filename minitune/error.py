@@ -70,6 +70,10 @@ class UntrustedStateError(TuneError):
     """A file that would have to be unpickled may have been written by somebody else."""
 
 
+class ObjectLostError(TuneError):
+    """The value behind a reference of `put()` does not exist any more."""
+
+
 class TrialStopped(BaseException):
     """Raised out of `report()` in a trial that is to stop, so that `with` and `finally` blocks run.
 

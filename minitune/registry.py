@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from minitune.error import TuneError
+
 _trainables: dict[str, Any] = {}
 _env_creators: dict[str, Callable[..., Any]] = {}
 
 
 def register_trainable(name: str, trainable: Any, warn: bool = True) -> None:
-    """Make `name` usable wherever a trainable is expected.
+    """Make `name` usable wherever a trainable is expected. A later registration of the name counts.
 
     Args:
         name: Any text.
@@ -18,12 +20,14 @@ def register_trainable(name: str, trainable: Any, warn: bool = True) -> None:
         warn: Accepted for Ray Tune's signature.
 
     Raises:
-        TypeError: If `name` is not text or `trainable` cannot be called.
+        TypeError: If `name` is not text, or `trainable` is neither a function nor a `Trainable` subclass.
+        ValueError: If it is a function that cannot be called with the configuration alone.
     """
+    from minitune.trainable.util import validate_trainable as validate
+
     if not isinstance(name, str):
         raise TypeError(f"name must be text, but got {name!r}")
-    if not callable(trainable):
-        raise TypeError(f"trainable must be a function or a Trainable subclass, but got {trainable!r}")
+    validate(trainable)
     _trainables[name] = trainable
 
 
@@ -40,15 +44,54 @@ def get_trainable(name: str) -> Any:
         raise KeyError(f"no trainable is registered as {name!r} (known: {known}); see register_trainable") from None
 
 
-def register_env(name: str, creator: Callable[..., Any]) -> None:
+def get_trainable_cls(trainable_name: str) -> Any:
+    """The class of the trainable that was registered under a name; a function is wrapped in one.
+
+    Raises:
+        TuneError: If there is none.
+    """
+    from minitune.trainable.function_runner import wrap_function
+
+    validate_trainable(trainable_name)
+    trainable = _trainables[trainable_name]
+    return trainable if isinstance(trainable, type) else wrap_function(trainable)
+
+
+def validate_trainable(trainable_name: str) -> None:
+    """Refuse a name under which no trainable is registered.
+
+    Raises:
+        TuneError: If there is none.
+    """
+    try:
+        get_trainable(trainable_name)
+    except KeyError as error:
+        raise TuneError(error.args[0]) from None
+
+
+def is_function_trainable(trainable: Any) -> bool:
+    """Whether trials run a function that reports, rather than a class that steps.
+
+    Args:
+        trainable: A trainable, or its registered name.
+
+    Raises:
+        TuneError: If there is none of that name.
+    """
+    from minitune.trainable.util import is_function_trainable as is_function
+
+    return is_function(get_trainable_cls(trainable) if isinstance(trainable, str) else trainable)
+
+
+def register_env(name: str, env_creator: Callable[..., Any]) -> None:
     """Register a creator of environments; trials whose `config["env"]` is `name` can fetch it.
 
     Raises:
-        TypeError: If `creator` cannot be called.
+        TypeError: If `env_creator` cannot be called.
     """
-    if not callable(creator):
-        raise TypeError(f"creator must be callable, but got {creator!r}")
-    _env_creators[name] = creator
+    if not callable(env_creator):
+        raise TypeError(f"env_creator must be callable, but got {env_creator!r}")
+    _env_creators[name] = env_creator
 
 
 def has_env_creator(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Values that are stored once per run and loaded at most once per process."""
+"""Values that are stored once, for any number of trials."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import weakref
 from dataclasses import dataclass
 from typing import Any
 
+from minitune.error import ObjectLostError
 from minitune.pickling import PROTOCOL, load, unpicklable_error
 
 _HASH_CHUNK_BYTES = 1 << 20
@@ -101,6 +102,40 @@ def _find_object(token: str) -> SharedObject:
             f"shared object {token} is not in this process (any more): a SharedObject is a reference, which cannot "
             "leave its process and lives as long as its first owner keeps it"
         ) from None
+
+
+@dataclass(frozen=True)
+class ObjectRef:
+    """A small picklable reference to a value that the user has stored with `put`. It may stand in a search space.
+
+    Attributes:
+        path: The file that holds the value.
+    """
+
+    path: str
+
+    @property
+    def __name__(self) -> str:
+        """What the names of trials show of it."""
+        return f"object_{os.path.basename(self.path).partition('-')[0]}"
+
+    def __repr__(self) -> str:
+        return f"ObjectRef({self.__name__})"
+
+    def get(self) -> Any:
+        """The value: a copy for each call, so that no trial sees what another does to its own. Blocks to read it.
+
+        Raises:
+            ObjectLostError: If the value is gone.
+        """
+        try:
+            with open(self.path, "rb") as file:
+                return load(file)
+        except FileNotFoundError:
+            raise ObjectLostError(
+                f"the value of {self!r} is gone: it lives until shutdown() or the end of the process that stored it; "
+                "put() it again, and pass the space with the new reference to Tuner.restore(..., param_space=...)"
+            ) from None
 
 
 def store(value: Any, path: str | os.PathLike[str], what: str = "the value", digest: bool = False) -> SharedFile:

@@ -18,13 +18,13 @@ ROOT = Path(__file__).resolve().parent.parent / PACKAGE
 
 LAYERS: dict[str, str] = {
     "values": """
-        error result space _domains _numbers _samplers clock _console registry checkpoint resources config decision
-        pickling shared settings _version
+        error result space _domains _numbers _samplers clock _console checkpoint resources config decision
+        pickling shared settings exceptions _version
         experiment experiment.lifecycle experiment.trial experiment.metric_analysis experiment.best
         execution
     """,
     "plugins": "search.* schedulers.* stopper.* logger.* callback progress_reporter _table",
-    "worker": "trainable.* context",
+    "worker": "trainable.* context registry",
     "actor": "actor.*",
     "executors": """
         execution.trial_executor execution.ledger execution.devices execution.local execution.inline
@@ -33,7 +33,7 @@ LAYERS: dict[str, str] = {
     "driver": "execution.*",
     "API": """
         <top> tuner _tuner_file _assemble _fit _progress _run tune_config result_grid analysis.* runtime _live
-        experiment.experiment _alias cli __main__ exceptions
+        experiment.experiment _alias cli __main__
         html_report.* integration.* examples.* testing.* utils.*
     """,
 }
@@ -53,9 +53,10 @@ ALLOWED: dict[str, set[str]] = {
 ALSO: dict[str, set[str]] = {
     "plugins": {"callback"},
     "actor": {"error"},
-    "driver": {"execution.trial_executor", "trainable.trial_actor", "trainable.util"},
+    "driver": {"execution.trial_executor", "trainable.trial_actor", "trainable.util", "registry"},
 }
-"""Single modules that a layer may import besides: the executor protocol, and what makes the worker's factory."""
+"""Single modules that a layer may import besides: the executor protocol, what makes the worker's factory, and what it
+is sent by name."""
 
 PLUGIN_FAMILIES = {"progress_reporter": "reporter", "_table": "reporter"}
 """Plugins in one file each that belong together; else a plugin's family is its package."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from minitune.resources import Resources
+from minitune.shared import ObjectRef
 from minitune.trainable.function_runner import FunctionTrainable, wrap_function
 from minitune.trainable.trainable import Trainable
 
@@ -70,8 +71,8 @@ def with_parameters(trainable: Any, **kwargs: Any) -> Any:
     Args:
         trainable: A function, called as `fn(config, **kwargs)`, or a Trainable subclass, set up as
             `setup(config, **kwargs)`.
-        **kwargs: The values. A later call with the same name replaces the value. Trials share them: treat them as
-            read-only.
+        **kwargs: The values, or references of `put` to them. A later call with the same name replaces the value.
+            Trials share them: treat them as read-only.
 
     Returns:
         A new trainable of the same name and resources; the given one stays as it is.
@@ -83,14 +84,13 @@ def with_parameters(trainable: Any, **kwargs: Any) -> Any:
         trainable = _trainable_class(trainable, ValueError)
         if issubclass(trainable, FunctionTrainable):
             return wrap_function(with_parameters(trainable._tune_function, **kwargs))
-        own, handles = _bound(trainable)
-        handles = {name: handle for name, handle in handles.items() if name not in kwargs}
-        return _subclass(trainable, parameters={**own, **kwargs}, handles=handles)
+        return _subclass(trainable, **_rebound(*_bound(trainable), kwargs))
     if not callable(trainable):
         raise ValueError(f"trainable must be a function or a Trainable subclass, but got {trainable!r:.200}")
     bound = _as_bound(trainable)
-    handles = {name: handle for name, handle in bound.handles.items() if name not in kwargs}
-    wrapped = BoundFunction(bound.function, {**bound.parameters, **kwargs}, handles, bound.resources)
+    wrapped = BoundFunction(
+        bound.function, **_rebound(bound.parameters, bound.handles, kwargs), resources=bound.resources
+    )
     _check_signature(wrapped, is_complete=False)
     return wrapped
 
@@ -303,6 +303,15 @@ def _bound(trainable: type) -> tuple[dict[str, Any], dict[str, Handle]]:
 
 def _as_bound(function: Callable[..., Any]) -> BoundFunction:
     return function if isinstance(function, BoundFunction) else BoundFunction(function)
+
+
+def _rebound(parameters: Mapping[str, Any], handles: Mapping[str, Handle], new: Mapping[str, Any]) -> dict[str, Any]:
+    """The keywords `parameters` and `handles` after `new` values were bound: what `put` has stored is a handle."""
+    references = {name: value for name, value in new.items() if isinstance(value, ObjectRef)}
+    return {
+        "parameters": {name: value for name, value in {**parameters, **new}.items() if name not in references},
+        "handles": {**{name: handle for name, handle in handles.items() if name not in new}, **references},
+    }
 
 
 def _load(handles: Mapping[str, Handle]) -> dict[str, Any]:

@@ -1,0 +1,104 @@
+"""One import finder: Ray's paths lead to the modules of this package.
+
+`minitune.tune`, `.train` and `.air` are this package itself, so `minitune.tune.schedulers` *is* `minitune.schedulers`:
+one module object, one class, whatever path it was imported by. A few modules have another name here than there.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
+
+PACKAGE = "minitune"
+NAMESPACES = ("tune", "train", "air")
+"""Sub-packages of Ray that are all this package here."""
+
+RENAMED = {
+    "air.constants": "minitune.result",
+    "air.result": "minitune.result_grid",
+    "cloudpickle": "cloudpickle",
+    "execution.trial_runner": "minitune.execution.tune_controller",
+    "session": "minitune.context",
+    "syncer": "minitune.config",
+    "trainable.function_trainable": "minitune.trainable.function_runner",
+    "tune.tune": "minitune",
+    "utils.placement_groups": "minitune.execution.placement_groups",
+    "utils.util": "minitune.utils",
+}
+"""What a path below Ray's package, with or without its `tune`, `train` or `air`, leads to."""
+
+
+def real_name(name: str) -> str | None:
+    """The module that an import path stands for.
+
+    Args:
+        name: A full module name.
+
+    Returns:
+        Its real name; None if `name` is no path of Ray's that differs from ours.
+    """
+    package, _, path = name.partition(".")
+    if package != PACKAGE:
+        return None
+    head, _, rest = path.partition(".")
+    if head not in NAMESPACES:
+        return RENAMED.get(path)
+    return RENAMED.get(path) or RENAMED.get(rest) or (f"{PACKAGE}.{rest}" if rest else PACKAGE)
+
+
+class AliasFinder:
+    """Finds modules under Ray's names. It is asked first: our directories would be found under any name of theirs."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The specification by which the import system makes `name` another name of a module; see `MetaPathFinder`."""
+        real = real_name(name)
+        if real is None:
+            return None
+        import importlib.machinery
+        import importlib.util
+
+        try:
+            found = importlib.util.find_spec(real)
+        except ModuleNotFoundError:  # a parent of it does not exist either
+            return None
+        if found is None:
+            return None
+        is_package = found.submodule_search_locations is not None
+        loader: Any = AliasLoader(real)  # it is a Loader, but importlib.abc costs more than it tells
+        return importlib.machinery.ModuleSpec(name, loader, origin=found.origin, is_package=is_package)
+
+
+class AliasLoader:
+    """Hands the real module to the import system.
+
+    Args:
+        real: Its name.
+    """
+
+    def __init__(self, real: str):
+        self._real = real
+        self._kept: Any = None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """The real module, imported if need be."""
+        module = importlib.import_module(self._real)
+        self._kept = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Undo the only thing that the import system has changed in the module: who it is."""
+        module.__spec__ = self._kept
+
+
+def install() -> None:
+    """Let the import system ask us first. Does nothing the second time."""
+    if not any(isinstance(finder, AliasFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, AliasFinder())

@@ -1,0 +1,277 @@
+"""What users of Ray call on `ray` itself, on one machine: totals of resources, and values that are stored once.
+
+Nothing has to be started: `init` only says how much trials may use, and that of this process.
+"""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import logging
+import os
+import secrets
+import shutil
+import tempfile
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from minitune.shared import ObjectRef, store
+from minitune.trainable.session import current_session
+
+if TYPE_CHECKING:
+    from minitune.execution.devices import Machine
+    from minitune.execution.trial_executor import TrialExecutor
+
+logger = logging.getLogger("minitune")
+
+NOT_HERE = {
+    "ScalingConfig": "distributed training is not part of it: start what a trial needs inside the trial",
+    "actor": "actors are not part of it: use threads or processes inside a trial",
+    "cancel": "tasks are not part of it: report done=True in the trial, or use a stopper",
+    "data": "data sets are not part of it: pass values with with_parameters() or put()",
+    "get_actor": "actors are not part of it: use threads or processes inside a trial",
+    "get_dataset_shard": "data sets are not part of it: pass values with with_parameters()",
+    "get_runtime_context": "use get_context() in a trial",
+    "kill": "actors are not part of it: a trial ends when it reports done=True or a stopper says so",
+    "method": "actors are not part of it: use threads or processes inside a trial",
+    "nodes": "there is one machine: see cluster_resources()",
+    "remote": "tasks and actors are not part of it: use concurrent.futures, or make it a trial of Tuner",
+    "serve": "serving is not part of it",
+    "timeline": "there is no timeline: see the run's progress.csv and result.json files",
+    "wait": "tasks are not part of it: use concurrent.futures.wait",
+}
+"""Names of Ray that are missing on purpose, and what to do instead."""
+
+_OF_A_CLUSTER = """
+    allow_multiple cgroup_path configure_logging dashboard_host dashboard_port enable_resource_isolation
+    include_dashboard job_config labels log_to_driver logging_config logging_format logging_level namespace
+    object_store_memory proxy_server_url runtime_env system_reserved_cpu system_reserved_memory
+"""
+"""Arguments of Ray's `init` that mean nothing here."""
+
+
+@dataclass
+class _State:
+    """What this process knows.
+
+    Attributes:
+        machine: What `init` has said, or None.
+        is_used: Whether something was run or asked without `init`.
+        local_mode: Whether trials run in this process unless something else is said.
+        directory: Where `put` stores values, or None so far.
+        owner_pid: The process that has made `directory`, and removes it.
+    """
+
+    machine: Machine | None = None
+    is_used: bool = False
+    local_mode: bool = False
+    directory: str | None = None
+    owner_pid: int = 0
+
+
+_state = _State()
+_executors: weakref.WeakSet[TrialExecutor] = weakref.WeakSet()
+_numbers = itertools.count(1)
+
+
+class RuntimeContext:
+    """What `init` returns; in a `with` statement it shuts down at the end.
+
+    Attributes:
+        dashboard_url: Empty: there is no dashboard.
+    """
+
+    dashboard_url = ""
+
+    def disconnect(self) -> None:
+        """The same as `shutdown()`."""
+        shutdown()
+
+    def __enter__(self) -> RuntimeContext:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        shutdown()
+
+
+def init(
+    address: str | None = None,
+    *,
+    num_cpus: float | None = None,
+    num_gpus: int | None = None,
+    resources: Mapping[str, float] | None = None,
+    local_mode: bool = False,
+    ignore_reinit_error: bool = False,
+    **other: Any,
+) -> RuntimeContext:
+    """Say how much trials may use in all. May block for 10 s in `nvidia-smi`, where there are such devices.
+
+    Args:
+        address: None, `"local"` or `"auto"`: this machine.
+        num_cpus: CPUs; by default those that this process may use.
+        num_gpus: GPUs; by default those that are visible.
+        resources: Other amounts by name, and `memory` in bytes.
+        local_mode: Run trials one at a time in this process, which helps to debug, unless `TuneConfig(executor=...)`
+            or the environment say otherwise.
+        ignore_reinit_error: Do nothing if `init` was called, or a run was started, before.
+        **other: Other arguments of Ray's `init`, which have no effect: one warning names them.
+
+    Raises:
+        RuntimeError: If the totals are in force already.
+        TypeError: If an argument is none of Ray's either.
+        ValueError: If a number is bad, or `address` is another machine.
+    """
+    from minitune.execution.devices import machine_resources
+
+    _check_address(address)
+    unknown = sorted(name for name in other if name not in _OF_A_CLUSTER.split() and not name.startswith("_"))
+    if unknown:
+        raise TypeError(f"init() does not know {', '.join(unknown)}; see its docstring")
+    if is_initialized():
+        if ignore_reinit_error:
+            logger.info("init() does nothing: it was called, or a run was started, before")
+            return RuntimeContext()
+        raise RuntimeError(
+            "init() must be called once, before the first run, but the totals are in force already; call shutdown() "
+            "first, or pass ignore_reinit_error=True to keep them"
+        )
+    without_effect = [*(["address='auto'"] if address == "auto" else []), *sorted(other)]
+    if without_effect:
+        logger.warning("init(): there is no cluster, so these have no effect: %s", ", ".join(without_effect))
+    _state.machine = machine_resources(num_cpus, num_gpus, resources)
+    _state.local_mode = local_mode
+    return RuntimeContext()
+
+
+def shutdown() -> None:
+    """Forget what `init` said, and remove the values that `put` has stored. Does nothing if there is nothing."""
+    _state.machine = None
+    _state.is_used = _state.local_mode = False
+    _remove_values()
+
+
+def is_initialized() -> bool:
+    """True after `init`, after the first run, and in a trial."""
+    return _state.machine is not None or _state.is_used or current_session() is not None
+
+
+def cluster_resources() -> dict[str, float]:
+    """The totals: `CPU`, `memory` in bytes, `GPU` if there are any, and custom ones.
+
+    In a trial that runs in a process of its own: what that process may see.
+    """
+    return {name: float(amount) for name, amount in machine().totals.items()}
+
+
+def available_resources() -> dict[str, float]:
+    """The totals without what trials of this process's runs hold now; for threads beside a run, and callbacks."""
+    left = cluster_resources()
+    for executor in list(_executors):
+        totals, free = executor.resources()
+        for name, total in totals.items():
+            left[name] = left.get(name, 0.0) - (total - free.get(name, 0.0))
+    return left
+
+
+# -- values --------------------------------------------------------------------------------------------------------
+
+
+def put(value: Any) -> ObjectRef:
+    """Store a value once, for any number of trials. Blocks while it is written.
+
+    The file lies in a private directory among the temporary files, which is removed by `shutdown()` and at the end of
+    this process; a value that is put in a trial lies in the trial's directory and stays there.
+
+    Args:
+        value: Anything that can be pickled.
+
+    Returns:
+        The reference, for `get`.
+
+    Raises:
+        TypeError: If the value cannot be pickled, or is a reference already.
+    """
+    if isinstance(value, ObjectRef):
+        raise TypeError(f"value must not be a reference, but got {value!r}; it can be passed on as it is")
+    path = os.path.join(_directory(), f"{next(_numbers)}-{secrets.token_hex(8)}.pkl")
+    return ObjectRef(store(value, path, "the value of put()").path)
+
+
+def get(object_refs: ObjectRef | Sequence[ObjectRef], *, timeout: float | None = None) -> Any:
+    """The value of a reference, or the list of those of several. Blocks while they are read.
+
+    Args:
+        object_refs: What `put` has returned, or a list of such.
+        timeout: Accepted for Ray's signature: nothing is waited for.
+
+    Returns:
+        The value: a copy for each call, so that no trial sees what another does to its own.
+
+    Raises:
+        ObjectLostError: If the value is gone.
+        ValueError: If something is no reference.
+    """
+    if isinstance(object_refs, (list, tuple)):
+        return [get(ref) for ref in object_refs]
+    if not isinstance(object_refs, ObjectRef):
+        raise ValueError(
+            f"object_refs must be an ObjectRef or a list of such, but got {type(object_refs).__name__}: "
+            "get() takes what put() returns"
+        )
+    return object_refs.get()
+
+
+# -- for runs --------------------------------------------------------------------------------------------------------
+
+
+def machine() -> Machine:
+    """What trials may use: what `init` has said, else what is found on this machine."""
+    from minitune.execution.devices import machine_resources
+
+    _state.is_used = True
+    return _state.machine or machine_resources()
+
+
+def watch(executor: TrialExecutor) -> TrialExecutor:
+    """Let `available_resources` count what this executor's trials hold, for as long as it exists."""
+    _executors.add(executor)
+    return executor
+
+
+def default_executor() -> str | None:
+    """`"inline"` after `init(local_mode=True)`, else None."""
+    return "inline" if _state.local_mode else None
+
+
+# -- details ---------------------------------------------------------------------------------------------------------
+
+
+def _check_address(address: Any) -> None:
+    if address not in (None, "", "local", "auto"):
+        raise ValueError(
+            f"address must be None, 'local' or 'auto', but got {address!r}: there is no cluster to connect to; "
+            "amounts are given by name, as in init(num_cpus=4)"
+        )
+
+
+def _directory() -> str:
+    """Where this process stores values; made when it is first needed."""
+    session = current_session()
+    if session is not None:  # a worker does not end by way of atexit
+        directory = os.path.join(session.info.directory, "objects")
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+        return directory
+    if _state.directory is None or _state.owner_pid != os.getpid():
+        _state.directory = tempfile.mkdtemp(prefix="minitune-objects-")
+        _state.owner_pid = os.getpid()
+        atexit.register(_remove_values)
+    return _state.directory
+
+
+def _remove_values() -> None:
+    if _state.directory is not None and _state.owner_pid == os.getpid():  # a forked child leaves them alone
+        shutil.rmtree(_state.directory, ignore_errors=True)
+        _state.directory = None
+        atexit.unregister(_remove_values)
