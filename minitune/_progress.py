@@ -98,6 +98,8 @@ class Progress:
             total_samples: How many trials there will be; endless searches give a very large number.
         """
         if self._reporter is not None:
+            call_plugin(self._reporter.configure, None, verbose=self._verbose, print_errors=self._print_errors)
+            # What Ray Tune passes, and no more: a user's own reporter may not take more.
             call_plugin(
                 self._reporter.setup,
                 None,
@@ -105,8 +107,6 @@ class Progress:
                 total_samples=total_samples,
                 metric=self._tune_config.metric,
                 mode=self._tune_config.mode,
-                verbose=self._verbose,
-                print_errors=self._print_errors,
             )
 
     def report(self, trials: Sequence[Trial], done: bool = False) -> None:

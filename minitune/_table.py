@@ -1,10 +1,13 @@
-"""What status blocks are made of: tables of trials, their errors, single lines. Rows in, lines of text out."""
+"""What status blocks are made of: tables of trials, their errors, single lines. Rows in, text or HTML out."""
 
 from __future__ import annotations
 
+import html
 import math
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -44,35 +47,77 @@ def format_cell(value: Any, max_length: int) -> str:
     return text if len(text) <= max_length or isinstance(value, int) else "..." + text[3 - max_length :]
 
 
-def render_table(headers: Sequence[str], rows: Sequence[Sequence[Any]], max_length: int = 20) -> list[str]:
-    """A table with a frame, numbers to the right.
+@dataclass(frozen=True)
+class Table:
+    """Rows under headers.
 
-    Args:
+    Attributes:
         headers: One per column.
         rows: Values, as many as headers; text longer than `max_length` is cut, but never in the first column or in
             one that has a wider header.
         max_length: Characters of a cell.
-
-    Returns:
-        The lines.
     """
-    limits = [math.inf if not column else max(max_length, len(header)) for column, header in enumerate(headers)]
-    cells = [
-        [format_cell(value, int(min(limit, 10_000))) for value, limit in zip(row, limits, strict=True)] for row in rows
-    ]
-    columns = range(len(headers))
-    widths = [max(len(headers[c]), *(len(row[c]) for row in cells)) if cells else len(headers[c]) for c in columns]
-    is_number = [all(_is_number(row[c]) or row[c] is None for row in rows) for c in columns]
 
-    def line(texts: Sequence[str]) -> str:
-        padded = [
-            text.rjust(width) if right else text.ljust(width)
-            for text, width, right in zip(texts, widths, is_number, strict=True)
-        ]
-        return f"| {' | '.join(padded)} |"
+    headers: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    max_length: int = 20
 
-    rule = "+".join("-" * (width + 2) for width in widths)
-    return [f"+{rule}+", line(headers), f"|{rule}|", *map(line, cells), f"+{rule}+"]
+    def cells(self) -> list[list[str]]:
+        """The rows as short texts."""
+        limits = [10_000, *(max(self.max_length, len(header)) for header in self.headers[1:])]
+        return [[format_cell(value, limit) for value, limit in zip(row, limits, strict=True)] for row in self.rows]
+
+    def lines(self) -> list[str]:
+        """The table in a frame, numbers to the right."""
+        cells, columns = self.cells(), range(len(self.headers))
+        widths = [max(map(_width, (self.headers[c], *(row[c] for row in cells)))) for c in columns]
+        is_number = [all(_is_number(row[c]) or row[c] is None for row in self.rows) for c in columns]
+
+        def line(texts: Sequence[str]) -> str:
+            padded = []
+            for text, width, right in zip(texts, widths, is_number, strict=True):
+                space = " " * (width - _width(text))
+                padded.append(space + text if right else text + space)
+            return f"| {' | '.join(padded)} |"
+
+        rule = "+".join("-" * (width + 2) for width in widths)
+        return [f"+{rule}+", line(self.headers), f"|{rule}|", *map(line, cells), f"+{rule}+"]
+
+    def html(self) -> str:
+        """The table as HTML; whatever stands in its cells is shown as text."""
+        head = "".join(f"<th>{html.escape(header)}</th>" for header in self.headers)
+        body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in self.cells())
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+Part = str | Table
+"""What a status block consists of: a line, or a table."""
+
+
+def as_text(parts: Iterable[Part]) -> str:
+    """A status block as lines of text."""
+    lines: list[str] = []
+    for part in parts:
+        lines += part.lines() if isinstance(part, Table) else [part]
+    return "\n".join(lines)
+
+
+def as_html(parts: Iterable[Part]) -> str:
+    """A status block as HTML: tables, and each line escaped, with its spaces."""
+    return "".join(
+        part.html() if isinstance(part, Table) else f'<div style="white-space: pre-wrap">{html.escape(part)}</div>'
+        for part in parts
+    )
+
+
+def _width(text: str) -> int:
+    """The columns that `text` takes on a terminal: wide characters take two, those that join the one before none."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
+        for character in text
+    )
 
 
 def look_up(result: Mapping[str, Any], name: str) -> Any:
@@ -179,8 +224,8 @@ def choose_rows(
 
 def trial_table(
     trials: Sequence[Trial], parameters: Mapping[str, str], metrics: Mapping[str, str], max_length: int
-) -> list[str]:
-    """The lines of a table of trials.
+) -> Table:
+    """A table of trials.
 
     Args:
         trials: One row each.
@@ -205,7 +250,7 @@ def trial_table(
         for trial in trials
     ]
     shown = [format_cell(name, max_length) for name in (*parameters.values(), *metrics.values())]
-    return render_table(["Trial name", "status", "loc", *shown], rows, max_length)
+    return Table(["Trial name", "status", "loc", *shown], rows, max_length)
 
 
 def parameter_of(trial: Trial, name: str) -> Any:
@@ -226,8 +271,8 @@ def _is_number(value: Any) -> bool:
 # -- errors ------------------------------------------------------------------------------------------------------------
 
 
-def error_table(trials: Iterable[Trial], max_rows: int) -> list[str]:
-    """Which trials have failed, how often, and where their errors stand; no line if none has."""
+def error_table(trials: Iterable[Trial], max_rows: int) -> list[Part]:
+    """Which trials have failed, how often, and where their errors stand; nothing if none has."""
     failed = [trial for trial in trials if trial.num_failures or trial.error is not None]
     if not failed:
         return []
@@ -235,13 +280,15 @@ def error_table(trials: Iterable[Trial], max_rows: int) -> list[str]:
     rows = [
         [trial.name, f"{trial.num_failures}{'' if trial.status == ERROR else '*'}", trial.error_file] for trial in shown
     ]
-    lines = [f"Number of errored trials: {len(failed)}"]
-    lines += render_table(["Trial name", "# failures", "error file"], rows, max_length=10_000)
+    parts: list[Part] = [
+        f"Number of errored trials: {len(failed)}",
+        Table(["Trial name", "# failures", "error file"], rows, max_length=10_000),
+    ]
     if len(failed) > len(shown):
-        lines.append(f"... {len(failed) - len(shown)} more failed trials not shown")
+        parts.append(f"... {len(failed) - len(shown)} more failed trials not shown")
     if any(trial.status == TERMINATED for trial in shown):
-        lines.append("* The trial ended well after a retry.")
-    return lines
+        parts.append("* The trial ended well after a retry.")
+    return parts
 
 
 def error_texts(trials: Iterable[Trial]) -> list[str]:
@@ -319,14 +366,14 @@ def resources_line(totals: Mapping[str, float], free: Mapping[str, float]) -> st
     """
 
     def used(name: str) -> float:
-        return totals.get(name, 0) - free.get(name, 0)
+        return round(float(totals.get(name, 0) - free.get(name, 0)), 3) or 0
 
-    parts = [f"{used(name):.3g}/{totals.get(name, 0):g} {name}s" for name in ("CPU", "GPU")]
+    parts = [f"{used(name)}/{totals.get(name, 0):g} {name}s" for name in ("CPU", "GPU")]
     for name in totals:
         if name == "memory":
             parts.append(f"{used(name) / 2**30:.1f}/{totals[name] / 2**30:.1f} GiB memory")
         elif name not in ("CPU", "GPU"):
-            parts.append(f"{used(name):.3g}/{totals[name]:g} {name}")
+            parts.append(f"{used(name)}/{totals[name]:g} {name}")
     return f"Logical resource usage: {', '.join(parts)}"
 
 

@@ -1,7 +1,8 @@
-"""Progress reporters: when something is shown on the console, and what. One engine: `CLIReporter`."""
+"""Progress reporters: when something is shown, and what. One engine, `TuneReporterBase`; a console, a notebook."""
 
 from __future__ import annotations
 
+import importlib
 import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +18,9 @@ from minitune.result import DEFAULT_METRIC, TIME_TOTAL_S, TRAINING_ITERATION
 
 __all__ = [
     "CLIReporter",
+    "JupyterNotebookReporter",
     "ProgressReporter",
+    "TuneReporterBase",
     "default_reporter",
     "memory_line",
     "resources_line",
@@ -60,6 +63,14 @@ class ProgressReporter:
             **kwargs: More to come.
         """
 
+    def configure(self, *, verbose: int, print_errors: bool) -> None:
+        """Take over how much is to be shown; called before `setup`.
+
+        Args:
+            verbose: 0 shows nothing, 2 also each start, result and end of a trial.
+            print_errors: Whether tracebacks are shown at the end.
+        """
+
     def should_report(self, trials: Sequence[Trial], done: bool = False) -> bool:
         """Whether `report` is to be called now. Asked in every turn of the driver's loop.
 
@@ -99,8 +110,8 @@ class ProgressReporter:
         """The trial has ended, well or badly."""
 
 
-class CLIReporter(ProgressReporter):
-    """Status blocks on the console: time, machine, numbers of trials, a table, errors.
+class TuneReporterBase(ProgressReporter):
+    """Status blocks: time, machine, numbers of trials, a table, errors. How they are shown is left to the subclass.
 
     Args:
         metric_columns: Metrics to show: a list of names, or a dict from names to what is shown. By default the usual
@@ -158,18 +169,22 @@ class CLIReporter(ProgressReporter):
         self._interval_s = max_report_frequency
         self._infer_limit = infer_limit
         self._shows_tables = print_intermediate_tables is not False
-        self._metric = metric
-        self._mode = mode
+        self._own_metric = self._metric = metric
+        self._own_mode = self._mode = mode
         self._sorts = sort_by_metric
         self._prefers_best = sort_by_metric
         self._verbose = 1
         self._prints_errors = True
         self._begin_s = clock.current().monotonic()
         self._last_report_s: float | None = None
-        self._told_errors: set[str] = set()
         self._console = Console()
 
     # -- set up --------------------------------------------------------------------------------------------------
+
+    def configure(self, *, verbose: int, print_errors: bool) -> None:
+        """See `ProgressReporter.configure`."""
+        self._verbose = verbose
+        self._prints_errors = print_errors
 
     def setup(
         self,
@@ -177,41 +192,15 @@ class CLIReporter(ProgressReporter):
         total_samples: int | None = None,
         metric: str | None = None,
         mode: str | None = None,
-        *,
-        verbose: int | None = None,
-        print_errors: bool = True,
         **kwargs: Any,
     ) -> None:
-        """See `ProgressReporter.setup`.
-
-        Args:
-            start_time: Seconds since the epoch.
-            total_samples: How many trials there will be.
-            metric: What is optimised.
-            mode: `min` or `max`.
-            verbose: 0 shows nothing, 2 also each start, result and end.
-            print_errors: Whether tracebacks are shown at the end.
-            **kwargs: More to come.
-
-        Raises:
-            ValueError: If metric or mode contradict what the reporter was made with.
-        """
+        """See `ProgressReporter.setup`. Metric and mode that the reporter was made with stay."""
         _check_mode(mode)
-        for name, own, given in (("metric", self._metric, metric), ("mode", self._mode, mode)):
-            if own and given and own != given:
-                raise ValueError(
-                    f"{name} must be set in one place, but the reporter has {own!r} and the run {given!r}; "
-                    "leave it out of the reporter"
-                )
-        self._metric = self._metric or metric
-        self._mode = self._mode or mode
+        self._metric, self._mode = self._own_metric or metric, self._own_mode or mode
         if self._mode and not self._metric:
             self._metric = DEFAULT_METRIC
         if self._sorts and not (self._metric and self._mode):
             _log.warning("sort_by_metric has no effect without metric and mode")
-        if verbose is not None:
-            self._verbose = verbose
-        self._prints_errors = print_errors
         self._total_samples = total_samples if total_samples is not None else self._total_samples
         now = clock.current()
         self._begin_s = now.monotonic() - (max(0.0, now.time() - start_time) if start_time is not None else 0.0)
@@ -266,32 +255,37 @@ class CLIReporter(ProgressReporter):
             return 0.0
         return max(0.0, self._last_report_s + self._interval_s - clock.current().monotonic())
 
-    def report(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> None:
-        """Show a status block; may block as printing does."""
-        self._console.write("\n".join(self._block(trials, done, sys_info)) + "\n\n")
-
     def say(self, text: str) -> None:
         """Show a message of the driver's."""
         if self._verbose:
             self._console.write(f"{text}\n")
 
-    def _block(self, trials: Sequence[Trial], done: bool, sys_info: Sequence[str]) -> list[str]:
+    def _parts(self, trials: Sequence[Trial], done: bool, sys_info: Sequence[str]) -> list[table.Part]:
+        """What a status block consists of."""
         statuses = table.by_status(trials)
-        lines = ["== Status ==", table.time_line(clock.current().monotonic() - self._begin_s), *sys_info]
+        parts: list[table.Part] = [
+            "== Status ==",
+            table.time_line(clock.current().monotonic() - self._begin_s),
+            *sys_info,
+        ]
         columns = self._shown_metrics(trials)
-        lines += self._best_line(trials, columns)
-        lines.append(self._count_line(statuses, len(trials)))
+        parts += self._best_line(trials, columns)
+        parts.append(self._count_line(statuses, len(trials)))
         has_begun = len(statuses[PENDING]) < len(trials) or any(trial.last_result for trial in trials)
         if has_begun and (done or self._shows_tables):
             shown, left_out = table.choose_rows(statuses, self._max_progress_rows, self._rank())
-            lines += table.trial_table(shown, self._parameter_columns, columns, self._max_column_length)
+            parts.append(table.trial_table(shown, self._parameter_columns, columns, self._max_column_length))
             if left_out:
                 counts = ", ".join(f"{count} {status}" for status, count in left_out.items())
-                lines.append(f"... {sum(left_out.values())} more trials not shown ({counts})")
-        lines += table.error_table(trials, self._max_error_rows)
+                parts.append(f"... {sum(left_out.values())} more trials not shown ({counts})")
+        parts += table.error_table(trials, self._max_error_rows)
         if done and self._prints_errors:
-            lines += table.error_texts(trials)
-        return lines
+            parts += table.error_texts(trials)
+        return parts
+
+    def _progress_str(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> str:
+        """A status block as text, ending in a newline; subclasses of users print it in their own way."""
+        return table.as_text(self._parts(trials, done, sys_info)) + "\n"
 
     def _shown_metrics(self, trials: Sequence[Trial]) -> dict[str, str]:
         """Names of the metric columns by metric."""
@@ -337,9 +331,14 @@ class CLIReporter(ProgressReporter):
 
     # -- one trial -------------------------------------------------------------------------------------------------
 
+    @property
+    def _shows_trials(self) -> bool:
+        """Whether starts and ends of trials are told: at level 2, and where somebody looks at them."""
+        return self._verbose >= 2 or (self._verbose == 1 and self._console.is_terminal())
+
     def trial_started(self, trial: Trial) -> None:
-        """At level 2: the trial and its parameters."""
-        if self._verbose >= 2:
+        """On a terminal or at level 2: the trial and its parameters."""
+        if self._shows_trials:
             names = list(trial.evaluated_params)[:_MAX_SHOWN_PARAMETERS]
             values = ", ".join(f"{name}={self._cell(table.parameter_of(trial, name))}" for name in names)
             self.say(f"Trial {trial.name} started{f': {values}' if values else ''}")
@@ -355,14 +354,12 @@ class CLIReporter(ProgressReporter):
             self.say(f"Trial {trial.name} saved a checkpoint: {directory}")
 
     def trial_ended(self, trial: Trial) -> None:
-        """At level 2 every end; on a terminal, errors, each kind once."""
+        """On a terminal or at level 2: how the trial has ended."""
+        if not self._shows_trials:
+            return
         if trial.status == ERROR:
-            text = table.last_line(trial)
-            kind = text.partition(":")[0]
-            if self._verbose >= 2 or (kind not in self._told_errors and self._console.is_terminal()):
-                self._told_errors.add(kind)
-                self.say(f"Trial {trial.name} failed: {text} ({trial.error_file})")
-        elif self._verbose >= 2:
+            self.say(f"Trial {trial.name} failed: {table.last_line(trial)} ({trial.error_file})")
+        else:
             result = trial.last_result
             self.say(
                 f"Trial {trial.name} ended after {result.get(TRAINING_ITERATION, 0)} iterations: {self._values(result)}"
@@ -379,9 +376,109 @@ class CLIReporter(ProgressReporter):
         return table.format_cell(value, self._max_column_length)
 
 
-def default_reporter() -> CLIReporter:
+class CLIReporter(TuneReporterBase):
+    """Shows status blocks on standard output. Its arguments are those of `TuneReporterBase`."""
+
+    def report(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> None:
+        """Show a status block; may block as printing does."""
+        self._console.write(self._progress_str(trials, done, *sys_info) + "\n")
+
+
+class JupyterNotebookReporter(TuneReporterBase):
+    """Shows status blocks in a notebook, as HTML in one place. Needs IPython.
+
+    Args:
+        overwrite: Whether the cell's output is cleared before the first block.
+        metric_columns: See `TuneReporterBase`, for this and all that follow.
+        parameter_columns: Parameters to show.
+        total_samples: How many trials there will be.
+        max_progress_rows: Rows of the table.
+        max_error_rows: Rows of the error table.
+        max_column_length: Characters of a cell.
+        max_report_frequency: Seconds between two blocks.
+        infer_limit: How many metrics to find out.
+        print_intermediate_tables: False shows the table only at the end.
+        metric: What is optimised.
+        mode: `min` or `max`.
+        sort_by_metric: Show the best terminated trials first.
+
+    Raises:
+        ImportError: If IPython is not there.
+        ValueError: If an argument is out of range.
+    """
+
+    def __init__(
+        self,
+        *,
+        overwrite: bool = True,
+        metric_columns: list[str] | dict[str, str] | None = None,
+        parameter_columns: list[str] | dict[str, str] | None = None,
+        total_samples: int | None = None,
+        max_progress_rows: int = 20,
+        max_error_rows: int = 20,
+        max_column_length: int = 20,
+        max_report_frequency: float = 5,
+        infer_limit: int = 3,
+        print_intermediate_tables: bool | None = None,
+        metric: str | None = None,
+        mode: str | None = None,
+        sort_by_metric: bool = False,
+    ):
+        super().__init__(
+            metric_columns=metric_columns,
+            parameter_columns=parameter_columns,
+            total_samples=total_samples,
+            max_progress_rows=max_progress_rows,
+            max_error_rows=max_error_rows,
+            max_column_length=max_column_length,
+            max_report_frequency=max_report_frequency,
+            infer_limit=infer_limit,
+            print_intermediate_tables=print_intermediate_tables,
+            metric=metric,
+            mode=mode,
+            sort_by_metric=sort_by_metric,
+        )
+        try:
+            importlib.import_module("IPython.display")
+        except ImportError as error:
+            raise ImportError(
+                f"JupyterNotebookReporter needs IPython ({error}); install it with: pip install ipython, or use a "
+                "CLIReporter"
+            ) from error
+        if not in_notebook():
+            _log.warning("JupyterNotebookReporter shows HTML, but this is no notebook; a CLIReporter shows text")
+        self._overwrite = overwrite
+        self._handle: Any = None
+
+    def report(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> None:
+        """Show a status block in place of the last one."""
+        self.display(table.as_html(self._parts(trials, done, sys_info)))
+
+    def display(self, string: str) -> None:
+        """Show HTML in place of what this reporter has shown last."""
+        from IPython.display import HTML, clear_output, display
+
+        if self._handle is not None:
+            self._handle.update(HTML(string))
+            return
+        if self._overwrite:
+            clear_output(wait=True)
+        self._handle = display(HTML(string), display_id=True)
+
+
+def in_notebook() -> bool:
+    """Whether this is a notebook's kernel. IPython is not imported for that: in a notebook it is there already."""
+    ipython = sys.modules.get("IPython")
+    try:
+        return ipython is not None and "IPKernelApp" in ipython.get_ipython().config
+    except Exception:  # no shell, or one without a configuration
+        return False
+
+
+def default_reporter() -> TuneReporterBase:
     """The reporter of runs that name none: a block every 30 s, four metrics, the best trials first if known."""
-    reporter = CLIReporter(max_report_frequency=DEFAULT_INTERVAL_S, infer_limit=4)
+    kind = JupyterNotebookReporter if in_notebook() else CLIReporter
+    reporter: TuneReporterBase = kind(max_report_frequency=DEFAULT_INTERVAL_S, infer_limit=4)
     reporter.prefer_best()
     return reporter
 

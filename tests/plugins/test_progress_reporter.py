@@ -75,6 +75,8 @@ def show(reporter: ProgressReporter, trials: list[Trial], done: bool = False) ->
 
 def ready(reporter: CLIReporter | None = None, **kwargs: Any) -> CLIReporter:
     reporter = reporter or default_reporter()
+    levels = {"verbose": kwargs.pop("verbose", 1), "print_errors": kwargs.pop("print_errors", True)}
+    reporter.configure(**levels)
     reporter.setup(start_time=clock.current().time(), **{"total_samples": 3, "metric": "loss", "mode": "min", **kwargs})
     return reporter
 
@@ -418,10 +420,10 @@ def test_bad_arguments_are_refused(kwargs: dict[str, Any], words: str) -> None:
         CLIReporter(**kwargs)
 
 
-def test_metric_and_mode_must_not_contradict() -> None:
-    assert ready(CLIReporter(metric="loss", mode="min"))
-    with pytest.raises(ValueError, match="leave it out of the reporter"):
-        ready(CLIReporter(metric="acc", mode="min"))
+def test_metric_and_mode_of_the_reporter_stay() -> None:
+    trials = [finished(0, 1.0), finished(1, 2.0)]
+    assert "Current best trial: t0000" in show(ready(CLIReporter()), trials)
+    assert "Current best trial: t0001" in show(ready(CLIReporter(metric="loss", mode="max")), trials)
 
 
 def test_sorting_needs_a_metric(caplog: pytest.LogCaptureFixture) -> None:
@@ -437,9 +439,9 @@ def test_lines_on_the_machine() -> None:
     totals = {"CPU": 2.0, "GPU": 1.0, "memory": 2.0 * 2**30, "tokens": 3.0}
     free = {"CPU": 1.0, "GPU": 0.5, "memory": 2.0**30, "tokens": 3.0}
     assert resources_line(totals, free) == (
-        "Logical resource usage: 1/2 CPUs, 0.5/1 GPUs, 1.0/2.0 GiB memory, 0/3 tokens"
+        "Logical resource usage: 1.0/2 CPUs, 0.5/1 GPUs, 1.0/2.0 GiB memory, 0/3 tokens"
     )
-    assert resources_line({"CPU": 2}, {"CPU": 0}) == "Logical resource usage: 2/2 CPUs, 0/0 GPUs"
+    assert resources_line({"CPU": 2}, {"CPU": 0}) == "Logical resource usage: 2.0/2 CPUs, 0/0 GPUs"
 
 
 def test_a_users_reporter_needs_two_methods() -> None:
@@ -451,7 +453,7 @@ def test_a_users_reporter_needs_two_methods() -> None:
             self.seen = (len(trials), sys_info)
 
     mine = Mine()
-    mine.setup(start_time=0.0, total_samples=1, metric="m", mode="min", verbose=1)
+    mine.setup(start_time=0.0, total_samples=1, metric="m", mode="min")
     show(mine, [make_trial()], done=True)
     assert mine.seen == (1, SYS_INFO)
     assert mine.seconds_left() is None
