@@ -293,7 +293,8 @@ def _score(value: Any, order: str) -> float:
     """`value` so that larger is better; what is no number is worst."""
     if not is_number(value):
         return -math.inf
-    return value if order == "max" else -value
+    score: float = value if order == "max" else -value  # an int may be too large for float()
+    return score
 
 
 def _recorded_trial(directory: str) -> Trial | None:

@@ -1,0 +1,129 @@
+"""ExperimentAnalysis, also from a run's directory alone."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from result_runs import fit
+
+from minitune import ExperimentAnalysis, FailureConfig, ResultGrid, RunConfig, TuneConfig, Tuner, report
+from minitune.execution.read_run import read_run
+
+
+@pytest.mark.usefixtures("forbid_unpickling")
+def test_an_analysis_from_the_directory_alone(grid: ResultGrid, tmp_path: Path) -> None:
+    moved = tmp_path / "moved"
+    shutil.move(grid.experiment_path, moved)
+    analysis = ExperimentAnalysis(moved, default_metric="loss", default_mode="min")
+
+    assert analysis.experiment_path == str(moved)
+    assert [trial.status for trial in analysis.trials] == ["TERMINATED", "TERMINATED", "ERROR"]
+    assert analysis.best_config == {"i": 0, "nested": {"a": "s"}}
+    assert analysis.best_result["loss"] == 2.0
+    assert analysis.best_result["done"] is True
+    assert list(analysis.results) == [trial.trial_id for trial in analysis.trials]
+    assert analysis.get_best_config("eval/step", "max", "avg") == {"i": 0, "nested": {"a": "s"}}
+    first = analysis.trials[0].trial_id
+    assert analysis.get_all_configs()[first] == {"i": 0, "nested": {"a": "s"}}
+    assert analysis.get_all_configs(prefix=True)[first] == {"config/i": 0, "config/nested/a": "s"}
+    assert analysis.best_checkpoint is not None
+    assert Path(analysis.best_checkpoint.path).is_relative_to(moved)
+    assert Path(analysis.best_checkpoint.path, "step").read_text() == "1"
+    assert [row["loss"] for row in analysis.get_rows("loss", "max")] == [3.0, 5.0, 4.0]
+
+
+def test_checkpoints_of_a_trial(grid: ResultGrid) -> None:
+    analysis = ExperimentAnalysis(grid.experiment_path)
+    first, second, _ = analysis.trials
+
+    def step(checkpoint: Any) -> str:
+        return Path(checkpoint.path, "step").read_text()
+
+    assert step(analysis.get_best_checkpoint(first, "loss", "min")) == "1"
+    assert step(analysis.get_best_checkpoint(second, "loss", "max")) == "1"  # the last one's is NaN
+    assert step(analysis.get_best_checkpoint(first, mode="min")) == "0"
+    assert analysis.get_best_checkpoint(first, "nothing", "min") is None
+    assert step(analysis.get_last_checkpoint(first)) == "2"
+    assert step(analysis.get_last_checkpoint()) == "2"
+    assert step(analysis.get_last_checkpoint(metric="eval/step", mode="min")) == "1"
+    with pytest.raises(ValueError, match="metric and mode"):
+        analysis.get_best_checkpoint(first, "loss")
+
+
+def test_the_default_metric(grid: ResultGrid) -> None:
+    with pytest.raises(ValueError, match="metric and mode must be known"):
+        _ = ExperimentAnalysis(grid.experiment_path).best_trial
+    with pytest.raises(ValueError, match="'best'"):
+        ExperimentAnalysis(grid.experiment_path, default_mode="best")
+    assert ExperimentAnalysis(grid.experiment_path, default_mode="max").default_metric == "_metric"
+    nobody = ExperimentAnalysis(grid.experiment_path, default_metric="nothing", default_mode="max")
+    assert nobody.best_trial is None
+    assert nobody.best_config is None
+    with pytest.raises(ValueError, match="'nothing'"):
+        _ = nobody.best_result
+
+
+def test_a_directory_without_a_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="holds no run"):
+        ExperimentAnalysis(tmp_path)
+
+
+# -- read_run ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_can_be_read_while_it_goes_on() -> None:
+    seen = []
+
+    def looking(config: dict[str, Any]) -> None:
+        for n in range(3):
+            report({"n": n})
+            (trial,) = read_run(Path(os.environ["MINITUNE_STORAGE_PATH"], "run")).trials
+            seen.append((trial.status, trial.last_result["n"]))
+
+    fit(looking, {}, metric="n", mode="max")
+    run = read_run(Path(os.environ["MINITUNE_STORAGE_PATH"], "run", "journal"))
+
+    assert seen == [("RUNNING", 0), ("RUNNING", 1), ("RUNNING", 2)]
+    assert (run.metric, run.mode, run.trials[0].status) == ("n", "max", "TERMINATED")
+    assert run.close_reason is not None
+
+
+def test_a_torn_end_and_unknown_records_are_passed_over(grid: ResultGrid) -> None:
+    from minitune.execution.journal import Journal
+
+    journal = Path(grid.experiment_path, "journal")
+    with Journal.open(journal) as opened:
+        opened.append({"type": "of the future", "trial": grid[0].metrics["trial_id"]})
+    before = read_run(grid.experiment_path)
+    with open(journal, "ab") as file:
+        file.write(b'{"type": "resu')
+
+    assert [str(trial) for trial in read_run(grid.experiment_path).trials] == [str(t) for t in before.trials]
+    assert before.close_reason is not None
+
+
+def test_what_a_retry_has_left_behind_does_not_count(tmp_path: Path) -> None:
+    mark = str(tmp_path / "mark")
+
+    def twice(config: dict[str, Any]) -> None:
+        first = not os.path.exists(mark)
+        Path(mark).touch()
+        report({"n": 10 if first else 1})
+        if first:
+            raise ValueError("once")
+
+    grid = Tuner(
+        twice,
+        tune_config=TuneConfig(executor="inline", metric="n", mode="max"),
+        run_config=RunConfig(name="run", verbose=0, failure_config=FailureConfig(max_failures=1)),
+    ).fit()
+    (trial,) = read_run(grid.experiment_path).trials
+
+    assert (trial.status, trial.num_failures, trial.error) == ("TERMINATED", 1, None)
+    assert trial.analysis.get("n", "max") == grid[0].metrics["n"] == 1
+    assert math.isclose(trial.metric_analysis["n"]["avg"], 1)

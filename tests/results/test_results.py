@@ -1,0 +1,176 @@
+"""ResultGrid and Result."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from result_runs import fit
+
+from minitune import Checkpoint, Result, ResultGrid, TrialError, report
+
+
+def test_a_grid_is_a_sequence_in_order_of_submission(grid: ResultGrid) -> None:
+    assert [result.config["i"] for result in grid[:2]] == [0, 1]
+    assert grid[-1].config["i"] == 2
+    assert grid[1] in grid
+    assert repr(grid).startswith("ResultGrid<[\n  Result(metrics={")
+    assert repr(grid).endswith(")\n]>")
+    assert Path(grid.experiment_path).name == "run"
+
+
+def test_files_are_local(grid: ResultGrid) -> None:
+    for thing in (grid, grid[0]):
+        with pytest.raises(AttributeError, match="local"):
+            _ = thing.filesystem
+
+
+def test_values_that_are_not_finite_count_only_if_asked_for(grid: ResultGrid) -> None:
+    assert grid.get_best_result().config["i"] == 0
+    assert grid.get_best_result(filter_nan_and_inf=False).config["i"] == 2
+
+
+def test_a_nan_that_comes_first_is_beaten_by_nothing() -> None:
+    values = {0: math.nan, 1: 1.0}
+    grid = fit(lambda config: {"loss": values[config["i"]]}, {"i": {"grid_search": [0, 1]}})
+
+    assert grid.get_best_result("loss", "min", filter_nan_and_inf=False).config["i"] == 0
+    assert grid.get_best_result("loss", "min").config["i"] == 1
+
+
+def test_a_lone_trial_is_checked_only_if_a_metric_is_known() -> None:
+    assert fit(lambda config: {"a": 1}, {}).get_best_result().metrics["a"] == 1
+    assert fit(lambda config: {"a": 1}, {}, name="mode", mode="max").get_best_result().metrics["a"] == 1
+    with pytest.raises(RuntimeError, match="'b'"):
+        fit(lambda config: {"a": 1}, {}, name="metric").get_best_result("b", "max")
+
+
+def test_what_a_result_holds(grid: ResultGrid) -> None:
+    result = grid[0]
+    assert result.metrics["config"] == result.config
+    assert result.metrics["training_iteration"] == 3
+    assert [metrics["loss"] for _, metrics in result.best_checkpoints] == [3.0, 1.0, 2.0]
+    assert result.get_best_checkpoint("loss", "min") == result.best_checkpoints[1][0]
+    assert result.get_best_checkpoint("eval/step", "max") == result.checkpoint
+    with pytest.raises(RuntimeError, match=r"'nothing'.*'eval/step'"):
+        result.get_best_checkpoint("nothing", "min")
+    with pytest.raises(ValueError):
+        result.get_best_checkpoint("loss", "best")
+
+
+def test_a_result_can_be_made_by_hand() -> None:
+    result = Result({"a": 1, "config": {"x": 2}}, None, None, "/somewhere")
+    assert (result.config, result.best_checkpoints) == ({"x": 2}, [])
+    assert repr(result) == f"Result(metrics={{'a': 1}}, error=None, log_dir={Path('/somewhere')!r})"
+
+
+def test_the_best_row_of_each_trial(grid: ResultGrid) -> None:
+    assert [row["loss"] for row in grid.get_rows("loss", "max")] == [3.0, 5.0, 4.0]
+    assert [row["loss"] for row in grid.get_rows("loss", "min")] == [1.0, 2.0, -math.inf]
+    assert [row["eval/step"] for row in grid.get_rows("nothing", "min")] == [2, 2, 1]
+    assert [row["eval/step"] for row in grid.get_rows("loss")] == [2, 2, 1]
+    with pytest.raises(ValueError, match="needs a metric"):
+        grid.get_rows(filter_mode="min")
+    with pytest.raises(ValueError, match="'best'"):
+        grid.get_rows("loss", "best")
+
+
+def test_rows_without_loggers_are_the_last_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
+    (row,) = fit(lambda config: {"a": {"b": 1}}, {"x": 5}).get_rows()
+    assert (row["a/b"], row["config/x"]) == (1, 5)
+
+
+# -- from_path --------------------------------------------------------------------------------------------------------
+
+
+def everything(result: Result) -> tuple[Any, ...]:
+    kept = [(checkpoint, metrics["eval"]) for checkpoint, metrics in result.best_checkpoints]
+    return result.config, result.checkpoint, result.path, kept, result.get_rows()[:1], result.metrics["loss"]
+
+
+@pytest.mark.usefixtures("forbid_unpickling")
+def test_a_result_from_its_directory(grid: ResultGrid) -> None:
+    assert everything(Result.from_path(Path(grid[0].path))) == everything(grid[0])
+    assert math.isnan(Result.from_path(grid[1].path).metrics["loss"])
+    failed = Result.from_path(grid[2].path)
+    assert failed.metrics["loss"] == -math.inf
+    assert type(failed.error) is TrialError
+    assert "two is too many" in str(failed.error)
+    assert Result.from_path(grid[0].path).error is None
+
+
+@pytest.mark.usefixtures("forbid_unpickling")
+def test_a_trial_directory_that_was_taken_out_of_its_run(grid: ResultGrid, tmp_path: Path) -> None:
+    results = []
+    for i in range(3):
+        shutil.copytree(grid[i].path, tmp_path / f"copy{i}")
+        results.append(Result.from_path(str(tmp_path / f"copy{i}")))
+
+    assert [metrics["loss"] for _, metrics in results[0].best_checkpoints] == [3.0, 1.0, 2.0]
+    assert results[0].checkpoint == Checkpoint(tmp_path / "copy0" / "checkpoint_000002")
+    assert results[0].config == grid[0].config
+    assert results[0].error is None
+    assert "two is too many" in str(results[2].error)
+
+
+def test_a_torn_line_is_left_out(grid: ResultGrid, caplog: pytest.LogCaptureFixture) -> None:
+    path = Path(grid[0].path, "result.json")
+    path.write_text(path.read_text()[:-20])
+    with caplog.at_level(logging.WARNING, "minitune"):
+        assert Result.from_path(grid[0].path).metrics["loss"] == 1.0
+    assert f"line 3 of {path} is torn" in caplog.text
+
+
+def test_the_table_stands_in_for_missing_lines(grid: ResultGrid) -> None:
+    for result in grid:
+        Path(result.path, "result.json").unlink()
+    read = [Result.from_path(result.path) for result in grid]
+
+    assert read[0].metrics["loss"] == 2.0
+    assert read[0].metrics["eval/step"] == 2
+    assert read[0].metrics["done"] is False
+    assert read[0].metrics["trial_id"] == grid[0].metrics["trial_id"]
+    assert math.isnan(read[1].metrics["loss"])
+    assert read[2].metrics["loss"] == -math.inf
+    assert [result.config for result in read] == [result.config for result in grid]
+
+
+def test_only_what_must_be_a_number_becomes_one_again(tmp_path: Path) -> None:
+    rows = [
+        {"a": 1, "b": None, "c": "Infinity", "d": None, "e": {"f": "-Infinity"}, "config": {"x": None}},
+        {"a": None, "b": None, "c": "text", "d": True, "e": {"f": 2}, "config": {"x": 1}},
+    ]
+    (tmp_path / "result.json").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    first, last = Result.from_path(tmp_path).get_rows()
+
+    assert math.isnan(last["a"])
+    assert (first["b"], first["c"], first["d"], first["e/f"]) == (None, "Infinity", None, -math.inf)
+    assert first["config/x"] is None
+
+
+def test_what_is_no_trial_directory_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="must exist"):
+        Result.from_path(tmp_path / "nothing")
+    with pytest.raises(RuntimeError, match=r"result\.json"):
+        Result.from_path(tmp_path)
+    with pytest.raises(ValueError, match="storage_filesystem"):
+        Result.from_path(tmp_path, storage_filesystem="s3")  # type: ignore[arg-type]
+
+
+def test_a_trial_that_never_reported_has_its_id_and_error() -> None:
+    def failing(config: dict[str, Any]) -> None:
+        if config["i"] == 0:
+            raise KeyError("early")
+        report({"a": 1})
+
+    grid = fit(failing, {"i": {"grid_search": [0, 1]}})
+    assert grid[0].metrics == {"trial_id": grid[0].metrics["trial_id"]}
+    read = Result.from_path(grid[0].path)
+    assert read.config == {"i": 0}
+    assert "KeyError" in str(read.error)
