@@ -127,6 +127,20 @@ def find_unpicklable(value: Any) -> str | None:
     return f"{' -> '.join(steps) or 'it'} is {_describe(culprit)}"
 
 
+def unpicklable_variables(function: types.FunctionType) -> dict[str, str]:
+    """Find out which variables from outside of `function` cannot be pickled. May take seconds on large objects.
+
+    Args:
+        function: A function of the user's.
+
+    Returns:
+        By the variable's name, the path to its offending member, as `find_unpicklable` gives it.
+    """
+    variables = {**dict(_global_variables(function)), **dict(_closure_variables(function))}
+    found = {name: find_unpicklable(value) for name, value in variables.items()}
+    return {name: path for name, path in found.items() if path is not None}
+
+
 class _Search:
     """One walk to the culprit: remembers where it has been, so that cycles end, and how much it has tried."""
 
@@ -171,20 +185,30 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _function_parts(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
-        try:
-            yield f"closure variable {name!r}", cell.cell_contents
-        except ValueError:
-            continue  # a cell that is not filled yet
+    for name, part in _closure_variables(function):
+        yield f"closure variable {name!r}", part
     for default in function.__defaults__ or ():
         yield "a default argument", default
     for name, default in (function.__kwdefaults__ or {}).items():
         yield f"default of argument {name!r}", default
-    for name in _global_names(function.__code__):
-        if name in function.__globals__:
-            yield f"global {name!r}", function.__globals__[name]
+    for name, part in _global_variables(function):
+        yield f"global {name!r}", part
     for name, part in vars(function).items():
         yield f"attribute {name!r}", part
+
+
+def _closure_variables(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
+        try:
+            yield name, cell.cell_contents
+        except ValueError:
+            continue  # a cell that is not filled yet
+
+
+def _global_variables(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    for name in _global_names(function.__code__):
+        if name in function.__globals__:
+            yield name, function.__globals__[name]
 
 
 def _global_names(code: types.CodeType) -> Iterator[str]:

@@ -315,10 +315,18 @@ def _parse_listing(text: str) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=4)  # a failure raises and is not remembered
 def _list_gpus(command: str) -> str:
-    """What `nvidia-smi -L` prints.
+    return run_bounded(command, "-L")
+
+
+def run_bounded(command: str, *args: str) -> str:
+    """What `nvidia-smi` prints when it is called with `args`. May block for 10 s.
 
     It must not hang us: a broken driver can leave it in a state in which it cannot be killed, or a child of it may
     keep a pipe open. So the output goes to a file, and nothing is waited for without a bound.
+
+    Args:
+        command: Its path.
+        *args: Its arguments.
 
     Raises:
         OSError: If it cannot be started.
@@ -326,7 +334,7 @@ def _list_gpus(command: str) -> str:
     """
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
-            [command, "-L"],
+            [command, *args],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.DEVNULL,
@@ -338,7 +346,7 @@ def _list_gpus(command: str) -> str:
             _kill(process)
             raise
         if code:
-            raise subprocess.CalledProcessError(code, [command, "-L"])
+            raise subprocess.CalledProcessError(code, [command, *args])
         output.seek(0)
         return output.read().decode("utf-8", "replace")
 

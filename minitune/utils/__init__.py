@@ -1,0 +1,19 @@
+"""The small helpers that users know from Ray Tune."""
+
+from minitune.execution.storage import date_text as date_str
+from minitune.utils.diagnosis import diagnose_serialization, validate_save_restore, warn_if_slow
+from minitune.utils.gpu import wait_for_gpu
+from minitune.utils.nested import deep_update, flatten_dict, merge_dicts, unflatten_dict, unflattened_lookup
+
+__all__ = [
+    "date_str",
+    "deep_update",
+    "diagnose_serialization",
+    "flatten_dict",
+    "merge_dicts",
+    "unflatten_dict",
+    "unflattened_lookup",
+    "validate_save_restore",
+    "wait_for_gpu",
+    "warn_if_slow",
+]

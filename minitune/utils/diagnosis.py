@@ -1,0 +1,121 @@
+"""What can be found out about a trainable before it is tuned; and what took long."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+from minitune import clock
+from minitune.error import TuneError
+from minitune.execution.devices import machine_resources
+from minitune.pickling import find_unpicklable, unpicklable_variables
+from minitune.resources import GPU
+from minitune.result import TRAINING_ITERATION
+from minitune.settings import number_setting
+from minitune.trainable.trainable import Trainable
+
+logger = logging.getLogger("minitune")
+
+
+class warn_if_slow:
+    """Log a warning if the body of a `with` statement takes long.
+
+    Args:
+        name: What it does.
+        threshold: Seconds that it may take; by default `MINITUNE_WARN_THRESHOLD_S`, else 0.5.
+        message: The warning, in which `{name}` and `{duration}` stand for what they say.
+        disable: Say nothing.
+
+    Attributes:
+        too_slow: Whether it took long.
+    """
+
+    DEFAULT_MESSAGE = "{name} took {duration:.3f} s, which may slow the run down"
+
+    def __init__(self, name: str, threshold: float | None = None, message: str | None = None, disable: bool = False):
+        self.name = name
+        self.threshold = number_setting("WARN_THRESHOLD_S") if threshold is None else threshold
+        self.message = message or self.DEFAULT_MESSAGE
+        self.disable = disable
+        self.too_slow = False
+        self._start_s = 0.0
+
+    def __enter__(self) -> warn_if_slow:
+        self._start_s = clock.current().monotonic()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        duration_s = clock.current().monotonic() - self._start_s
+        if not self.disable and duration_s > self.threshold:
+            self.too_slow = True
+            logger.warning(self.message.format(name=self.name, duration=duration_s))
+
+
+def validate_save_restore(
+    trainable_cls: type[Trainable], config: dict[str, Any] | None = None, num_gpus: float = 0
+) -> bool:
+    """Check that a class goes on where it was saved: two instances, three steps, save, restore, two more steps.
+
+    Both instances live in this process, and are cleaned up at the end. Blocks while they work.
+
+    Args:
+        trainable_cls: A `Trainable` subclass.
+        config: Its configuration.
+        num_gpus: GPUs that it uses: this machine must have as many.
+
+    Returns:
+        True.
+
+    Raises:
+        TuneError: If the iterations do not go on.
+        ValueError: If there are not as many GPUs, or it is no such class.
+        Exception: Whatever the class itself raises.
+    """
+    if not (isinstance(trainable_cls, type) and issubclass(trainable_cls, Trainable)):
+        raise ValueError(f"trainable_cls must be a Trainable subclass, but got {trainable_cls!r:.200}")
+    if num_gpus and num_gpus > machine_resources().totals.get(GPU, 0):
+        raise ValueError(f"num_gpus must be what this machine has at most, but got {num_gpus!r}")
+    instances: list[Trainable] = []
+    try:
+        for _ in range(2):
+            instances.append(trainable_cls(config=dict(config or {})))
+        first, second = instances
+        for expected in (1, 2, 3):
+            _check_iteration(first.train(), expected)
+        second.restore(first.save())
+        for expected in (4, 5):
+            _check_iteration(second.train(), expected)
+    finally:
+        for instance in instances:
+            instance.stop()
+    return True
+
+
+def _check_iteration(result: dict[str, Any], expected: int) -> None:
+    got = result.get(TRAINING_ITERATION)
+    if got != expected:
+        raise TuneError(
+            f"{TRAINING_ITERATION} must be {expected} here, but got {got!r}: check what is saved and loaded"
+        )
+
+
+def diagnose_serialization(trainable: Callable[..., Any]) -> bool | set[str]:
+    """Find out why a trainable cannot be sent to workers, and print it. May take seconds on large objects.
+
+    Args:
+        trainable: The function; or a class, of which only the path to the culprit is printed.
+
+    Returns:
+        True if it can be sent; else the names of the variables outside of it that cannot.
+    """
+    path = find_unpicklable(trainable)
+    if path is None:
+        return True
+    sys.stdout.write(f"{trainable!r} cannot be sent to workers: {path}\n")
+    found = unpicklable_variables(trainable) if isinstance(trainable, FunctionType) else {}
+    for name, part in found.items():
+        sys.stdout.write(f"  {name!r} cannot be pickled: {part}; make it inside the function\n")
+    return set(found)

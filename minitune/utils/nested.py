@@ -1,0 +1,144 @@
+"""Nested dicts: to one level and back, merged, and looked up."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+
+def flatten_dict(
+    dt: Mapping[str, Any], delimiter: str = "/", prevent_delimiter: bool = False, flatten_list: bool = False
+) -> dict[str, Any]:
+    """Turn nested dicts into one level: `{"a": {"b": 1}}` becomes `{"a/b": 1}`.
+
+    Unlike what is done with results (`minitune.result.flatten`), empty dicts vanish and lists can be flattened too.
+
+    Args:
+        dt: A nested dict; it stays as it is.
+        delimiter: What stands between the parts of a key.
+        prevent_delimiter: Refuse keys that contain the delimiter, which `unflatten_dict` would split.
+        flatten_list: Flatten lists as well; positions become keys.
+
+    Raises:
+        ValueError: If a key contains the delimiter and must not.
+    """
+    return dict(_leaves(dt, "", delimiter, prevent_delimiter, flatten_list))
+
+
+def _leaves(
+    node: Any, prefix: str, delimiter: str, prevent_delimiter: bool, flatten_list: bool
+) -> Iterator[tuple[str, Any]]:
+    items = node.items() if isinstance(node, Mapping) else enumerate(node)
+    for key, value in items:
+        if prevent_delimiter and delimiter in str(key):
+            raise ValueError(f"a key must not contain the delimiter {delimiter!r}, but got {key!r}")
+        name = f"{prefix}{key}"
+        if isinstance(value, dict) or (flatten_list and isinstance(value, list)):
+            yield from _leaves(value, f"{name}{delimiter}", delimiter, prevent_delimiter, flatten_list)
+        else:
+            yield name, value
+
+
+def unflatten_dict(dt: Mapping[str, Any], delimiter: str = "/") -> dict[str, Any]:
+    """Undo `flatten_dict`, except for lists.
+
+    Args:
+        dt: A dict of one level; it stays as it is.
+        delimiter: Where keys are split.
+
+    Raises:
+        TypeError: If one key leads through the value of another.
+    """
+    nested: dict[str, Any] = {}
+    for key, value in dt.items():
+        *way, last = key.split(delimiter)
+        level = nested
+        for part in way:
+            level = level.setdefault(part, {})
+            if not isinstance(level, dict):
+                raise TypeError(f"a key must not lead through the value of another, but {key!r} does at {part!r}")
+        level[last] = value
+    return nested
+
+
+def merge_dicts(d1: dict[Any, Any], d2: Mapping[Any, Any]) -> dict[Any, Any]:
+    """A deep copy of `d1`, updated with `d2` at every level."""
+    return deep_update(copy.deepcopy(d1), d2, new_keys_allowed=True)
+
+
+def deep_update(
+    original: dict[Any, Any],
+    new_dict: Mapping[Any, Any],
+    new_keys_allowed: bool = False,
+    allow_new_subkey_list: Collection[Any] | None = None,
+    override_all_if_type_changes: Collection[Any] | None = None,
+    override_all_key_list: Collection[Any] | None = None,
+) -> dict[Any, Any]:
+    """Update `original` in place, level by level where both sides are dicts.
+
+    Args:
+        original: What is updated.
+        new_dict: The new values.
+        new_keys_allowed: Whether keys that `original` does not have may come in, at any level.
+        allow_new_subkey_list: Keys of the first level below which new keys may come in all the same.
+        override_all_if_type_changes: Keys of the first level whose dict is replaced as a whole if its `"type"` changes.
+        override_all_key_list: Keys whose value is always replaced as a whole.
+
+    Returns:
+        `original`.
+
+    Raises:
+        KeyError: If a key is new and must not be.
+    """
+    whole = override_all_key_list or ()
+    for key, value in new_dict.items():
+        if key not in original and not new_keys_allowed:
+            raise KeyError(f"unknown key {key!r}: it must be one of {', '.join(map(repr, original)) or 'none'}")
+        old: Any = original.get(key)
+        goes_down = isinstance(old, dict) and isinstance(value, dict) and key not in whole
+        if goes_down and key in (override_all_if_type_changes or ()):
+            goes_down = "type" not in old or "type" not in value or old["type"] == value["type"]
+        if goes_down:
+            allowed = new_keys_allowed or key in (allow_new_subkey_list or ())
+            deep_update(old, value, allowed, override_all_key_list=whole)
+        else:
+            original[key] = value
+    return original
+
+
+def unflattened_lookup(
+    flat_key: str, lookup: Mapping[Any, Any] | Sequence[Any], delimiter: str = "/", **kwargs: Any
+) -> Any:
+    """The value at a path such as `"a/0/b"`, which is `lookup["a"][0]["b"]`.
+
+    Args:
+        flat_key: The path, or a key that is there as it stands.
+        lookup: Nested dicts and lists.
+        delimiter: Where the path is split.
+        **kwargs: `default`: what to return if there is nothing at the path.
+
+    Raises:
+        KeyError: If there is nothing, and no `default`.
+    """
+    if unknown := set(kwargs) - {"default"}:
+        raise TypeError(f"unflattened_lookup() does not know {', '.join(sorted(unknown))}")
+    if isinstance(lookup, Mapping) and flat_key in lookup:
+        return lookup[flat_key]
+    found: Any = lookup
+    for part in flat_key.split(delimiter):
+        try:
+            found = _member(found, part)
+        except (KeyError, IndexError, ValueError):
+            if "default" in kwargs:
+                return kwargs["default"]
+            raise KeyError(flat_key) from None
+    return found
+
+
+def _member(holder: Any, part: str) -> Any:
+    if isinstance(holder, Mapping):
+        return holder[part]
+    if isinstance(holder, Sequence) and not isinstance(holder, str):
+        return holder[int(part)]
+    raise KeyError(part)

@@ -1,0 +1,158 @@
+"""The small helpers of `minitune.utils`."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+
+import pytest
+from minitune.tune.utils import (
+    date_str,
+    deep_update,
+    diagnose_serialization,
+    flatten_dict,
+    merge_dicts,
+    unflatten_dict,
+    unflattened_lookup,
+    validate_save_restore,
+    wait_for_gpu,
+    warn_if_slow,
+)
+from minitune.tune.utils.mock_trainable import MyTrainableClass, register_mock_trainable
+
+from minitune import Trainable, TuneConfig, TuneError, Tuner
+
+
+def test_flattening_and_back():
+    nested = {"a": {"b": 1, "c": {"d": [1, {"e": 2}]}}, "f": 3}
+    assert flatten_dict(nested) == {"a/b": 1, "a/c/d": [1, {"e": 2}], "f": 3}
+    assert flatten_dict(nested, delimiter=".", flatten_list=True) == {"a.b": 1, "a.c.d.0": 1, "a.c.d.1.e": 2, "f": 3}
+    assert unflatten_dict(flatten_dict(nested)) == nested
+    assert flatten_dict({"a": {}}) == {}
+
+
+def test_a_key_with_the_delimiter_is_refused_if_asked_to():
+    assert flatten_dict({"a/b": {"c": 1}}) == {"a/b/c": 1}
+    with pytest.raises(ValueError, match="'a/b'"):
+        flatten_dict({"x": {"a/b": 1}}, prevent_delimiter=True)
+
+
+def test_keys_that_lead_through_values_cannot_be_unflattened():
+    with pytest.raises(TypeError, match="'a/b'"):
+        unflatten_dict({"a": 1, "a/b": 2})
+
+
+def test_merging_leaves_both_sides_alone():
+    first, second = {"a": {"b": 1}}, {"a": {"c": 2}, "d": 3}
+    assert merge_dicts(first, second) == {"a": {"b": 1, "c": 2}, "d": 3}
+    assert (first, second) == ({"a": {"b": 1}}, {"a": {"c": 2}, "d": 3})
+
+
+def test_deep_update_says_which_keys_are_new():
+    with pytest.raises(Exception, match="'c'"):
+        deep_update({"a": {"b": 1}}, {"a": {"c": 1}})
+    assert deep_update({"a": {"b": 1}}, {"a": {"c": 1}}, allow_new_subkey_list=["a"]) == {"a": {"b": 1, "c": 1}}
+    assert deep_update({"a": {"b": 1}}, {"a": {"c": 1}}, override_all_key_list=["a"]) == {"a": {"c": 1}}
+    other = {"a": {"type": "y"}}
+    assert deep_update({"a": {"type": "x", "b": 1}}, other, override_all_if_type_changes=["a"]) == other
+
+
+def test_lookup_by_path():
+    assert unflattened_lookup("a/0/b", {"a": [{"b": 7}]}) == 7
+    assert unflattened_lookup("a/b", {"a/b": 8}) == 8
+    assert unflattened_lookup("a/x", {"a": 1}, default=None) is None
+    with pytest.raises(KeyError):
+        unflattened_lookup("a/x", {"a": {}})
+
+
+def test_date():
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d", date_str())
+
+
+def test_slow_things_are_logged(caplog, monkeypatch):
+    monkeypatch.setenv("TUNE_WARN_THRESHOLD_S", "0")
+    with caplog.at_level(logging.WARNING, "minitune"), warn_if_slow("breathing") as slow:
+        sum(range(1000))
+    assert slow.too_slow
+    assert "breathing" in caplog.text
+    with warn_if_slow("nothing", threshold=1000) as fast:
+        pass
+    assert not fast.too_slow
+
+
+class Forgetful(Trainable):
+    def setup(self, config):
+        self.x = 0
+
+    def step(self):
+        self.x += 1
+        return {"x": self.x, "training_iteration": self.x}
+
+    def save_checkpoint(self, checkpoint_dir):
+        return {"nothing": True}
+
+    def load_checkpoint(self, checkpoint):
+        pass
+
+
+def test_save_and_restore_are_checked(tmp_path, monkeypatch):
+    monkeypatch.setenv("MINITUNE_STORAGE_PATH", str(tmp_path))
+    assert validate_save_restore(MyTrainableClass) is True
+    with pytest.raises(TuneError, match="must be 4"):
+        validate_save_restore(Forgetful)
+    with pytest.raises(ValueError, match="num_gpus"):
+        validate_save_restore(MyTrainableClass, num_gpus=1000)
+    with pytest.raises(ValueError, match="Trainable subclass"):
+        validate_save_restore(int)
+
+
+def test_what_cannot_be_sent_is_named(capsys):
+    event, fine = threading.Event(), 3
+    assert diagnose_serialization(lambda config: fine) is True
+    assert diagnose_serialization(lambda config: (event, fine)) == {"event"}
+    assert "'event'" in capsys.readouterr().out
+
+
+@pytest.fixture
+def one_gpu(tmp_path, monkeypatch):
+    """A machine with one GPU, whose used memory (of 100) stands in the returned file."""
+    used = tmp_path / "used"
+    used.write_text("90\n0\n")
+    program = tmp_path / "nvidia-smi"
+    program.write_text(f'#!/bin/sh\necho "0, GPU-11, $(head -n 1 {used}), 100"\nsed -i 1d {used}\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    return used
+
+
+def test_waiting_for_a_gpu(one_gpu):
+    assert wait_for_gpu(gpu_id=0, delay_s=0) is True
+    assert one_gpu.read_text() == ""
+
+
+def test_a_gpu_that_is_not_freed_or_not_there(one_gpu):
+    one_gpu.write_text("90\n90\n90\n")
+    with pytest.raises(RuntimeError, match="not freed"):
+        wait_for_gpu(gpu_id="GPU-11", retry=2, delay_s=0)
+    with pytest.raises(ValueError, match="one of 0, GPU-11"):
+        wait_for_gpu(gpu_id=3)
+    with pytest.raises(RuntimeError, match="has no GPU"):
+        wait_for_gpu()
+
+
+def test_no_gpu_at_all(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(RuntimeError, match="needs nvidia-smi"):
+        wait_for_gpu(0)
+
+
+def test_the_mock_trainable_by_name(tmp_path, monkeypatch):
+    monkeypatch.setenv("MINITUNE_STORAGE_PATH", str(tmp_path))
+    register_mock_trainable()
+    tuner = Tuner(
+        "mock_trainable", param_space={"width": 2, "mock_error": True}, tune_config=TuneConfig(executor="inline")
+    )
+    (result,) = tuner.fit()
+    assert "failing on purpose in step 2" in str(result.error)
+    assert result.metrics["episode_reward_mean"] == pytest.approx(0.46211715726)
