@@ -12,10 +12,9 @@ from minitune import ExperimentAnalysis, Result, ResultGrid, RunConfig, TuneConf
 
 LOSSES = {0: [3, 1, 2], 1: [2.0, 5.0, math.nan], 2: []}
 METRICS = ["loss", "flag"]
+NOT_LOOKED_AT = {"checkpoint_dir_name", "should_checkpoint", "experiment_tag"}
 AUTOMATIC = [
     "timestamp",
-    "checkpoint_dir_name",
-    "should_checkpoint",
     "done",
     "training_iteration",
     "trial_id",
@@ -51,7 +50,7 @@ def grid() -> ResultGrid:
 def test_the_frame_of_a_grid(grid: ResultGrid) -> None:
     frame = grid.get_dataframe()
 
-    assert [name for name in frame if name != "experiment_tag"] == [*METRICS, *AUTOMATIC, *NESTED, "logdir"]
+    assert [name for name in frame if name not in NOT_LOOKED_AT] == [*METRICS, *AUTOMATIC, *NESTED, "logdir"]
     assert list(frame["config/i"]) == [0, 1]  # who has reported nothing is not in it
     assert frame["loss"].dtype == "float64"
     assert frame["flag"].dtype == "bool"
@@ -65,7 +64,7 @@ def test_the_frame_of_a_grid(grid: ResultGrid) -> None:
 def test_the_frame_of_a_result(grid: ResultGrid) -> None:
     frame = grid[0].metrics_dataframe
 
-    assert [name for name in frame if name != "experiment_tag"] == [*METRICS, *AUTOMATIC, *NESTED]
+    assert [name for name in frame if name not in NOT_LOOKED_AT] == [*METRICS, *AUTOMATIC, *NESTED]
     assert list(frame["loss"]) == [3, 1, 2]
     assert grid[0].metrics_dataframe is frame
     assert math.isnan(grid[1].metrics_dataframe["loss"].iloc[-1])
