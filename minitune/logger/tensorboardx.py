@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,6 +20,7 @@ _PREFIX = "ray/tune/"
 """In front of every name, so that dashboards made for Ray Tune find what they show."""
 _NOT_SHOWN = (CONFIG, PID, TIMESTAMP, TIME_TOTAL_S, TRAINING_ITERATION)
 _FLUSH_INTERVAL_S = 30
+_numbers = itertools.count()
 
 
 class TBXLoggerCallback(LoggerCallback):
@@ -49,7 +52,11 @@ class TBXLoggerCallback(LoggerCallback):
             OSError: If it cannot be opened.
         """
         self._close(trial)
-        self._trial_writer[trial] = self._summary_writer_cls(trial.local_path, flush_secs=_FLUSH_INTERVAL_S)
+        # The file's name holds no more than the second: an attempt that follows soon would overwrite the one before.
+        suffix = f".{os.getpid()}.{next(_numbers)}"
+        self._trial_writer[trial] = self._summary_writer_cls(
+            trial.local_path, flush_secs=_FLUSH_INTERVAL_S, filename_suffix=suffix
+        )
         self._trial_result.setdefault(trial, {})
 
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:

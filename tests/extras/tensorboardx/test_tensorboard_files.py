@@ -1,0 +1,122 @@
+"""Event files as tensorboardX itself reads them back. Needs tensorboardX and numpy."""
+
+from __future__ import annotations
+
+import logging
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tensorboardX.proto.event_pb2 import Event
+
+from minitune.experiment.lifecycle import Step
+from minitune.experiment.trial import Trial
+from minitune.logger import TBXLoggerCallback, default_loggers
+from minitune.logger.tensorboardx import TBXLoggerCallback as SameLogger
+
+
+def events_of(directory: Path) -> list[Event]:
+    """All events in a directory's files: each is a length, its checksum, the event, its checksum."""
+    events = []
+    for path in sorted(directory.glob("events.out.tfevents.*")):
+        data, at = path.read_bytes(), 0
+        while at < len(data):
+            (length,) = struct.unpack_from("<Q", data, at)
+            event = Event()
+            event.ParseFromString(data[at + 12 : at + 12 + length])
+            events.append(event)
+            at += 16 + length
+    return events
+
+
+def scalars(directory: Path) -> dict[str, list[tuple[int, float]]]:
+    found: dict[str, list[tuple[int, float]]] = {}
+    for event in events_of(directory):
+        for value in event.summary.value:
+            if value.HasField("simple_value"):
+                found.setdefault(value.tag, []).append((event.step, value.simple_value))
+    return found
+
+
+def tags(directory: Path, kind: str) -> set[str]:
+    return {v.tag for event in events_of(directory) for v in event.summary.value if v.HasField(kind)}
+
+
+@pytest.fixture
+def trial(tmp_path: Path) -> Trial:
+    made = Trial("train", trial_id="t0", evaluated_params={"lr": 0.1, "opt/name": "sgd", "on": True, "n": np.int64(3)})
+    made.experiment_path = str(tmp_path)
+    Path(made.local_path).mkdir()
+    made.move(Step.START)
+    made.move(Step.TRAIN)
+    return made
+
+
+def result(iteration: int, **metrics: Any) -> dict[str, Any]:
+    return {**metrics, "training_iteration": iteration, "time_total_s": 1.0, "pid": 7, "timestamp": 1, "config": {}}
+
+
+def test_numbers_lists_and_hyperparameters(trial: Trial) -> None:
+    logger = TBXLoggerCallback()
+    logger.log_trial_start(trial)
+    for i in (1, 2):
+        metrics = {"loss": 1.0 / i, "eval": {"acc": np.float32(0.5)}, "nan": float("nan"), "text": "x", "flag": True}
+        logger.log_trial_result(i, trial, result(i, **metrics, weights=[1.0, 2.0], array=np.arange(4), empty=[]))
+    logger.log_trial_end(trial)
+    directory = Path(trial.local_path)
+    found = scalars(directory)
+    assert found["ray/tune/loss"][:2] == [(1, 1.0), (2, 0.5)]
+    assert found["ray/tune/eval/acc"][:2] == [(1, 0.5), (2, 0.5)]
+    assert set(found) == {"ray/tune/loss", "ray/tune/eval/acc"}
+    assert tags(directory, "histo") == {"ray/tune/weights", "ray/tune/array"}
+    raw = b"".join(path.read_bytes() for path in directory.glob("events*"))
+    assert b"hparams" in raw and b"opt/name" in raw and b"sgd" in raw
+
+
+def test_the_step_is_the_users_timesteps_if_there_are_any(trial: Trial) -> None:
+    logger = TBXLoggerCallback()
+    logger.log_trial_result(1, trial, result(1, loss=1.0, timesteps_total=500))
+    logger.log_trial_end(trial)
+    assert scalars(Path(trial.local_path))["ray/tune/loss"][0] == (500, 1.0)
+
+
+def test_what_is_no_histogram_is_told_once(trial: Trial, caplog: pytest.LogCaptureFixture) -> None:
+    logger = TBXLoggerCallback()
+    with caplog.at_level(logging.WARNING, "minitune"):
+        for i in (1, 2):
+            logger.log_trial_result(i, trial, result(i, bad=["a", "b"], loss=1.0))
+    logger.log_trial_end(trial)
+    assert caplog.text.count("ray/tune/bad is not shown") == 1
+    assert len(scalars(Path(trial.local_path))["ray/tune/loss"]) >= 2
+
+
+def test_a_retry_and_a_pause_begin_new_files_that_are_shown_together(trial: Trial) -> None:
+    logger = TBXLoggerCallback()
+    logger.log_trial_start(trial)
+    logger.log_trial_result(1, trial, result(1, loss=1.0))
+    trial.move(Step.SAVE)
+    trial.move(Step.PAUSE)
+    logger.log_trial_save(trial)
+    logger.log_trial_start(trial)
+    logger.log_trial_result(2, trial, result(2, loss=0.5))
+    logger.on_experiment_end([trial])
+    assert [step for step, _ in scalars(Path(trial.local_path))["ray/tune/loss"]] == [1, 2]
+
+
+def test_it_is_added_by_itself_but_never_twice() -> None:
+    assert SameLogger is TBXLoggerCallback
+    assert any(isinstance(logger, TBXLoggerCallback) for logger in default_loggers([]))
+
+    class Mine(TBXLoggerCallback):
+        pass
+
+    assert not any(isinstance(logger, TBXLoggerCallback) for logger in default_loggers([Mine()]))
+
+
+def test_importing_minitune_does_not_load_it() -> None:
+    text = "import sys, minitune, minitune.logger, minitune.tuner; print('tensorboardX' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True).stdout == "False\n"
