@@ -90,7 +90,7 @@ class Launcher:
 
     def end_supply(self) -> None:
         """No more trials: the run ends."""
-        self._hooks.search_alg.set_finished()
+        self._hooks.search_ends()
         self.supply = ENDED
 
     def has_room_for_more(self) -> bool:

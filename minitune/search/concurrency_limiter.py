@@ -13,9 +13,10 @@ class ConcurrencyLimiter(SearcherWrapper):
     """Withholds suggestions while `max_concurrent` trials are live. Paused trials do not count.
 
     With `batch=True` a batch of that many suggestions is made; what becomes of them is told to the searcher when the
-    batch closes: in the order of suggestion, once each member is finished or paused. (If a batch waited for paused
-    members too, it and a scheduler's bracket could wait for each other.) A member that is paused then is told of when
-    it ends, and counts as live whenever it runs.
+    batch closes: in the order of suggestion, once it is full and each member is finished or paused. (If a batch waited
+    for paused members too, it and a scheduler's bracket could wait for each other.) A member that is paused then is
+    told of when it ends, and counts as live whenever it runs. A batch that cannot be filled, because the searcher has
+    no suggestion now or the run makes no more trials, counts as full.
 
     Args:
         searcher: The inner searcher. If its `set_max_concurrency` returns True it keeps to the limit by itself and all
@@ -38,6 +39,7 @@ class ConcurrencyLimiter(SearcherWrapper):
         self._paused: set[str] = set()
         # Members of the open batch in order of suggestion, with their outcome once they have one.
         self._members: dict[str, _Outcome | None] = {}
+        self._is_fed = True
         self._limits = not searcher.set_max_concurrency(max_concurrent)
 
     @property
@@ -68,11 +70,20 @@ class ConcurrencyLimiter(SearcherWrapper):
         if len(self._running | self._members.keys()) >= self.max_concurrent:
             return None
         suggestion = self.searcher.suggest(trial_id)
-        if isinstance(suggestion, dict):
+        self._is_fed = isinstance(suggestion, dict)
+        if self._is_fed:
             self._running.add(trial_id)
             if self.batch:
                 self._members[trial_id] = None
+        else:
+            self._close_batch()
         return suggestion
+
+    def on_search_end(self) -> None:
+        """The open batch will not become larger."""
+        self._is_fed = False
+        self._close_batch()
+        self.searcher.on_search_end()
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """Passed on once, at the latest when the batch closes."""
@@ -103,8 +114,10 @@ class ConcurrencyLimiter(SearcherWrapper):
         self.searcher.on_unpause(trial_id)
 
     def _close_batch(self) -> None:
-        """Tell the searcher of the batch if no member runs."""
-        if not self._members or not self._running.isdisjoint(self._members):
+        """Tell the searcher of the batch if it is full, or will not be, and no member runs."""
+        if self._is_fed and len(self._members) < self.max_concurrent:
+            return
+        if not self._running.isdisjoint(self._members):
             return
         members, self._members = self._members, {}
         for trial_id, outcome in members.items():

@@ -119,11 +119,18 @@ class SearchGenerator(SearchAlgorithm):
             self.on_trial_complete(trial_id, error=True)
             raise
         self._count += 1
+        if self.is_finished():
+            self.searcher.on_search_end()
         return trial
 
     def is_finished(self) -> bool:
         """See `SearchAlgorithm.is_finished`."""
         return self._finished or (self._experiment is not None and self._count >= self.total_samples)
+
+    def set_finished(self) -> None:
+        """See `SearchAlgorithm.set_finished`."""
+        super().set_finished()
+        self.searcher.on_search_end()
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         """Passed on while the trial is live."""

@@ -133,6 +133,9 @@ class Searcher:
     def on_unpause(self, trial_id: str) -> None:
         """Emitted when a paused trial goes on."""
 
+    def on_search_end(self) -> None:
+        """Emitted when there will be no further suggestion, although trials may still run; possibly several times."""
+
     # -- warm start ------------------------------------------------------------------------------------------------
 
     def add_evaluated_point(
@@ -295,6 +298,10 @@ class SearcherWrapper(Searcher):
     def on_unpause(self, trial_id: str) -> None:
         """See `Searcher.on_unpause`."""
         self.searcher.on_unpause(trial_id)
+
+    def on_search_end(self) -> None:
+        """See `Searcher.on_search_end`."""
+        self.searcher.on_search_end()
 
     def add_evaluated_point(
         self,

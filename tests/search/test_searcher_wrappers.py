@@ -80,6 +80,45 @@ def test_a_batch_closes_when_each_member_is_finished_or_paused() -> None:
     assert inner.completed() == ["b", "c", "a"]
 
 
+def test_a_batch_waits_for_its_last_member_to_be_suggested() -> None:
+    inner = Recording()
+    limiter = ConcurrencyLimiter(inner, 2, batch=True)
+    ask(limiter, "a")
+    limiter.on_trial_complete("a", {"loss": 1})
+    assert inner.completed() == []
+    assert ask(limiter, "b", "c") == ["b"]
+    limiter.on_trial_complete("b", {"loss": 2})
+    assert inner.completed() == ["a", "b"]
+
+
+def test_a_batch_that_the_searcher_does_not_fill_closes() -> None:
+    class Shy(Recording):
+        def suggest(self, trial_id: str) -> Any:
+            return None if trial_id == "b" else super().suggest(trial_id)
+
+    inner = Shy()
+    limiter = ConcurrencyLimiter(inner, 3, batch=True)
+    assert ask(limiter, "a", "b") == ["a"]
+    limiter.on_trial_complete("a", {"loss": 1})
+    assert inner.completed() == ["a"]
+    ask(limiter, "c")
+    limiter.on_trial_complete("c", {"loss": 1})
+    assert inner.completed() == ["a"]
+    ask(limiter, "b")
+    assert inner.completed() == ["a", "c"]
+
+
+def test_the_last_batch_closes_when_no_more_trials_are_made() -> None:
+    inner = Recording()
+    limiter = ConcurrencyLimiter(inner, 3, batch=True)
+    ask(limiter, "a", "b")
+    limiter.on_trial_complete("a", {"loss": 1})
+    limiter.on_search_end()
+    assert inner.completed() == []
+    limiter.on_trial_complete("b", {"loss": 1})
+    assert inner.completed() == ["a", "b"]
+
+
 def test_the_last_pause_closes_a_batch_too() -> None:
     inner = Recording()
     limiter = ConcurrencyLimiter(inner, 2, batch=True)
