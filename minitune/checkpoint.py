@@ -10,17 +10,42 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import shutil
 import tempfile
+import weakref
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
+
+from minitune.pickling import PROTOCOL
 
 METADATA_FILE = ".metadata.json"
+DICT_CHECKPOINT_FILE = "_dict_checkpoint.pkl"
+"""Holds a checkpoint that is a dict: what a class returned from `save_checkpoint`, or `from_dict` was given."""
 TEMPORARY_PREFIX = ".tmp-"
+_TEMPORARY_COPY_PREFIX = "checkpoint_tmp_"
 _CHUNK_BYTES = 1 << 20
+
+
+class Gone:
+    """An attribute that Ray Tune once had: reading it raises an AttributeError that tells what to write instead.
+
+    Args:
+        instead: What to do, as an imperative.
+    """
+
+    def __init__(self, instead: str):
+        self._instead = instead
+        self._name = ""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: object, owner: type) -> NoReturn:
+        raise AttributeError(f"{owner.__name__}.{self._name} is gone: {self._instead}")
 
 
 class Checkpoint:
@@ -32,7 +57,7 @@ class Checkpoint:
 
     Raises:
         TypeError: If `path` is not a path.
-        ValueError: If `filesystem` is given.
+        ValueError: If `filesystem` is given, or `path` is the address of another one, such as `s3://...`.
 
     Example:
         >>> import tempfile
@@ -53,7 +78,15 @@ class Checkpoint:
                 f"path must be a directory's path, but got {type(path).__name__}; write your state to a directory "
                 "and pass that"
             )
-        self.path = os.path.abspath(os.fspath(path))
+        text = os.fspath(path)
+        scheme, separator, rest = text.partition("://")
+        if separator and scheme != "file":
+            raise ValueError(
+                f"path must be a directory on the local file system, but got {text!r}; "
+                "mount the storage and pass a path"
+            )
+        self.path = os.path.abspath(rest if separator else text)
+        self.filesystem = filesystem
 
     @classmethod
     def from_directory(cls, path: str | os.PathLike[str]) -> Checkpoint:
@@ -61,13 +94,40 @@ class Checkpoint:
         return cls(path)
 
     @classmethod
-    def from_dict(cls, *args: Any, **kwargs: Any) -> Checkpoint:
-        """Gone, as in Ray Tune: raises an AttributeError that tells what to write instead."""
-        raise AttributeError("Checkpoint.from_dict is gone: write files to a directory, then Checkpoint.from_directory")
+    def from_dict(cls, data: Mapping[str, Any]) -> Checkpoint:
+        """A checkpoint that holds a dict, as in older Ray Tune; its temporary directory lives as long as the object.
+
+        Args:
+            data: What `to_dict` is to give back; anything that can be pickled.
+
+        Raises:
+            TypeError: If `data` is no mapping.
+        """
+        if not isinstance(data, Mapping):
+            raise TypeError(f"data must be a dict, but got {type(data).__name__}")
+        checkpoint = cls(tempfile.mkdtemp(prefix=_TEMPORARY_COPY_PREFIX))
+        weakref.finalize(checkpoint, shutil.rmtree, checkpoint.path, ignore_errors=True)
+        write_dict(checkpoint.path, dict(data))
+        return checkpoint
 
     def to_dict(self) -> dict[str, Any]:
-        """Gone, as in Ray Tune: raises an AttributeError that tells what to write instead."""
-        raise AttributeError("Checkpoint.to_dict is gone: read the files under Checkpoint.as_directory()")
+        """The dict of a checkpoint that is one: made by `from_dict`, or by a class whose `save_checkpoint` returns one.
+
+        It is unpickled: only for checkpoints that you trust.
+
+        Raises:
+            AttributeError: If this checkpoint holds files instead, as to Ray Tune all do.
+        """
+        with self.as_directory() as directory:
+            state = read_dict(directory)
+        if state is None:
+            raise AttributeError(f"the checkpoint in {self.path} is no dict: read the files under as_directory()")
+        return state
+
+    from_bytes = to_bytes = Gone("write files to a directory, and pass that to Checkpoint.from_directory()")
+    from_uri = to_uri = uri = Gone("checkpoints are directories on this machine: see Checkpoint.path")
+    get_internal_representation = Gone("a checkpoint is a directory: see Checkpoint.path")
+    get_preprocessor = set_preprocessor = Gone("keep it in a file of the checkpoint, or with Checkpoint.set_metadata()")
 
     def to_directory(self, path: str | os.PathLike[str] | None = None) -> str:
         """Copy the content.
@@ -77,9 +137,13 @@ class Checkpoint:
 
         Returns:
             The absolute path of the copy.
+
+        Raises:
+            FileNotFoundError: If the directory is gone.
         """
-        target = tempfile.mkdtemp(prefix="checkpoint-") if path is None else os.path.abspath(os.fspath(path))
-        shutil.copytree(self.path, target, symlinks=True, dirs_exist_ok=True)
+        with self.as_directory() as source:
+            target = tempfile.mkdtemp(prefix=_TEMPORARY_COPY_PREFIX) if path is None else _absolute(path)
+            shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
         return target
 
     @contextmanager
@@ -113,7 +177,10 @@ class Checkpoint:
         self.set_metadata({**self.get_metadata(), **metadata})
 
     def __repr__(self) -> str:
-        return f"Checkpoint(path={self.path!r})"
+        return f"Checkpoint(filesystem=local, path={self.path})"
+
+    def __deepcopy__(self, memo: Any) -> Checkpoint:
+        return self  # a reference stays one; the directory of `from_dict` goes with the object
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Checkpoint) and other.path == self.path
@@ -123,6 +190,28 @@ class Checkpoint:
 
     def __fspath__(self) -> str:
         raise TypeError("a Checkpoint is no path: use checkpoint.path, or `with checkpoint.as_directory() as path:`")
+
+
+def write_dict(directory: str, state: dict[str, Any]) -> None:
+    """Make `directory` a checkpoint that holds the dict `state`."""
+    import cloudpickle
+
+    with open(os.path.join(directory, DICT_CHECKPOINT_FILE), "wb") as file:
+        cloudpickle.dump(state, file, protocol=PROTOCOL)
+
+
+def read_dict(directory: str) -> dict[str, Any] | None:
+    """The dict that the checkpoint in `directory` holds; None if it holds files."""
+    try:
+        with open(os.path.join(directory, DICT_CHECKPOINT_FILE), "rb") as file:
+            state: dict[str, Any] = pickle.load(file)
+    except FileNotFoundError:
+        return None
+    return state
+
+
+def _absolute(path: str | os.PathLike[str]) -> str:
+    return os.path.abspath(os.path.expanduser(os.fspath(path)))
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,9 @@ TIMESTEPS_SINCE_RESTORE = "timesteps_since_restore"
 EPISODES_THIS_ITER = "episodes_this_iter"
 EPISODES_TOTAL = "episodes_total"
 EXPERIMENT_TAG = "experiment_tag"
+EPISODE_REWARD_MEAN = "episode_reward_mean"
+MEAN_LOSS = "mean_loss"
+MEAN_ACCURACY = "mean_accuracy"
 RESULT_DUPLICATE = "__duplicate__"
 DEFAULT_METRIC = "_metric"
 
@@ -38,6 +41,8 @@ AUTO_RESULT_KEYS = (
     CHECKPOINT_DIR_NAME,
     SHOULD_CHECKPOINT,
     DONE,
+    TIMESTEPS_TOTAL,
+    EPISODES_TOTAL,
     TRAINING_ITERATION,
     TRIAL_ID,
     DATE,
@@ -49,12 +54,16 @@ AUTO_RESULT_KEYS = (
     CONFIG,
     TIME_SINCE_RESTORE,
     ITERATIONS_SINCE_RESTORE,
-    TIMESTEPS_TOTAL,
-    EPISODES_TOTAL,
     TIMESTEPS_SINCE_RESTORE,
     EXPERIMENT_TAG,
 )
 """The keys that minitune adds to a user's metrics, in the order of `result.json`."""
+
+DEFAULT_RESULT_KEYS = (TRAINING_ITERATION, TIME_TOTAL_S, MEAN_ACCURACY, MEAN_LOSS)
+"""What progress tables show unless told otherwise."""
+DEFAULT_EXPERIMENT_INFO_KEYS = ("trainable_name", EXPERIMENT_TAG, TRIAL_ID)
+DEFAULT_EXPERIMENT_NAME = "default"
+CONFIG_PREFIX = "config"
 
 DEBUG_METRICS = (TRIAL_ID, EXPERIMENT_ID, DATE, TIMESTAMP, PID, HOSTNAME, NODE_IP, CONFIG)
 """Automatic keys that are no measurements: they take no part in metric checks and analyses."""

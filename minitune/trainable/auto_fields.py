@@ -13,7 +13,6 @@ from typing import Any
 
 from minitune import clock
 from minitune.result import (
-    CHECKPOINT_DIR_NAME,
     CONFIG,
     DATE,
     DEBUG_METRICS,
@@ -24,7 +23,6 @@ from minitune.result import (
     ITERATIONS_SINCE_RESTORE,
     NODE_IP,
     PID,
-    SHOULD_CHECKPOINT,
     TIME_SINCE_RESTORE,
     TIME_THIS_ITER_S,
     TIME_TOTAL_S,
@@ -94,12 +92,12 @@ class AutoFields:
         """The user's code goes on now: time before this moment was spent waiting and does not count."""
         self._began_s = clock.current().monotonic()
 
-    def fill(self, metrics: Mapping[str, Any], checkpoint_dir_name: str | None = None) -> dict[str, Any]:
+    def fill(self, metrics: Mapping[str, Any], about_checkpoint: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Count one iteration and complete its result.
 
         Args:
             metrics: The user's; left as they are.
-            checkpoint_dir_name: The directory of the checkpoint that came with them, if one did.
+            about_checkpoint: What is to be said about the checkpoint that came with them; stands after the timestamp.
 
         Returns:
             A new dict: the user's metrics followed by the automatic keys.
@@ -115,10 +113,9 @@ class AutoFields:
         self.time_since_restore_s += spent_s
 
         result.setdefault(TIMESTAMP, int(time_s))
-        if checkpoint_dir_name is not None:
-            result[CHECKPOINT_DIR_NAME] = checkpoint_dir_name
-            result[SHOULD_CHECKPOINT] = True
+        result.update(about_checkpoint or {})
         result.setdefault(DONE, False)
+        self._count(result)
         result.setdefault(TRAINING_ITERATION, self.iteration)
         result[TRIAL_ID] = self._trial_id
         result[DATE] = self._date(int(time_s))
@@ -130,13 +127,14 @@ class AutoFields:
         result[CONFIG] = self._config
         result[TIME_SINCE_RESTORE] = self.time_since_restore_s
         result[ITERATIONS_SINCE_RESTORE] = self.iterations_since_restore
-        self._count(result)
+        if self.timesteps_since_restore:
+            result[TIMESTEPS_SINCE_RESTORE] = self.timesteps_since_restore
         if self._usage is not None:
             result[PERF] = self._usage.read()
         return result
 
     def _count(self, result: dict[str, Any]) -> None:
-        """Sum up the increments that the user reports; a total of the user's own is taken over."""
+        """Sum up the increments that the user reports. A total of the user's own wins in the result, not in the sum."""
         steps = _number(result.get(TIMESTEPS_THIS_ITER), None)
         episodes = _number(result.get(EPISODES_THIS_ITER), None)
         if steps is not None:
@@ -144,14 +142,10 @@ class AutoFields:
             self.timesteps_since_restore += steps
         if episodes is not None:
             self.episodes_total = (self.episodes_total or 0) + episodes
-        self.timesteps_total = _number(result.get(TIMESTEPS_TOTAL), self.timesteps_total)
-        self.episodes_total = _number(result.get(EPISODES_TOTAL), self.episodes_total)
         if self.timesteps_total is not None:
             result.setdefault(TIMESTEPS_TOTAL, self.timesteps_total)
         if self.episodes_total is not None:
             result.setdefault(EPISODES_TOTAL, self.episodes_total)
-        if self.timesteps_total is not None:
-            result[TIMESTEPS_SINCE_RESTORE] = self.timesteps_since_restore
 
     def snapshot(
         self,
@@ -164,7 +158,7 @@ class AutoFields:
 
         Args:
             now: The time to write; by default the current one.
-            time_this_iter_s: Seconds of the current iteration; left out if None.
+            time_this_iter_s: Seconds of the current iteration, or None.
             timestamp: Seconds since the epoch; by default that of `now`.
             debug_metrics_only: Only the keys of `DEBUG_METRICS`.
         """
@@ -173,10 +167,7 @@ class AutoFields:
             TIMESTAMP: int(time_s) if timestamp is None else timestamp,
             TRIAL_ID: self._trial_id,
             DATE: self._date(int(time_s)),
-        }
-        if time_this_iter_s is not None:
-            fields[TIME_THIS_ITER_S] = time_this_iter_s
-        fields |= {
+            TIME_THIS_ITER_S: time_this_iter_s,
             TIME_TOTAL_S: self.time_total_s,
             PID: self._pid,
             HOSTNAME: self._hostname,
@@ -185,6 +176,8 @@ class AutoFields:
             TIME_SINCE_RESTORE: self.time_since_restore_s,
             ITERATIONS_SINCE_RESTORE: self.iterations_since_restore,
         }
+        if self.timesteps_since_restore:
+            fields[TIMESTEPS_SINCE_RESTORE] = self.timesteps_since_restore
         return {key: value for key, value in fields.items() if not debug_metrics_only or key in DEBUG_METRICS}
 
     def _date(self, time_s: int) -> str:

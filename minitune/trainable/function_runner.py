@@ -154,6 +154,7 @@ class FunctionRunner:
         error: BaseException | None = None
         with self._session.bound():
             try:
+                self._session.seed_generators(self._session.fields.iteration)
                 self._session.fields.begin()
                 self._take_return_value(self._function(self._config))
             except BaseException as raised:
@@ -191,7 +192,8 @@ class FunctionRunner:
                 return end.value
             error = None
             try:
-                self._session.report(_as_metrics(value, "yielded"))
+                if value is not None:
+                    self._session.report(_as_metrics(value, "yielded"))
             except BaseException as raised:
                 error = raised
 
@@ -243,6 +245,7 @@ class FunctionTrainable(Trainable):
     Under a driver only the function counts; without one this class runs it on a thread of its own.
     """
 
+    _name = "func"
     _tune_function: UserFunction
 
     @classmethod
@@ -343,19 +346,21 @@ class FunctionTrainable(Trainable):
         return bool(wait([self._tune_runner.stop()], _STANDALONE_STOP_S).done)
 
 
-def wrap_function(fn: UserFunction) -> type[FunctionTrainable]:
+def wrap_function(fn: UserFunction, name: str | None = None) -> type[FunctionTrainable]:
     """Make a class of a function.
 
     Args:
         fn: A function of one positional argument.
+        name: What trials are called after; by default the function's name.
 
     Returns:
-        A subclass of FunctionTrainable with the function's name.
+        A subclass of FunctionTrainable with that name.
     """
-    name = getattr(fn, "__name__", type(fn).__name__)
+    called = name or str(getattr(fn, "__name__", type(fn).__name__))
     body = {
+        "_name": called,
         "_tune_function": staticmethod(fn),
         "__module__": FunctionTrainable.__module__,
         "__doc__": inspect.getdoc(fn),
     }
-    return type(name, (FunctionTrainable,), body)
+    return type(called, (FunctionTrainable,), body)

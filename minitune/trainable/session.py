@@ -12,9 +12,10 @@ from typing import Any
 from minitune.checkpoint import Checkpoint, CheckpointRecord, commit_copy
 from minitune.experiment.trial import TrialInfo
 from minitune.resources import Allocation
-from minitune.result import DONE, Report
+from minitune.result import CHECKPOINT_DIR_NAME, DONE, SHOULD_CHECKPOINT, Report
 from minitune.trainable.auto_fields import AutoFields
 from minitune.trainable.metric_check import check_metrics
+from minitune.trainable.seeding import seed_process
 
 logger = logging.getLogger("minitune")
 
@@ -52,6 +53,18 @@ class Session:
         """False in a process that the trial has forked: the way to the driver belongs to its parent."""
         return self._pid == os.getpid()
 
+    def seed_generators(self, iteration: int) -> None:
+        """Seed the process's global random generators from the trial's seed, if the process is the trial's.
+
+        It is where its main thread was lent to the trial; on any other thread nothing is done. Called on the thread
+        that user code runs on.
+
+        Args:
+            iteration: The iteration that the trial goes on from; 0 at a fresh start.
+        """
+        if threading.current_thread() is threading.main_thread():
+            seed_process(self.info.seed, iteration)
+
     def take_checkpoint_number(self) -> int:
         """The number of the checkpoint that is written next; numbers never come twice."""
         number = self._next_checkpoint
@@ -80,7 +93,8 @@ class Session:
             record = commit_copy(checkpoint.path, self.info.directory, self.take_checkpoint_number(), self.info.attempt)
             self.checkpoint = Checkpoint(os.path.join(self.info.directory, record.directory))
             self.last_record = record
-        result = self.fields.fill(metrics, None if record is None else record.directory)
+        about = {CHECKPOINT_DIR_NAME: None} if record is None else _about(record)
+        result = self.fields.fill(metrics, about)
         self.hand_over(Report(result, record, bool(result[DONE])))
         self.fields.begin()
 
@@ -136,6 +150,9 @@ def report(metrics: dict[str, Any] | None = None, *, checkpoint: Checkpoint | No
 
     Outside of a trial it warns once and does nothing.
     """
+    if "checkpoint_dir_name" in legacy:
+        del legacy["checkpoint_dir_name"]
+        warn_once("report(checkpoint_dir_name=...) is ignored: checkpoints are numbered", "checkpoint_dir_name")
     if legacy:
         if metrics is not None:
             raise TypeError(f"report() got unexpected keywords {sorted(legacy)}: put them into the dict of metrics")
@@ -171,6 +188,10 @@ def warn_once(text: str, key: str) -> None:
     if key not in _warned:
         _warned.add(key)
         logger.warning(text)
+
+
+def _about(record: CheckpointRecord) -> dict[str, Any]:
+    return {CHECKPOINT_DIR_NAME: record.directory, SHOULD_CHECKPOINT: True}
 
 
 def _check_arguments(metrics: Any, checkpoint: Any) -> None:

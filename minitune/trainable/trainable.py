@@ -6,7 +6,6 @@ import copy
 import json
 import logging
 import os
-import pickle
 import threading
 import uuid
 from collections.abc import Iterator, Mapping
@@ -16,18 +15,16 @@ from datetime import datetime
 from typing import Any
 
 from minitune import clock
-from minitune.checkpoint import Checkpoint, directory_name
+from minitune.checkpoint import Checkpoint, Gone, directory_name, read_dict, write_dict
 from minitune.config import default_storage_path
 from minitune.experiment.trial import TrialInfo
-from minitune.pickling import PROTOCOL
 from minitune.resources import Resources
 from minitune.result import EPISODES_TOTAL, TIME_TOTAL_S, TIMESTEPS_TOTAL, TRAINING_ITERATION
 from minitune.trainable.auto_fields import LOG_SYS_USAGE, AutoFields
+from minitune.trainable.session import warn_once
 
 logger = logging.getLogger("minitune")
 
-DICT_CHECKPOINT_FILE = "_dict_checkpoint.pkl"
-"""Holds the dict that `save_checkpoint` returned."""
 STATE_FILE = ".trainable_state.json"
 """Iteration and totals beside a checkpoint that was saved without a driver; a driver keeps them itself."""
 SLOW_SETUP_S = 10.0
@@ -107,7 +104,8 @@ class Trainable:
         Returns:
             The metrics. `done: True` ends the trial, `should_checkpoint: True` asks to be saved.
         """
-        raise NotImplementedError(f"{type(self).__name__} must define step(), which returns a dict of metrics")
+        hint = "; _train() is its old name" if hasattr(self, "_train") else ""
+        raise NotImplementedError(f"{type(self).__name__} must define step(), which returns a dict of metrics{hint}")
 
     def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any] | str | None:
         """Write the state.
@@ -204,15 +202,13 @@ class Trainable:
         """
         returned = self.save_checkpoint(directory)
         if isinstance(returned, dict):
-            import cloudpickle
-
-            with open(os.path.join(directory, DICT_CHECKPOINT_FILE), "wb") as file:
-                cloudpickle.dump(returned, file, protocol=PROTOCOL)
-        elif returned is not None and not _is_same_path(returned, directory):
-            raise ValueError(
-                f"save_checkpoint() must return None, a dict, or the directory that it was given ({directory!r}), "
-                f"but returned {returned!r:.200}"
-            )
+            write_dict(directory, returned)
+            return
+        rule = f"save_checkpoint() must return None, a dict, or the directory that it was given ({directory!r})"
+        if isinstance(returned, str) and not _is_same_path(returned, directory):
+            raise ValueError(f"{rule}, but returned {returned!r:.200}")
+        if returned is not None and not isinstance(returned, (str, os.PathLike)):
+            warn_once(f"{rule}; what else it returned ({returned!r:.200}) is ignored", "save_checkpoint")
 
     def restore(self, checkpoint_path: Any) -> None:
         """Load the state from disk. Blocks while it reads.
@@ -240,12 +236,8 @@ class Trainable:
         """
         if not os.path.isdir(path):
             raise FileNotFoundError(f"the checkpoint's directory {path} does not exist (any more)")
-        state: Any = path
-        dict_file = os.path.join(path, DICT_CHECKPOINT_FILE)
-        if os.path.exists(dict_file):
-            with open(dict_file, "rb") as file:
-                state = pickle.load(file)
-        self.load_checkpoint(state)
+        state = read_dict(path)
+        self.load_checkpoint(path if state is None else state)
         self._tune_last_result = dict(metrics)
         self._tune_fields.restore(metrics)
 
@@ -256,11 +248,11 @@ class Trainable:
             new_config: The other trial's configuration.
 
         Returns:
-            Whether this object can be used on; its counters are at 0 then.
+            Whether this object can be used on; its counters are at 0 then. `config` is the new one in either case.
         """
+        self.config = new_config
         if not self.reset_config(copy.deepcopy(new_config)):
             return False
-        self.config = new_config
         self._tune_last_result = {}
         self._tune_fields = self._tune_new_fields()
         return True
@@ -274,12 +266,25 @@ class Trainable:
         """End this object's life: calls `cleanup`."""
         self.cleanup()
 
+    export_model = Gone("write the model in save_checkpoint(), and read it from Result.checkpoint")
+    train_buffered = Gone("call train() in a loop")
+    resource_help = Gone("describe the resources in the docstring of the class")
+
     # -- what can be read ------------------------------------------------------------------------------------------
 
     @property
     def iteration(self) -> int:
         """Steps completed so far, those before a restore included."""
         return self._tune_fields.iteration
+
+    @property
+    def _iteration(self) -> int:
+        # Ray Tune's own attribute: subclasses read it, and some set it.
+        return self._tune_fields.iteration
+
+    @_iteration.setter
+    def _iteration(self, iteration: int) -> None:
+        self._tune_fields.iteration = iteration
 
     @property
     def training_iteration(self) -> int:
@@ -342,7 +347,7 @@ class Trainable:
 
         Args:
             now: The time to write; by default the current one.
-            time_this_iter: Seconds of the current iteration; left out if None.
+            time_this_iter: Seconds of the current iteration, or None.
             timestamp: Seconds since the epoch; by default that of `now`.
             debug_metrics_only: Only the keys that are no measurements.
         """

@@ -15,7 +15,7 @@ from minitune.error import TrialStopped
 from minitune.experiment.trial import TrialInfo
 from minitune.registry import register_env
 from minitune.resources import Allocation
-from minitune.result import CONFIG, DONE, Report
+from minitune.result import CONFIG, DONE, TRAINING_ITERATION, Report
 from minitune.trainable.auto_fields import LOG_SYS_USAGE, AutoFields
 from minitune.trainable.function_runner import FunctionRunner, UserFunction, is_clean_end
 from minitune.trainable.metric_check import check_metrics
@@ -140,6 +140,7 @@ class ClassActor:
         self._trainable: Trainable | None = None
         self._enter(info, allocation)
         with self._session.bound(), building_for(info):
+            self._session.seed_generators(iteration=0)
             self._trainable = kind(config=info.config)
 
     def _enter(self, info: TrialInfo, allocation: Allocation) -> None:
@@ -170,7 +171,7 @@ class ClassActor:
             Whether the class allows it.
         """
         self._enter(info, allocation)
-        return self._on_user_thread(lambda: self._own().reset_for(info))
+        return self._on_user_thread(lambda: self._reset(info))
 
     def park(self) -> Future[None]:
         """Wait for the step that runs; the object stays as it is, for `reset`, and is cleaned up by `stop` later."""
@@ -220,7 +221,12 @@ class ClassActor:
         self._session.checkpoint = Checkpoint(os.path.join(info.directory, record.directory))
         return record
 
+    def _reset(self, info: TrialInfo) -> bool:
+        self._session.seed_generators(iteration=0)
+        return self._own().reset_for(info)
+
     def _restore(self, path: str, metrics: Mapping[str, Any]) -> None:
+        self._session.seed_generators(metrics.get(TRAINING_ITERATION, 0))
         self._own().restore_from(path, metrics)
         self._session.checkpoint = Checkpoint(path)
 

@@ -11,10 +11,17 @@ from typing import Any, Protocol
 from minitune.resources import Resources
 from minitune.shared import ObjectRef
 from minitune.trainable.function_runner import FunctionTrainable, wrap_function
+from minitune.trainable.session import warn_once
 from minitune.trainable.trainable import Trainable
 
 DEFAULT_NAME = "DEFAULT"
 """Name of a trainable that has none."""
+
+_OLD_PARAMETERS = {
+    "checkpoint_dir": "call get_checkpoint() inside",
+    "reporter": "call report() inside",
+}
+"""Second parameters of trainable functions in the Ray Tune of old, and what to do instead."""
 
 ResourceRequest = Resources | Mapping[str, Any] | Callable[[dict[str, Any]], Any]
 """What `with_resources` takes."""
@@ -215,7 +222,7 @@ def validate_trainable(trainable: Any) -> None:
         trainable: What the user passed.
 
     Raises:
-        TypeError: If it is neither callable nor a Trainable subclass, or takes the long-gone `checkpoint_dir`.
+        TypeError: If it is neither callable nor a Trainable subclass.
         ValueError: If it is a function that cannot be called with the configuration alone.
     """
     if isinstance(trainable, type):
@@ -239,8 +246,7 @@ def _check_signature(bound: BoundFunction, is_complete: bool) -> None:
     except (TypeError, ValueError):
         return  # something built in that has no signature: the call itself will tell
     name = trainable_name(bound)
-    if is_complete and "checkpoint_dir" in signature.parameters and "checkpoint_dir" not in names:
-        raise TypeError(f"{name} takes checkpoint_dir, which is gone: call get_checkpoint() inside instead")
+    old = [old for old in _OLD_PARAMETERS if old in signature.parameters and old not in names] if is_complete else []
     try:
         if is_complete:
             signature.bind({}, **names)
@@ -248,10 +254,13 @@ def _check_signature(bound: BoundFunction, is_complete: bool) -> None:
             signature.bind_partial({}, **names)
     except TypeError as error:
         keywords = "".join(f", {keyword}=..." for keyword in names)
+        hints = [f"instead of {parameter}, {_OLD_PARAMETERS[parameter]}" for parameter in old]
         raise ValueError(
             f"a trainable function must be callable as {name}(config{keywords}), but its signature is {signature}: "
-            f"{error}; bind further arguments with with_parameters()"
+            f"{error}; {'; '.join(hints) or 'bind further arguments with with_parameters()'}"
         ) from None
+    if "checkpoint_dir" in old:
+        warn_once(f"{name} takes checkpoint_dir, which is never given: {_OLD_PARAMETERS['checkpoint_dir']}", name)
 
 
 # -- classes -----------------------------------------------------------------------------------------------------------

@@ -47,6 +47,7 @@ def test_the_keys_come_in_their_order(driver: FakeDriver, tmp_path: Path) -> Non
         "checkpoint_dir_name",
         "should_checkpoint",
         "done",
+        "timesteps_total",
         "training_iteration",
         "trial_id",
         "date",
@@ -58,7 +59,6 @@ def test_the_keys_come_in_their_order(driver: FakeDriver, tmp_path: Path) -> Non
         "config",
         "time_since_restore",
         "iterations_since_restore",
-        "timesteps_total",
         "timesteps_since_restore",
     ]
 

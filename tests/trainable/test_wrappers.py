@@ -166,8 +166,6 @@ def test_what_is_no_trainable_is_refused() -> None:
         validate_trainable(dict)
     with pytest.raises(TypeError, match="but got 3"):
         validate_trainable(3)
-    with pytest.raises(TypeError, match=r"get_checkpoint\(\)"):
-        validate_trainable(lambda config, checkpoint_dir=None: 1)
 
 
 def test_functions_and_classes_are_told_apart() -> None:
@@ -198,3 +196,19 @@ sys.stdout.buffer.write(pickling.dumps(both, "both"))
     kind, function = pickle.loads(done.stdout)
     assert kind(config={}).train()["k"] == 3
     assert function({}) == {"k": 3}
+
+
+def test_parameters_of_old_are_told_apart(caplog: pytest.LogCaptureFixture) -> None:
+    def restores(config: dict[str, Any], checkpoint_dir: Any = None) -> dict[str, Any]:
+        return {"dir": checkpoint_dir}
+
+    for _ in range(2):
+        validate_trainable(restores)  # it runs, but is never given any
+    assert [record.message for record in caplog.records] == [
+        "restores takes checkpoint_dir, which is never given: call get_checkpoint() inside"
+    ]
+    with pytest.raises(ValueError, match=r"instead of checkpoint_dir, call get_checkpoint\(\) inside"):
+        validate_trainable(lambda config, checkpoint_dir: 1)
+    with pytest.raises(ValueError, match=r"instead of reporter, call report\(\) inside"):
+        validate_trainable(lambda config, reporter: 1)
+    validate_trainable(with_parameters(lambda config, reporter: 1, reporter=2))
