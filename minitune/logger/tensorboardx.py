@@ -8,7 +8,6 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from minitune.experiment.lifecycle import PAUSED
 from minitune.experiment.trial import Trial
 from minitune.logger.logger import LoggerCallback
 from minitune.logger.strict_json import scalar_of
@@ -20,6 +19,8 @@ _PREFIX = "ray/tune/"
 """In front of every name, so that dashboards made for Ray Tune find what they show."""
 _NOT_SHOWN = (CONFIG, PID, TIMESTAMP, TIME_TOTAL_S, TRAINING_ITERATION)
 _FLUSH_INTERVAL_S = 30
+_MAX_OPEN = 64
+"""Files that are open at once: each has a thread and a descriptor, and any number of trials may be paused."""
 _numbers = itertools.count()
 
 
@@ -52,6 +53,8 @@ class TBXLoggerCallback(LoggerCallback):
             OSError: If it cannot be opened.
         """
         self._close(trial)
+        if len(self._trial_writer) >= _MAX_OPEN:
+            self._close(next(iter(self._trial_writer)))
         # The file's name holds no more than the second: an attempt that follows soon would overwrite the one before.
         suffix = f".{os.getpid()}.{next(_numbers)}"
         self._trial_writer[trial] = self._summary_writer_cls(
@@ -75,11 +78,6 @@ class TBXLoggerCallback(LoggerCallback):
                 self._add_many(writer, _PREFIX + key, value, step)
         self._trial_result[trial] = numbers
         writer.flush()
-
-    def log_trial_save(self, trial: Trial) -> None:
-        """Close the file of a trial that is put aside: each has a thread and a descriptor."""
-        if trial.status == PAUSED:
-            self._close(trial)
 
     def log_trial_end(self, trial: Trial, failed: bool = False) -> None:
         """Write the hyperparameters with the last numbers, and close the file."""

@@ -6,6 +6,7 @@ import logging
 import struct
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,7 @@ def test_numbers_lists_and_hyperparameters(trial: Trial) -> None:
     assert set(found) == {"ray/tune/loss", "ray/tune/eval/acc"}
     assert tags(directory, "histo") == {"ray/tune/weights", "ray/tune/array"}
     raw = b"".join(path.read_bytes() for path in directory.glob("events*"))
-    assert b"hparams" in raw and b"opt/name" in raw and b"sgd" in raw
+    assert all(word in raw for word in (b"hparams", b"opt/name", b"sgd"))
 
 
 def test_the_step_is_the_users_timesteps_if_there_are_any(trial: Trial) -> None:
@@ -94,17 +95,27 @@ def test_what_is_no_histogram_is_told_once(trial: Trial, caplog: pytest.LogCaptu
     assert len(scalars(Path(trial.local_path))["ray/tune/loss"]) >= 2
 
 
-def test_a_retry_and_a_pause_begin_new_files_that_are_shown_together(trial: Trial) -> None:
+def test_a_retry_begins_a_new_file_that_is_shown_together_with_the_old_one(trial: Trial) -> None:
     logger = TBXLoggerCallback()
     logger.log_trial_start(trial)
     logger.log_trial_result(1, trial, result(1, loss=1.0))
-    trial.move(Step.SAVE)
-    trial.move(Step.PAUSE)
-    logger.log_trial_save(trial)
     logger.log_trial_start(trial)
     logger.log_trial_result(2, trial, result(2, loss=0.5))
     logger.on_experiment_end([trial])
     assert [step for step, _ in scalars(Path(trial.local_path))["ray/tune/loss"]] == [1, 2]
+
+
+def test_hundreds_of_trials_need_few_threads(tmp_path: Path) -> None:
+    logger, trials = TBXLoggerCallback(), []
+    for number in range(200):
+        trials.append(Trial("train", trial_id=f"t{number}", experiment_path=str(tmp_path)))
+        Path(trials[-1].local_path).mkdir()
+        logger.log_trial_start(trials[-1])
+        logger.log_trial_result(1, trials[-1], result(1, loss=1.0))
+    assert threading.active_count() < 100
+    logger.log_trial_result(2, trials[0], result(2, loss=2.0))
+    logger.on_experiment_end(trials)
+    assert [step for step, _ in scalars(Path(trials[0].local_path))["ray/tune/loss"]] == [1, 2]
 
 
 def test_it_is_added_by_itself_but_never_twice() -> None:

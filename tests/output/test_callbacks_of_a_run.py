@@ -1,0 +1,277 @@
+"""Callbacks in a run: the order of their hooks, what they can change, those that the environment names."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import minitune as tune
+from minitune import Callback, CheckpointConfig, FailureConfig, ResultGrid, RunConfig, TuneConfig, Tuner
+from minitune.callback import HOOKS
+from minitune.error import TuneError
+from minitune.schedulers import FIFOScheduler, TrialScheduler
+
+
+class Recorder(Callback):
+    """Notes each hook but those of the loop, with status, iterations and checkpoint as they are at that moment."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+        self.keywords: dict[str, set[str]] = {}
+
+    def note(self, hook: str, info: dict[str, Any]) -> None:
+        self.keywords[hook] = set(info)
+        if hook.startswith("on_step"):
+            return
+        trial, words = info.get("trial"), [hook.removeprefix("on_").removeprefix("trial_")]
+        if trial is not None:
+            checkpoint = Path(trial.checkpoint.path).name[-1] if trial.checkpoint else "-"
+            words += [trial.status, str((trial.last_result or {}).get("training_iteration", 0)), checkpoint]
+        if "result" in info:
+            words.append(f"{info['result']['training_iteration']}{'!' if info['result']['done'] else ''}")
+        if "checkpoint" in info:
+            words.append(Path(info["checkpoint"].path).name[-1])
+        self.seen.append(" ".join(words))
+
+
+def _hook(name: str) -> Callable[..., None]:
+    return lambda self, **info: self.note(name, info)
+
+
+for _name in HOOKS:
+    setattr(Recorder, _name, _hook(_name))
+
+
+class Steps(tune.Trainable):
+    """Four steps; fails in the third as long as a file is not there, which it makes before if it is to fail once."""
+
+    def setup(self, config: dict[str, Any]) -> None:
+        self.count = 0
+
+    def step(self) -> dict[str, Any]:
+        self.count += 1
+        fails = self.config.get("fails")
+        if fails and self.count == 3 and not Path(fails).exists():
+            if self.config.get("once"):
+                Path(fails).touch()
+            raise RuntimeError("boom")
+        return {"count": self.count, "done": self.count >= 4}
+
+    def save_checkpoint(self, checkpoint_dir: str) -> None:
+        Path(checkpoint_dir, "count").write_text(str(self.count))
+
+    def load_checkpoint(self, checkpoint: str) -> None:
+        self.count = int(Path(checkpoint, "count").read_text())
+
+
+def saving(config: dict[str, Any]) -> None:
+    for i in range(3):
+        Path("mine").mkdir(exist_ok=True) if i == 0 else None
+        tune.report({"i": i}, checkpoint=tune.Checkpoint(config["directory"]) if i != 1 else None)
+
+
+class PauseOnce(FIFOScheduler):
+    paused = False
+
+    def on_trial_result(self, controller: Any, trial: Any, result: dict[str, Any]) -> str:
+        if self.paused or result["training_iteration"] < 2:
+            return TrialScheduler.CONTINUE
+        self.paused = True
+        return TrialScheduler.PAUSE
+
+    def choose_trial_to_run(self, controller: Any) -> Any:
+        waiting = [trial for trial in controller.get_trials() if trial.status in ("PENDING", "PAUSED")]
+        return waiting[0] if waiting else None
+
+
+def fit(trainable: Any, *callbacks: Callback, space: Any = None, tune_config: Any = None, **run: Any) -> ResultGrid:
+    return Tuner(
+        trainable,
+        param_space=space or {},
+        tune_config=TuneConfig(executor="inline", **(tune_config or {})),
+        run_config=RunConfig(**{"name": "run", "verbose": 0, "callbacks": list(callbacks), **run}),
+    ).fit()
+
+
+def record(trainable: Any, **kwargs: Any) -> list[str]:
+    recorder = Recorder()
+    fit(trainable, recorder, **kwargs)
+    assert recorder.seen[0] == "setup"
+    assert recorder.seen[-1] == "experiment_end"
+    return recorder.seen[1:-1]
+
+
+# -- order: as Ray Tune 2.60 has it, with `restore` added --------------------------------------------------------------
+
+
+def test_a_function_with_checkpoints(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "file").touch()
+    assert record(saving, space={"directory": str(tmp_path / "mine")}) == [
+        "start PENDING 0 -",
+        "result RUNNING 0 - 1",
+        "checkpoint RUNNING 1 - 0",
+        "save RUNNING 1 0",
+        "result RUNNING 1 0 2",
+        "result RUNNING 2 0 3",
+        "checkpoint RUNNING 3 0 1",
+        "save RUNNING 3 1",
+        "complete RUNNING 3 1",
+    ]
+
+
+def test_a_class_that_is_saved_at_a_frequency_and_at_its_end() -> None:
+    assert record(Steps, checkpoint_config=CheckpointConfig(checkpoint_frequency=3, checkpoint_at_end=True)) == [
+        "start PENDING 0 -",
+        "result RUNNING 0 - 1",
+        "result RUNNING 1 - 2",
+        "result RUNNING 2 - 3",
+        "checkpoint RUNNING 3 - 0",
+        "save RUNNING 3 0",
+        "result RUNNING 3 0 4!",
+        "checkpoint RUNNING 4 0 1",
+        "save RUNNING 4 1",
+        "complete RUNNING 4 1",
+    ]
+
+
+def test_an_error_with_a_retry(tmp_path: Path) -> None:
+    seen = record(
+        Steps,
+        space={"fails": str(tmp_path / "once"), "once": True},
+        checkpoint_config=CheckpointConfig(checkpoint_frequency=2, checkpoint_at_end=False),
+        failure_config=FailureConfig(max_failures=1),
+    )
+    assert seen[5:9] == [
+        "recover PENDING 2 0",
+        "start PENDING 2 0",
+        "restore RUNNING 2 0",
+        "result RUNNING 2 0 3",
+    ]
+    assert seen[-1] == "complete RUNNING 4 1"
+
+
+def test_a_final_error(tmp_path: Path) -> None:
+    seen = record(Steps, space={"fails": str(tmp_path / "never")})
+    assert seen[-2:] == ["result RUNNING 1 - 2", "error ERROR 2 -"]
+
+
+def test_a_stop_criterion_marks_the_result() -> None:
+    seen = record(Steps, stop={"training_iteration": 2}, checkpoint_config=CheckpointConfig(checkpoint_at_end=False))
+    assert seen[-2:] == ["result RUNNING 1 - 2!", "complete RUNNING 2 -"]
+
+
+def test_a_pause_saves_and_goes_on() -> None:
+    config = CheckpointConfig(checkpoint_at_end=False)
+    assert record(Steps, tune_config={"scheduler": PauseOnce()}, checkpoint_config=config)[2:8] == [
+        "result RUNNING 1 - 2",
+        "checkpoint RUNNING 2 - 0",
+        "save RUNNING 2 0",
+        "start PENDING 2 0",
+        "restore RUNNING 2 0",
+        "result RUNNING 2 0 3",
+    ]
+
+
+def test_hooks_get_keywords() -> None:
+    recorder = Recorder()
+    fit(Steps, recorder, checkpoint_config=CheckpointConfig(checkpoint_at_end=True))
+    loop = {"iteration", "trials"}
+    assert recorder.keywords == {
+        "setup": {"stop", "num_samples", "total_num_samples", "time_budget_s"},
+        "on_step_begin": loop,
+        "on_step_end": loop,
+        "on_trial_start": {*loop, "trial"},
+        "on_trial_result": {*loop, "trial", "result"},
+        "on_checkpoint": {*loop, "trial", "checkpoint"},
+        "on_trial_save": {*loop, "trial"},
+        "on_trial_complete": {*loop, "trial"},
+        "on_experiment_end": {"trials"},
+    }
+
+
+# -- what they can change ----------------------------------------------------------------------------------------------
+
+
+def test_a_change_is_seen_by_loggers_and_kept() -> None:
+    class Change(Callback):
+        def on_trial_result(self, iteration: int, trials: Any, trial: Any, result: dict[str, Any], **info: Any) -> None:
+            result["twice"] = 2 * result["count"]
+            result["should_checkpoint"] = result["count"] == 2
+
+    at_end = CheckpointConfig(checkpoint_at_end=False)
+    result = fit(Steps, Change(), checkpoint_config=at_end)[0]
+    assert result.metrics["twice"] == 8
+    lines = [json.loads(line) for line in Path(result.path, "result.json").read_text().splitlines()]
+    assert [line["twice"] for line in lines] == [2, 4, 6, 8]
+    assert [metrics["count"] for _, metrics in result.best_checkpoints] == [2]
+
+
+def test_an_exception_ends_the_run_and_names_the_hook() -> None:
+    class Broken(Callback):
+        def on_trial_result(self, iteration: int, **info: Any) -> None:
+            raise KeyError("mine")
+
+    with pytest.raises(TuneError, match=r"Broken\.on_trial_result raised KeyError") as caught:
+        fit(Steps, Broken())
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+def test_a_slow_hook_is_named_once(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    class Slow(Callback):
+        def on_trial_result(self, **info: Any) -> None:
+            time.monotonic()
+
+    monkeypatch.setenv("TUNE_WARN_THRESHOLD_S", "0")
+    with caplog.at_level(logging.WARNING, "minitune"):
+        fit(Steps, Slow())
+    assert caplog.text.count("Slow.on_trial_result took") == 1
+
+
+# -- those that the environment names ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    text = "from minitune import Callback\nlog = []\nclass First(Callback):\n"
+    text += (
+        "    def setup(self, **info): log.append(type(self).__name__)\nclass Second(First): pass\nclass Other: pass\n"
+    )
+    (tmp_path / "env_callbacks.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "env_callbacks", raising=False)
+    return "env_callbacks"
+
+
+@pytest.mark.parametrize("variable", ["RAY_TUNE_CALLBACKS", "MINITUNE_CALLBACKS"])
+def test_they_come_after_the_users(module: str, variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable, f"{module}.Second, {module}.First")
+    log = __import__(module).log
+
+    class Mine(Callback):
+        def setup(self, **info: Any) -> None:
+            log.append("Mine")
+
+    fit(Steps, Mine())
+    assert log == ["Mine", "Second", "First"]
+
+
+@pytest.mark.parametrize("path", ["env_callbacks.Other", "env_callbacks.Nothing", "no_such_module.X", "Plain"])
+def test_a_wrong_one_is_told_with_the_variable(module: str, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_TUNE_CALLBACKS", path)
+    with pytest.raises(ValueError, match="RAY_TUNE_CALLBACKS must name callback classes") as caught:
+        fit(Steps)
+    assert repr(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("wrong", [object(), Callback], ids=["an object", "a class"])
+def test_what_is_no_callback_is_refused(wrong: Any) -> None:
+    with pytest.raises(ValueError, match="callbacks must hold Callback objects"):
+        fit(Steps, wrong)
