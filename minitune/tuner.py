@@ -6,12 +6,13 @@ import os
 from typing import Any
 
 from minitune._assemble import Plan
-from minitune._fit import Outcome, resume_run, start_run
+from minitune._fit import Outcome, start_run
+from minitune._resume import Fresh, resume_run
 from minitune._tuner_file import load_tuner_file
-from minitune.config import RunConfig
+from minitune.config import ResumeConfig, ResumeType, RunConfig, require
 from minitune.error import TuneError
 from minitune.execution.storage import RunDirectory, is_run
-from minitune.experiment.experiment import Experiment
+from minitune.experiment.experiment import as_space
 from minitune.result import flatten
 from minitune.result_grid import ResultGrid
 from minitune.settings import is_on
@@ -51,13 +52,16 @@ class Tuner:
         tune_config: TuneConfig | None = None,
         run_config: RunConfig | None = None,
     ):
-        self._plan = Plan(
-            experiment=Experiment(trainable, param_space),
-            tune_config=_checked("tune_config", tune_config, TuneConfig),
-            run_config=_checked("run_config", run_config, RunConfig),
+        self._plan = Plan.of(
+            trainable,
+            param_space,
+            _checked("tune_config", tune_config, TuneConfig),
+            _checked("run_config", run_config, RunConfig),
         )
         self._resumes: RunDirectory | None = None
-        self._resume_errored = False
+        self._resume_config = ResumeConfig()
+        self._add_samples = 0
+        self._fresh = Fresh()
         self._grid: ResultGrid | None = None
 
     def __getattribute__(self, name: str) -> Any:
@@ -82,7 +86,9 @@ class Tuner:
         if self._resumes is None:
             outcome, run = start_run(self._plan)
         else:
-            outcome, run = resume_run(self._plan, self._resumes, resume_errored=self._resume_errored)
+            outcome, run = resume_run(
+                self._plan, self._resumes, self._resume_config, add_samples=self._add_samples, fresh=self._fresh
+            )
             self._resumes = None
         self._grid = self._make_grid(outcome, run)
         if raise_on_failed_trial is None:
@@ -110,44 +116,56 @@ class Tuner:
         cls,
         path: str | os.PathLike[str],
         trainable: Any,
-        *,
+        resume_unfinished: bool = True,
         resume_errored: bool = False,
+        restart_errored: bool = False,
         param_space: Any = None,
+        *,
         tune_config: TuneConfig | None = None,
         run_config: RunConfig | None = None,
+        add_samples: int = 0,
     ) -> Tuner:
         """A Tuner whose `fit` goes on with an earlier run: finished trials are kept, unfinished ones continued.
 
         Args:
             path: The run's directory; it may have been moved.
             trainable: The same trainable as before, by name.
+            resume_unfinished: Go on with the trials that have not ended; False ends them as they are.
             resume_errored: Also go on with the trials that have failed, from their last checkpoints.
+            restart_errored: Begin those anew instead, under other ids; `resume_errored` has precedence.
             param_space: The same space again, to refresh objects in it; by default the recorded one.
             tune_config: Replaces the recorded one.
             run_config: Replaces the recorded one.
+            add_samples: Extend the run: so many samples (of a grid, rounds) more than it has had so far.
 
         Raises:
             TuneError: If there is no run, or it cannot be read.
-            ValueError: If trainable or space are not those of the run.
+            ValueError: If trainable or space are not those of the run, or `add_samples` is negative or has no meaning.
             UntrustedStateError: If somebody else may have written the files that must be unpickled.
         """
         run = RunDirectory(os.path.abspath(os.path.expanduser(os.fspath(path))))
         recorded = load_tuner_file(run)
         if param_space is not None:
-            _check_same_keys(recorded.param_space, Experiment(trainable, param_space).param_space)
+            _check_same_keys(recorded.param_space, as_space(param_space))
         tuner = cls(
             trainable,
             param_space=recorded.param_space if param_space is None else param_space,
             tune_config=tune_config or recorded.tune_config,
             run_config=run_config or recorded.run_config,
         )
-        if tuner._plan.experiment.name != recorded.trainable_name:
+        if tuner._plan.experiment.trainable_name != recorded.trainable_name:
             raise ValueError(
                 f"the trainable must have the name of the run's, {recorded.trainable_name!r}, but got "
-                f"{tuner._plan.experiment.name!r}"
+                f"{tuner._plan.experiment.trainable_name!r}"
             )
+        _check_samples(add_samples, tuner._plan.tune_config.num_samples)
         tuner._resumes = run
-        tuner._resume_errored = resume_errored
+        tuner._resume_config = ResumeConfig(
+            unfinished=ResumeType.RESUME if resume_unfinished else ResumeType.SKIP,
+            errored=_errored_type(resume_errored, restart_errored),
+        )
+        tuner._add_samples = add_samples
+        tuner._fresh = Fresh(tune_config is not None, run_config is not None)
         return tuner
 
     def _make_grid(self, outcome: Outcome, run: RunDirectory) -> ResultGrid:
@@ -173,6 +191,19 @@ def _raise_failures(outcome: Outcome, grid: ResultGrid, raise_on_failed_trial: b
             f"{grid.num_errors} of {len(grid)} trials failed; the first of them: {first}\n(all errors are below "
             f"{grid.experiment_path})"
         ) from first
+
+
+def _errored_type(resume: bool, restart: bool) -> ResumeType:
+    if resume:
+        return ResumeType.RESUME
+    return ResumeType.RESTART if restart else ResumeType.SKIP
+
+
+def _check_samples(add_samples: Any, num_samples: int) -> None:
+    is_whole = isinstance(add_samples, int) and not isinstance(add_samples, bool)
+    require(is_whole and add_samples >= 0, "add_samples: an int >= 0", add_samples)
+    if add_samples and num_samples == -1:
+        raise ValueError(f"add_samples must be 0 for a run with num_samples=-1, which has no end, but got {add_samples}")
 
 
 def _checked(name: str, value: Any, kind: type) -> Any:

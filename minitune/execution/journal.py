@@ -16,6 +16,7 @@ say what it held, so the journal is refused until somebody decides.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import os
@@ -285,6 +286,32 @@ def scan(path: str | os.PathLike[str], unpickle: bool = False, begin: int = 0) -
                 yield offset, record
     except OSError as error:
         raise _os_error(file_path, "read", error) from error
+
+
+def of_kind(path: str | os.PathLike[str], kind: str, unpickle: bool = False) -> list[dict[str, Any]]:
+    """All records of one kind, without a look at the others.
+
+    Args:
+        path: The file.
+        kind: The kind.
+        unpickle: See `read`.
+
+    Raises:
+        TuneError: See `read`.
+    """
+    file_path = os.path.abspath(path)
+    objects = _object_store(file_path)
+    mark = b'{"%b":"%b",' % (records.KIND.encode(), kind.encode())
+    found = []
+    try:
+        with open(file_path, "rb") as file:
+            for _, line in _lines(file, 0):
+                if line.startswith(mark, journal_codec.BODY):
+                    with contextlib.suppress(ValueError):  # a torn end
+                        found.append(journal_codec.decode(line, unpickle, objects))
+    except OSError as error:
+        raise _os_error(file_path, "read", error) from error
+    return found
 
 
 def repair(path: str | os.PathLike[str]) -> Repair:

@@ -23,6 +23,9 @@ _PLAIN_CONTAINERS = 10_000
 _CONTAINERS = frozenset({dict, list})
 _TEXT = frozenset({str})
 
+BODY = 9
+"""Where the JSON begins in a line: behind eight digits and a space."""
+
 _plain_json = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode
 
 
@@ -97,7 +100,7 @@ def check(line: bytes) -> bytes:
     """
     if line[-1:] != b"\n" or line[8:9] != b" ":
         raise ValueError("a line must consist of a checksum, a space, JSON and a newline")
-    body = line[9:-1]
+    body = line[BODY:-1]
     # as text: parsed as a number, a flipped case bit would pass
     if line[:8] != b"%08x" % zlib.crc32(body):
         raise ValueError("the checksum of a line does not fit its content")

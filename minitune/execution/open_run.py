@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 
 from minitune.config import CheckpointConfig
@@ -26,11 +26,11 @@ class OpenRun:
     Args:
         run: The run's directory.
         is_new: True to begin a journal, False to go on with the one that is there.
-        checkpoints: Which checkpoints are kept.
+        checkpoints: Which checkpoints are kept, by experiment.
         durability: `process`, `batched` or `strict`.
         metric: The run's metric, or None.
         mode: Its mode, or None.
-        dirname_creator: Makes the names of trial directories, or None.
+        dirname_creators: Make the names of trial directories, by experiment; None for the usual ones.
 
     Raises:
         RunLockedError: If another driver has it.
@@ -45,11 +45,11 @@ class OpenRun:
         run: RunDirectory,
         *,
         is_new: bool,
-        checkpoints: CheckpointConfig,
+        checkpoints: Sequence[CheckpointConfig],
         durability: str,
         metric: str | None,
         mode: str | None,
-        dirname_creator: Callable[[Trial], str] | None,
+        dirname_creators: Sequence[Callable[[Trial], str] | None],
     ):
         self.run = run
         self._is_new = is_new
@@ -57,13 +57,13 @@ class OpenRun:
         self._lock = RunLock(run.lock)
         self._housekeeper = Housekeeper()
         self._manager = CheckpointManager(
-            checkpoints,
+            *checkpoints,
             metric=metric,
             mode=mode,
             housekeeper=self._housekeeper,
             settles=durability == "batched",
         )
-        self._dirname_creator = dirname_creator
+        self._dirname_creators = dirname_creators
         self._journal: Journal | None = None
 
     def __enter__(self) -> OpenRun:
@@ -75,7 +75,7 @@ class OpenRun:
                 self.run.clean()
             begin = Journal.create if self._is_new else Journal.open
             self._journal = begin(self.run.journal, self._durability, self._housekeeper)
-            self.recorder = Recorder(self.run, self._journal, self._manager, self._dirname_creator)
+            self.recorder = Recorder(self.run, self._journal, self._manager, self._dirname_creators)
         except BaseException:
             self._lock.release()
             raise
@@ -104,6 +104,14 @@ class OpenRun:
     def read(self) -> Iterator[records.Record]:
         """The records so far, objects included: this executes code of whoever wrote them."""
         return journal.read(self.run.journal, unpickle=True)
+
+    def scan(self) -> Iterator[tuple[int, records.Record]]:
+        """Like `read`, each with where it begins, in bytes."""
+        return journal.scan(self.run.journal, unpickle=True)
+
+    def of_kind(self, kind: str) -> list[records.Record]:
+        """The records of one kind so far."""
+        return journal.of_kind(self.run.journal, kind)
 
 
 def _start_time() -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from minitune.checkpoint import CheckpointRecord
@@ -26,6 +26,7 @@ from minitune.execution.storage import (
     remove_error_pickle,
 )
 from minitune.experiment.trial import KeptCheckpoint, Trial
+from minitune.resources import Resources
 from minitune.result import CONFIG
 
 
@@ -36,7 +37,7 @@ class Recorder:
         run: The run's directory.
         journal: The open journal.
         checkpoints: Which checkpoints are kept.
-        dirname_creator: Makes the name of a trial's directory, or None.
+        dirname_creators: Make the names of trial directories, by experiment; None for the usual ones.
     """
 
     def __init__(
@@ -44,12 +45,23 @@ class Recorder:
         run: RunDirectory,
         journal: Journal,
         checkpoints: CheckpointManager,
-        dirname_creator: Callable[[Trial], str] | None = None,
+        dirname_creators: Sequence[Callable[[Trial], str] | None] = (None,),
     ):
         self.run = run
         self._journal = journal
         self._checkpoints = checkpoints
-        self._dirname_creator = dirname_creator
+        self._dirname_creators = dirname_creators
+        # by trial id, what plug-ins may change, as it is on record
+        self._known: dict[str, tuple[dict[str, Any], str, Resources]] = {}
+
+    @property
+    def offset(self) -> int:
+        """The journal's length in bytes."""
+        return self._journal.offset
+
+    def state_saved(self, component: str, plugin: str, files: dict[str, str], offset: int) -> None:
+        """A component's state was written; see `records.state`."""
+        self._journal.append(records.state(component, plugin, files, offset))
 
     def close(self, reason: str) -> None:
         """The driver ends in order; nothing is written after this. Blocks while checkpoints are settled."""
@@ -58,9 +70,15 @@ class Recorder:
 
     # -- trials ----------------------------------------------------------------------------------------------------
 
-    def trial_added(self, trial: Trial) -> None:
-        """A trial is part of the run; on record before it may start."""
+    def trial_added(self, trial: Trial, replaces: str = "") -> None:
+        """A trial is part of the run; on record before it may start.
+
+        Args:
+            trial: The trial.
+            replaces: Id of the trial whose place it takes, or an empty text.
+        """
         trial.experiment_path = self.run.path
+        self._known[trial.trial_id] = _changeable(trial)
         self._journal.append(
             records.trial(
                 trial.trial_id,
@@ -72,8 +90,26 @@ class Recorder:
                 directory="",
                 tag=trial.experiment_tag,
                 evaluated_params=trial.evaluated_params,
+                experiment=trial.experiment_number,
+                replaces=replaces,
             )
         )
+
+    def note_changes(self, trial: Trial) -> None:
+        """Put on record what a plug-in has changed about a trial since it was last looked at."""
+        now = _changeable(trial)
+        before = self._known.get(trial.trial_id, now)
+        self._known[trial.trial_id] = now
+        if before is now or all(old is new or old == new for old, new in zip(before, now, strict=True)):
+            return
+        config, tag, resources = (
+            None if old is new or old == new else new for old, new in zip(before, now, strict=True)
+        )
+        self._journal.append(records.change(trial.trial_id, config=config, tag=tag, resources=resources))
+
+    def extends(self, samples: int) -> None:
+        """The run is to have more samples."""
+        self._journal.append(records.extend(samples))
 
     def prepare_directory(self, trial: Trial) -> str:
         """Make the trial's directory, or clear it of what an earlier attempt has left half done.
@@ -85,7 +121,8 @@ class Recorder:
             OSError: If it cannot be used.
         """
         if trial.custom_dirname is None:
-            trial.custom_dirname = create_trial_directory(self.run.path, trial, self._dirname_creator)
+            creator = self._dirname_creators[trial.experiment_number]
+            trial.custom_dirname = create_trial_directory(self.run.path, trial, creator)
         elif not os.path.isdir(trial.local_path):
             raise FileNotFoundError(f"{trial.local_path} does not exist any more")
         else:
@@ -107,6 +144,7 @@ class Recorder:
 
     def attempt_starts(self, trial: Trial) -> None:
         """An attempt begins; on record before its worker gets its first call."""
+        self.note_changes(trial)
         checkpoint = trial.checkpoints[-1].record.number if trial.checkpoints else None
         self._journal.append(records.start(trial.trial_id, trial.attempt, checkpoint, trial.custom_dirname or ""))
 
@@ -151,6 +189,7 @@ class Recorder:
 
     def adopt(self, trial: Trial) -> None:
         """Take in a trial of a resumed run with its checkpoints."""
+        self._known[trial.trial_id] = _changeable(trial)
         self._drop(self._checkpoints.adopt(trial))
 
     def checkpoint(self, trial: Trial, kept: KeptCheckpoint, *, reported: bool) -> None:
@@ -182,3 +221,10 @@ class Recorder:
     def exploit(self, trial: Trial, donor: Trial, record: CheckpointRecord, config: dict[str, Any]) -> None:
         """A trial is to go on from another one's checkpoint under a new configuration."""
         self._journal.append(records.exploit(trial.trial_id, donor.trial_id, record.number, config))
+        _, tag, resources = self._known[trial.trial_id]
+        self._known[trial.trial_id] = (config, tag, resources)
+
+
+def _changeable(trial: Trial) -> tuple[dict[str, Any], str, Resources]:
+    """What plug-ins may change about a trial."""
+    return trial.config, trial.experiment_tag, trial.resources

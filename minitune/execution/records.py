@@ -30,6 +30,8 @@ ROLLBACK = "rollback"
 EXPLOIT = "exploit"
 STATUS = "status"
 STATE = "state"
+EXTEND = "extend"
+CHANGE = "change"
 CLOSE = "close"
 
 Record = dict[str, Any]
@@ -95,6 +97,8 @@ def trial(
     directory: str,
     tag: str = "",
     evaluated_params: Mapping[str, Any] | None = None,
+    experiment: int = 0,
+    replaces: str = "",
 ) -> Record:
     """A trial is part of the run.
 
@@ -108,6 +112,8 @@ def trial(
         directory: Name of its directory below the run's, or an empty text if it has none yet.
         tag: Its experiment tag.
         evaluated_params: The searched parameters by path.
+        experiment: Which of the run's experiments it belongs to.
+        replaces: Id of the trial whose place it takes, because that is begun anew; empty for one of the searcher's.
     """
     return {
         KIND: TRIAL,
@@ -115,11 +121,13 @@ def trial(
         "number": number,
         "config": config,
         "seed": seed,
-        "resources": {"bundles": resources.bundles, "strategy": resources.strategy},
+        "resources": _resource_fields(resources),
         "name": name,
         "directory": directory,
         "tag": tag,
         "evaluated_params": evaluated_params or {},
+        "experiment": experiment,
+        "replaces": replaces,
     }
 
 
@@ -201,21 +209,45 @@ def status(trial: str, status: str, cause: str = "") -> Record:
     return {KIND: STATUS, "trial": trial, "status": status, "cause": cause, "at": clock.current().time()}
 
 
-def state(component: str, file: str, sha256: str, offset: int) -> Record:
+def state(component: str, plugin: str, files: Mapping[str, str], offset: int) -> Record:
     """A component's state has been written.
 
     Args:
         component: Such as `searcher`.
-        file: Name of the file below the run's directory.
-        sha256: Of its content.
+        plugin: What it is, by class: only the like of it can take the state over.
+        files: By name, below the run's directory, the SHA-256 of each file's content.
         offset: Length of the journal that the state stands for, in bytes.
     """
-    return {KIND: STATE, "component": component, "file": file, "sha256": sha256, "offset": offset}
+    return {KIND: STATE, "component": component, "plugin": plugin, "files": dict(files), "offset": offset}
+
+
+def extend(samples: int) -> Record:
+    """The run is to have more samples than it began with."""
+    return {KIND: EXTEND, "samples": samples}
+
+
+def change(
+    trial: str, *, config: Mapping[str, Any] | None, tag: str | None, resources: Resources | None
+) -> Record:
+    """A plug-in has changed a trial.
+
+    Args:
+        trial: The trial's id.
+        config: Its configuration, or None if that is what it was.
+        tag: Its experiment tag, likewise.
+        resources: What it asks for, likewise.
+    """
+    fields = None if resources is None else _resource_fields(resources)
+    return {KIND: CHANGE, "trial": trial, "config": config, "tag": tag, "resources": fields}
 
 
 def close(reason: str) -> Record:
     """The driver has ended in order, and why."""
     return {KIND: CLOSE, "reason": reason, "at": clock.current().time()}
+
+
+def _resource_fields(resources: Resources) -> dict[str, Any]:
+    return {"bundles": resources.bundles, "strategy": resources.strategy}
 
 
 def _checkpoint_fields(checkpoint: CheckpointRecord) -> dict[str, int]:
@@ -246,7 +278,7 @@ def checkpoint_of(record: Mapping[str, Any]) -> CheckpointRecord | None:
 
 
 def resources_of(record: Mapping[str, Any]) -> Resources:
-    """What the trial of a `trial` record asks for.
+    """What the trial of a `trial` or `change` record asks for.
 
     Raises:
         ValueError: If the fields are not what they should be.

@@ -1,29 +1,32 @@
 """Replay: the journal of a run, told again to fresh plug-ins, gives the state in which its driver was.
 
-Searcher, scheduler and stopper hear the same calls in the same order as before; callbacks hear nothing. What they
-answer is compared with nothing but the configurations: where a searcher proposes something else than it did, the
-journal stands. No worker is started and no file of a trial is touched.
+Searcher, scheduler and stopper hear the same calls in the same order as before, or take over the state that was saved
+and hear what came after it; callbacks hear nothing. What they answer is compared with nothing but the configurations:
+where a searcher proposes something else than it did, the journal stands. No worker is started and no file of a trial
+is touched.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from minitune.checkpoint import matches
+from minitune.config import ResumeConfig, ResumeType
 from minitune.decision import STOP, Decision
 from minitune.error import JournalCorruptError, TrialError
 from minitune.execution import records
 from minitune.execution.failure import LOST
 from minitune.execution.hooks import Hooks
 from minitune.execution.run_state import Donation, RunState
+from minitune.execution.storage import last_error_text
 from minitune.experiment.lifecycle import ERROR, OWNS_ACTOR, PAUSED, PENDING, RUNNING, TERMINATED, Phase, Step
 from minitune.experiment.trial import HAS_RETURNED, Trial, TrialMaker
 from minitune.result import CONFIG, DONE
+from minitune.search.search_algorithm import SearchAlgorithm
 
 logger = logging.getLogger("minitune")
 
@@ -31,7 +34,10 @@ ENDED = "ended: "
 """What the reason of a `close` record begins with if the run was ended before its trials, for good."""
 
 RESUMED = "resumed"
-"""Why a trial waits again that had failed for good."""
+"""Why a trial waits again that had ended."""
+
+SKIPPED = "skipped by a resume"
+"""Why a trial has ended that a later driver was not to go on with."""
 
 DRIVER_ENDED = "the driver ended"
 """Why a trial waits again that had a worker when its driver ended."""
@@ -39,15 +45,27 @@ DRIVER_ENDED = "the driver ended"
 _ASKS = 100
 
 
-@dataclass(frozen=True)
-class ResumeChoice:
-    """What a resume does with trials that have failed.
+class SavedStates(Protocol):
+    """What plug-ins have saved, to be taken over in the midst of a replay.
 
     Attributes:
-        errored: Go on with them from their last checkpoints.
+        search_alg: The fresh search algorithm, also while it hears nothing.
     """
 
-    errored: bool = False
+    search_alg: SearchAlgorithm
+
+    @property
+    def is_silent_searcher(self) -> bool:
+        """Whether the searcher hears nothing yet."""
+        ...
+
+    def begin(self, hooks: Hooks) -> None:
+        """The replay begins: whoever takes over a state later hears nothing until then."""
+        ...
+
+    def reach(self, offset: int | None, hooks: Hooks, trials: dict[str, Trial]) -> None:
+        """The replay has come to the record at `offset` (None: to the end): whoever saved here goes on from here."""
+        ...
 
 
 @dataclass
@@ -58,66 +76,90 @@ class Replay:
         run_path: The run's directory as it is now; it may have been moved.
         state: An empty state; filled.
         hooks: The fresh plug-ins.
-        maker: Makes the trials of the fresh searcher: it goes on with the ids of the run.
+        makers: Make the trials of each experiment for the fresh searcher: they go on with the ids of the run.
+        saved: What the plug-ins have saved.
 
     Attributes:
         reports: By trial id, how many results are on record, rolled-back ones included.
         was_ended: Whether a stopper or a failure has ended the run, so that no new trials are to come.
-        revived: The trials that had failed and are to go on; to be put on record.
+        samples: How many samples the run has been given in addition to those that it began with.
+        changes: What the resume itself has done to trials, to be put on record: the trial, and the trial whose place
+            it takes if it was begun anew.
     """
 
     run_path: str
     state: RunState
     hooks: Hooks
-    maker: TrialMaker
+    makers: Sequence[TrialMaker]
+    saved: SavedStates
     reports: Counter[str] = field(default_factory=Counter)
     was_ended: bool = False
-    revived: list[Trial] = field(default_factory=list)
+    samples: int = 0
+    changes: list[tuple[Trial, Trial | None]] = field(default_factory=list)
     _final: dict[str, str] = field(default_factory=dict)
     _trials: dict[str, Trial] = field(default_factory=dict)
     _warned: bool = False
 
-    def run(self, journal: Iterable[records.Record], choice: ResumeChoice) -> None:
+    def run(self, journal: Iterable[tuple[int, records.Record]], choice: ResumeConfig) -> None:
         """Apply all records, then make the trials ready that are to go on.
 
         Args:
-            journal: The records, in order.
-            choice: Which failed trials go on.
+            journal: The records, in order, each with its offset.
+            choice: What becomes of the trials.
 
         Raises:
             JournalCorruptError: If a record contradicts those before it.
         """
-        handlers = {
-            records.TRIAL: self._on_trial,
-            records.START: self._on_start,
-            records.RESULT: self._on_result,
-            records.CHECKPOINT: self._on_checkpoint,
-            records.DROP: self._on_drop,
-            records.ROLLBACK: self._on_rollback,
-            records.EXPLOIT: self._on_exploit,
-            records.STATUS: self._on_status,
-            records.OPEN: self._on_open,
-            records.CLOSE: self._on_close,
-        }
         self.hooks.muted = True
         try:
-            for record in journal:
-                handler = handlers.get(record[records.KIND])
-                if handler is None:
-                    continue
-                if record[records.KIND] not in (records.OPEN, records.CLOSE):
-                    # What a scheduler asked for earlier was carried out and is on record; only what it asks for
-                    # upon the very last record of a trial may have been cut off.
-                    self.hooks.drop_requests()
-                handler(record)
+            self.saved.begin(self.hooks)
+            for offset, record in journal:
+                self.saved.reach(offset, self.hooks, self._trials)
+                self._apply(record)
+            self.saved.reach(None, self.hooks, self._trials)
+            for trial in list(self.state.trials):
+                self._choose(trial, choice)
         finally:
             self.hooks.muted = False
-        for trial in self.state.trials:
-            if trial.phase is Phase.ERROR and choice.errored:
-                self._revive(trial)
-                self.revived.append(trial)
-            if not trial.is_finished():
-                self._make_ready(trial)
+
+    def _apply(self, record: records.Record) -> None:
+        kind = record[records.KIND]
+        handler = _HANDLERS.get(kind)
+        if handler is None:
+            return
+        if kind not in (records.OPEN, records.CLOSE):
+            # What a scheduler asked for earlier was carried out and is on record; only what it asks for
+            # upon the very last record of a trial may have been cut off.
+            self.hooks.drop_requests()
+        handler(self, record)
+
+    def _choose(self, trial: Trial, choice: ResumeConfig) -> None:
+        """Do with a trial what is wanted of those in its status."""
+        if not trial.is_finished():
+            self._make_ready(trial)
+        if trial.phase is Phase.ERROR:
+            wanted = choice.errored
+        elif trial.phase is Phase.TERMINATED:
+            wanted = choice.finished
+        elif any(trial is ending for ending, _ in self.state.to_end):
+            return  # its final result is on record: there is nothing to choose
+        else:
+            wanted = choice.unfinished
+        if wanted is ResumeType.RESTART:
+            fresh = _anew(trial, Trial.generate_id())
+            creator = self.makers[trial.experiment_number].name_creator
+            if creator is not None:
+                fresh.custom_trial_name = str(creator(fresh))
+            self._restart(trial, fresh)
+            self.changes.append((fresh, trial))
+        elif trial.is_finished() and wanted is ResumeType.RESUME:
+            self._revive(trial)
+            self._make_ready(trial)
+            self.changes.append((trial, None))
+        elif not trial.is_finished() and wanted is ResumeType.SKIP:
+            self.state.donations.pop(trial.trial_id, None)
+            self._terminate(trial, SKIPPED, is_running=False)
+            self.changes.append((trial, None))
 
     def _trial(self, record: records.Record) -> Trial:
         try:
@@ -129,28 +171,67 @@ class Replay:
             ) from None
 
     def _on_trial(self, record: records.Record) -> None:
-        self.maker.prefix = record["trial"].rpartition("_")[0]
+        if record["replaces"]:
+            old = self._trials[record["replaces"]]
+            self._restart(old, self._fill(_anew(old, record["trial"]), record))
+            return
+        maker = self.makers[record["experiment"]]
+        maker.ids.prefix, _, _ = record["trial"].rpartition("_")
         proposed = self._ask()
-        self.maker.count = max(self.maker.count, record["number"] + 1)
-        if (proposed is None or proposed.config != record["config"]) and not self._warned:
-            self._warned = True
-            logger.warning(
-                "the searcher does not propose what it had proposed for trial %s of %s; the recorded configuration "
-                "stands (said once)",
-                record["trial"],
-                self.run_path,
-            )
-        trial = proposed or Trial(self.maker.trainable_name)
+        maker.ids.count = max(maker.ids.count, record["number"] + 1)
+        if proposed is None or proposed.config != record["config"]:
+            self._warn_of_other_proposal(record["trial"])
+        trial = proposed or Trial(maker.trainable_name)
+        maker.adopt(trial)
+        self._fill(trial, record)
+        self.state.add(trial)
+        self.hooks.added(trial)
+
+    def _fill(self, trial: Trial, record: records.Record) -> Trial:
+        """Make `trial` the one of a `trial` record."""
         trial.trial_id, trial.number = record["trial"], record["number"]
         trial.config, trial.seed = record["config"], record["seed"]
         trial.evaluated_params, trial.experiment_tag = record["evaluated_params"], record["tag"]
         trial.resources = records.resources_of(record)
-        trial.experiment_path, trial.max_failures = self.run_path, self.maker.max_failures
+        trial.experiment_path = self.run_path
         if record["name"] != trial.name:
             trial.custom_trial_name = record["name"]
         self._trials[trial.trial_id] = trial
-        self.state.add(trial)
-        self.hooks.added(trial)
+        return trial
+
+    def _warn_of_other_proposal(self, trial_id: str) -> None:
+        if self.saved.is_silent_searcher or self._warned:
+            return
+        self._warned = True
+        logger.warning(
+            "the searcher does not propose what it had proposed for trial %s of %s; the recorded configuration "
+            "stands (said once)",
+            trial_id,
+            self.run_path,
+        )
+
+    def _restart(self, old: Trial, fresh: Trial) -> None:
+        """A trial is begun anew: `fresh` takes its place, and for the plug-ins the old one has ended."""
+        self.state.donations.pop(old.trial_id, None)
+        if not old.is_finished():
+            self._terminate(old, RESUMED, is_running=False)
+        self._trials[fresh.trial_id] = fresh
+        self.state.replace(old, fresh)
+        self.hooks.added(fresh)
+
+    def _on_extend(self, record: records.Record) -> None:
+        self.samples += record["samples"]
+        self.was_ended = False
+        self.saved.search_alg.add_samples(record["samples"])
+
+    def _on_change(self, record: records.Record) -> None:
+        trial = self._trial(record)
+        if record["config"] is not None:
+            trial.set_config(record["config"])
+        if record["tag"] is not None:
+            trial.set_experiment_tag(record["tag"])
+        if record["resources"] is not None:
+            self.state.change_resources(trial, records.resources_of(record))
 
     def _ask(self) -> Trial | None:
         """The searcher's next trial; a searcher may say "not now" for reasons of its own."""
@@ -217,7 +298,7 @@ class Replay:
         elif status == PENDING and trial.phase is Phase.PAUSED:
             self.state.move(trial, Step.UNPAUSE, cause)
             self.hooks.unpaused(trial)
-        elif status == PENDING and trial.phase is Phase.ERROR:
+        elif status == PENDING and trial.is_finished():
             self._revive(trial)
         elif status == PENDING:
             self._retry(trial, cause)
@@ -227,7 +308,7 @@ class Replay:
             trial.num_failures += 1
             self.hooks.failed(trial)
             self.state.move(trial, Step.FAIL, cause)
-            trial.error = TrialError(self._error_text(trial) or cause)
+            trial.error = TrialError(last_error_text(trial.local_path) or cause)
             self.hooks.errored(trial)
 
     def _retry(self, trial: Trial, cause: str) -> None:
@@ -241,8 +322,9 @@ class Replay:
         self.hooks.recovers(trial)
 
     def _revive(self, trial: Trial) -> None:
-        """Go on with a trial that had failed for good: to the scheduler it is a new one."""
+        """Go on with a trial that had ended: to the scheduler it is a new one."""
         trial.error, trial.num_failures = None, 0
+        self._final.pop(trial.trial_id, None)
         self.state.move(trial, Step.REVIVE, RESUMED)
         self.hooks.added(trial)
 
@@ -267,15 +349,6 @@ class Replay:
             self.hooks.removed(trial)
         self.state.move(trial, Step.STOP, cause)
 
-    def _error_text(self, trial: Trial) -> str:
-        """The last entry of the trial's `error.txt`, without its heading."""
-        try:
-            with open(os.path.join(trial.local_path, "error.txt"), encoding="utf-8", errors="replace") as file:
-                entry = file.read().rpartition("Failure # ")[2]
-        except OSError:
-            return ""
-        return entry.partition("\n")[2].strip()
-
     def _make_ready(self, trial: Trial) -> None:
         """Put an unfinished trial back into the queue, on its newest checkpoint that is what its record says."""
         trial.num_failures = 0
@@ -296,6 +369,40 @@ class Replay:
             self.state.to_end.append((trial, self._final[trial.trial_id]))
         elif trial.phase in OWNS_ACTOR:
             self.state.move(trial, Step.RETRY, DRIVER_ENDED)
+
+
+_HANDLERS: dict[str, Callable[[Replay, records.Record], None]] = {
+    records.TRIAL: Replay._on_trial,
+    records.START: Replay._on_start,
+    records.RESULT: Replay._on_result,
+    records.CHECKPOINT: Replay._on_checkpoint,
+    records.DROP: Replay._on_drop,
+    records.ROLLBACK: Replay._on_rollback,
+    records.EXPLOIT: Replay._on_exploit,
+    records.CHANGE: Replay._on_change,
+    records.STATUS: Replay._on_status,
+    records.EXTEND: Replay._on_extend,
+    records.OPEN: Replay._on_open,
+    records.CLOSE: Replay._on_close,
+}
+
+
+def _anew(old: Trial, trial_id: str) -> Trial:
+    """A trial like `old` that has not begun: with the configuration that it has now, and from no checkpoint."""
+    trial = Trial(
+        old.trainable_name,
+        config=old.config,
+        trial_id=trial_id,
+        number=old.number,
+        evaluated_params=old.evaluated_params,
+        experiment_tag=old.experiment_tag,
+        resources=old.resources,
+        experiment_path=old.experiment_path,
+        stopping_criterion=old.stopping_criterion,
+        max_failures=old.max_failures,
+    )
+    trial.experiment_number, trial.seed = old.experiment_number, old.seed
+    return trial
 
 
 def read_run_record(journal: Iterable[records.Record]) -> dict[str, Any]:

@@ -116,6 +116,13 @@ class RunState:
             self._num_queued += 1
         self._index(trial)
 
+    def replace(self, old: Trial, fresh: Trial) -> None:
+        """Put a new trial in the place of one that has ended."""
+        self.add(fresh)
+        del self.trials[-1]
+        self.trials[self.trials.index(old)] = fresh
+        self.counts[old.status] -= 1
+
     def move(self, trial: Trial, step: Step, reason: str = "") -> bool:
         """Take one step of a trial's life and keep the indices true.
 

@@ -52,7 +52,7 @@ class Step(Enum):
     RETRY = "retry"
     """The attempt failed, or its worker was lost; there will be another one."""
     REVIVE = "revive"
-    """A later part of the run goes on with a trial that had failed."""
+    """A later part of the run goes on with a trial that had ended."""
     STOP = "stop"
     """The trial has ended well, or was ended."""
     FAIL = "fail"
@@ -107,7 +107,7 @@ TRANSITIONS: dict[Phase, dict[Step, Phase]] = {
         Step.STOP: Phase.TERMINATED,
         Step.FAIL: Phase.ERROR,
     },
-    Phase.TERMINATED: {},
+    Phase.TERMINATED: {Step.REVIVE: Phase.QUEUED},
     Phase.ERROR: {Step.REVIVE: Phase.QUEUED},
 }
 

@@ -104,6 +104,12 @@ class BasicVariantGenerator(SearchAlgorithm):
         """See `SearchAlgorithm.is_finished`."""
         return self._finished or all(table.is_exhausted() for table, _ in self._tables[self._current :])
 
+    def add_samples(self, samples: int) -> None:
+        """See `SearchAlgorithm.add_samples`: so many more rounds of each experiment."""
+        for table, _ in self._tables:
+            table.extend(samples)
+        self._current, self._finished = 0, False
+
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """The trial no longer counts."""
         self._live.discard(trial_id)

@@ -80,6 +80,14 @@ class SearchAlgorithm:
         """Make no more trials."""
         self._finished = True
 
+    def add_samples(self, samples: int) -> None:
+        """Go on with more rounds than the experiments ask for, also if all trials had been made.
+
+        Raises:
+            NotImplementedError: If this search algorithm cannot.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must override add_samples() for a run to be extended")
+
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         """Emitted for every result that does not end the trial; `result` is flattened."""
 

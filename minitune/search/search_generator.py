@@ -132,6 +132,12 @@ class SearchGenerator(SearchAlgorithm):
         super().set_finished()
         self.searcher.on_search_end()
 
+    def add_samples(self, samples: int) -> None:
+        """See `SearchAlgorithm.add_samples`."""
+        if self._experiment is not None and self._experiment.num_samples != -1:
+            self._experiment.num_samples += samples
+        self._finished = False
+
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         """Passed on while the trial is live."""
         if trial_id in self._live:

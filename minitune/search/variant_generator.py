@@ -137,6 +137,10 @@ class VariantTable:
         """Whether the last variant has been given."""
         return self.position.round >= self._rounds
 
+    def extend(self, rounds: int) -> None:
+        """Have so many more rounds; those so far stay what they are."""
+        self._rounds += rounds
+
     def seek(self, position: Position) -> None:
         """Go on at `position`, in O(1) unless it lies within the variants of one point."""
         self.position = Position(position.round, position.point, position.branch)

@@ -1,0 +1,144 @@
+"""Resuming: what `Tuner.restore` and `run(resume=...)` do with a run that is there already."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+from minitune._assemble import Plan, build_components
+from minitune._fit import Outcome, open_run, run_opened
+from minitune.config import ResumeConfig, ResumeType
+from minitune.execution import records
+from minitune.execution.hooks import Hooks
+from minitune.execution.open_run import OpenRun
+from minitune.execution.plugin_states import CALLBACKS, STOPPER, StateLoader, saves_itself
+from minitune.execution.replay import RESUMED, SKIPPED, Replay, read_run_record
+from minitune.execution.run_state import RunState
+from minitune.execution.scheduler_context import DriverContext
+from minitune.execution.storage import RunDirectory, check_trusted
+from minitune.experiment.lifecycle import TERMINATED
+from minitune.logger.reconcile import cut_to_records
+
+_AUTO = "AUTO"
+_SUFFIXES = {
+    "ERRORED": ResumeConfig(errored=ResumeType.RESUME),
+    "RESTART_ERRORED": ResumeConfig(errored=ResumeType.RESTART),
+    "ERRORED_ONLY": ResumeConfig(unfinished=ResumeType.SKIP, errored=ResumeType.RESUME),
+    "RESTART_ERRORED_ONLY": ResumeConfig(unfinished=ResumeType.SKIP, errored=ResumeType.RESTART),
+}
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """Which plug-ins the user has passed again, rather than that they come out of the run's own record.
+
+    Those take over a saved state only if their class says what its state is; else they are told all from the beginning.
+
+    Attributes:
+        tune: Those of the `TuneConfig`: searcher and scheduler.
+        run: Those of the `RunConfig`: stoppers and callbacks.
+    """
+
+    tune: bool = True
+    run: bool = True
+
+    def takes_over(self, component: str, plugin: Any) -> bool:
+        """Whether a component may take over what was saved."""
+        is_fresh = self.run if component in (STOPPER, CALLBACKS) else self.tune
+        return not is_fresh or saves_itself(component, plugin)
+
+
+def parse_resume(resume: bool | str | None, resume_config: ResumeConfig | None = None) -> ResumeConfig | None:
+    """Understand the `resume=` and `resume_config=` of `run`.
+
+    Args:
+        resume: None or False for a new run; True or `"AUTO"` to go on with one; with suffixes such as
+            `"AUTO+ERRORED"`, of which the last one wins.
+        resume_config: In its place.
+
+    Returns:
+        What becomes of the trials; None for a new run.
+
+    Raises:
+        ValueError: If `resume` is something else.
+    """
+    if resume_config is not None:
+        return resume_config
+    if resume is None or resume is False:
+        return None
+    if resume is True:
+        return ResumeConfig()
+    first, *suffixes = resume.split("+") if isinstance(resume, str) else [""]
+    if first != _AUTO or not set(suffixes) <= set(_SUFFIXES):
+        raise ValueError(
+            f"resume must be True, False, None or 'AUTO', with any of {', '.join(f'+{name}' for name in _SUFFIXES)} "
+            f"behind it, but got {resume!r}"
+        )
+    return _SUFFIXES[suffixes[-1]] if suffixes else ResumeConfig()
+
+
+def resume_run(
+    plan: Plan, run: RunDirectory, resume_config: ResumeConfig, *, add_samples: int = 0, fresh: Fresh | None = None
+) -> tuple[Outcome, RunDirectory]:
+    """Go on with an earlier run. Blocks.
+
+    Args:
+        plan: What was recorded of it, or the like.
+        run: Its directory.
+        resume_config: What becomes of its trials.
+        add_samples: So many samples more than it has had so far.
+        fresh: Which plug-ins were passed again; by default all.
+
+    Returns:
+        What became of the trials, and where the run lies.
+
+    Raises:
+        RunLockedError: If another driver is at it.
+        JournalCorruptError: If its journal cannot be trusted.
+        UntrustedStateError: If somebody else may have written what must be unpickled.
+        TuneError: As for `start_run`.
+    """
+    check_trusted(run.path)
+    with open_run(plan, run, is_new=False) as opened:
+        seed = int(read_run_record(opened.read())["seed"])
+        components = build_components(plan, seed)
+        opened.begin()
+        catch_up = functools.partial(_catch_up, plan, opened, resume_config, add_samples, fresh or Fresh())
+        return run_opened(plan, components, opened, seed, catch_up), run
+
+
+def _catch_up(
+    plan: Plan,
+    opened: OpenRun,
+    choice: ResumeConfig,
+    add_samples: int,
+    fresh: Fresh,
+    state: RunState,
+    hooks: Hooks,
+    context: DriverContext,
+) -> bool:
+    """Tell the plug-ins what has happened so far, and make the files of unfinished trials agree with it.
+
+    Returns:
+        Whether the search had ended: no new trials come then.
+    """
+    recorder = opened.recorder
+    loader = StateLoader(opened.run, hooks, context, opened.of_kind(records.STATE), fresh.takes_over)
+    replay = Replay(opened.run.path, state, hooks, plan.makers, loader)
+    replay.run(opened.scan(), choice)
+    for trial, replaced in replay.changes:
+        if replaced is not None:
+            recorder.trial_added(trial, replaces=replaced.trial_id)
+        else:
+            recorder.status(trial, SKIPPED if trial.status == TERMINATED else RESUMED)
+    if add_samples:
+        hooks.search_alg.add_samples(add_samples)
+        recorder.extends(add_samples)
+    for donation in state.donations.values():
+        recorder.pin(donation.donor, donation.record)
+    for trial in state.trials:
+        recorder.adopt(trial)
+        if not trial.is_finished():
+            cut_to_records(trial.local_path, replay.reports[trial.trial_id])
+    return replay.was_ended and not add_samples
