@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
+import copy
 import logging
-import os
 import random
+import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from minitune import runtime
 from minitune._progress import TrialProgress
 from minitune._samplers import draw_global_seed
 from minitune._tuner_file import RecordedTuner
 from minitune.callback import Callback, check_callbacks, environment_callbacks
-from minitune.config import CheckpointConfig, FailureConfig, RunConfig
+from minitune.config import CheckpointConfig, FailureConfig, RunConfig, warn_once
 from minitune.execution.storage import RunDirectory
 from minitune.execution.trial_executor import TrialExecutor
 from minitune.experiment.experiment import Experiment
-from minitune.experiment.trial import TrialMaker
+from minitune.experiment.trial import TrialIds, TrialMaker
 from minitune.progress_reporter import ProgressReporter, default_reporter
+from minitune.schedulers import create_scheduler
 from minitune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
+from minitune.search import create_searcher
 from minitune.search.basic_variant import BasicVariantGenerator
 from minitune.search.concurrency_limiter import ConcurrencyLimiter
 from minitune.search.search_generator import SearchAlgorithm, SearchGenerator
 from minitune.search.searcher import Searcher
 from minitune.settings import is_on, setting
-from minitune.stopper import CombinedStopper, Stopper, TimeoutStopper, make_stopper
+from minitune.stopper import NoopStopper, Stopper
 from minitune.trainable.trial_actor import make_trial_actor
 from minitune.tune_config import TuneConfig
 
@@ -38,14 +41,61 @@ class Plan:
     """What is to be run.
 
     Attributes:
-        experiment: The trainable and its space.
+        experiments: The trainables and their spaces. The first one's name, stopper and output count for the run.
         tune_config: How it is searched.
-        run_config: Where it lies and how it fails.
+        run_config: How it fails and what is shown.
     """
 
-    experiment: Experiment
+    experiments: list[Experiment]
     tune_config: TuneConfig
     run_config: RunConfig
+
+    def __post_init__(self) -> None:
+        # shallow copies: one object may stand for two experiments, and users may go on with theirs
+        self.experiments = [copy.copy(experiment) for experiment in self.experiments]
+        self.tune_config, self.run_config = copy.copy(self.tune_config), copy.copy(self.run_config)
+        for other in self.experiments[1:]:
+            if other.stopper is not None or other.output_names != self.experiment.output_names:
+                warn_once(
+                    f"stop (but for a dict), time_budget_s and log_to_file of experiment {other.name!r} have no effect: "
+                    "those of the first experiment count for all that run together"
+                )
+
+    @classmethod
+    def of(cls, trainable: Any, param_space: Any, tune_config: TuneConfig, run_config: RunConfig) -> Plan:
+        """The plan of one trainable, from the configs.
+
+        Raises:
+            TuneError: If there is no trainable.
+            TypeError: If the trainable is none.
+            ValueError: If the configs contradict it or each other.
+        """
+        failure = run_config.failure_config or FailureConfig()
+        experiment = Experiment(
+            run_config.name,
+            trainable,
+            stop=run_config.stop,
+            time_budget_s=tune_config.time_budget_s,
+            config=param_space,
+            num_samples=tune_config.num_samples,
+            storage_path=run_config.storage_path,
+            checkpoint_config=run_config.checkpoint_config,
+            trial_name_creator=tune_config.trial_name_creator,
+            trial_dirname_creator=tune_config.trial_dirname_creator,
+            log_to_file=run_config.log_to_file,
+            max_failures=failure.max_failures,
+        )
+        return cls([experiment], tune_config, run_config)
+
+    @property
+    def experiment(self) -> Experiment:
+        """The first experiment."""
+        return self.experiments[0]
+
+    @property
+    def makers(self) -> list[TrialMaker]:
+        """What makes the trials, by experiment."""
+        return [experiment.maker for experiment in self.experiments]
 
     @property
     def failure_config(self) -> FailureConfig:
@@ -54,30 +104,14 @@ class Plan:
 
     @property
     def checkpoint_config(self) -> CheckpointConfig:
-        """The checkpoint config, checked against the trainable.
-
-        Raises:
-            ValueError: If a function is to be saved at a frequency or at its end: it reports its checkpoints itself.
-        """
-        config = self.run_config.checkpoint_config or CheckpointConfig()
-        if self.experiment.is_function and (config.checkpoint_frequency or config.checkpoint_at_end):
-            raise ValueError(
-                "checkpoint_frequency and checkpoint_at_end must not be set for a function, but got "
-                f"checkpoint_frequency={config.checkpoint_frequency}, checkpoint_at_end={config.checkpoint_at_end}; a "
-                "function passes its checkpoints to report(..., checkpoint=...)"
-            )
-        if (config.checkpoint_at_end or config.checkpoint_frequency) and not self.experiment.saves:
-            raise ValueError(
-                f"checkpoint_frequency and checkpoint_at_end must not be set for {self.experiment.name}, which does "
-                f"not override save_checkpoint, but got checkpoint_frequency={config.checkpoint_frequency}, "
-                f"checkpoint_at_end={config.checkpoint_at_end}"
-            )
-        at_end = self.experiment.saves if config.checkpoint_at_end is None else config.checkpoint_at_end
-        return replace(config, checkpoint_at_end=at_end)
+        """The checkpoint config of the first experiment, with nothing left open."""
+        return self.experiment.checkpoints()
 
     def recorded(self) -> RecordedTuner:
         """What a later driver needs to know of this plan."""
-        return RecordedTuner(self.experiment.name, self.experiment.param_space, self.tune_config, self.run_config)
+        return RecordedTuner(
+            self.experiment.trainable_name, self.experiment.param_space, self.tune_config, self.run_config
+        )
 
     @property
     def verbose(self) -> int:
@@ -126,61 +160,111 @@ def build_components(plan: Plan, seed: int) -> Components:
         ValueError: If metric or mode are set in two places, or something is no plug-in.
     """
     tune, run = plan.tune_config, plan.run_config
-    spec = {"num_samples": tune.num_samples, "time_budget_s": tune.budget_s(), "stop": run.stop}
-    scheduler = tune.scheduler if tune.scheduler is not None else FIFOScheduler()
-    if not isinstance(scheduler, TrialScheduler):
-        raise ValueError(f"scheduler must be a TrialScheduler, but got {scheduler!r}")
-    scheduler.set_seed(component_seed(seed, "scheduler"))
-    if not scheduler.set_search_properties(tune.metric, tune.mode, **spec):
-        raise ValueError(
-            f"metric and mode must be set in one place, but both {type(scheduler).__name__} and TuneConfig have them "
-            f"(TuneConfig: metric={tune.metric!r}, mode={tune.mode!r}); leave them out of one"
-        )
-    stopper = make_stopper(run.stop)
-    budget_s = tune.budget_s()
-    if budget_s is not None:
-        stopper = CombinedStopper(stopper, TimeoutStopper(budget_s))
     reporter = build_reporter(plan)
     return Components(
-        search_alg=build_search_alg(plan, seed, spec),
-        scheduler=scheduler,
-        stopper=stopper,
+        search_alg=build_search_alg(plan, seed),
+        scheduler=build_scheduler(plan, seed),
+        stopper=plan.experiment.stopper or NoopStopper(),
         callbacks=build_callbacks(run.callbacks or (), reporter),
         reporter=reporter,
     )
 
 
-def build_search_alg(plan: Plan, seed: int, spec: dict[str, Any]) -> SearchAlgorithm:
-    """The search algorithm of the plan, limited and configured.
+def build_scheduler(plan: Plan, seed: int) -> TrialScheduler:
+    """The scheduler of the plan, seeded and configured.
 
     Args:
         plan: What is to be run.
         seed: The base seed.
-        spec: Limits of the run, for the searcher's information.
+
+    Raises:
+        ValueError: If it is none, or metric and mode are set in two places.
+    """
+    tune = plan.tune_config
+    scheduler = tune.scheduler if tune.scheduler is not None else FIFOScheduler()
+    if isinstance(scheduler, str):
+        scheduler = create_scheduler(scheduler)
+    if not isinstance(scheduler, TrialScheduler):
+        raise ValueError(f"scheduler must be a TrialScheduler or the name of one, but got {scheduler!r}")
+    scheduler = for_this_run(scheduler)
+    scheduler.set_seed(component_seed(seed, "scheduler"))
+    if not scheduler.set_search_properties(tune.metric, tune.mode, **plan.experiment.public_spec):
+        raise ValueError(
+            f"metric and mode must be set in one place, but both {type(scheduler).__name__} and TuneConfig have them "
+            f"(TuneConfig: metric={tune.metric!r}, mode={tune.mode!r}); leave them out of one"
+        )
+    return scheduler
+
+
+def build_search_alg(plan: Plan, seed: int) -> SearchAlgorithm:
+    """The search algorithm of the plan, limited, seeded and configured; it has the experiments.
+
+    Args:
+        plan: What is to be run.
+        seed: The base seed.
 
     Raises:
         ValueError: If it is no searcher, or the searcher was configured already and there are domains in the space.
     """
     tune, experiment = plan.tune_config, plan.experiment
     search_alg = tune.search_alg if tune.search_alg is not None else BasicVariantGenerator()
+    if isinstance(search_alg, str):
+        search_alg = create_searcher(search_alg)
+    if not isinstance(search_alg, (Searcher, SearchAlgorithm)):
+        raise ValueError(f"search_alg must be a Searcher, a SearchAlgorithm or the name of one, but got {search_alg!r}")
+    search_alg = for_this_run(search_alg)
     if isinstance(search_alg, Searcher):
-        limit = tune.max_concurrent_trials
-        if limit and not isinstance(search_alg, ConcurrencyLimiter):
-            search_alg = ConcurrencyLimiter(search_alg, max_concurrent=limit)
-        search_alg = SearchGenerator(search_alg)
-    if not isinstance(search_alg, SearchAlgorithm):
-        raise ValueError(f"search_alg must be a Searcher or a SearchAlgorithm, but got {search_alg!r}")
+        search_alg = SearchGenerator(_limited(search_alg, tune.max_concurrent_trials))
     search_alg.set_seed(component_seed(seed, "searcher"))
-    search_alg.set_search_properties(tune.metric, tune.mode, experiment.param_space, **spec)
-    experiment.num_samples = tune.num_samples
-    experiment.maker = TrialMaker(
-        experiment.name,
-        request=experiment.request,
-        max_failures=plan.failure_config.max_failures,
-        name_creator=tune.trial_name_creator,
-    )
-    search_alg.add_configurations(experiment)
+    search_alg.set_search_properties(tune.metric, tune.mode, experiment.param_space, **experiment.public_spec)
+    ids = TrialIds()
+    for number, one in enumerate(plan.experiments):
+        one.maker = one.new_maker(ids=ids, experiment_number=number)
+    search_alg.add_configurations(plan.experiments)
     return search_alg
+
+
+def _limited(searcher: Searcher, max_concurrent_trials: int | None) -> Searcher:
+    """The searcher with the run's limit around it; the driver itself keeps to it as well."""
+    if not max_concurrent_trials:
+        return searcher
+    if not isinstance(searcher, ConcurrencyLimiter):
+        return ConcurrencyLimiter(searcher, max_concurrent=max_concurrent_trials)
+    if searcher.max_concurrent != max_concurrent_trials:
+        raise ValueError(
+            f"max_concurrent_trials must not contradict the ConcurrencyLimiter, but got {max_concurrent_trials} and "
+            f"{searcher.max_concurrent}; leave max_concurrent_trials out"
+        )
+    return searcher
+
+
+_pristine: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+
+_Plugin = TypeVar("_Plugin")
+
+
+def for_this_run(plugin: _Plugin) -> _Plugin:
+    """A searcher or scheduler for one run: itself for its first, for another one a copy of what it was before that.
+
+    So two runs with one object know nothing of each other, in whichever order they come.
+
+    Raises:
+        ValueError: If it was used before and cannot be copied.
+    """
+    if plugin not in _pristine:
+        try:
+            _pristine[plugin] = copy.deepcopy(plugin)
+        except Exception as error:  # whatever the parts of a user's class raise
+            _pristine[plugin] = error
+        return plugin
+    pristine = _pristine[plugin]
+    if isinstance(pristine, Exception):
+        raise ValueError(
+            f"this {type(plugin).__name__} was used by an earlier run and cannot be copied ({pristine}); make a new one"
+        ) from pristine
+    copied: _Plugin = copy.deepcopy(pristine)
+    return copied
 
 
 def build_callbacks(callbacks: Sequence[Any], reporter: ProgressReporter | None) -> list[Callback]:
@@ -240,27 +324,11 @@ def build_executor(plan: Plan, run: RunDirectory) -> TrialExecutor:
     return LocalTrialExecutor(
         machine,
         directory=run.path,
-        output_names=output_names(plan.run_config.log_to_file),
+        output_names=plan.experiment.output_names,
         changes_directory=is_on("CHDIR_TO_TRIAL_DIR"),
         keep_descendants=plan.run_config.keep_descendants,
         needed=(make_trial_actor,),
     )
-
-
-def output_names(log_to_file: bool | str | tuple[str, str]) -> tuple[str, str]:
-    """Names of the files that take a trial's output.
-
-    Raises:
-        ValueError: If it is neither a bool, a name nor a pair of names, or a name is a path.
-    """
-    if isinstance(log_to_file, bool):
-        return "stdout", "stderr"
-    names = (log_to_file, log_to_file) if isinstance(log_to_file, str) else tuple(log_to_file)
-    if len(names) != 2 or not all(isinstance(n, str) and n and os.path.basename(n) == n for n in names):
-        raise ValueError(
-            f"log_to_file must be a bool, a file name, or a pair of names (stdout, stderr), but got {log_to_file!r}"
-        )
-    return names[0], names[1]
 
 
 def component_seed(seed: int, component: str) -> int:

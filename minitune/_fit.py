@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from minitune import clock, runtime
@@ -10,29 +11,32 @@ from minitune._assemble import Components, Plan, base_seed, build_components, bu
 from minitune._progress import Progress
 from minitune._tuner_file import save_tuner_file
 from minitune._version import __version__
-from minitune.config import CheckpointConfig, default_storage_path
+from minitune.config import default_storage_path
 from minitune.execution import records
 from minitune.execution.hooks import Hooks
 from minitune.execution.interrupts import Interrupts
 from minitune.execution.open_run import OpenRun
 from minitune.execution.recorder import Recorder
-from minitune.execution.replay import RESUMED, Replay, ResumeChoice, read_run_record
-from minitune.execution.run_settings import RunSettings
+from minitune.execution.plugin_states import CALLBACKS, StateKeeper
+from minitune.execution.run_settings import RunSettings, TrialSettings
 from minitune.execution.run_state import RunState
 from minitune.execution.scheduler_context import DriverContext, SupplyView
 from minitune.execution.storage import RunDirectory, create_run_directory
 from minitune.execution.trial_executor import TrialExecutor
 from minitune.execution.tune_controller import TuneController
+from minitune.experiment.experiment import Experiment
 from minitune.experiment.trial import Trial
-from minitune.logger.reconcile import cut_to_records
 from minitune.pickling import dumps
 from minitune.resources import GPU
 from minitune.result import flatten
-from minitune.settings import is_on, number_setting
+from minitune.settings import is_on, number_setting, setting
 from minitune.shared import SharedObject
 from minitune.trainable.util import bind_parameters
 
 logger = logging.getLogger("minitune")
+
+CatchUp = Callable[[RunState, Hooks, DriverContext], bool]
+"""Brings state and plug-ins to where an earlier driver was; tells whether no new trials are to come."""
 
 
 @dataclass
@@ -67,12 +71,12 @@ def start_run(plan: Plan) -> tuple[Outcome, RunDirectory]:
         TuneError: If a plug-in raises, or the trials ask for more than there is.
         KeyboardInterrupt: At the second Ctrl-C.
     """
-    checkpoints = plan.checkpoint_config
-    dumps(bind_parameters(plan.experiment.trainable, SharedObject), "the trainable")
-    seed = base_seed(plan.tune_config.seed)
-    storage_path = plan.run_config.storage_path or default_storage_path()
-    run = create_run_directory(storage_path, plan.run_config.name, trainable_name=plan.experiment.name)
-    with _open(plan, run, checkpoints, is_new=True) as opened:
+    for experiment in plan.experiments:
+        dumps(bind_parameters(experiment.trainable, SharedObject), "the trainable")
+    seed, first = base_seed(plan.tune_config.seed), plan.experiment
+    storage_path = first.storage_path or default_storage_path()
+    run = create_run_directory(storage_path, first.name, trainable_name=first.trainable_name)
+    with open_run(plan, run, is_new=True) as opened:
         save_tuner_file(run, plan.recorded())
         components = build_components(plan, seed)
         opened.begin(
@@ -81,55 +85,44 @@ def start_run(plan: Plan) -> tuple[Outcome, RunDirectory]:
                 metric=plan.tune_config.metric,
                 mode=plan.tune_config.mode,
                 seed=seed,
-                space_keys=sorted(flatten(plan.experiment.param_space)),
-                trainable=plan.experiment.name,
+                space_keys=sorted(flatten(first.param_space)),
+                trainable=first.trainable_name,
                 versions={"minitune": __version__},
             )
         )
-        return _run(plan, components, opened, seed, None), run
+        return run_opened(plan, components, opened, seed), run
 
 
-def resume_run(plan: Plan, run: RunDirectory, *, resume_errored: bool) -> tuple[Outcome, RunDirectory]:
-    """Go on with an earlier run. Blocks.
-
-    Args:
-        plan: What was recorded of it.
-        run: Its directory.
-        resume_errored: Whether failed trials are continued too.
-
-    Returns:
-        What became of the trials, and where the run lies.
-
-    Raises:
-        RunLockedError: If another driver is at it.
-        JournalCorruptError: If its journal cannot be trusted.
-        TuneError: As for `start_run`.
-    """
-    with _open(plan, run, plan.checkpoint_config, is_new=False) as opened:
-        seed = int(read_run_record(opened.read())["seed"])
-        components = build_components(plan, seed)
-        opened.begin()
-        return _run(plan, components, opened, seed, ResumeChoice(resume_errored)), run
-
-
-def _open(plan: Plan, run: RunDirectory, checkpoints: CheckpointConfig, *, is_new: bool) -> OpenRun:
+def open_run(plan: Plan, run: RunDirectory, *, is_new: bool) -> OpenRun:
+    """The run's directory, to be entered, as the plan wants it."""
     tune = plan.tune_config
     return OpenRun(
         run,
         is_new=is_new,
-        checkpoints=checkpoints,
+        checkpoints=[experiment.checkpoints() for experiment in plan.experiments],
         durability=plan.run_config.durability,
         metric=tune.metric,
         mode=tune.mode,
-        dirname_creator=tune.trial_dirname_creator,
+        dirname_creators=[experiment.trial_dirname_creator for experiment in plan.experiments],
     )
 
 
-def _run(plan: Plan, components: Components, opened: OpenRun, seed: int, resume: ResumeChoice | None) -> Outcome:
+def run_opened(
+    plan: Plan, components: Components, opened: OpenRun, seed: int, catch_up: CatchUp | None = None
+) -> Outcome:
+    """Run the trials of a plan in a directory that is open. Blocks.
+
+    Args:
+        plan: What is to be run.
+        components: Its plug-ins.
+        opened: The directory.
+        seed: The base seed.
+        catch_up: What brings state and plug-ins to where an earlier driver was.
+    """
     executor = runtime.watch(build_executor(plan, opened.run))
     try:
         with clock.use(executor.clock):
-            return _drive(plan, components, opened, seed, executor, resume)
+            return _drive(plan, components, opened, seed, executor, catch_up)
     finally:
         executor.shutdown()
 
@@ -140,23 +133,23 @@ def _drive(
     opened: OpenRun,
     seed: int,
     executor: TrialExecutor,
-    resume: ResumeChoice | None,
+    catch_up: CatchUp | None,
 ) -> Outcome:
     """Put the parts together, tell them what has happened so far, and enter the loop."""
     tune, recorder, state = plan.tune_config, opened.recorder, RunState()
     supply = SupplyView()
     context = DriverContext(state, components.search_alg, executor.resources()[0], supply)
     hooks = Hooks(components.scheduler, components.search_alg, components.stopper, components.callbacks, context)
-    was_ended = resume is not None and _replay(plan, opened, state, hooks, resume)
-    _check_request(plan, executor)
-    trainable = executor.share(bind_parameters(plan.experiment.trainable, executor.share))
-    settings = _settings(plan, opened.run.name, seed)
-    controller = TuneController(executor, state, context, hooks, recorder, trainable, settings)
+    was_ended = catch_up is not None and catch_up(state, hooks, context)
+    keeper = StateKeeper(opened.run, recorder, hooks, context, opened.of_kind(records.STATE))
+    _check_requests(plan, executor)
+    settings = _settings(plan, opened.run.name, seed, executor)
+    controller = TuneController(executor, state, context, hooks, recorder, settings)
     supply.launcher = controller.launcher
     if was_ended:
         controller.launcher.end_supply()
     total = components.search_alg.total_samples
-    hooks.setup(plan.run_config.stop or {}, tune.num_samples, total, time_budget_s=tune.budget_s())
+    hooks.setup(total_num_samples=total, **plan.experiment.public_spec)
     progress = Progress(
         components.reporter,
         components.scheduler,
@@ -167,55 +160,45 @@ def _drive(
         print_errors=is_on("PRINT_ALL_TRIAL_ERRORS"),
     )
     progress.begin(total)
-    return _loop(plan, controller, recorder, executor, hooks, progress)
+    return _loop(plan, controller, recorder, executor, hooks, progress, keeper)
 
 
-def _replay(plan: Plan, opened: OpenRun, state: RunState, hooks: Hooks, resume: ResumeChoice) -> bool:
-    """Tell the plug-ins what has happened so far, and make the files of unfinished trials agree with it.
-
-    Returns:
-        Whether the search had ended: no new trials come then.
-    """
-    replay = Replay(opened.run.path, state, hooks, plan.experiment.maker)
-    replay.run(opened.read(), resume)
-    for trial in replay.revived:
-        opened.recorder.status(trial, RESUMED)
-    for donation in state.donations.values():
-        opened.recorder.pin(donation.donor, donation.record)
-    for trial in state.trials:
-        opened.recorder.adopt(trial)
-        if not trial.is_finished():
-            cut_to_records(trial.local_path, replay.reports[trial.trial_id])
-    return replay.was_ended
-
-
-def _settings(plan: Plan, run_name: str, seed: int) -> RunSettings:
+def _settings(plan: Plan, run_name: str, seed: int, executor: TrialExecutor) -> RunSettings:
     tune = plan.tune_config
+    ahead = setting("MAX_PENDING_TRIALS")
     return RunSettings(
         run_name=run_name,
+        experiments=[_trial_settings(experiment, executor) for experiment in plan.experiments],
         metric=tune.metric,
         seed=seed,
         failure=plan.failure_config,
-        checkpoints=plan.checkpoint_config,
-        saves=plan.experiment.saves,
         max_concurrent_trials=tune.max_concurrent_trials,
+        max_ahead=None if ahead == "auto" else max(1, int(number_setting("MAX_PENDING_TRIALS"))),
         reuse_actors=tune.reuse_actors,
         grace_s=number_setting("FORCE_TRIAL_CLEANUP_S"),
+        free_restore_failures=int(number_setting("RESTORE_RETRY_NUM")),
         strict_metric=not is_on("DISABLE_STRICT_METRIC_CHECKING"),
     )
 
 
-def _check_request(plan: Plan, executor: TrialExecutor) -> None:
+def _trial_settings(experiment: Experiment, executor: TrialExecutor) -> TrialSettings:
+    trainable = executor.share(bind_parameters(experiment.trainable, executor.share))
+    return TrialSettings(trainable, experiment.checkpoints(), experiment.saves)
+
+
+def _check_requests(plan: Plan, executor: TrialExecutor) -> None:
     """Refuse at once what can never fit, where it does not depend on the configuration.
 
     Raises:
         TuneError: Naming the request and the totals.
     """
-    request = plan.experiment.static_request
-    if request is not None:
-        executor.can_start(request)
-        if executor.resources()[0].get(GPU, 0) and not request.required_resources.get(GPU):
-            logger.warning("this machine has GPUs, but the trials ask for none; see with_resources")
+    requests = [experiment.static_request for experiment in plan.experiments]
+    for request in requests:
+        if request is not None:
+            executor.can_start(request)
+    has_gpus = executor.resources()[0].get(GPU, 0)
+    if has_gpus and all(request is not None and not request.required_resources.get(GPU) for request in requests):
+        logger.warning("this machine has GPUs, but the trials ask for none; see with_resources")
 
 
 def _loop(
@@ -225,6 +208,7 @@ def _loop(
     executor: TrialExecutor,
     hooks: Hooks,
     progress: Progress,
+    keeper: StateKeeper,
 ) -> Outcome:
     """The driver's loop, with signals watched and progress shown."""
     reason = "error"
@@ -233,16 +217,22 @@ def _loop(
             while not controller.is_finished():
                 progress.report(controller.trials)
                 controller.step(progress.patience_s())
-                if interrupts.name is not None and not controller.interrupted:
+                if interrupts.name is None and not controller.interrupted:
+                    keeper.save_if_due()
+                elif not controller.interrupted:
+                    keeper.save()  # the searcher hears now that all trials are over, which is not so for a resume
                     controller.end_run(f"interrupted by {interrupts.name}", resumable=True)
                 interrupts.check_second()
             progress.loop_ends()
             while controller.unwind():
                 interrupts.check_second()
+            if not controller.interrupted:
+                keeper.save()
             reason = controller.how_ended()
         finally:
             executor.shutdown()
             try:
+                keeper.save(CALLBACKS)  # they have seen what they have seen, however it ended
                 recorder.close(reason)
             finally:
                 if reason == "error":

@@ -1,4 +1,4 @@
-"""`run`: the older way into a run, for scripts that use it."""
+"""`run` and `run_experiments`: the older ways into a run, for scripts that use them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ import datetime
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from minitune._assemble import Plan
-from minitune._fit import start_run
+from minitune._fit import Outcome, start_run
+from minitune._resume import parse_resume, resume_run
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
-from minitune.config import CheckpointConfig, FailureConfig, RunConfig
+from minitune.checkpoint import Checkpoint
+from minitune.config import CheckpointConfig, FailureConfig, ResumeConfig, RunConfig, warn_once
 from minitune.error import TuneError
-from minitune.experiment.experiment import Experiment
+from minitune.execution.storage import RunDirectory, is_run
+from minitune.experiment.experiment import Experiment, convert_to_experiments
 from minitune.experiment.lifecycle import TERMINATED
 from minitune.experiment.trial import Trial
 from minitune.resources import Resources
@@ -30,31 +34,43 @@ def run(
     mode: str | None = None,
     stop: Any = None,
     time_budget_s: int | float | datetime.timedelta | None = None,
-    config: Mapping[str, Any] | None = None,
+    config: Any = None,
     resources_per_trial: Mapping[str, Any] | Resources | None = None,
     num_samples: int = 1,
     storage_path: str | os.PathLike[str] | None = None,
+    storage_filesystem: None = None,
     search_alg: Any = None,
     scheduler: Any = None,
     checkpoint_config: CheckpointConfig | None = None,
     verbose: int | bool | None = None,
     progress_reporter: Any = None,
-    log_to_file: bool | str | tuple[str, str] = False,
+    log_to_file: bool | str | Sequence[str] = False,
     trial_name_creator: Callable[[Trial], str] | None = None,
     trial_dirname_creator: Callable[[Trial], str] | None = None,
+    sync_config: Any = None,
+    export_formats: Sequence[str] | None = None,
     max_failures: int = 0,
     fail_fast: bool | str = False,
+    restore: str | os.PathLike[str] | Checkpoint | None = None,
+    resume: bool | str | None = None,
+    resume_config: ResumeConfig | None = None,
     reuse_actors: bool = False,
     raise_on_failed_trial: bool = True,
     callbacks: Sequence[Any] | None = None,
     max_concurrent_trials: int | None = None,
+    keep_checkpoints_num: int | None = None,
+    checkpoint_score_attr: str | None = None,
+    checkpoint_freq: int = 0,
+    checkpoint_at_end: bool = False,
+    local_dir: str | os.PathLike[str] | None = None,
+    max_retries: int | None = None,
 ) -> ExperimentAnalysis:
     """Evaluate a trainable under many configurations. Blocks.
 
-    The arguments are those of `TuneConfig`, `RunConfig`, `FailureConfig` and `Tuner` of the same names, and:
-
     Args:
-        run_or_experiment: The trainable: a function, a `Trainable` subclass, or a registered name.
+        run_or_experiment: A function, a `Trainable` subclass, a registered name, an `Experiment`, or a list of these.
+            Those of a list run together, in one directory under the first one's name; what an `Experiment` says of
+            itself counts, not the argument of the same name here.
         name: The run's name.
         metric: What is optimised.
         mode: `"min"` or `"max"`.
@@ -64,60 +80,197 @@ def run(
         resources_per_trial: What each trial needs, such as `{"cpu": 2}`; not together with `with_resources`.
         num_samples: How often the space is sampled; -1 means without end.
         storage_path: The directory that holds runs.
-        search_alg: Proposes configurations.
-        scheduler: Decides about trials.
+        storage_filesystem: Accepted for Ray Tune's signature; only None is possible.
+        search_alg: Proposes configurations: an object, or a name such as `"random"`.
+        scheduler: Decides about trials: an object, or a name such as `"asha"`.
         checkpoint_config: Which checkpoints are made and kept.
         verbose: 0, 1 or 2.
         progress_reporter: Shows the progress.
         log_to_file: Names of the files of a trial's output.
         trial_name_creator: Names trials.
         trial_dirname_creator: Names their directories.
-        max_failures: Retries of each trial.
-        fail_fast: Whether a failure ends the run.
+        sync_config: Accepted for Ray Tune's signature; it has no effect, which is said once.
+        export_formats: Accepted for Ray Tune's signature; only None or nothing is possible.
+        max_failures: Retries of each trial; -1 means without end.
+        fail_fast: Whether a failure ends the run; `"raise"` raises it.
+        restore: Checkpoint from which every trial starts: its directory, or a `Checkpoint`.
+        resume: Go on with the run of this name: True, or `"AUTO"` if there is one, else begin; with suffixes such as
+            `"AUTO+ERRORED"`.
+        resume_config: The same in detail; goes on with the run if it is there.
         reuse_actors: Whether workers are handed on.
         raise_on_failed_trial: Raise if a trial has not ended well, unless the run was interrupted.
         callbacks: Called at every turn of events.
         max_concurrent_trials: At most so many trials run at a time.
+        keep_checkpoints_num: Old name of `CheckpointConfig.num_to_keep`.
+        checkpoint_score_attr: Old name of `CheckpointConfig.checkpoint_score_attribute`; `"min-x"`: smaller is better.
+        checkpoint_freq: Old name of `CheckpointConfig.checkpoint_frequency`.
+        checkpoint_at_end: Old place of `CheckpointConfig.checkpoint_at_end`.
+        local_dir: Old name of `storage_path`.
+        max_retries: Another name of `max_failures`.
 
     Returns:
         The trials and the best of them.
 
     Raises:
-        TuneError: As for `Tuner.fit`; and see `raise_on_failed_trial`.
+        TuneError: As for `Tuner.fit`; if there is no run to resume; and see `raise_on_failed_trial`.
         ValueError: If an argument breaks its rule.
     """
+    failure = FailureConfig(max_failures, fail_fast, max_retries=max_retries)
+    checkpoints = _with_old_arguments(
+        checkpoint_config, keep_checkpoints_num, checkpoint_score_attr, checkpoint_freq, checkpoint_at_end
+    )
+    if local_dir is not None:
+        warn_once("local_dir is the old name of storage_path")
+    several = isinstance(run_or_experiment, (list, tuple))
+    experiments = [
+        one
+        if isinstance(one, Experiment)
+        else Experiment(
+            name,
+            one,
+            stop=stop,
+            time_budget_s=time_budget_s,
+            config=config,
+            resources_per_trial=resources_per_trial,
+            num_samples=num_samples,
+            storage_path=storage_path or local_dir,
+            storage_filesystem=storage_filesystem,
+            sync_config=sync_config,
+            checkpoint_config=checkpoints,
+            trial_name_creator=trial_name_creator,
+            trial_dirname_creator=trial_dirname_creator,
+            log_to_file=log_to_file,
+            export_formats=export_formats,
+            max_failures=failure.max_failures,
+            restore=restore,
+        )
+        for one in (run_or_experiment if several else [run_or_experiment])
+    ]
+    if not experiments:
+        raise TuneError("a trainable must be given, but got an empty list")
     plan = Plan(
-        Experiment(run_or_experiment, config, resources_per_trial=resources_per_trial),
+        experiments,
         TuneConfig(
             mode=mode,
             metric=metric,
             search_alg=search_alg,
             scheduler=scheduler,
-            num_samples=num_samples,
+            num_samples=experiments[0].num_samples,
             max_concurrent_trials=max_concurrent_trials,
-            time_budget_s=time_budget_s,
+            time_budget_s=experiments[0].time_budget_s,
             reuse_actors=reuse_actors,
-            trial_name_creator=trial_name_creator,
-            trial_dirname_creator=trial_dirname_creator,
+            trial_name_creator=experiments[0].trial_name_creator,
+            trial_dirname_creator=experiments[0].trial_dirname_creator,
         ),
         RunConfig(
-            name=name,
-            storage_path=storage_path,
-            failure_config=FailureConfig(max_failures, fail_fast),
-            checkpoint_config=checkpoint_config,
+            name=experiments[0].name,
+            storage_path=experiments[0].storage_path,
+            failure_config=failure,
+            checkpoint_config=experiments[0].checkpoint_config,
             verbose=verbose,
-            stop=stop,
+            stop=experiments[0].stop,
             callbacks=callbacks,
             progress_reporter=progress_reporter,
-            log_to_file=log_to_file,
+            log_to_file=experiments[0].log_to_file,
         ),
     )
-    outcome, directory = start_run(plan)
-    if outcome.raises and outcome.failed_fast is not None and outcome.failed_fast.error is not None:
-        raise outcome.failed_fast.error.__cause__ or outcome.failed_fast.error
+    outcome, directory = _start_or_resume(plan, resume, resume_config)
+    _raise_failures(outcome, raise_on_failed_trial)
+    return ExperimentAnalysis(directory.path, trials=outcome.trials, default_metric=metric, default_mode=mode)
+
+
+def run_experiments(
+    experiments: Any,
+    scheduler: Any = None,
+    verbose: int | bool | None = None,
+    progress_reporter: Any = None,
+    resume: bool | str | None = None,
+    resume_config: ResumeConfig | None = None,
+    reuse_actors: bool = False,
+    raise_on_failed_trial: bool = True,
+    concurrent: bool = True,
+    callbacks: Sequence[Any] | None = None,
+) -> list[Trial]:
+    """Run several experiments. Blocks.
+
+    Args:
+        experiments: An `Experiment`, a dict of specs by name (the keys are `Experiment`'s arguments), or a list.
+        scheduler: See `run`.
+        verbose: See `run`.
+        progress_reporter: See `run`.
+        resume: See `run`.
+        resume_config: See `run`.
+        reuse_actors: See `run`.
+        raise_on_failed_trial: See `run`.
+        concurrent: Run all at once, in one directory under the first one's name, with its stopper, time budget and
+            output files; False runs one after the other, each in its own directory.
+        callbacks: See `run`.
+
+    Returns:
+        The trials, in order of submission.
+
+    Raises:
+        TuneError: As for `run`; if there are no experiments, or a spec is none.
+    """
+    found = convert_to_experiments(experiments)
+    return [
+        trial
+        for together in ([found] if concurrent else [[one] for one in found])
+        for trial in run(
+            together,
+            scheduler=scheduler,
+            verbose=verbose,
+            progress_reporter=progress_reporter,
+            resume=resume,
+            resume_config=resume_config,
+            reuse_actors=reuse_actors,
+            raise_on_failed_trial=raise_on_failed_trial,
+            callbacks=callbacks,
+        ).trials
+    ]
+
+
+def _with_old_arguments(
+    config: CheckpointConfig | None, num_to_keep: int | None, score: str | None, frequency: int, at_end: bool
+) -> CheckpointConfig:
+    """The checkpoint config with what older scripts pass to `run` itself; those arguments win, as ever."""
+    old: dict[str, Any] = {}
+    if num_to_keep is not None:
+        old["num_to_keep"] = num_to_keep
+    if score is not None:
+        old["checkpoint_score_attribute"] = score.removeprefix("min-").removeprefix("max-")
+        old["checkpoint_score_order"] = "min" if score.startswith("min-") else "max"
+    if frequency:
+        old["checkpoint_frequency"] = frequency
+    if at_end:
+        old["checkpoint_at_end"] = True
+    if old:
+        warn_once(f"{', '.join(old)} belong into run(..., checkpoint_config=CheckpointConfig(...)) now")
+    return replace(config or CheckpointConfig(), **old)
+
+
+def _start_or_resume(
+    plan: Plan, resume: bool | str | None, resume_config: ResumeConfig | None
+) -> tuple[Outcome, RunDirectory]:
+    """Go on with the run that is there if that is wanted; else begin one."""
+    choice = parse_resume(resume, resume_config)
+    path = plan.experiment.path
+    if choice is not None and plan.experiment.name is not None and is_run(path):
+        return resume_run(plan, RunDirectory(path), choice)
+    if choice is not None and resume is True:
+        raise TuneError(
+            f"there is no run to resume in {path}; pass the name and storage_path of the earlier one, or resume='AUTO'"
+        )
+    return start_run(plan)
+
+
+def _raise_failures(outcome: Outcome, raise_on_failed_trial: bool) -> None:
+    """Raise what `fail_fast="raise"` and `raise_on_failed_trial` ask for."""
+    failed = outcome.failed_fast
+    if outcome.raises and failed is not None and failed.error is not None:
+        raise failed.error.__cause__ or failed.error
     incomplete = [trial for trial in outcome.trials if trial.status != TERMINATED]
     if incomplete and not outcome.interrupted:
         if raise_on_failed_trial:
             raise TuneError("Trials did not complete", incomplete) from incomplete[0].error
         logger.error("trials did not complete: %s", incomplete)
-    return ExperimentAnalysis(directory.path, trials=outcome.trials, default_metric=metric, default_mode=mode)

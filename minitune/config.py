@@ -1,13 +1,15 @@
-"""How a run behaves: frozen, validated when made."""
+"""How a run behaves: plain values whose rules hold from the beginning and after every assignment."""
 
 from __future__ import annotations
 
+import datetime
 import logging
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from enum import Enum
-from typing import Any
+from numbers import Integral
+from typing import Any, TypeVar
 
 from minitune.settings import setting
 
@@ -31,13 +33,129 @@ def require(condition: bool, rule: str, got: object) -> None:
         raise ValueError(f"{rule} must hold, but got {got!r}")
 
 
-@dataclass(frozen=True)
-class FailureConfig:
+_said: set[str] = set()
+
+_Creator = TypeVar("_Creator")
+
+
+def warn_once(text: str) -> None:
+    """Log a warning, the first time that this process comes to it."""
+    if text not in _said:
+        _said.add(text)
+        logger.warning("%s", text)
+
+
+def is_whole(value: object) -> bool:
+    """Whether `value` is a whole number, of any library; a bool is none."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def check_num_samples(num_samples: Any) -> int:
+    """`num_samples` as an int.
+
+    Raises:
+        ValueError: If it is no int >= 1, nor -1.
+    """
+    good = is_whole(num_samples) and (num_samples >= 1 or num_samples == -1)
+    require(good, "num_samples: an int >= 1, or -1 for no end", num_samples)
+    return int(num_samples)
+
+
+def duration_s(duration: float | datetime.timedelta | None, name: str) -> float | None:
+    """A duration in seconds.
+
+    Args:
+        duration: Seconds, or a timedelta, or None.
+        name: What it is, for the error text.
+
+    Raises:
+        ValueError: If it is none, or not positive.
+    """
+    if duration is None:
+        return None
+    seconds = duration.total_seconds() if isinstance(duration, datetime.timedelta) else duration
+    good = isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and seconds > 0
+    require(good, f"{name}: None, a number of seconds > 0, or a timedelta", duration)
+    return float(seconds)
+
+
+def require_creator(creator: _Creator, name: str) -> _Creator:
+    """`creator`, if it is None or can be called."""
+    require(creator is None or callable(creator), f"{name}: None or a function of the trial", creator)
+    return creator
+
+
+def refuse_out_of_scope(storage_filesystem: object, sync_config: object, export_formats: object) -> None:
+    """What Ray Tune takes and a run on one machine has no use for: an error, or a warning where nothing is lost.
+
+    Raises:
+        ValueError: If files were to go to another file system, or models were to be exported.
+    """
+    require(
+        storage_filesystem is None,
+        "storage_filesystem: None (mount the storage and pass storage_path)",
+        storage_filesystem,
+    )
+    require(not export_formats, "export_formats: None (write what you need into a checkpoint)", export_formats)
+    if sync_config is not None:
+        warn_once("sync_config is ignored: everything is written in place, there is nothing to synchronise")
+
+
+class Config:
+    """Base of the configs: dataclasses that check themselves when they are made and at every assignment."""
+
+    def __post_init__(self) -> None:
+        self._check()
+
+    def _check(self) -> None:
+        """Hold the values to their rules.
+
+        Raises:
+            ValueError: If one is broken.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must override _check()")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Assign a field; a value that breaks a rule is refused, and nothing has changed then."""
+        if name not in type(self).__dataclass_fields__:  # type: ignore[attr-defined]  # every subclass is a dataclass
+            known = ", ".join(entry.name for entry in fields(self))  # type: ignore[arg-type]  # likewise
+            raise AttributeError(f"{type(self).__name__} has no field {name!r}; its fields are {known}")
+        is_made, old = name in self.__dict__, self.__dict__.get(name)
+        self._put(name, value)
+        if is_made:
+            try:
+                self._check()
+            except Exception:
+                self._put(name, old)
+                raise
+
+    def _put(self, name: str, value: Any) -> None:
+        """Set a field without a check."""
+        object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        """With the fields that differ from their defaults."""
+        usual = type(self)()
+        values = [(entry.name, getattr(self, entry.name)) for entry in fields(self)]  # type: ignore[arg-type]  # likewise
+        shown = ", ".join(f"{name}={value!r}" for name, value in values if not _is_same(value, getattr(usual, name)))
+        return f"{type(self).__name__}({shown})"
+
+
+def _is_same(value: Any, other: Any) -> bool:
+    try:
+        return bool(value == other)
+    except Exception:  # whatever a comparison of foreign types or arrays raises
+        return False
+
+
+@dataclass(init=False, repr=False)
+class FailureConfig(Config):
     """What happens when a trial fails.
 
-    Attributes:
+    Args:
         max_failures: How often a trial is tried again; -1 means without end.
         fail_fast: True ends the search at the first failure; `"raise"` also raises the trial's exception from `fit`.
+        max_retries: Another name of `max_failures`.
 
     Raises:
         ValueError: If `max_failures` is not an int >= -1, or is not 0 together with `fail_fast`.
@@ -46,10 +164,22 @@ class FailureConfig:
     max_failures: int = 0
     fail_fast: bool | str = False
 
-    def __post_init__(self) -> None:
-        whole = isinstance(self.max_failures, int) and not isinstance(self.max_failures, bool)
-        require(whole and self.max_failures >= -1, "max_failures: an int >= -1", self.max_failures)
-        known = self.fail_fast in (False, True) or self.fail_fast == "raise"
+    def __init__(self, max_failures: int = 0, fail_fast: bool | str = False, *, max_retries: int | None = None):
+        if max_retries is not None:
+            require(
+                max_failures == 0, "max_failures: left out where max_retries, its other name, is given", max_failures
+            )
+            max_failures = max_retries
+        self.max_failures = max_failures
+        self.fail_fast = fail_fast
+        self._check()
+
+    def _check(self) -> None:
+        good = is_whole(self.max_failures) and self.max_failures >= -1
+        require(good, "max_failures: an int >= -1", self.max_failures)
+        if isinstance(self.fail_fast, str):
+            self._put("fail_fast", self.fail_fast.lower())
+        known = isinstance(self.fail_fast, bool) or self.fail_fast == "raise"
         require(known, "fail_fast: False, True or 'raise'", self.fail_fast)
         if self.fail_fast and self.max_failures != 0:
             raise ValueError(
@@ -63,8 +193,8 @@ class FailureConfig:
         return self.max_failures
 
 
-@dataclass(frozen=True)
-class CheckpointConfig:
+@dataclass(repr=False)
+class CheckpointConfig(Config):
     """Which checkpoints are made and kept.
 
     Attributes:
@@ -86,42 +216,73 @@ class CheckpointConfig:
     checkpoint_at_end: bool | None = None
     max_total_bytes: int | None = None
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         keep, order = self.num_to_keep, self.checkpoint_score_order
-        require(keep is None or (isinstance(keep, int) and keep >= 1), "num_to_keep: None or an int >= 1", keep)
+        require(keep is None or (is_whole(keep) and keep >= 1), "num_to_keep: None or an int >= 1", keep)
         require(order in ("max", "min"), "checkpoint_score_order: 'max' or 'min'", order)
+        score = self.checkpoint_score_attribute
+        require(score is None or isinstance(score, str), "checkpoint_score_attribute: None or a metric's name", score)
         frequency = self.checkpoint_frequency
-        require(isinstance(frequency, int) and frequency >= 0, "checkpoint_frequency: an int >= 0", frequency)
+        require(is_whole(frequency) and frequency >= 0, "checkpoint_frequency: an int >= 0", frequency)
+        at_end = self.checkpoint_at_end
+        require(at_end is None or isinstance(at_end, bool), "checkpoint_at_end: None, True or False", at_end)
         budget = self.max_total_bytes
-        require(budget is None or (isinstance(budget, int) and budget > 0), "max_total_bytes: None or > 0", budget)
+        require(budget is None or (is_whole(budget) and budget > 0), "max_total_bytes: None or > 0", budget)
 
 
-class ResumeType(Enum):
-    """What a resume does with a trial."""
-
-    RESUME = "resume"
-    RESTART = "restart"
-    SKIP = "skip"
-
-
-@dataclass(frozen=True)
-class ResumeConfig:
+@dataclass(repr=False)
+class ResumeConfig(Config):
     """What a resume does with finished, unfinished and errored trials.
 
     Attributes:
         finished: For trials that have ended well.
         unfinished: For trials that have not ended.
         errored: For trials that have ended badly.
+
+    Raises:
+        ValueError: If one of them is no `ResumeType`, nor the value of one.
     """
+
+    class ResumeType(Enum):
+        """What a resume does with a trial: go on from its last checkpoint, begin anew, or leave it as it is."""
+
+        RESUME = "resume"
+        RESTART = "restart"
+        SKIP = "skip"
 
     finished: ResumeType = ResumeType.SKIP
     unfinished: ResumeType = ResumeType.RESUME
     errored: ResumeType = ResumeType.SKIP
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
+        known = {kind.value: kind for kind in ResumeType}
         for name in ("finished", "unfinished", "errored"):
             value = getattr(self, name)
-            require(isinstance(value, ResumeType), f"{name}: a ResumeType", value)
+            require(isinstance(value, ResumeType) or value in known, f"{name}: a ResumeType", value)
+            self._put(name, known.get(value, value))
+
+
+ResumeType = ResumeConfig.ResumeType
+
+
+@dataclass(repr=False)
+class SyncConfig(Config):
+    """Accepted for Ray Tune's signature: a run on one machine writes everything in place and synchronises nothing.
+
+    Attributes:
+        sync_period: Has no effect.
+        sync_timeout: Has no effect.
+        sync_artifacts: Has no effect.
+        sync_artifacts_on_checkpoint: Has no effect.
+    """
+
+    sync_period: int = 300
+    sync_timeout: int = 1800
+    sync_artifacts: bool = False
+    sync_artifacts_on_checkpoint: bool = True
+
+    def _check(self) -> None:
+        """There is no rule."""
 
 
 def default_storage_path() -> str:
@@ -129,8 +290,8 @@ def default_storage_path() -> str:
     return os.path.expanduser(setting("STORAGE_PATH"))
 
 
-@dataclass(frozen=True)
-class RunConfig:
+@dataclass(repr=False)
+class RunConfig(Config):
     """Where a run lies, what it shows, how it fails and what it keeps.
 
     Attributes:
@@ -164,29 +325,52 @@ class RunConfig:
     stop: Any = None
     callbacks: Sequence[Any] | None = None
     progress_reporter: Any = None
-    log_to_file: bool | str | tuple[str, str] = False
+    log_to_file: bool | str | Sequence[str] = False
     local_dir: str | os.PathLike[str] | None = None
     durability: str = field(default="batched")
     progress: bool = True
     keep_descendants: bool = False
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
+        require(self.name is None or isinstance(self.name, str), "name: None or text", self.name)
         require(self.durability in DURABILITIES, f"durability: one of {', '.join(DURABILITIES)}", self.durability)
-        require(
-            self.storage_filesystem is None,
-            "storage_filesystem: None (mount the storage and pass storage_path)",
-            self.storage_filesystem,
-        )
+        refuse_out_of_scope(self.storage_filesystem, self.sync_config, None)
         if self.verbose is not None:
             require(isinstance(self.verbose, int), "verbose: an int >= 0", self.verbose)
-            object.__setattr__(self, "verbose", max(0, min(2, int(self.verbose))))
-        if self.failure_config is None:
-            object.__setattr__(self, "failure_config", FailureConfig())
-        if self.checkpoint_config is None:
-            object.__setattr__(self, "checkpoint_config", CheckpointConfig())
+            self._put("verbose", max(0, min(2, int(self.verbose))))
+        self._put("failure_config", _default("failure_config", self.failure_config, FailureConfig))
+        self._put("checkpoint_config", _default("checkpoint_config", self.checkpoint_config, CheckpointConfig))
         if self.callbacks is not None:
-            object.__setattr__(self, "callbacks", tuple(self.callbacks))
-        if self.sync_config is not None:
-            logger.warning("sync_config is ignored: everything is written in place, there is nothing to synchronise")
-        if self.local_dir is not None and self.storage_path is None:
-            object.__setattr__(self, "storage_path", self.local_dir)
+            self._put("callbacks", list(self.callbacks))
+        if self.local_dir is not None:
+            warn_once("local_dir is the old name of storage_path")
+            self._put("storage_path", self.storage_path or self.local_dir)
+            self._put("local_dir", None)
+        if self.storage_path is not None:
+            self._put("storage_path", os.fspath(self.storage_path))
+        log_file_names(self.log_to_file)
+
+
+def _default(name: str, config: Any, kind: type[Any]) -> Any:
+    """`config`, or one of its kind with all defaults; a dict of its fields is understood too."""
+    if isinstance(config, Mapping):
+        return kind(**config)
+    require(config is None or isinstance(config, kind), f"{name}: None or a {kind.__name__}", config)
+    return kind() if config is None else config
+
+
+def log_file_names(log_to_file: bool | str | Sequence[str]) -> tuple[str, str]:
+    """Names of the files that take a trial's stdout and stderr.
+
+    Args:
+        log_to_file: True, False, one name for both, or a pair of names.
+
+    Raises:
+        ValueError: If it is none of these, or a name is a path.
+    """
+    if log_to_file is None or isinstance(log_to_file, bool):
+        return "stdout", "stderr"
+    names = (log_to_file, log_to_file) if isinstance(log_to_file, str) else tuple(log_to_file)
+    good = len(names) == 2 and all(isinstance(name, str) and name and os.path.basename(name) == name for name in names)
+    require(good, "log_to_file: a bool, a file name, or a pair of names (stdout, stderr)", log_to_file)
+    return names[0], names[1]

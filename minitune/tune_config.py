@@ -7,21 +7,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from minitune.config import require
+from minitune.config import Config, check_num_samples, duration_s, is_whole, require, require_creator
 from minitune.experiment.trial import Trial
 
 EXECUTORS = ("local", "inline")
 
 
-@dataclass
-class TuneConfig:
+@dataclass(repr=False)
+class TuneConfig(Config):
     """What is searched for, and how.
 
     Attributes:
         mode: `"min"` or `"max"`.
         metric: The metric that is optimised, such as `"eval/loss"`.
-        search_alg: A `Searcher` or `SearchAlgorithm`; None means random and grid search.
-        scheduler: A `TrialScheduler`; None means first in, first out.
+        search_alg: A `Searcher` or `SearchAlgorithm`, or the name of one; None means random and grid search.
+        scheduler: A `TrialScheduler`, or the name of one; None means first in, first out.
         num_samples: How often the space is sampled (the whole grid each time); -1 means without end.
         max_concurrent_trials: At most so many trials run at a time; None means as many as the resources allow.
         time_budget_s: Seconds, or a timedelta, after which the run ends.
@@ -49,37 +49,23 @@ class TuneConfig:
     seed: int | None = None
     executor: Any = "local"
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         require(self.mode in (None, "min", "max"), "mode: None, 'min' or 'max'", self.mode)
         require(self.metric is None or isinstance(self.metric, str), "metric: None or the metric's name", self.metric)
-        whole = isinstance(self.num_samples, int) and not isinstance(self.num_samples, bool)
-        require(
-            whole and (self.num_samples >= 1 or self.num_samples == -1),
-            "num_samples: an int >= 1, or -1 for no end",
-            self.num_samples,
-        )
+        check_num_samples(self.num_samples)
         limit = self.max_concurrent_trials
         require(
-            limit is None or (isinstance(limit, int) and limit >= 0),
+            limit is None or (is_whole(limit) and limit >= 0),
             "max_concurrent_trials: None or an int >= 0 (0 means no limit)",
             limit,
         )
-        budget = self.budget_s()
-        require(budget is None or budget > 0, "time_budget_s: None or a duration > 0", self.time_budget_s)
-        require(self.seed is None or isinstance(self.seed, int), "seed: None or an int", self.seed)
+        duration_s(self.time_budget_s, "time_budget_s")
+        require(self.seed is None or is_whole(self.seed), "seed: None or an int", self.seed)
         known = not isinstance(self.executor, str) or self.executor in EXECUTORS
         require(known, "executor: 'local', 'inline' or a TrialExecutor", self.executor)
-        for name in ("trial_name_creator", "trial_dirname_creator"):
-            creator = getattr(self, name)
-            require(creator is None or callable(creator), f"{name}: None or a function of the trial", creator)
+        require_creator(self.trial_name_creator, "trial_name_creator")
+        require_creator(self.trial_dirname_creator, "trial_dirname_creator")
 
     def budget_s(self) -> float | None:
         """The time budget in seconds, or None."""
-        budget = self.time_budget_s
-        if isinstance(budget, datetime.timedelta):
-            return budget.total_seconds()
-        if budget is None:
-            return None
-        is_number = isinstance(budget, (int, float)) and not isinstance(budget, bool)
-        require(is_number, "time_budget_s: a number of seconds or a timedelta", budget)
-        return float(budget)
+        return duration_s(self.time_budget_s, "time_budget_s")

@@ -75,8 +75,8 @@ class CheckpointManager:
     """Owns the lifetime of a run's checkpoints. One call costs O(k) for each trial, or O(log n) with a budget only.
 
     Args:
-        config: `num_to_keep`, score and budget.
-        metric: By which the best of the ended trials is known where `config` has no score attribute, or None.
+        *configs: `num_to_keep` and score of each experiment; the first one's budget is that of the run.
+        metric: By which the best of the ended trials is known where there is no score attribute, or None.
         mode: `"max"` or `"min"`, for `metric`.
         housekeeper: Who removes and settles; by default the caller's own thread does, and `remove` blocks.
         settles: Whether checkpoints are brought to the disk in the background (durability `batched`).
@@ -87,8 +87,7 @@ class CheckpointManager:
 
     def __init__(
         self,
-        config: CheckpointConfig,
-        *,
+        *configs: CheckpointConfig,
         metric: str | None = None,
         mode: str | None = "max",
         housekeeper: Housekeeper | None = None,
@@ -96,16 +95,15 @@ class CheckpointManager:
     ):
         require(mode in ("max", "min", None), "mode: 'max', 'min' or None", mode)
         require(not settles or housekeeper is not None, "settles: only with a housekeeper", settles)
-        self._config = config
+        self._budget_bytes = configs[0].max_total_bytes
+        self._limits = [_Limit.of(config) for config in configs]
         self._housekeeper = housekeeper
         self._settles = settles
-        if config.checkpoint_score_attribute is not None:
-            self._score = _Score(config.checkpoint_score_attribute, config.checkpoint_score_order)
-        else:
-            self._score = _Score(None, "max")
-        self._final_score = self._score if config.checkpoint_score_attribute else _Score(metric, mode or "max")
+        score = self._limits[0].score
+        self._final_score = score if score.attribute else _Score(metric, mode or "max")
         self._entries: dict[_Key, _Entry] = {}
         self._best: dict[str, list[tuple[tuple[float, int], _Entry]]] = {}
+        self._doomed: list[_Entry] = []
         self._candidates: list[_Entry] = []
         self._ended: list[_Entry] = []
         self._pins: Counter[_Key] = Counter()
@@ -213,8 +211,7 @@ class CheckpointManager:
         Returns:
             Checkpoints in order of age; they have left `Trial.checkpoints`.
         """
-        at_once = self._config.num_to_keep is not None
-        surplus = self._pop(self._candidates, lambda: at_once or self._is_over_budget())
+        surplus = self._pop(self._doomed, lambda: True) + self._pop(self._candidates, self._is_over_budget)
         if self._is_over_budget() and self._ended:
             best = self._best_ended()
             surplus += self._pop(self._ended, self._is_over_budget, best)
@@ -228,7 +225,7 @@ class CheckpointManager:
         Returns:
             What is to go now.
         """
-        if self._candidates and self._housekeeper is not None:
+        if (self._doomed or self._candidates) and self._housekeeper is not None:
             self._housekeeper.close()
         return self.collect()
 
@@ -245,18 +242,22 @@ class CheckpointManager:
 
     def _rank(self, entry: _Entry) -> _Entry | None:
         """Put a checkpoint among its trial's best k; returns the one that leaves them, if any."""
-        if self._config.num_to_keep is None and (self._config.max_total_bytes is None or not self._score.attribute):
+        limit = self._limits[entry.trial.experiment_number]
+        if limit.num_to_keep is None and (self._budget_bytes is None or not limit.score.attribute):
             return None  # everything stays, or all but the newest may go
         best = self._best.setdefault(entry.trial.trial_id, [])
         # among equals the newer one is better
-        insort(best, (self._score.of(entry.kept.metrics, entry.age), entry))
-        return best.pop(0)[1] if len(best) > (self._config.num_to_keep or 1) else None
+        insort(best, (limit.score.of(entry.kept.metrics, entry.age), entry))
+        return best.pop(0)[1] if len(best) > (limit.num_to_keep or 1) else None
 
     def _reconsider(self, key: _Key) -> None:
         """Make a checkpoint a candidate for removal if it is neither its trial's newest nor one of the best."""
         entry = self._entries.get(key)
-        limited = self._config.num_to_keep is not None or self._config.max_total_bytes is not None
-        if limited and entry is not None and not self._is_needed(entry):
+        if entry is None or self._is_needed(entry):
+            return
+        if self._limits[entry.trial.experiment_number].num_to_keep is not None:
+            heapq.heappush(self._doomed, entry)
+        elif self._budget_bytes is not None:
             heapq.heappush(self._candidates, entry)
 
     def _is_needed(self, entry: _Entry) -> bool:
@@ -272,7 +273,7 @@ class CheckpointManager:
             entry = heapq.heappop(heap)
             if self._entries.get(entry.key) is not entry:
                 continue  # gone already: it was in the heap twice
-            if heap is self._candidates and self._is_needed(entry):
+            if heap is not self._ended and self._is_needed(entry):
                 continue  # one that was better or newer has been discarded; it will be reconsidered like any other
             if entry is spared or self._is_in_use(entry):
                 in_use.append(entry)
@@ -300,13 +301,31 @@ class CheckpointManager:
         return Surplus(entry.trial, entry.kept.record)
 
     def _is_over_budget(self) -> bool:
-        budget = self._config.max_total_bytes
-        return budget is not None and self.total_bytes > budget
+        return self._budget_bytes is not None and self.total_bytes > self._budget_bytes
 
     def _best_ended(self) -> _Entry | None:
         """The best checkpoint of the trials that have ended well; the newest if there is no score."""
         living = (entry for entry in self._ended if self._entries.get(entry.key) is entry)
         return max(living, key=lambda entry: self._final_score.of(entry.kept.metrics, entry.age), default=None)
+
+
+@dataclass(frozen=True)
+class _Limit:
+    """How many checkpoints a trial of one experiment keeps.
+
+    Attributes:
+        num_to_keep: So many; None for no limit.
+        score: Which are the best.
+    """
+
+    num_to_keep: int | None
+    score: _Score
+
+    @classmethod
+    def of(cls, config: CheckpointConfig) -> _Limit:
+        """What a config says."""
+        attribute = config.checkpoint_score_attribute
+        return cls(config.num_to_keep, _Score(attribute, config.checkpoint_score_order if attribute else "max"))
 
 
 class _Score:

@@ -22,6 +22,7 @@ from minitune.schedulers.trial_scheduler import TrialScheduler
 from minitune.search.search_generator import SearchAlgorithm, SearchGenerator
 from minitune.search.searcher import SearcherWrapper
 from minitune.settings import number_setting
+from minitune.stopper.dict_stopper import DictStopper
 from minitune.stopper.stopper import Stopper
 
 logger = logging.getLogger("minitune")
@@ -88,6 +89,7 @@ class Hooks:
         # A hook that takes longer holds up every trial, and is named in the log, once.
         self._slow_s = number_setting("WARN_THRESHOLD_S")
         self._slow: set[str] = set()
+        self._limits: dict[int, DictStopper] = {}
         self._listeners: dict[str, list[Callable[..., Any]]] = {}
 
     def metrics(self, of_run: str | None) -> tuple[str, ...]:
@@ -234,10 +236,15 @@ class Hooks:
             return STOP_CRITERION
         if ends or result.get(DONE):
             return TRAINABLE_ENDED
-        for key, limit in trial.stopping_criterion.items():
-            if key in flat and flat[key] >= limit:
-                return f"{STOP_CRITERION}: {key} >= {limit}"
-        return ""
+        reached = self._limits_of(trial).reason(flat)
+        return f"{STOP_CRITERION}: {reached}" if reached else ""
+
+    def _limits_of(self, trial: Trial) -> DictStopper:
+        """The trial's own stopping criterion: one and the same for all trials of its experiment."""
+        limits = self._limits.get(trial.experiment_number)
+        if limits is None:
+            limits = self._limits[trial.experiment_number] = DictStopper(trial.stopping_criterion)
+        return limits
 
     def result(self, trial: Trial, result: dict[str, Any]) -> None:
         """Show a result to the callbacks, which may change it."""

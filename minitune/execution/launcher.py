@@ -10,6 +10,7 @@ from collections.abc import Callable
 from minitune.error import TrialError, TuneError
 from minitune.execution.hooks import Hooks
 from minitune.execution.recorder import Recorder
+from minitune.execution.run_settings import RunSettings
 from minitune.execution.run_state import Live, RunState
 from minitune.execution.trial_executor import Shared, TrialExecutor
 from minitune.experiment.lifecycle import Phase, Step
@@ -34,11 +35,7 @@ class Launcher:
         hooks: The plug-ins.
         executor: Who runs actors.
         recorder: Who writes down what happens.
-        trainable: The trainable, stored once with the executor.
-        run_name: The run's name.
-        seed: The run's base seed; each trial's own follows from it and the trial's number.
-        max_running: At most so many trials run at a time; None means no limit but the resources.
-        reuse_key: Key under which workers are handed from one trial to the next, or None.
+        settings: The run's; each trial's seed follows from its base seed and the trial's number.
         give_up: Ends a trial for good that cannot be started.
     """
 
@@ -48,12 +45,8 @@ class Launcher:
         hooks: Hooks,
         executor: TrialExecutor,
         recorder: Recorder,
+        settings: RunSettings,
         *,
-        trainable: Shared,
-        run_name: str,
-        seed: int,
-        max_running: int | None,
-        reuse_key: str | None,
         give_up: Callable[[Trial, TrialError], None],
     ):
         self.supply = OPEN
@@ -61,16 +54,13 @@ class Launcher:
         self._hooks = hooks
         self._executor = executor
         self._recorder = recorder
-        self._trainable = trainable
-        self._run_name = run_name
-        self._seed = seed
-        self._max_running = max_running or math.inf
-        self._reuse_key = reuse_key
+        self._settings = settings
+        self._max_running = settings.max_concurrent_trials or math.inf
         self._give_up = give_up
         self._shared_env_creators: dict[str, Shared] = {}
         self._is_model_based = isinstance(hooks.search_alg, SearchGenerator)
         cpus = executor.resources()[0].get(CPU, 1)
-        self._ahead = int(max(_AHEAD, 1.1 * cpus))
+        self._ahead = settings.max_ahead or int(max(_AHEAD, 1.1 * cpus))
 
     def launch(self) -> None:
         """Start what the scheduler chooses, then what waits, while there is room; then look a little ahead.
@@ -124,7 +114,7 @@ class Launcher:
             self.supply = ENDED if self._hooks.search_alg.is_finished() else WAITING
             return False
         self.supply = OPEN
-        trial.seed = trial_seed(self._seed, trial.number)
+        trial.seed = trial_seed(self._settings.seed, trial.number)
         self._recorder.trial_added(trial)
         self._state.add(trial)
         self._hooks.added(trial)
@@ -170,9 +160,12 @@ class Launcher:
         self._state.move(trial, Step.START, f"attempt {trial.attempt}")
         info = self._info(trial, directory)
         creators = self._env_creators(trial)
-        factory = functools.partial(make_trial_actor, self._trainable, info, env_creators=creators)
-        # A worker knows only the environments that it was made with, so it is handed on among trials that ask for them.
-        reuse_key = self._reuse_key and "/".join([self._reuse_key, *creators])
+        trainable = self._settings.of(trial).trainable
+        factory = functools.partial(make_trial_actor, trainable, info, env_creators=creators)
+        # A worker knows one trainable, and only the environments that it was made with.
+        reuse_key = (
+            "/".join([f"trainable {trial.experiment_number}", *creators]) if self._settings.reuse_actors else None
+        )
         self._executor.start(trial.actor_id, factory, trial.resources, directory, reuse_key, (info,))
         self._state.live[trial.actor_id] = Live(trial, trial.actor_id)
 
@@ -198,7 +191,7 @@ class Launcher:
             trial_id=trial.trial_id,
             name=trial.name,
             directory=directory,
-            experiment_name=self._run_name,
+            experiment_name=self._settings.run_name,
             resources=trial.resources,
             seed=trial.seed,
             attempt=trial.attempt,

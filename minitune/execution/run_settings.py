@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from minitune.config import CheckpointConfig, FailureConfig
+from minitune.execution.trial_executor import Shared
+from minitune.experiment.trial import Trial
 
 GRACE_S = 10.0
 """How long a trial may take to unwind when it is asked to stop, before it is terminated and then killed."""
+
+
+@dataclass(frozen=True)
+class TrialSettings:
+    """What the trials of one experiment have in common.
+
+    Attributes:
+        trainable: The trainable, stored once with the executor.
+        checkpoints: When class trainables are saved.
+        saves: Whether the trainable is a class that can be saved between two steps.
+    """
+
+    trainable: Shared
+    checkpoints: CheckpointConfig = field(default_factory=CheckpointConfig)
+    saves: bool = False
 
 
 @dataclass(frozen=True)
@@ -16,24 +34,30 @@ class RunSettings:
 
     Attributes:
         run_name: The run's name.
+        experiments: Those of each experiment, in order; `Trial.experiment_number` is an index of it.
         metric: The run's metric, or None.
         seed: The base seed.
-        failure: Retries and fail fast.
-        checkpoints: When class trainables are saved.
-        saves: Whether the trainable is a class that can be saved between two steps.
+        failure: Whether a failure ends the run.
         max_concurrent_trials: At most so many trials run at a time; None means no limit.
+        max_ahead: So many trials are drawn ahead of their workers; None means what suits the machine.
         reuse_actors: Whether a worker is handed on to the next trial.
         grace_s: Seconds that a trial has to unwind.
+        free_restore_failures: How many failed restores of a trial do not count as failures.
         strict_metric: Whether a result without the metric of run, scheduler or searcher is an error of its trial.
     """
 
     run_name: str
+    experiments: Sequence[TrialSettings]
     metric: str | None = None
     seed: int = 0
     failure: FailureConfig = field(default_factory=FailureConfig)
-    checkpoints: CheckpointConfig = field(default_factory=CheckpointConfig)
-    saves: bool = False
     max_concurrent_trials: int | None = None
+    max_ahead: int | None = None
     reuse_actors: bool = False
     grace_s: float = GRACE_S
+    free_restore_failures: int = 0
     strict_metric: bool = True
+
+    def of(self, trial: Trial) -> TrialSettings:
+        """What holds for a trial."""
+        return self.experiments[trial.experiment_number]

@@ -97,7 +97,7 @@ class TrialActions:
                 trial.report_count,
                 where,
             )
-        if not self._settings.saves:
+        if not self._settings.of(trial).saves:
             self._hooks.saved(trial)
         self.let_go(live)
         self.move(trial, Step.PAUSE, reason)
@@ -181,11 +181,11 @@ class TrialActions:
                 carry_out[request.verb](request)
 
     def _on_stop_request(self, request: Request) -> None:
-        reason = "stopped by the scheduler"
+        reason, settings = "stopped by the scheduler", self._settings.of(request.trial)
         live = self._state.live.get(request.trial.actor_id)
         if live is None:
             self.remove(request.trial, reason)
-        elif live.idle and self._settings.saves and self._settings.checkpoints.checkpoint_at_end:
+        elif live.idle and settings.saves and settings.checkpoints.checkpoint_at_end:
             live.idle, live.decision = False, Decision(STOP, reason)
             self.save(live)
         elif live.idle:
@@ -200,7 +200,7 @@ class TrialActions:
             if trial.phase is Phase.QUEUED:
                 self.move(trial, Step.PAUSE, decision.reason)
                 self._hooks.paused(trial)
-        elif live.idle and request.argument and self._settings.saves:
+        elif live.idle and request.argument and self._settings.of(trial).saves:
             live.idle, live.decision = False, decision
             self.save(live)
         elif live.idle or not request.argument or trial.phase in (Phase.STARTING, Phase.RESTORING):

@@ -24,7 +24,7 @@ from minitune.execution.run_state import Live, RunState
 from minitune.execution.scheduler_context import DriverContext
 from minitune.execution.setbacks import CrashLoop, Setbacks
 from minitune.execution.trial_actions import TrialActions, stronger
-from minitune.execution.trial_executor import CallRaised, CallReturned, Event, Exited, Shared, Started, TrialExecutor
+from minitune.execution.trial_executor import CallRaised, CallReturned, Event, Exited, Started, TrialExecutor
 from minitune.experiment.lifecycle import Phase, Step
 from minitune.experiment.trial import HAS_RETURNED, Trial
 from minitune.result import CONFIG, EXPERIMENT_TAG, SHOULD_CHECKPOINT, TRAINING_ITERATION, Report, flatten
@@ -45,7 +45,6 @@ class TuneController:
         context: What the scheduler sees; made over `state`.
         hooks: The plug-ins.
         recorder: Who writes down what happens.
-        trainable: The trainable, stored once with the executor.
         settings: The rest.
     """
 
@@ -56,7 +55,6 @@ class TuneController:
         context: DriverContext,
         hooks: Hooks,
         recorder: Recorder,
-        trainable: Shared,
         settings: RunSettings,
     ):
         self.failed_fast: Trial | None = None
@@ -78,11 +76,7 @@ class TuneController:
             hooks,
             executor,
             recorder,
-            trainable=trainable,
-            run_name=settings.run_name,
-            seed=settings.seed,
-            max_running=settings.max_concurrent_trials,
-            reuse_key="trainable" if settings.reuse_actors else None,
+            settings,
             give_up=self._give_up_before_start,
         )
 
@@ -167,7 +161,9 @@ class TuneController:
             live = self._state.live.get(trial.actor_id)
             if live is None:
                 self._actions.remove(trial, reason)
-            elif trial.phase is Phase.SAVING or (trial.phase is Phase.TRAINING and self._saves_at_end(resumable)):
+            elif trial.phase is Phase.SAVING or (
+                trial.phase is Phase.TRAINING and self._saves_at_end(trial, resumable)
+            ):
                 live.requested = Decision(STOP, reason)
             else:
                 self._actions.cut_short(live, reason)
@@ -178,7 +174,7 @@ class TuneController:
         A class that is to be saved at its end, and was not, goes on from its last checkpoint to get there again.
         """
         is_saved = bool(trial.checkpoints) and trial.checkpoints[-1].report_number == trial.report_count
-        if self._settings.saves and self._settings.checkpoints.checkpoint_at_end and not is_saved:
+        if self._saves_at_end(trial) and not is_saved:
             self._state.move(trial, Step.RETRY, DRIVER_ENDED)
             return
         self._hooks.completed(trial)
@@ -190,8 +186,9 @@ class TuneController:
         for live in list(self._state.live.values()):
             self._actions.cut_short(live, self._state.end_reason)
 
-    def _saves_at_end(self, resumable: bool) -> bool:
-        return self._settings.saves and (resumable or bool(self._settings.checkpoints.checkpoint_at_end))
+    def _saves_at_end(self, trial: Trial, resumable: bool = False) -> bool:
+        settings = self._settings.of(trial)
+        return settings.saves and (resumable or bool(settings.checkpoints.checkpoint_at_end))
 
     def _patience_s(self, max_wait_s: float | None) -> float | None:
         """How long the loop may sleep if nothing happens."""
@@ -321,15 +318,16 @@ class TuneController:
         live.ends_by_itself = True
         trial.returns()
         live.decision = Decision(STOP, HAS_RETURNED)
-        if self._settings.saves and self._settings.checkpoints.checkpoint_at_end and trial.report_count:
+        if self._saves_at_end(trial) and trial.report_count:
             self._actions.save(live)
         else:
             self._actions.carry_out(live, live.decision)
 
     def _save_is_due(self, trial: Trial, result: dict[str, Any], decision: Decision) -> bool:
-        if not self._settings.saves:
+        settings = self._settings.of(trial)
+        if not settings.saves:
             return False
-        config = self._settings.checkpoints
+        config = settings.checkpoints
         if decision == PAUSE or decision.save or result.get(SHOULD_CHECKPOINT):
             return True
         if decision == STOP and (config.checkpoint_at_end or self._state.interrupted):

@@ -1,62 +1,138 @@
-"""Experiment: a trainable, a space, and limits."""
+"""Experiment: a trainable, its space, and the limits of its trials."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+import datetime
+import logging
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from minitune.checkpoint import Checkpoint
+from minitune.config import (
+    CheckpointConfig,
+    FailureConfig,
+    check_num_samples,
+    default_storage_path,
+    duration_s,
+    log_file_names,
+    refuse_out_of_scope,
+    require_creator,
+)
 from minitune.error import TuneError
-from minitune.experiment.trial import TrialMaker
-from minitune.registry import get_trainable
+from minitune.execution.storage import check_name, default_run_name
+from minitune.experiment.trial import Trial, TrialMaker
+from minitune.registry import get_trainable, register_trainable
 from minitune.resources import Resources
+from minitune.stopper import CombinedStopper, DictStopper, Stopper, TimeoutStopper, make_stopper
 from minitune.trainable.trainable import Trainable
 from minitune.trainable.util import is_function_trainable, trainable_name, trainable_resources, validate_trainable
 
+logger = logging.getLogger("minitune")
+
 
 class Experiment:
-    """What is to be evaluated: a trainable over a space.
+    """What is to be evaluated: a trainable over a space, and how its trials are run.
 
     Args:
-        trainable: A function, a `Trainable` subclass, or a registered name.
-        param_space: The search space: a dict, None, or an object with `to_dict`.
-        num_samples: How often the space is sampled; -1 means without end.
+        name: The run's name and directory; empty or None for `<trainable>_<date>`.
+        run: A function, a `Trainable` subclass, or a registered name.
+        stop: When a trial stops: a dict of metrics and limits, a callable, a `Stopper` or a list of them.
+        time_budget_s: Seconds, or a timedelta, after which the run ends.
+        config: The search space: a dict, None, or an object with `to_dict`.
         resources_per_trial: What each trial needs, if the trainable does not say so itself.
+        num_samples: How often the space is sampled; -1 means without end.
+        storage_path: The directory that holds runs; by default `default_storage_path()`.
+        storage_filesystem: Accepted for Ray Tune's signature; only None is possible.
+        sync_config: Accepted for Ray Tune's signature; it has no effect, which is said once.
+        checkpoint_config: Which checkpoints are made and kept; a dict is understood too.
+        trial_name_creator: Makes a trial's name from the trial.
+        trial_dirname_creator: Makes the name of a trial's directory from the trial.
+        log_to_file: Names of the files of a trial's output: True, one name, or a pair (stdout, stderr).
+        export_formats: Accepted for Ray Tune's signature; only None or nothing is possible.
+        max_failures: Retries of each trial; -1 means without end.
+        restore: Checkpoint from which every trial starts: its directory, or a `Checkpoint`.
+        local_dir: Old name of `storage_path`.
 
     Raises:
         TuneError: If there is no trainable, or resources are asked for in two places.
-        ValueError: If the space is none.
+        TypeError: If the trainable is none.
+        ValueError: If a value breaks its rule.
     """
+
+    PUBLIC_KEYS = frozenset({"stop", "num_samples", "time_budget_s"})
+    """What of the `spec` callbacks, searchers and schedulers are told."""
 
     def __init__(
         self,
-        trainable: Any,
-        param_space: Any = None,
+        name: str | None,
+        run: Any,
         *,
-        num_samples: int = 1,
+        stop: Any = None,
+        time_budget_s: int | float | datetime.timedelta | None = None,
+        config: Any = None,
         resources_per_trial: Mapping[str, Any] | Resources | None = None,
+        num_samples: int = 1,
+        storage_path: str | os.PathLike[str] | None = None,
+        storage_filesystem: None = None,
+        sync_config: Any = None,
+        checkpoint_config: CheckpointConfig | Mapping[str, Any] | None = None,
+        trial_name_creator: Callable[[Trial], str] | None = None,
+        trial_dirname_creator: Callable[[Trial], str] | None = None,
+        log_to_file: bool | str | Sequence[str] = False,
+        export_formats: Sequence[str] | None = None,
+        max_failures: int = 0,
+        restore: str | os.PathLike[str] | Checkpoint | None = None,
+        local_dir: str | os.PathLike[str] | None = None,
     ):
-        if trainable is None:
-            raise TuneError("a trainable must be given: a function, a Trainable subclass, or a registered name")
-        if isinstance(trainable, str):
-            self.name = trainable
-            try:
-                trainable = get_trainable(trainable)
-            except KeyError as error:
-                raise TuneError(error.args[0]) from None
-        else:
-            self.name = trainable_name(trainable)
-        validate_trainable(trainable)
-        self.trainable = trainable
-        self.param_space = as_space(param_space)
-        self.num_samples = num_samples
+        refuse_out_of_scope(storage_filesystem, sync_config, export_formats)
+        self.trainable = _find_trainable(run)
+        self.trainable_name = trainable_name(run)
+        self.name = check_name(name, "the run's name") if name else None
+        self.storage_path = storage_path or local_dir
+        self.param_space = as_space(config)
+        self.num_samples = check_num_samples(num_samples)
+        self.stop = stop
+        self.stopping_criterion = dict(stop) if isinstance(stop, Mapping) else {}
+        DictStopper(self.stopping_criterion)  # refuses what is no limit
+        self._stopper = None if isinstance(stop, Mapping) or not stop else make_stopper(stop)
+        self.time_budget_s = time_budget_s
+        duration_s(time_budget_s, "time_budget_s")
+        self.checkpoint_config = _as_checkpoint_config(checkpoint_config)
+        self.trial_name_creator = require_creator(trial_name_creator, "trial_name_creator")
+        self.trial_dirname_creator = require_creator(trial_dirname_creator, "trial_dirname_creator")
+        self.output_names = log_file_names(log_to_file)
+        self.log_to_file = log_to_file
+        self.max_failures = FailureConfig(max_failures).max_failures
+        self.restore = _as_checkpoint(restore)
         self.resources_per_trial = None if resources_per_trial is None else Resources.of(resources_per_trial)
-        if self.resources_per_trial is not None and _declares_resources(trainable):
+        if self.resources_per_trial is not None and _declares_resources(self.trainable):
             raise TuneError(
-                f"resources are given twice for {self.name}: by resources_per_trial and by the trainable itself; "
-                "leave one of them out"
+                f"resources are given twice for {self.trainable_name}: by resources_per_trial and by the trainable "
+                "itself; leave one of them out"
             )
-        self.maker = TrialMaker(self.name, request=self.request)
+        self.checkpoints()  # refuses what the trainable cannot do
+        self.maker = self.new_maker()
+
+    # -- what a run needs ------------------------------------------------------------------------------------------
+
+    def new_maker(self, **place: Any) -> TrialMaker:
+        """What makes the trials of one run.
+
+        Args:
+            **place: The experiment's place among others: `ids` and `experiment_number` of `TrialMaker`.
+        """
+        return TrialMaker(
+            self.trainable_name,
+            request=self.request,
+            stopping_criterion=self.stopping_criterion,
+            max_failures=self.max_failures,
+            name_creator=self.trial_name_creator,
+            start_checkpoint=self.restore,
+            **place,
+        )
 
     @property
     def is_function(self) -> bool:
@@ -70,6 +146,26 @@ class Experiment:
             return False
         saves: bool = self.trainable.save_checkpoint is not Trainable.save_checkpoint
         return saves
+
+    def checkpoints(self) -> CheckpointConfig:
+        """The checkpoint config with what it leaves open decided for this trainable.
+
+        Raises:
+            ValueError: If it asks for saves that the trainable does not know: a function reports its checkpoints itself.
+        """
+        config = self.checkpoint_config
+        asked = f"checkpoint_frequency={config.checkpoint_frequency}, checkpoint_at_end={config.checkpoint_at_end}"
+        if (config.checkpoint_frequency or config.checkpoint_at_end) and not self.saves:
+            why = (
+                "a function passes its checkpoints to report(..., checkpoint=...)"
+                if self.is_function
+                else f"{self.trainable_name} does not override save_checkpoint"
+            )
+            raise ValueError(
+                "checkpoint_frequency and checkpoint_at_end must not be set for "
+                f"{'a function' if self.is_function else 'this class'}, but got {asked}; {why}"
+            )
+        return replace(config, checkpoint_at_end=bool(self.saves and config.checkpoint_at_end is not False))
 
     @property
     def static_request(self) -> Resources | None:
@@ -87,6 +183,149 @@ class Experiment:
             return self.resources_per_trial
         return Resources.of(trainable_resources(self.trainable, config))
 
+    # -- what users read -------------------------------------------------------------------------------------------
+
+    @property
+    def stopper(self) -> Stopper | None:
+        """What stops trials beside the limits of a dict, the time budget included; None if there is nothing."""
+        parts = [self._stopper] if self._stopper is not None else []
+        if self.time_budget_s:
+            parts.append(TimeoutStopper(self.time_budget_s))
+        return parts[0] if len(parts) == 1 else CombinedStopper(*parts) if parts else None
+
+    @property
+    def path(self) -> str:
+        """The run's directory, absolute; another one if a run is there already."""
+        storage_path = os.path.abspath(os.path.expanduser(os.fspath(self.storage_path or default_storage_path())))
+        return os.path.join(storage_path, self.name or default_run_name(self.trainable_name))
+
+    @property
+    def local_path(self) -> str:
+        """Same as `path`: everything is written in place."""
+        return self.path
+
+    @property
+    def remote_path(self) -> str:
+        """Same as `path`."""
+        return self.path
+
+    @property
+    def run_identifier(self) -> str:
+        """Name of the trainable."""
+        return self.trainable_name
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """The experiment as a dict, by the names of the arguments."""
+        return {
+            "run": self.trainable_name,
+            "stop": self.stopping_criterion,
+            "time_budget_s": self.time_budget_s,
+            "config": self.param_space,
+            "resources_per_trial": self.resources_per_trial,
+            "num_samples": self.num_samples,
+            "checkpoint_config": self.checkpoint_config,
+            "trial_name_creator": self.trial_name_creator,
+            "trial_dirname_creator": self.trial_dirname_creator,
+            "log_to_file": self.output_names if self.log_to_file else (None, None),
+            "export_formats": [],
+            "max_failures": self.max_failures,
+            "restore": self.restore.path if self.restore is not None else None,
+            "storage": self.path,
+        }
+
+    @property
+    def public_spec(self) -> dict[str, Any]:
+        """What of the `spec` callbacks, searchers and schedulers are told."""
+        return {key: value for key, value in self.spec.items() if key in self.PUBLIC_KEYS}
+
+    @classmethod
+    def from_json(cls, name: str, spec: Mapping[str, Any]) -> Experiment:
+        """An experiment from a dict.
+
+        Args:
+            name: The run's name.
+            spec: The other arguments by name; `env` stands for `config["env"]`.
+
+        Raises:
+            TuneError: If there is no trainable, or an argument that is none.
+        """
+        if "run" not in spec:
+            raise TuneError(
+                f"experiment {name!r} has no trainable: its spec needs the key 'run', but has {sorted(spec)}"
+            )
+        arguments = {key: copy.deepcopy(value) for key, value in spec.items() if key not in ("run", "env")}
+        if "env" in spec:
+            arguments["config"] = {**(arguments.get("config") or {}), "env": spec["env"]}
+        unknown = sorted(set(arguments) - set(cls.__init__.__kwdefaults__ or ()))
+        if unknown:
+            raise TuneError(
+                f"the spec of experiment {name!r} holds {', '.join(unknown)}, which Experiment does not take"
+            )
+        return cls(name, spec["run"], **arguments)
+
+    @classmethod
+    def get_trainable_name(cls, run_object: Any) -> str:
+        """What a trainable is called.
+
+        Raises:
+            TuneError: If it is neither a name nor callable.
+        """
+        if not isinstance(run_object, str) and not callable(run_object):
+            raise TuneError(
+                f"a trainable must be a function, a Trainable subclass or a name, but got {run_object!r:.200}"
+            )
+        return trainable_name(run_object)
+
+    @classmethod
+    def register_if_needed(cls, run_object: Any) -> str:
+        """Register a trainable under its own name; a name stays as it is. Runs do without this.
+
+        Returns:
+            The name.
+        """
+        name = cls.get_trainable_name(run_object)
+        if not isinstance(run_object, str):
+            register_trainable(name, run_object)
+        return name
+
+
+def convert_to_experiments(experiments: Any) -> list[Experiment]:
+    """Understand what `run_experiments` takes.
+
+    Args:
+        experiments: An `Experiment`, a dict of specs by name (see `Experiment.from_json`), or a list of these.
+
+    Raises:
+        TuneError: If it is something else, or nothing.
+    """
+    if isinstance(experiments, Experiment):
+        return [experiments]
+    if isinstance(experiments, Mapping):
+        found = [Experiment.from_json(name, spec) for name, spec in experiments.items()]
+    elif isinstance(experiments, Sequence) and not isinstance(experiments, str):
+        found = [one for part in experiments for one in convert_to_experiments(part)]
+    else:
+        found = []
+    if not found:
+        raise TuneError(
+            f"experiments must be an Experiment, a dict of specs, or a list of these, but got {experiments!r}"
+        )
+    return found
+
+
+def _find_trainable(run: Any) -> Any:
+    """The trainable itself, for one that may be given by name."""
+    if run is None:
+        raise TuneError("a trainable must be given: a function, a Trainable subclass, or a registered name")
+    if isinstance(run, str):
+        try:
+            run = get_trainable(run)
+        except KeyError as error:
+            raise TuneError(error.args[0]) from None
+    validate_trainable(run)
+    return run
+
 
 def _own_methods(trainable: Any) -> set[str]:
     """Names of the methods that a class overrides of `Trainable`; none for a function."""
@@ -100,6 +339,25 @@ def _declares_resources(trainable: Any) -> bool:
     if isinstance(trainable, type):
         return "default_resource_request" in _own_methods(trainable)
     return getattr(trainable, "resources", None) is not None
+
+
+def _as_checkpoint_config(config: CheckpointConfig | Mapping[str, Any] | None) -> CheckpointConfig:
+    if isinstance(config, Mapping):
+        return CheckpointConfig(**config)
+    if config is not None and not isinstance(config, CheckpointConfig):
+        raise TypeError(f"checkpoint_config must be a CheckpointConfig, but got {config!r:.200}")
+    return config or CheckpointConfig()
+
+
+def _as_checkpoint(restore: str | os.PathLike[str] | Checkpoint | None) -> Checkpoint | None:
+    if not restore:
+        return None
+    checkpoint = (
+        restore if isinstance(restore, Checkpoint) else Checkpoint(os.path.abspath(os.path.expanduser(restore)))
+    )
+    if not os.path.isdir(checkpoint.path):
+        raise ValueError(f"restore must be the directory of a checkpoint, but {checkpoint.path} is none")
+    return checkpoint
 
 
 def as_space(param_space: Any) -> dict[str, Any]:

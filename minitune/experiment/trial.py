@@ -18,6 +18,7 @@ from minitune.experiment.lifecycle import FINISHED, STATUS, Phase, Step, after
 from minitune.experiment.metric_analysis import MetricAnalysis
 from minitune.resources import Resources
 from minitune.result import DONE, EXPERIMENT_TAG, TRIAL_ID, flatten
+from minitune.settings import setting
 
 HAS_RETURNED = "the trainable has returned"
 """The cause of the end of a trial whose function has returned after its last report, or without any."""
@@ -120,6 +121,7 @@ class Trial:
         "custom_trial_name",
         "error",
         "evaluated_params",
+        "experiment_number",
         "experiment_path",
         "experiment_tag",
         "last_result",
@@ -167,6 +169,8 @@ class Trial:
         self.config = config or {}
         self.evaluated_params = evaluated_params or {}
         self.experiment_tag = experiment_tag
+        self.experiment_number = 0
+        """Which of the run's experiments it belongs to."""
         self.resources = Resources.of(resources if resources is not None else placement_group_factory)
         self.experiment_path = experiment_path
         self.stopping_criterion = dict(stopping_criterion or {})
@@ -429,13 +433,28 @@ class Trial:
         return self.name
 
 
+@dataclass
+class TrialIds:
+    """The ids of a run's trials, `<prefix>_%05d`: one scheme for all search algorithms and experiments.
+
+    Attributes:
+        prefix: In front of every id; by default five hex digits, or what `MINITUNE_TRIAL_ID_PREFIX` says.
+        count: Number of the next trial.
+    """
+
+    prefix: str = field(default_factory=lambda: setting("TRIAL_ID_PREFIX") or uuid.uuid4().hex[:5])
+    count: int = 0
+
+
 class TrialMaker:
-    """Makes the trials of one experiment: one scheme of ids for all search algorithms.
+    """Makes the trials of one experiment.
 
     Args:
         trainable_name: Name of the trainable.
         experiment_path: Directory of the run.
-        prefix: Five hex digits in front of every id.
+        ids: Those of the run, if it has several experiments; by default, ids of its own.
+        prefix: What these begin with.
+        experiment_number: Which of the run's experiments it is.
         request: What each trial needs: a request, or a function of the configuration.
         stopping_criterion: Limits by flattened metric name.
         max_failures: Retries of each trial.
@@ -448,7 +467,9 @@ class TrialMaker:
         trainable_name: str,
         *,
         experiment_path: str = "",
+        ids: TrialIds | None = None,
         prefix: str | None = None,
+        experiment_number: int = 0,
         request: Resources | Mapping[str, Any] | Callable[[dict[str, Any]], Any] | None = None,
         stopping_criterion: Mapping[str, Any] | None = None,
         max_failures: int = 0,
@@ -457,17 +478,35 @@ class TrialMaker:
     ):
         self.trainable_name = trainable_name
         self.experiment_path = experiment_path
-        self.prefix = prefix or uuid.uuid4().hex[:5]
+        self.ids = ids or (TrialIds(prefix) if prefix else TrialIds())
+        self.experiment_number = experiment_number
         self.request = request
         self.stopping_criterion = dict(stopping_criterion or {})
         self.max_failures = max_failures
         self.name_creator = name_creator
         self.start_checkpoint = start_checkpoint
-        self.count = 0
+
+    @property
+    def prefix(self) -> str:
+        """What the ids begin with."""
+        return self.ids.prefix
+
+    @prefix.setter
+    def prefix(self, prefix: str) -> None:
+        self.ids.prefix = prefix
+
+    @property
+    def count(self) -> int:
+        """Number of the next trial."""
+        return self.ids.count
+
+    @count.setter
+    def count(self, count: int) -> None:
+        self.ids.count = count
 
     def next_id(self) -> str:
-        """The id that the next trial will get: `<prefix>_%05d`."""
-        return f"{self.prefix}_{self.count:05d}"
+        """The id that the next trial will get."""
+        return f"{self.ids.prefix}_{self.ids.count:05d}"
 
     def make(self, config: dict[str, Any], evaluated_params: dict[str, Any], experiment_tag: str) -> Trial:
         """Make the next trial; the counter moves on.
@@ -489,15 +528,24 @@ class TrialMaker:
             evaluated_params=evaluated_params,
             experiment_tag=experiment_tag,
             resources=Resources.of(request),
-            experiment_path=self.experiment_path,
-            stopping_criterion=self.stopping_criterion,
-            max_failures=self.max_failures,
         )
-        trial.start_checkpoint = self.start_checkpoint
-        self.count += 1
+        self.adopt(trial)
+        self.ids.count += 1
         if self.name_creator is not None:
             trial.custom_trial_name = str(self.name_creator(trial))
         return trial
+
+    def blank(self) -> Trial:
+        """A trial of this experiment without configuration, id and number, for what an earlier driver has written."""
+        trial = Trial(self.trainable_name)
+        self.adopt(trial)
+        return trial
+
+    def adopt(self, trial: Trial) -> None:
+        """Give a trial what all trials of this experiment have."""
+        trial.experiment_number, trial.experiment_path = self.experiment_number, self.experiment_path
+        trial.trainable_name, trial.max_failures = self.trainable_name, self.max_failures
+        trial.stopping_criterion, trial.start_checkpoint = self.stopping_criterion, self.start_checkpoint
 
 
 def _check_dirname(name: str) -> str:
