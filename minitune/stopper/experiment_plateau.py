@@ -26,13 +26,11 @@ class ExperimentPlateauStopper(Stopper):
         if mode not in ("min", "max"):
             raise ValueError(f"mode must be 'min' or 'max', but got {mode!r}")
         check_std(std)
-        check_whole("top", top, 2)
-        check_whole("patience", patience, 0)
         self._metric = metric
         self._std = std
-        self._top = top
+        self._top = check_whole("top", top, 2)
         self._mode = mode
-        self._patience = patience
+        self._patience = check_whole("patience", patience, 0)
         self._losses: list[float] = []
         self._close_for = 0
 

@@ -18,8 +18,7 @@ class MaximumIterationStopper(Stopper):
     """
 
     def __init__(self, max_iter: int):
-        check_whole("max_iter", max_iter, 1)
-        self._max_iter = max_iter
+        self._max_iter = check_whole("max_iter", max_iter, 1)
         self._counts: dict[str, int] = {}
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:

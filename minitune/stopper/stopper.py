@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -122,13 +123,19 @@ def spread(values: Sequence[float]) -> float:
     return math.sqrt(sum((value - mean) * (value - mean) for value in values) / len(values))
 
 
-def check_whole(name: str, value: Any, least: int) -> None:
-    """Raise ValueError unless `value` is an int of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+def check_whole(name: str, value: Any, least: int) -> int:
+    """`value` as an int, if it is a whole number of at least `least`; other libraries' numbers and `1e3` are welcome.
+
+    Raises:
+        ValueError: If it is not.
+    """
+    is_whole = isinstance(value, numbers.Real) and not isinstance(value, bool) and float(value).is_integer()
+    if not is_whole or value < least:
         raise ValueError(f"{name} must be a whole number of at least {least}, but got {value!r}")
+    return int(value)
 
 
 def check_std(std: Any) -> None:
     """Raise ValueError unless `std` is a positive number."""
-    if isinstance(std, bool) or not isinstance(std, (int, float)) or not std > 0:
+    if isinstance(std, bool) or not isinstance(std, numbers.Real) or not std > 0:
         raise ValueError(f"std > 0 must hold, but got {std!r}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import logging
 import math
+import numbers
 from typing import Any
 
 from minitune import clock
@@ -15,7 +16,7 @@ class TimeoutStopper(Stopper):
     """Ends the run when its time is used up. The time runs from the first `stop_all()`; a resumed run has the rest.
 
     Args:
-        timeout: Seconds, or a timedelta.
+        timeout: Seconds, or a timedelta; infinity for no limit.
 
     Raises:
         ValueError: If it is neither, or negative.
@@ -24,8 +25,8 @@ class TimeoutStopper(Stopper):
     def __init__(self, timeout: float | datetime.timedelta):
         if isinstance(timeout, datetime.timedelta):
             timeout = timeout.total_seconds()
-        if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 <= timeout < math.inf:
-            raise ValueError(f"timeout must be seconds (0 <= timeout < infinity) or a timedelta, but got {timeout!r}")
+        if isinstance(timeout, bool) or not isinstance(timeout, numbers.Real) or not timeout >= 0:
+            raise ValueError(f"timeout must be seconds (timeout >= 0) or a timedelta, but got {timeout!r}")
         self._timeout_s = float(timeout)
         self._remaining_s = self._timeout_s
         self._last_check_s: float | None = None
@@ -44,9 +45,9 @@ class TimeoutStopper(Stopper):
         return True
 
     def seconds_left(self) -> float | None:
-        """Seconds until the time is used up."""
+        """Seconds until the time is used up; None if it never is."""
         self._settle()
-        return max(0.0, self._remaining_s)
+        return max(0.0, self._remaining_s) if math.isfinite(self._remaining_s) else None
 
     def get_state(self) -> dict[str, Any]:
         """The time that is left, in seconds."""

@@ -32,16 +32,14 @@ class TrialPlateauStopper(Stopper):
         mode: str | None = None,
     ):
         check_std(std)
-        check_whole("num_results", num_results, 1)
-        check_whole("grace_period", grace_period, 0)
         if mode not in (None, "min", "max") or (metric_threshold is not None and mode is None):
             raise ValueError(f"with a metric_threshold, mode must be 'min' or 'max', but got {mode!r}")
         if metric_threshold is not None and number_of(metric_threshold) is None:
             raise ValueError(f"metric_threshold must be a number, but got {metric_threshold!r}")
         self._metric = metric
         self._std = std
-        self._num_results = num_results
-        self._grace_period = grace_period
+        self._num_results = check_whole("num_results", num_results, 1)
+        self._grace_period = check_whole("grace_period", grace_period, 0)
         self._threshold = metric_threshold
         self._mode = mode
         self._counts: dict[str, int] = {}

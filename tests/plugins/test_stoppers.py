@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import pickle
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -200,7 +201,7 @@ def test_combined_knows_the_next_time_to_ask() -> None:
         assert CombinedStopper(NoopStopper()).seconds_left() is None
 
 
-@pytest.mark.parametrize("bad", [-1, math.nan, math.inf, "10", True])
+@pytest.mark.parametrize("bad", [-1, math.nan, "10", True])
 def test_timeout_refuses_what_is_no_duration(bad: Any) -> None:
     with pytest.raises(ValueError, match="timeout must be seconds"):
         TimeoutStopper(bad)
@@ -282,3 +283,17 @@ def test_experiment_plateau_passes_over_what_is_no_number() -> None:
 def test_plateau_arguments_are_checked(make: Any) -> None:
     with pytest.raises(ValueError, match="must"):
         make()
+
+
+def test_an_infinite_budget_never_ends() -> None:
+    stopper = TimeoutStopper(math.inf)
+    assert not stopper.stop_all()
+    assert stopper.seconds_left() is None
+
+
+@pytest.mark.parametrize("max_iter", [2, 2.0, Fraction(2)])
+def test_whole_numbers_of_other_types_count(max_iter: Any) -> None:
+    stopper = MaximumIterationStopper(max_iter)
+    assert [stopper("a", {}), stopper("a", {})] == [False, True]
+    with pytest.raises(ValueError, match=r"whole number of at least 1, but got 2\.5"):
+        MaximumIterationStopper(2.5)  # type: ignore[arg-type]  # what is tested
