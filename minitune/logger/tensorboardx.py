@@ -19,8 +19,8 @@ _PREFIX = "ray/tune/"
 """In front of every name, so that dashboards made for Ray Tune find what they show."""
 _NOT_SHOWN = (CONFIG, PID, TIMESTAMP, TIME_TOTAL_S, TRAINING_ITERATION)
 _FLUSH_INTERVAL_S = 30
-_MAX_OPEN = 64
-"""Files that are open at once: each has a thread and a descriptor, and any number of trials may be paused."""
+_MAX_OPEN = 32
+"""Files that are open at once: each has two threads and a pipe, and any number of trials may be paused."""
 _numbers = itertools.count()
 
 
