@@ -203,7 +203,9 @@ def _check_samples(add_samples: Any, num_samples: int) -> None:
     is_whole = isinstance(add_samples, int) and not isinstance(add_samples, bool)
     require(is_whole and add_samples >= 0, "add_samples: an int >= 0", add_samples)
     if add_samples and num_samples == -1:
-        raise ValueError(f"add_samples must be 0 for a run with num_samples=-1, which has no end, but got {add_samples}")
+        raise ValueError(
+            f"add_samples must be 0 for a run with num_samples=-1, which has no end, but got {add_samples}"
+        )
 
 
 def _checked(name: str, value: Any, kind: type) -> Any:

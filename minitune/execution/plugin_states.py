@@ -370,9 +370,7 @@ def _callback_state(callback: Callback, context: DriverContext) -> bytes | None:
         state = callback.get_state()
         return None if state is None else _dumps(state, context)
     except Exception as error:
-        logger.warning(
-            "the state of %s cannot be saved (%s: %s)", type(callback).__name__, type(error).__name__, error
-        )
+        logger.warning("the state of %s cannot be saved (%s: %s)", type(callback).__name__, type(error).__name__, error)
         return None
 
 

@@ -95,6 +95,7 @@ class _Reader:
             records.DROP: self._on_drop,
             records.ROLLBACK: self._on_rollback,
             records.EXPLOIT: self._on_exploit,
+            records.CHANGE: self._on_change,
             records.STATUS: self._on_status,
         }
 
@@ -143,7 +144,19 @@ class _Reader:
         if record["name"] != trial.name:
             trial.custom_trial_name = record["name"]
         self._trials[trial.trial_id] = trial
-        self.run.trials.append(trial)
+        replaced = self._trials.get(record["replaces"])
+        if replaced is None:
+            self.run.trials.append(trial)
+        else:  # a later driver has begun it anew
+            self.run.trials[self.run.trials.index(replaced)] = trial
+
+    def _on_change(self, trial: Trial, record: records.Record) -> None:
+        if record["config"] is not None:
+            trial.set_config(record["config"])
+        if record["tag"] is not None:
+            trial.set_experiment_tag(record["tag"])
+        if record["resources"] is not None:
+            trial.resources = records.resources_of(record)
 
     def _on_start(self, trial: Trial, record: records.Record) -> None:
         trial.custom_dirname, trial.attempt = record["directory"] or None, record["attempt"]
@@ -189,7 +202,7 @@ class _Reader:
         elif status == ERROR:
             trial.num_failures += 1
             trial.error = TrialError(last_error_text(trial.local_path) or cause)
-        elif status == PENDING and trial.phase is Phase.ERROR:
+        elif status == PENDING and trial.is_finished():
             trial.num_failures, trial.error = 0, None
         elif status == PENDING and trial.phase in OWNS_ACTOR and not cause.startswith(LOST):
             trial.num_failures += 1

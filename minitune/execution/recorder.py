@@ -100,12 +100,16 @@ class Recorder:
         now = _changeable(trial)
         before = self._known.get(trial.trial_id, now)
         self._known[trial.trial_id] = now
-        if before is now or all(old is new or old == new for old, new in zip(before, now, strict=True)):
+        if before[0] is now[0] and before[1:] == now[1:]:
             return
-        config, tag, resources = (
-            None if old is new or old == new else new for old, new in zip(before, now, strict=True)
+        self._journal.append(
+            records.change(
+                trial.trial_id,
+                config=now[0] if before[0] is not now[0] else None,
+                tag=now[1] if before[1] != now[1] else None,
+                resources=now[2] if before[2] != now[2] else None,
+            )
         )
-        self._journal.append(records.change(trial.trial_id, config=config, tag=tag, resources=resources))
 
     def extends(self, samples: int) -> None:
         """The run is to have more samples."""

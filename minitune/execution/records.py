@@ -226,9 +226,7 @@ def extend(samples: int) -> Record:
     return {KIND: EXTEND, "samples": samples}
 
 
-def change(
-    trial: str, *, config: Mapping[str, Any] | None, tag: str | None, resources: Resources | None
-) -> Record:
+def change(trial: str, *, config: Mapping[str, Any] | None, tag: str | None, resources: Resources | None) -> Record:
     """A plug-in has changed a trial.
 
     Args:

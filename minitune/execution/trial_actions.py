@@ -19,6 +19,7 @@ from minitune.execution.scheduler_context import DriverContext, Request
 from minitune.execution.trial_executor import TrialExecutor
 from minitune.experiment.lifecycle import OWNS_ACTOR, Phase, Step
 from minitune.experiment.trial import Trial
+from minitune.resources import Resources
 from minitune.result import DONE
 
 logger = logging.getLogger("minitune")
@@ -62,7 +63,7 @@ class TrialActions:
         elif decision == PAUSE:
             self._pause(live, decision.reason)
             if decision.resources is not None:
-                self._state.change_resources(live.trial, decision.resources)
+                self._change_resources(live.trial, decision.resources)
         elif decision == NOOP:
             live.idle = True
             self.run_requests()
@@ -222,7 +223,12 @@ class TrialActions:
                 Decision(PAUSE, "its resources change", resources=request.argument), live.requested
             )
         else:
-            self._state.change_resources(trial, request.argument)
+            self._change_resources(trial, request.argument)
+
+    def _change_resources(self, trial: Trial, request: Resources) -> None:
+        """A waiting trial asks for something else from now on; on record before it is started."""
+        self._state.change_resources(trial, request)
+        self._recorder.note_changes(trial)
 
     def _exploit(self, trial: Trial, donor: Trial, config: dict[str, Any]) -> bool:
         """Let `trial` go on from the donor's latest checkpoint under `config`; False if the donor has none."""

@@ -19,6 +19,7 @@ ALLOWED = {
     (Phase.SAVING, Step.TRAIN): "RUNNING",
     (Phase.PAUSED, Step.UNPAUSE): "PENDING",
     (Phase.ERROR, Step.REVIVE): "PENDING",
+    (Phase.TERMINATED, Step.REVIVE): "PENDING",
     **{(phase, Step.PAUSE): "PAUSED" for phase in (Phase.QUEUED, *OWNS_ACTOR)},
     **{(phase, Step.RETRY): "PENDING" for phase in OWNS_ACTOR},
     **{(phase, Step.STOP): "TERMINATED" for phase in Phase if phase not in FINISHED},
