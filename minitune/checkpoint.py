@@ -53,11 +53,11 @@ class Checkpoint:
 
     Args:
         path: An existing or future directory. It is never moved or deleted on the user's behalf.
-        filesystem: Accepted for Ray Tune's signature; only None, the local file system, is possible.
+        filesystem: Accepted for Ray Tune's signature: None, or pyarrow's local file system.
 
     Raises:
         TypeError: If `path` is not a path.
-        ValueError: If `filesystem` is given, or `path` is the address of another one, such as `s3://...`.
+        ValueError: If `filesystem` is not local, or `path` is the address of another one, such as `s3://...`.
 
     Example:
         >>> import tempfile
@@ -67,10 +67,10 @@ class Checkpoint:
         True
     """
 
-    def __init__(self, path: str | os.PathLike[str], filesystem: None = None):
-        if filesystem is not None:
+    def __init__(self, path: str | os.PathLike[str], filesystem: Any = None):
+        if filesystem is not None and getattr(filesystem, "type_name", None) != "local":
             raise ValueError(
-                f"filesystem must be None: checkpoints live on the local file system, but got {filesystem!r}; "
+                f"filesystem must be None or local: checkpoints live on the local file system, but got {filesystem!r}; "
                 "mount the storage and pass a path"
             )
         if not isinstance(path, (str, os.PathLike)):

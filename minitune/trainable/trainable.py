@@ -6,6 +6,7 @@ import copy
 import json
 import logging
 import os
+import tempfile
 import threading
 import uuid
 from collections.abc import Iterator, Mapping
@@ -179,7 +180,7 @@ class Trainable:
         """Save the state to disk. Blocks while it writes.
 
         Args:
-            checkpoint_dir: Where to; by default `checkpoint_<iteration>` in `logdir`.
+            checkpoint_dir: Where to; by default a new directory in `logdir`, named after the iteration.
 
         Returns:
             What `restore` takes.
@@ -188,7 +189,8 @@ class Trainable:
             NotImplementedError: If the class does not define `save_checkpoint`.
             ValueError: If `save_checkpoint` returned something else than None, a dict or the directory.
         """
-        directory = checkpoint_dir or os.path.join(self.logdir, directory_name(self.iteration))
+        prefix = directory_name(self.iteration) + "_"
+        directory = checkpoint_dir or tempfile.mkdtemp(prefix=prefix, dir=self.logdir)
         os.makedirs(directory, exist_ok=True)
         self.save_into(directory)
         write_state(directory, self._tune_fields)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
 import shutil
@@ -141,7 +142,7 @@ class ClassActor:
         self._enter(info, allocation)
         with self._session.bound(), building_for(info):
             self._session.seed_generators(iteration=0)
-            self._trainable = kind(config=info.config)
+            self._trainable = kind(config=info.config, **_storage_argument(kind))
 
     def _enter(self, info: TrialInfo, allocation: Allocation) -> None:
         # a class counts by itself; the fields of the session are only there for functions
@@ -244,6 +245,12 @@ def _logged(text: str) -> Iterator[None]:
     except BaseException as error:
         if not isinstance(error, TrialStopped) and not is_clean_end(error):
             logger.warning(text, exc_info=error)
+
+
+def _storage_argument(kind: type[Trainable]) -> dict[str, None]:
+    """`storage`, where a constructor of the user's insists on it, as it may since Ray Tune gives it."""
+    parameter = inspect.signature(kind).parameters.get("storage")
+    return {"storage": None} if parameter is not None and parameter.default is parameter.empty else {}
 
 
 def _require_directory(path: str) -> None:

@@ -225,12 +225,12 @@ def validate_trainable(trainable: Any) -> None:
         TypeError: If it is neither callable nor a Trainable subclass.
         ValueError: If it is a function that cannot be called with the configuration alone.
     """
-    if isinstance(trainable, type):
+    if isinstance(trainable, type) and not issubclass(trainable, FunctionTrainable):
         _trainable_class(trainable, TypeError)
         return
     if not callable(trainable):
         raise TypeError(f"trainable must be a function or a Trainable subclass, but got {trainable!r:.200}")
-    _check_signature(_as_bound(trainable), is_complete=True)
+    _check_signature(_as_bound(as_function(trainable)), is_complete=True)
 
 
 def _check_signature(bound: BoundFunction, is_complete: bool) -> None:

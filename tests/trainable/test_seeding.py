@@ -1,0 +1,105 @@
+"""The global random generators of a trial's process follow from the trial's seed."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import tempfile
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minitune import Checkpoint, FailureConfig, RunConfig, Trainable, TuneConfig, Tuner, get_checkpoint, grid_search
+from minitune.trainable import report
+
+
+def drawing(config: dict[str, Any]) -> dict[str, Any]:
+    import random  # of the process that this runs in, whatever travels with the function
+
+    report({"r": random.random()})
+    return {"r": random.random()}
+
+
+class Drawing(Trainable):
+    def setup(self, config: dict[str, Any]) -> None:
+        import random
+
+        self.first = random.random()
+
+    def step(self) -> dict[str, Any]:
+        import random
+
+        return {"r": (self.first, random.random()), "done": True}
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        self.setup(new_config)
+        return True
+
+
+def drawn(trainable: Any, storage: Path, **settings: Any) -> list[Any]:
+    config = TuneConfig(**settings)
+    run_config = RunConfig(storage_path=str(storage), verbose=0)
+    grid = Tuner(trainable, param_space={"x": grid_search([1, 2, 3])}, tune_config=config, run_config=run_config).fit()
+    assert not grid.errors
+    assert grid.get_best_result("training_iteration", "max").config
+    return [result.metrics["r"] for result in grid]
+
+
+@pytest.mark.parametrize("trainable", [drawing, Drawing])
+def test_a_seed_fixes_what_trials_draw(trainable: Any, tmp_path: Path) -> None:
+    one = drawn(trainable, tmp_path, seed=1)
+    assert len(set(one)) == 3
+    assert drawn(trainable, tmp_path, seed=1, reuse_actors=True, max_concurrent_trials=1) == one
+    assert not set(one) & set(drawn(trainable, tmp_path, seed=2))
+
+
+def test_the_drivers_own_generator_is_left_alone(tmp_path: Path) -> None:
+    state = random.getstate()
+    run_config = RunConfig(storage_path=str(tmp_path), verbose=0)
+    Tuner(lambda config: 1, tune_config=TuneConfig(seed=1, executor="inline"), run_config=run_config).fit()
+    assert random.getstate() == state
+
+
+def test_what_follows_a_checkpoint_is_new_but_fixed(tmp_path: Path) -> None:
+    def fails_once(config: dict[str, Any]) -> dict[str, Any]:
+        import random
+
+        if get_checkpoint() is None:
+            first = random.random()
+            with tempfile.TemporaryDirectory() as directory:
+                Path(directory, "first").write_text(repr(first))
+                report({"r": first}, checkpoint=Checkpoint(directory))
+            raise RuntimeError("once")
+        with get_checkpoint().as_directory() as directory:
+            return {"r": random.random(), "first": float(Path(directory, "first").read_text())}
+
+    def run() -> Any:
+        run_config = RunConfig(storage_path=str(tmp_path), verbose=0, failure_config=FailureConfig(max_failures=1))
+        (result,) = Tuner(fails_once, tune_config=TuneConfig(seed=1), run_config=run_config).fit()
+        return result.metrics["first"], result.metrics["r"]
+
+    first, second = run()
+    assert first != second
+    assert run() == (first, second)
+
+
+def test_libraries_are_seeded_where_they_are_loaded() -> None:
+    script = """
+        import random, sys, types
+        from minitune.trainable.seeding import seed_process
+        seeds = []
+        seed_process(3)  # none is loaded
+        first = random.random()
+        sys.modules["numpy.random"] = types.SimpleNamespace(seed=seeds.append)
+        sys.modules["torch"] = types.SimpleNamespace(default_generator=types.SimpleNamespace(manual_seed=seeds.append))
+        seed_process(3)
+        assert random.random() == first
+        seed_process(3, iteration=5)
+        assert random.random() != first
+        assert seeds[0] == seeds[1] != seeds[2] == seeds[3], seeds
+        assert all(0 <= seed < 2**32 for seed in seeds)
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(script)], timeout=60, check=True)
