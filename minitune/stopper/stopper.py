@@ -137,5 +137,5 @@ def check_whole(name: str, value: Any, least: int) -> int:
 
 def check_std(std: Any) -> None:
     """Raise ValueError unless `std` is a positive number."""
-    if isinstance(std, bool) or not isinstance(std, numbers.Real) or not std > 0:
+    if isinstance(std, bool) or not isinstance(std, numbers.Real) or not float(std) > 0:
         raise ValueError(f"std > 0 must hold, but got {std!r}")

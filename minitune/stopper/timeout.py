@@ -23,11 +23,10 @@ class TimeoutStopper(Stopper):
     """
 
     def __init__(self, timeout: float | datetime.timedelta):
-        if isinstance(timeout, datetime.timedelta):
-            timeout = timeout.total_seconds()
-        if isinstance(timeout, bool) or not isinstance(timeout, numbers.Real) or not timeout >= 0:
+        seconds: Any = timeout.total_seconds() if isinstance(timeout, datetime.timedelta) else timeout
+        if isinstance(seconds, bool) or not isinstance(seconds, numbers.Real) or math.isnan(seconds) or seconds < 0:
             raise ValueError(f"timeout must be seconds (timeout >= 0) or a timedelta, but got {timeout!r}")
-        self._timeout_s = float(timeout)
+        self._timeout_s = float(seconds)
         self._remaining_s = self._timeout_s
         self._last_check_s: float | None = None
         self._has_told = False
