@@ -1,0 +1,263 @@
+"""What a run writes: files of loggers, the console, a notebook, tracebacks; and the variables that steer it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import pickle
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+import minitune as tune
+from minitune import CLIReporter, ProgressReporter, Result, ResultGrid, RunConfig, TuneConfig, Tuner
+from minitune.experiment.trial import Trial
+from minitune.logger import CSVLoggerCallback, JsonLoggerCallback, LoggerCallback
+from minitune.progress_reporter import JupyterNotebookReporter
+
+
+def train(config: dict[str, Any]) -> None:
+    if config.get("x") == 2:
+        raise ValueError("no <good> ünïcode")
+    for i in range(2):
+        tune.report({"loss": i + config.get("x", 0), "nested": {"a": i}})
+
+
+def talk(config: dict[str, Any]) -> None:
+    print("to stdout")
+    print("to stderr", file=sys.stderr)
+    tune.report(
+        {"variables": {name: os.environ.get(name) for name in ("TUNE_ORIG_WORKING_DIR", "MINITUNE_ORIG_WORKING_DIR")}}
+    )
+
+
+def fit(trainable: Any = train, space: Any = None, *, executor: str = "inline", **run: Any) -> ResultGrid:
+    return Tuner(
+        trainable,
+        param_space=space or {},
+        tune_config=TuneConfig(metric="loss" if trainable is train else None, mode="min", executor=executor),
+        run_config=RunConfig(**{"name": "run", "verbose": 0, **run}),
+    ).fit()
+
+
+def lines_of(result: Result, name: str) -> list[str]:
+    return Path(result.path, name).read_text(encoding="utf-8").splitlines()
+
+
+# -- loggers -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_files_of_a_trial() -> None:
+    (result,) = fit(space={"x": 1, "b": object, "a": float("nan")})
+    records = [json.loads(line) for line in lines_of(result, "result.json")]
+    assert [record["loss"] for record in records] == [1, 2]
+    assert [record["done"] for record in records] == [False, False]
+    assert list(records[0])[:3] == ["loss", "nested", "timestamp"]
+    assert "config" in records[0]
+    rows = list(csv.DictReader(lines_of(result, "progress.csv")))
+    assert [row["nested/a"] for row in rows] == ["0", "1"]
+    assert not any(name.startswith("config") for name in rows[0])
+    params = Path(result.path, "params.json").read_text()
+    assert params.startswith('{\n  "a": null,\n  "b": ')
+    assert pickle.loads(Path(result.path, "params.pkl").read_bytes())["b"] is object
+
+
+@pytest.mark.parametrize("variable", ["TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "MINITUNE_DISABLE_AUTO_CALLBACK_LOGGERS"])
+def test_no_loggers_but_those_that_were_passed(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable, "1")
+    (result,) = fit(callbacks=[CSVLoggerCallback()])
+    assert Path(result.path, "progress.csv").exists()
+    assert not Path(result.path, "result.json").exists()
+    assert result.metrics["loss"] == 1
+
+
+def test_a_logger_that_was_passed_is_not_doubled() -> None:
+    class Mine(CSVLoggerCallback):
+        def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
+            super().log_trial_result(iteration, trial, {"only": result["loss"]})
+
+    (result,) = fit(callbacks=[JsonLoggerCallback(), Mine()])
+    assert len(lines_of(result, "result.json")) == 2
+    assert lines_of(result, "progress.csv") == ["only", "0", "1"]
+
+
+def test_a_logger_as_users_write_them() -> None:
+    class Log(LoggerCallback):
+        def __init__(self, filename: str = "log.txt"):
+            self._trial_files: dict[Trial, Any] = {}
+            self._filename = filename
+
+        def log_trial_start(self, trial: Trial) -> None:
+            path = os.path.join(trial.local_path, self._filename)
+            self._trial_files[trial] = open(path, "a")  # noqa: SIM115 (closed when the trial ends, as users do it)
+
+        def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
+            if trial in self._trial_files:
+                self._trial_files[trial].write(f"{trial} {json.dumps(result['config'])} {result['loss']}\n")
+
+        def log_trial_end(self, trial: Trial, failed: bool = False) -> None:
+            file = self._trial_files.pop(trial)
+            file.write(f"{trial.status} {failed} {trial.evaluated_params}\n")
+            file.close()
+
+    results = fit(space={"x": tune.grid_search([1, 2])}, callbacks=[Log()])
+    assert [line.split(" ", 1)[1] for line in lines_of(results[0], "log.txt")[:2]] == ['{"x": 1} 1', '{"x": 1} 2']
+    assert lines_of(results[0], "log.txt")[2] == "RUNNING False {'x': 1}"
+    assert lines_of(results[1], "log.txt") == ["ERROR True {'x': 2}"]
+
+
+# -- errors and output of trials ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+def test_tracebacks_hide_our_own_frames_unless_asked_for(is_full: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_AIR_FULL_TRACEBACKS", str(int(is_full)))
+    (result,) = fit(space={"x": 2})
+    text = "\n".join(lines_of(result, "error.txt"))
+    assert text.startswith("Failure # 1 (occurred at 2")
+    assert text.endswith("ValueError: no <good> ünïcode")
+    assert "in train" in text
+    assert ("function_runner.py" in text) is is_full
+    assert isinstance(pickle.loads(Path(result.path, "error.pkl").read_bytes()), ValueError)
+
+
+@pytest.mark.parametrize(
+    ("log_to_file", "names"),
+    [(True, ("stdout", "stderr")), ("both.log", ("both.log", "both.log")), (("out", "err"), ("out", "err"))],
+)
+def test_output_of_a_trial_has_the_names_that_were_given(log_to_file: Any, names: tuple[str, str]) -> None:
+    (result,) = fit(talk, executor="local", log_to_file=log_to_file)
+    assert "to stdout" in lines_of(result, names[0])
+    assert "to stderr" in lines_of(result, names[1])
+
+
+@pytest.mark.parametrize("changes", [True, False])
+def test_a_trial_knows_where_the_driver_works(changes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_CHDIR_TO_TRIAL_DIR", str(int(changes)))
+    (result,) = fit(talk, executor="local")
+    assert set(result.metrics["variables"].values()) == {os.getcwd() if changes else None}
+
+
+# -- console -----------------------------------------------------------------------------------------------------------
+
+
+def test_level_0_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    for reporter in (None, CLIReporter()):
+        fit(space={"x": tune.grid_search([1, 2])}, progress_reporter=reporter)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_level_1_in_a_pipe(capfd: pytest.CaptureFixture[str]) -> None:
+    fit(space={"x": tune.grid_search([1, 2])}, verbose=1)
+    text = capfd.readouterr().out
+    assert "Number of trials: 2/2 (1 TERMINATED, 1 ERROR)" in text
+    assert "Number of errored trials: 1" in text
+    assert "ValueError: no <good> ünïcode" in text
+    assert text.splitlines()[-1].startswith("Total run time: ")
+    assert "Trial train_" not in text.replace("Error of trial train_", "")
+
+
+def test_tracebacks_can_be_left_out(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TUNE_PRINT_ALL_TRIAL_ERRORS", "0")
+    fit(space={"x": 2}, verbose=1)
+    text = capfd.readouterr().out
+    assert "Number of errored trials: 1" in text
+    assert "Traceback" not in text
+
+
+def test_a_users_reporter_on_top_of_ours(capsys: pytest.CaptureFixture[str]) -> None:
+    class WhenOneEnds(CLIReporter):
+        def __init__(self) -> None:
+            super().__init__(metric_columns={"loss": "the loss"})
+            self.ended = 0
+
+        def setup(
+            self, start_time: Any = None, total_samples: Any = None, metric: Any = None, mode: Any = None
+        ) -> None:
+            super().setup(start_time, total_samples, metric, mode)
+
+        def should_report(self, trials: Sequence[Trial], done: bool = False) -> bool:
+            before, self.ended = self.ended, sum(trial.status == Trial.TERMINATED for trial in trials)
+            return self.ended > before
+
+        def report(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> None:
+            print(self._progress_str(trials, done, *sys_info), "mine")
+
+    fit(space={"x": tune.grid_search([1, 3])}, verbose=1, progress_reporter=WhenOneEnds())
+    text = capsys.readouterr().out
+    assert text.count("== Status ==") == text.count(" mine\n") > 0
+    assert "the loss" in text
+
+
+def test_a_users_reporter_of_his_own(capsys: pytest.CaptureFixture[str]) -> None:
+    class Mine(ProgressReporter):
+        def should_report(self, trials: Sequence[Trial], done: bool = False) -> bool:
+            return done
+
+        def report(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> None:
+            print("mine:", [(trial.status, trial.last_result["loss"]) for trial in trials], len(sys_info))
+
+    fit(space={"x": 1}, verbose=1, progress_reporter=Mine())
+    assert capsys.readouterr().out == "mine: [('TERMINATED', 2)] 4\n"
+
+
+# -- notebook ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def notebook(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """An IPython that notes what is shown, and what is shown in its place."""
+    shown: list[str] = []
+
+    class Handle:
+        def update(self, text: str) -> None:
+            shown.append(f"update {text}")
+
+    def display(text: str, display_id: bool) -> Handle:
+        shown.append(f"display {text}")
+        return Handle()
+
+    package, module = ModuleType("IPython"), ModuleType("IPython.display")
+    vars(package).update(get_ipython=lambda: SimpleNamespace(config={"IPKernelApp": {}}), display=module)
+    vars(module).update(HTML=str, display=display, clear_output=lambda wait: shown.append("clear"))
+    monkeypatch.setitem(sys.modules, "IPython", package)
+    monkeypatch.setitem(sys.modules, "IPython.display", module)
+    return shown
+
+
+def test_a_notebook_shows_the_state_in_one_place(notebook: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    fit(space={"x": tune.grid_search([1, 2]), "text": "<b>"}, verbose=1)
+    assert notebook[0] == "clear"
+    assert [text.partition(" ")[0] for text in notebook[1:]] == ["display", *["update"] * (len(notebook) - 2)]
+    assert "Number of trials: 2/2 (1 TERMINATED, 1 ERROR)" in notebook[-1]
+    assert "<th>Trial name</th>" in notebook[-1]
+    assert "no &lt;good&gt; ünïcode" in notebook[-1]
+    assert "== Status ==" not in capsys.readouterr().out
+
+
+def test_a_notebook_reporter_of_the_users(notebook: list[str]) -> None:
+    reporter = JupyterNotebookReporter(overwrite=False, metric_columns=["loss"], max_progress_rows=1)
+    reporter.add_parameter_column("text", "<i>")
+    fit(space={"x": tune.grid_search([1, 3]), "text": "<b>"}, verbose=1, progress_reporter=reporter)
+    assert "clear" not in notebook
+    assert "<th>&lt;i&gt;</th><th>loss</th>" in notebook[-1]
+    assert "<td>&lt;b&gt;</td>" in notebook[-1]
+    assert "... 1 more trials not shown (1 TERMINATED)" in notebook[-1]
+
+
+def test_without_ipython_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "IPython", None)
+    monkeypatch.delitem(sys.modules, "IPython.display", raising=False)
+    with pytest.raises(ImportError, match="pip install ipython"):
+        JupyterNotebookReporter()
+
+
+def test_tensorboard_without_its_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    with pytest.raises(ImportError, match=r"pip install 'minitune\[tensorboard\]'"):
+        tune.logger.TBXLoggerCallback()
