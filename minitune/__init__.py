@@ -13,35 +13,57 @@ from minitune._version import __version__
 
 if TYPE_CHECKING:
     from minitune._run import run as run
+    from minitune._run import run_experiments as run_experiments
     from minitune.analysis import ExperimentAnalysis as ExperimentAnalysis
     from minitune.callback import Callback as Callback
     from minitune.checkpoint import Checkpoint as Checkpoint
     from minitune.config import CheckpointConfig as CheckpointConfig
     from minitune.config import FailureConfig as FailureConfig
+    from minitune.config import ResumeConfig as ResumeConfig
     from minitune.config import RunConfig as RunConfig
+    from minitune.config import SyncConfig as SyncConfig
+    from minitune.context import TuneContext as TuneContext
     from minitune.context import get_context as get_context
+    from minitune.context import get_gpu_ids as get_gpu_ids
+    from minitune.context import get_trial_dir as get_trial_dir
+    from minitune.context import get_trial_id as get_trial_id
+    from minitune.context import get_trial_name as get_trial_name
+    from minitune.context import get_trial_resources as get_trial_resources
     from minitune.error import TrialError as TrialError
     from minitune.error import TuneError as TuneError
     from minitune.execution.placement_groups import PlacementGroupFactory as PlacementGroupFactory
+    from minitune.experiment.experiment import Experiment as Experiment
     from minitune.experiment.trial import Trial as Trial
     from minitune.logger import CSVLoggerCallback as CSVLoggerCallback
     from minitune.logger import JsonLoggerCallback as JsonLoggerCallback
     from minitune.logger import LoggerCallback as LoggerCallback
+    from minitune.logger import TBXLoggerCallback as TBXLoggerCallback
     from minitune.progress_reporter import CLIReporter as CLIReporter
+    from minitune.progress_reporter import JupyterNotebookReporter as JupyterNotebookReporter
     from minitune.progress_reporter import ProgressReporter as ProgressReporter
     from minitune.registry import register_env as register_env
     from minitune.registry import register_trainable as register_trainable
     from minitune.resources import Resources as Resources
     from minitune.result_grid import Result as Result
     from minitune.result_grid import ResultGrid as ResultGrid
+    from minitune.runtime import available_resources as available_resources
+    from minitune.runtime import cluster_resources as cluster_resources
+    from minitune.runtime import get as get
+    from minitune.runtime import init as init
+    from minitune.runtime import is_initialized as is_initialized
+    from minitune.runtime import put as put
+    from minitune.runtime import shutdown as shutdown
     from minitune.schedulers import ASHAScheduler as ASHAScheduler
     from minitune.schedulers import AsyncHyperBandScheduler as AsyncHyperBandScheduler
     from minitune.schedulers import FIFOScheduler as FIFOScheduler
     from minitune.schedulers import TrialScheduler as TrialScheduler
+    from minitune.schedulers import create_scheduler as create_scheduler
     from minitune.search import BasicVariantGenerator as BasicVariantGenerator
     from minitune.search import ConcurrencyLimiter as ConcurrencyLimiter
     from minitune.search import Repeater as Repeater
     from minitune.search import Searcher as Searcher
+    from minitune.search import create_searcher as create_searcher
+    from minitune.shared import ObjectRef as ObjectRef
     from minitune.space import choice as choice
     from minitune.space import grid_search as grid_search
     from minitune.space import lograndint as lograndint
@@ -56,7 +78,9 @@ if TYPE_CHECKING:
     from minitune.space import sample_from as sample_from
     from minitune.space import uniform as uniform
     from minitune.stopper import Stopper as Stopper
+    from minitune.trainable import FunctionTrainable as FunctionTrainable
     from minitune.trainable import Trainable as Trainable
+    from minitune.trainable import wrap_function as wrap_function
     from minitune.trainable.session import get_checkpoint as get_checkpoint
     from minitune.trainable.session import report as report
     from minitune.trainable.util import with_parameters as with_parameters
@@ -65,46 +89,38 @@ if TYPE_CHECKING:
     from minitune.tuner import Tuner as Tuner
 
 _HOME = {
-    "_run": ("run",),
-    "analysis": ("ExperimentAnalysis",),
-    "callback": ("Callback",),
-    "checkpoint": ("Checkpoint",),
-    "config": ("CheckpointConfig", "FailureConfig", "RunConfig"),
-    "context": ("get_context",),
-    "error": ("TrialError", "TuneError"),
-    "execution.placement_groups": ("PlacementGroupFactory",),
-    "experiment.trial": ("Trial",),
-    "logger": ("CSVLoggerCallback", "JsonLoggerCallback", "LoggerCallback"),
-    "progress_reporter": ("CLIReporter", "ProgressReporter"),
-    "registry": ("register_env", "register_trainable"),
-    "resources": ("Resources",),
-    "result_grid": ("Result", "ResultGrid"),
-    "schedulers": ("ASHAScheduler", "AsyncHyperBandScheduler", "FIFOScheduler", "TrialScheduler"),
-    "search": ("BasicVariantGenerator", "ConcurrencyLimiter", "Repeater", "Searcher"),
-    "space": (
-        "choice",
-        "grid_search",
-        "lograndint",
-        "loguniform",
-        "qlograndint",
-        "qloguniform",
-        "qrandint",
-        "qrandn",
-        "quniform",
-        "randint",
-        "randn",
-        "sample_from",
-        "uniform",
-    ),
-    "stopper": ("Stopper",),
-    "trainable": ("Trainable",),
-    "trainable.session": ("get_checkpoint", "report"),
-    "trainable.util": ("with_parameters", "with_resources"),
-    "tune_config": ("TuneConfig",),
-    "tuner": ("Tuner",),
+    "_run": "run run_experiments",
+    "analysis": "ExperimentAnalysis",
+    "callback": "Callback",
+    "checkpoint": "Checkpoint",
+    "config": "CheckpointConfig FailureConfig ResumeConfig RunConfig SyncConfig",
+    "context": "TuneContext get_context get_gpu_ids get_trial_dir get_trial_id get_trial_name get_trial_resources",
+    "error": "TrialError TuneError",
+    "execution.placement_groups": "PlacementGroupFactory",
+    "experiment.experiment": "Experiment",
+    "experiment.trial": "Trial",
+    "logger": "CSVLoggerCallback JsonLoggerCallback LoggerCallback TBXLoggerCallback",
+    "progress_reporter": "CLIReporter JupyterNotebookReporter ProgressReporter",
+    "registry": "register_env register_trainable",
+    "resources": "Resources",
+    "result_grid": "Result ResultGrid",
+    "runtime": "available_resources cluster_resources get init is_initialized put shutdown",
+    "schedulers": "ASHAScheduler AsyncHyperBandScheduler FIFOScheduler TrialScheduler create_scheduler",
+    "search": "BasicVariantGenerator ConcurrencyLimiter Repeater Searcher create_searcher",
+    "shared": "ObjectRef",
+    "space": "choice grid_search lograndint loguniform qlograndint qloguniform qrandint "
+    "qrandn quniform randint randn sample_from uniform",
+    "stopper": "Stopper",
+    "trainable": "FunctionTrainable Trainable wrap_function",
+    "trainable.session": "get_checkpoint report",
+    "trainable.util": "with_parameters with_resources",
+    "tune_config": "TuneConfig",
+    "tuner": "Tuner",
 }
+"""The public names by the module that has them."""
+
 _alias.install()
-_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+_MODULE_OF = {name: module for module, names in _HOME.items() for name in names.split()}
 
 __all__ = ["__version__", *_MODULE_OF]
 
@@ -122,7 +138,8 @@ def __getattr__(name: str) -> Any:
         except ModuleNotFoundError as error:
             if error.name != f"minitune.{name}":
                 raise
-    raise AttributeError(f"module 'minitune' has no attribute {name!r}")
+    hint = f": {_alias.NOT_HERE[name]}" if name in _alias.NOT_HERE else ""
+    raise AttributeError(f"module 'minitune' has no attribute {name!r}{hint}")
 
 
 def __dir__() -> list[str]:

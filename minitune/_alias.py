@@ -34,6 +34,25 @@ RENAMED = {
 """What a path below Ray's package, with or without its `tune`, `train` or `air`, leads to."""
 
 
+NOT_HERE = {
+    "ScalingConfig": "distributed training is not part of it: start what a trial needs inside the trial",
+    "actor": "actors are not part of it: use threads or processes inside a trial",
+    "cancel": "tasks are not part of it: report done=True in the trial, or use a stopper",
+    "data": "data sets are not part of it: pass values with with_parameters() or put()",
+    "get_actor": "actors are not part of it: use threads or processes inside a trial",
+    "get_dataset_shard": "data sets are not part of it: pass values with with_parameters()",
+    "get_runtime_context": "use get_context() in a trial",
+    "kill": "actors are not part of it: a trial ends when it reports done=True or a stopper says so",
+    "method": "actors are not part of it: use threads or processes inside a trial",
+    "nodes": "there is one machine: see cluster_resources()",
+    "remote": "tasks and actors are not part of it: use concurrent.futures, or make it a trial of Tuner",
+    "serve": "serving is not part of it",
+    "timeline": "there is no timeline: see the run's progress.csv and result.json files",
+    "wait": "tasks are not part of it: use concurrent.futures.wait",
+}
+"""Names of Ray that are missing on purpose, and what to do instead."""
+
+
 def real_name(name: str) -> str | None:
     """The module that an import path stands for.
 

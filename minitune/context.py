@@ -1,4 +1,4 @@
-"""get_context(): what user code can ask about the trial that it runs in."""
+"""get_context(): what user code can ask about the trial that it runs in; and all that Ray's `session` has."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 
 from minitune.resources import BundleAllocation, Resources
 from minitune.trainable.session import Session, current_session, warn_once, warn_outside
+from minitune.trainable.session import get_checkpoint as get_checkpoint
+from minitune.trainable.session import report as report
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,11 @@ def get_gpu_ids() -> list[Any]:
     session = current_session()
     ids = () if session is None else session.allocation.gpu_ids
     return [int(gpu) if gpu.isdecimal() else gpu for gpu in ids]
+
+
+def get_experiment_name() -> str | None:
+    """Old form of `get_context().get_experiment_name()`; warns once."""
+    return _old("get_experiment_name").get_experiment_name()
 
 
 def get_trial_name() -> str | None:

@@ -26,24 +26,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("minitune")
 
-NOT_HERE = {
-    "ScalingConfig": "distributed training is not part of it: start what a trial needs inside the trial",
-    "actor": "actors are not part of it: use threads or processes inside a trial",
-    "cancel": "tasks are not part of it: report done=True in the trial, or use a stopper",
-    "data": "data sets are not part of it: pass values with with_parameters() or put()",
-    "get_actor": "actors are not part of it: use threads or processes inside a trial",
-    "get_dataset_shard": "data sets are not part of it: pass values with with_parameters()",
-    "get_runtime_context": "use get_context() in a trial",
-    "kill": "actors are not part of it: a trial ends when it reports done=True or a stopper says so",
-    "method": "actors are not part of it: use threads or processes inside a trial",
-    "nodes": "there is one machine: see cluster_resources()",
-    "remote": "tasks and actors are not part of it: use concurrent.futures, or make it a trial of Tuner",
-    "serve": "serving is not part of it",
-    "timeline": "there is no timeline: see the run's progress.csv and result.json files",
-    "wait": "tasks are not part of it: use concurrent.futures.wait",
-}
-"""Names of Ray that are missing on purpose, and what to do instead."""
-
 _OF_A_CLUSTER = """
     allow_multiple cgroup_path configure_logging dashboard_host dashboard_port enable_resource_isolation
     include_dashboard job_config labels log_to_driver logging_config logging_format logging_level namespace

@@ -1,0 +1,147 @@
+"""Ray's import paths: names of the same modules."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import minitune
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+PATHS = """
+    air.config:RunConfig,CheckpointConfig,FailureConfig air.constants:TRAINING_ITERATION air.result:Result
+    air.session:report,get_checkpoint,get_trial_name,get_trial_id,get_trial_dir,get_trial_resources
+    air:session,RunConfig,CheckpointConfig,FailureConfig,Result cloudpickle:dumps,loads exceptions:RayTaskError,RayError
+    train:report,get_checkpoint,get_context,Checkpoint,RunConfig,CheckpointConfig,FailureConfig,SyncConfig,Result
+    tune.analysis.experiment_analysis:ExperimentAnalysis tune.analysis:ExperimentAnalysis tune.callback:Callback
+    tune.context:TuneContext,get_context tune.error:TuneError tune.execution.placement_groups:PlacementGroupFactory
+    tune.execution.tune_controller:TuneController tune.experiment.experiment:Experiment tune.experiment.trial:Trial
+    tune.experiment:Experiment,Trial tune.logger.csv:CSVLoggerCallback tune.logger.json:JsonLoggerCallback
+    tune.logger.logger:LoggerCallback,pretty_print tune.logger.tensorboardx:TBXLoggerCallback
+    tune.logger:LoggerCallback,JsonLoggerCallback,CSVLoggerCallback,TBXLoggerCallback,pretty_print
+    tune.progress_reporter:CLIReporter,JupyterNotebookReporter,ProgressReporter
+    tune.registry:register_trainable,register_env,get_trainable_cls,is_function_trainable,validate_trainable
+    tune.resources:Resources tune.result:DONE,TRAINING_ITERATION,DEFAULT_METRIC,AUTO_RESULT_KEYS,DEBUG_METRICS
+    tune.result_grid:ResultGrid tune.schedulers.async_hyperband:ASHAScheduler,AsyncHyperBandScheduler
+    tune.schedulers.trial_scheduler:FIFOScheduler,TrialScheduler
+    tune.schedulers:ASHAScheduler,AsyncHyperBandScheduler,FIFOScheduler,TrialScheduler,create_scheduler
+    tune.search.basic_variant:BasicVariantGenerator tune.search.concurrency_limiter:ConcurrencyLimiter
+    tune.search.repeater:Repeater tune.search.sample:Categorical,Domain,Float,Integer,Function,LogUniform,Quantized
+    tune.search.searcher:Searcher tune.search.search_algorithm:SearchAlgorithm
+    tune.search.search_generator:SearchGenerator
+    tune.search.variant_generator:generate_variants,grid_search
+    tune.search:BasicVariantGenerator,ConcurrencyLimiter,Repeater,Searcher,SearchAlgorithm,create_searcher
+    tune.stopper.stopper:Stopper,CombinedStopper tune.stopper.timeout:TimeoutStopper
+    tune.stopper:Stopper,CombinedStopper,MaximumIterationStopper,ExperimentPlateauStopper,TrialPlateauStopper
+    tune.stopper:FunctionStopper,NoopStopper,TimeoutStopper tune.syncer:SyncConfig
+    tune.trainable.function_trainable:FunctionTrainable,wrap_function tune.trainable.trainable:Trainable
+    tune.trainable.util:with_parameters,with_resources tune.trainable:Trainable,with_parameters,wrap_function
+    tune.tune:run,run_experiments tune.tune_config:TuneConfig tune.tuner:Tuner
+    tune.utils.mock_trainable:MyTrainableClass,register_mock_trainable
+    tune.utils.placement_groups:PlacementGroupFactory tune.utils.util:flatten_dict,date_str
+    tune.utils:flatten_dict,unflatten_dict,merge_dicts,deep_update,unflattened_lookup,date_str,warn_if_slow
+    tune.utils:validate_save_restore,diagnose_serialization,wait_for_gpu
+"""
+
+
+@pytest.mark.parametrize("entry", PATHS.split())
+def test_path_has_the_names_that_users_import(entry):
+    path, _, names = entry.partition(":")
+    module = importlib.import_module(f"minitune.{path}")
+    assert [name for name in names.split(",") if not hasattr(module, name)] == []
+
+
+def test_an_alias_is_the_module_itself():
+    import minitune.tune.schedulers
+    import minitune.tune.stopper.noop
+    from minitune.tune.schedulers import ASHAScheduler
+
+    import minitune.schedulers
+    import minitune.stopper.noop
+    from minitune import air, train, tune
+
+    assert tune is train is air is minitune
+    assert minitune.tune.schedulers is minitune.schedulers
+    assert sys.modules["minitune.tune.stopper.noop"] is minitune.stopper.noop
+    assert ASHAScheduler is minitune.ASHAScheduler
+    assert ASHAScheduler.__module__ == "minitune.schedulers.async_hyperband"
+
+
+def test_an_import_by_alias_leaves_the_module_what_it_is():
+    import cloudpickle
+    import minitune.cloudpickle
+    import minitune.train.session
+
+    assert minitune.cloudpickle is cloudpickle
+    assert cloudpickle.__spec__.name == "cloudpickle"
+    assert minitune.train.session.__spec__.name == minitune.train.session.__name__ == "minitune.context"
+    assert minitune.__spec__.name == "minitune"
+
+
+def test_the_import_system_knows_what_is_there_and_what_is_not():
+    assert importlib.util.find_spec("minitune.tune.stopper.timeout") is not None
+    assert importlib.util.find_spec("minitune.tune.nonsense") is None
+    for name in ("minitune.tune.nonsense", "minitune.air.nonsense.deeper"):
+        with pytest.raises(ModuleNotFoundError, match="nonsense"):
+            importlib.import_module(name)
+    found = [module.name for module in pkgutil.iter_modules(minitune.__path__)]
+    assert "schedulers" in found
+    assert "tune" not in found
+
+
+def test_reloading_an_alias_reloads_the_module():
+    import minitune.tune.stopper.noop as alias
+
+    assert importlib.reload(alias) is sys.modules["minitune.stopper.noop"]
+
+
+def test_names_that_are_missing_on_purpose_say_what_to_do_instead():
+    with pytest.raises(AttributeError, match=r"concurrent\.futures"):
+        _ = minitune.remote
+    assert not hasattr(minitune, "wait")
+
+
+SCRIPT = """
+import sys
+import minitune as ray
+from minitune import air, train, tune
+from minitune.air import session
+from minitune.air.config import RunConfig
+from minitune.tune.stopper import MaximumIterationStopper
+
+def objective(config):
+    from minitune.train import get_context
+    from minitune.tune.search.sample import Float
+    for step in range(4):
+        session.report({"x": config["x"] * step, "name": get_context().get_trial_name(), "kind": Float})
+
+grid = ray.tune.Tuner(
+    objective,
+    param_space={"x": tune.grid_search([1, 2])},
+    tune_config=tune.TuneConfig(metric="x", mode="max"),
+    run_config=RunConfig(storage_path=sys.argv[1], stop=MaximumIterationStopper(3), verbose=0),
+).fit()
+best = grid.get_best_result()
+print(best.metrics["x"], best.metrics["kind"] is tune.search.sample.Float)
+"""
+
+
+def test_a_script_in_all_dialects(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    done = subprocess.run(
+        [sys.executable, str(script), str(tmp_path)],
+        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.stdout, done.returncode) == ("4 True\n", 0), done.stderr

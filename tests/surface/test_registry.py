@@ -1,0 +1,50 @@
+"""Trainables and environments by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from minitune import Trainable, TuneError, register_env, register_trainable
+from minitune.registry import get_env_creator, get_trainable_cls, is_function_trainable, validate_trainable
+
+
+class Steps(Trainable):
+    def step(self):
+        return {"x": 1}
+
+
+def test_a_function_becomes_a_class_and_a_class_stays():
+    register_trainable("a_function", lambda config: None)
+    register_trainable("a_class", Steps, warn=False)
+    assert issubclass(get_trainable_cls("a_function"), Trainable)
+    assert get_trainable_cls("a_class") is Steps
+    assert is_function_trainable("a_function")
+    assert not is_function_trainable("a_class")
+    assert not is_function_trainable(Steps)
+
+
+@pytest.mark.parametrize("value", [5, "text", int, None])
+def test_what_is_no_trainable(value):
+    with pytest.raises(TypeError, match="Trainable"):
+        register_trainable("bad", value)
+
+
+def test_bad_names_and_functions():
+    with pytest.raises(TypeError, match="name must be text"):
+        register_trainable(5, Steps)
+    with pytest.raises(ValueError, match="callable as"):
+        register_trainable("bad", lambda: None)
+
+
+def test_unknown_names():
+    with pytest.raises(TuneError, match="nobody"):
+        get_trainable_cls("nobody")
+    with pytest.raises(TuneError, match="nobody"):
+        validate_trainable("nobody")
+
+
+def test_environments():
+    register_env("an_env", lambda config: 7)
+    assert get_env_creator("an_env")({}) == 7
+    with pytest.raises(TypeError, match="env_creator"):
+        register_env("an_env", 5)

@@ -1,0 +1,166 @@
+"""init, shutdown, put, get and the totals of resources."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from pathlib import Path
+
+import pytest
+
+import minitune as ray
+from minitune import Callback, RunConfig, Trainable, TuneConfig, Tuner, grid_search, report, with_parameters
+from minitune.exceptions import ObjectLostError
+
+
+@pytest.fixture(autouse=True)
+def fresh_runtime():
+    ray.shutdown()
+    yield
+    ray.shutdown()
+
+
+def fit(trainable, tmp_path, executor="inline", **run_config):
+    tuner = Tuner(
+        trainable,
+        param_space=run_config.pop("param_space", {}),
+        tune_config=TuneConfig(executor=executor),
+        run_config=RunConfig(storage_path=str(tmp_path), verbose=0, **run_config),
+    )
+    return tuner.fit()
+
+
+def test_totals_are_what_init_says():
+    context = ray.init(num_cpus=3, num_gpus=2, resources={"tokens": 5, "memory": 100})
+    assert ray.cluster_resources() == {"CPU": 3.0, "GPU": 2.0, "tokens": 5.0, "memory": 100.0}
+    assert ray.available_resources() == ray.cluster_resources()
+    assert context.dashboard_url == ""
+
+
+def test_init_twice():
+    assert not ray.is_initialized()
+    ray.init(num_cpus=2)
+    assert ray.is_initialized()
+    with pytest.raises(RuntimeError, match="ignore_reinit_error=True"):
+        ray.init(num_cpus=4)
+    ray.init(num_cpus=4, ignore_reinit_error=True)
+    assert ray.cluster_resources()["CPU"] == 2
+    ray.shutdown()
+    assert not ray.is_initialized()
+    with ray.init(num_cpus=4):
+        assert ray.cluster_resources()["CPU"] == 4
+    assert not ray.is_initialized()
+
+
+def test_a_run_counts_as_the_start(tmp_path):
+    assert not ray.is_initialized()
+    fit(lambda config: {"x": 1}, tmp_path)
+    assert ray.is_initialized()
+
+
+def test_arguments_of_a_cluster_are_named_once(caplog):
+    with caplog.at_level(logging.WARNING, "minitune"):
+        ray.init("auto", log_to_driver=False, include_dashboard=False, _temp_dir="x")
+    (record,) = caplog.records
+    assert "address='auto', _temp_dir, include_dashboard, log_to_driver" in record.getMessage()
+
+
+def test_arguments_that_cannot_be_meant():
+    with pytest.raises(ValueError, match="ray://head:10001"):
+        ray.init(address="ray://head:10001")
+    with pytest.raises(TypeError, match="num_cpu"):
+        ray.init(num_cpu=4)
+    with pytest.raises(ValueError, match="num_cpus"):
+        ray.init(num_cpus=-1)
+    assert not ray.is_initialized()
+
+
+def test_runs_have_the_totals_of_init_and_say_what_is_left(tmp_path):
+    seen = []
+
+    class Watch(Callback):
+        def on_trial_result(self, iteration, trials, trial, result, **info):
+            seen.append(ray.available_resources())
+
+    ray.init(num_cpus=3, resources={"tokens": 5})
+    fit(ray.with_resources(lambda config: {"x": 1}, {"cpu": 2, "tokens": 4}), tmp_path, callbacks=[Watch()])
+    assert [(left["CPU"], left["tokens"]) for left in seen] == [(1.0, 1.0)]
+    assert ray.available_resources()["CPU"] == 3
+
+
+def test_local_mode_runs_trials_in_this_process(tmp_path):
+    here = []
+    ray.init(local_mode=True)
+    fit(lambda config: here.append(1) or {"x": 1}, tmp_path, executor="local")
+    assert here == [1]
+
+
+def test_put_and_get():
+    value = {"a": [1, 2]}
+    ref = ray.put(value)
+    value["a"].append(3)
+    first = ray.get(ref)
+    first["a"].append(4)
+    assert ray.get([ref, ray.put(5)]) == [{"a": [1, 2]}, 5]
+    assert ray.get(pickle.loads(pickle.dumps(ref))) == {"a": [1, 2]}
+    assert len(pickle.dumps(ref)) < 300
+    assert isinstance(ref, ray.ObjectRef)
+
+
+def test_what_put_and_get_refuse():
+    with pytest.raises(TypeError, match="must not be a reference"):
+        ray.put(ray.put(1))
+    with pytest.raises(ValueError, match="but got int"):
+        ray.get(5)
+    with pytest.raises(TypeError, match="generator"):
+        ray.put(x for x in ())
+
+
+def test_values_end_with_shutdown():
+    ref = ray.put(1)
+    assert Path(ref.path).exists()
+    ray.shutdown()
+    assert not Path(ref.path).parent.exists()
+    with pytest.raises(ObjectLostError, match="object_"):
+        ray.get(ref)
+
+
+@pytest.mark.parametrize("executor", ["inline", "local"])
+def test_references_in_a_space_and_in_a_trial(tmp_path, executor):
+    def objective(config):
+        data = ray.get(config["data"])
+        data.append(0)
+        own = ray.put(len(data))
+        report({"length": ray.get(own), "started": ray.is_initialized()})
+
+    refs = [ray.put([1]), ray.put([1, 2])]
+    first, second = fit(objective, tmp_path, executor, param_space={"data": grid_search(refs)})
+    assert (first.metrics["length"], second.metrics["length"]) == (2, 3)
+    assert first.metrics["started"]
+    assert first.config["data"] == refs[0]
+    assert first.metrics["experiment_tag"].startswith("0_data=object_")
+    assert all(Path(ref.path).exists() for ref in refs)
+
+
+def test_a_reference_bound_to_a_function_arrives_as_its_value(tmp_path):
+    def objective(config, data, scale):
+        report({"sum": sum(data) * scale})
+
+    (result,) = fit(with_parameters(objective, data=ray.put([1, 2]), scale=10), tmp_path)
+    assert result.metrics["sum"] == 30
+
+
+def test_a_reference_bound_to_a_class_arrives_as_its_value(tmp_path):
+    class Sum(Trainable):
+        def setup(self, config, data):
+            self.data = data
+
+        def step(self):
+            return {"sum": sum(self.data), "done": True}
+
+    (result,) = fit(with_parameters(Sum, data=ray.put([1, 2])), tmp_path)
+    assert result.metrics["sum"] == 3
+
+
+def test_no_gpus_outside_of_trials():
+    assert ray.get_gpu_ids() == []
