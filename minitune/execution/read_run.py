@@ -144,7 +144,7 @@ class _Reader:
         if record["name"] != trial.name:
             trial.custom_trial_name = record["name"]
         self._trials[trial.trial_id] = trial
-        replaced = self._trials.get(record["replaces"])
+        replaced = self._trials.get(record.get("replaces", ""))  # runs of the first versions have no such field
         if replaced is None:
             self.run.trials.append(trial)
         else:  # a later driver has begun it anew
