@@ -97,7 +97,7 @@ def test_the_result_of_a_trial() -> None:
     (result,) = fit(counting(2), {"x": 3})
     text = repr(result)
     assert text.startswith("Result(metrics={'n': 2, 'done': True, 'trial_id': '")
-    assert "error=None, checkpoint=Checkpoint(path=" in text
+    assert "error=None, checkpoint=Checkpoint(filesystem=local, path=" in text
     assert text.endswith(f"log_dir={Path(result.path)!r})")
     assert "pid" not in text
     assert isinstance(result, Result)
