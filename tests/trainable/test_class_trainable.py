@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from trainable_fakes import BOUND_S, FakeDriver, pull, settle
 
+from minitune import clock
 from minitune.checkpoint import Checkpoint, matches
 from minitune.context import get_context
 from minitune.resources import Resources
@@ -188,6 +189,122 @@ def test_automatic_metrics_can_be_asked_for() -> None:
 def test_foreign_storage_is_refused() -> None:
     with pytest.raises(ValueError, match="storage must be None"):
         Counter({}, storage="s3://x")  # type: ignore[arg-type]
+
+
+def test_each_save_has_a_directory_of_its_own() -> None:
+    counter = Counter()
+    counter.train()
+    one = counter.save()
+    counter.count = 9
+    two = counter.save()
+    counter.restore(one)
+    assert counter.count == 1
+    counter.restore(two)
+    assert counter.count == 9
+    assert Path(one.checkpoint.path).parent == Path(counter.logdir)
+
+
+def test_what_else_save_checkpoint_returns_is_ignored_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    class Chatty(Filer):
+        returned = (1, 2)
+
+    saved = Chatty(config={"start": 2}).save()
+    other = Chatty()
+    other.restore(saved)
+    assert other.count == 2
+    assert "((1, 2)) is ignored" in caplog.text
+
+
+def test_the_counter_can_be_read_and_set_under_its_name_in_ray_tune() -> None:
+    class Setting(Plain):
+        def step(self) -> dict[str, Any]:
+            self._iteration += 10
+            return {"x": self._iteration}
+
+    result = Setting().train()
+    assert (result["x"], result["training_iteration"]) == (10, 11)
+
+
+def test_the_new_config_is_in_force_when_reset_config_is_called() -> None:
+    class Looking(Counter):
+        def reset_config(self, new_config: dict[str, Any]) -> bool:
+            assert new_config == self.config
+            new_config["start"] = 0  # a copy
+            return True
+
+    looking = Looking(config={"start": 1})
+    assert looking.reset({"start": 5})
+    assert looking.config == {"start": 5}
+
+
+def test_a_slow_setup_is_worth_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    virtual = clock.VirtualClock()
+
+    class Slow(Plain):
+        def setup(self, config: dict[str, Any]) -> None:
+            virtual.sleep(config["s"])
+
+    with clock.use(virtual):
+        Slow(config={"s": 9.0})
+        assert not caplog.records
+        Slow(config={"s": 11.0})
+    assert "setup of Slow took 11.0 s" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["export_model", "train_buffered", "resource_help"])
+def test_what_is_gone_says_what_to_do(name: str) -> None:
+    for holder in (Plain(), Plain):
+        with pytest.raises(AttributeError, match=rf"Plain\.{name} is gone: "):
+            getattr(holder, name)
+
+
+def test_the_hooks_of_old_have_new_names() -> None:
+    class Old(Trainable):
+        def _train(self) -> dict[str, Any]:
+            return {"x": 1}
+
+    with pytest.raises(NotImplementedError, match=r"Old must define step\(\).*_train\(\) is its old name"):
+        Old().train()
+
+
+def test_the_same_dict_may_be_returned_every_time(driver: FakeDriver) -> None:
+    class Same(Trainable):
+        def setup(self, config: dict[str, Any]) -> None:
+            self.result = {"x": 0, "nested": {"y": 0}}
+
+        def step(self) -> dict[str, Any]:
+            self.result["x"] += 1
+            return self.result
+
+    actor = driver.start(Same)
+    assert [pull(actor).metrics[key] for key in ("x", "training_iteration", "x")] == [1, 2, 3]
+
+
+class Stored(Plain):
+    def __init__(self, config: dict[str, Any], storage: Any):
+        super().__init__(config, storage=storage)
+
+
+class Passing(Plain):
+    def __init__(self, *args: Any, **kwargs: Any):
+        self.before = True
+        super().__init__(*args, **kwargs)
+
+
+class Old(Plain):
+    def __init__(self, config: Any = None, logger_creator: Any = None, storage: Any = None):
+        super().__init__(config, storage)
+
+
+class Bare(Plain):
+    def __init__(self, config: dict[str, Any]):
+        super().__init__(config)
+
+
+@pytest.mark.parametrize("kind", [Stored, Passing, Old, Bare])
+def test_constructors_of_the_users(driver: FakeDriver, kind: type[Trainable]) -> None:
+    metrics = pull(driver.start(kind)).metrics
+    assert (metrics["x"], metrics["trial_id"]) == (1, "t_00000")
 
 
 # -- as a trial --------------------------------------------------------------------------------------------------------

@@ -142,6 +142,7 @@ def test_other_return_values_are_refused(driver: FakeDriver, value: Any) -> None
 def test_each_yielded_dict_or_number_is_a_report(driver: FakeDriver) -> None:
     def fn(config: dict[str, Any]) -> Any:
         yield {"_metric": 1}
+        yield None  # nothing to say yet
         yield 2
         return {"_metric": 3}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 from datetime import date
@@ -107,6 +108,54 @@ def test_increments_are_summed_up(driver: FakeDriver) -> None:
     assert [one["timesteps_total"] for one in seen] == [105, 111, 111]
     assert [one["timesteps_since_restore"] for one in seen] == [5, 11, 11]
     assert [one["episodes_total"] for one in seen] == [1, 3, 3]
+
+
+def test_totals_of_the_users_own_are_not_summed_up(driver: FakeDriver) -> None:
+    def fn(config: dict[str, Any]) -> None:
+        report({"timesteps_total": 50, "episodes_total": 7})
+        report({"timesteps_total": 60, "timesteps_this_iter": 4})
+        report({})
+
+    seen = [pull(actor).metrics for actor in [driver.start(fn)] * 3]
+    assert [one.get("timesteps_total") for one in seen] == [50, 60, 4]
+    assert [one.get("episodes_total") for one in seen] == [7, None, None]
+    assert [one.get("timesteps_since_restore") for one in seen] == [None, 4, 4]
+
+
+def test_each_report_of_a_function_says_which_checkpoint_came_with_it(driver: FakeDriver, tmp_path: Path) -> None:
+    (tmp_path / "source").mkdir()
+
+    def fn(config: dict[str, Any]) -> None:
+        report({"i": 0})
+        report({"i": 1}, checkpoint=Checkpoint(tmp_path / "source"))
+
+    actor = driver.start(fn)
+    seen = [pull(actor).metrics for _ in range(2)]
+    assert [one["checkpoint_dir_name"] for one in seen] == [None, "checkpoint_000000"]
+    assert ["should_checkpoint" in one for one in seen] == [False, True]
+
+
+def test_the_source_of_a_checkpoint_may_go_or_change(driver: FakeDriver) -> None:
+    contents: list[str] = []
+
+    def fn(config: dict[str, Any]) -> None:
+        directory = Path(get_context().get_trial_dir(), "model")  # inside the trial's own
+        directory.mkdir()
+        for i in range(2):
+            (directory / "i").write_text(str(i))
+            report({"i": i}, checkpoint=Checkpoint(directory))
+        with tempfile.TemporaryDirectory() as temporary:
+            Path(temporary, "i").write_text("2")
+            report({"i": 2}, checkpoint=Checkpoint.from_directory(temporary))
+        report({"i": 3}, checkpoint=Checkpoint.from_dict({"i": "3"}))
+        contents.append(get_checkpoint().to_dict()["i"])
+
+    actor = driver.start(fn)
+    records = [pull(actor).checkpoint for _ in range(4)]
+    reports_of(actor)
+    trial_directory = driver.directory / "t_00000"
+    assert [(trial_directory / one.directory / "i").read_text() for one in records[:3]] == ["0", "1", "2"]
+    assert contents == ["3"]
 
 
 def test_counters_go_on_from_the_checkpoints_metrics(driver: FakeDriver) -> None:
@@ -288,6 +337,8 @@ def test_keywords_still_work(driver: FakeDriver) -> None:
     assert pull(driver.start(lambda config: report(loss=1))).metrics["loss"] == 1
     with pytest.raises(TypeError, match="unexpected keywords"):
         pull(driver.start(lambda config: report({"loss": 1}, acc=1), name="t_1"))
+    ignored = driver.start(lambda config: report({"loss": 2}, checkpoint_dir_name="mine"), name="t_2")
+    assert pull(ignored).metrics["loss"] == 2
 
 
 # -- context -----------------------------------------------------------------------------------------------------------
