@@ -27,7 +27,7 @@ from minitune.search import create_searcher
 from minitune.search.basic_variant import BasicVariantGenerator
 from minitune.search.concurrency_limiter import ConcurrencyLimiter
 from minitune.search.search_generator import SearchAlgorithm, SearchGenerator
-from minitune.search.searcher import Searcher
+from minitune.search.searcher import Searcher, call_set_search_properties
 from minitune.settings import is_on, setting
 from minitune.stopper import NoopStopper, Stopper
 from minitune.trainable.trial_actor import make_trial_actor
@@ -216,7 +216,8 @@ def build_search_alg(plan: Plan, seed: int) -> SearchAlgorithm:
     if isinstance(search_alg, Searcher):
         search_alg = SearchGenerator(_limited(search_alg, tune.max_concurrent_trials))
     search_alg.set_seed(component_seed(seed, "searcher"))
-    search_alg.set_search_properties(tune.metric, tune.mode, experiment.param_space, **experiment.public_spec)
+    hook = search_alg.set_search_properties
+    call_set_search_properties(hook, tune.metric, tune.mode, experiment.param_space, experiment.public_spec)
     ids = TrialIds()
     for number, one in enumerate(plan.experiments):
         one.maker = one.new_maker(ids=ids, experiment_number=number)

@@ -13,7 +13,7 @@ from minitune.error import TuneError
 from minitune.experiment.trial import Trial
 from minitune.result_grid import ResultGrid
 from minitune.schedulers import FIFOScheduler, TrialScheduler
-from minitune.search import ConcurrencyLimiter, Repeater, Searcher
+from minitune.search import BasicVariantGenerator, ConcurrencyLimiter, Repeater, Searcher
 from minitune.space import grid_search, uniform
 from minitune.stopper import Stopper
 from minitune.trainable.session import report
@@ -216,6 +216,18 @@ def test_a_suggestion_of_the_wrong_type_is_named(tmp_path: Path) -> None:
 def test_a_searcher_with_its_own_space_takes_no_domains(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="param_space must hold constants only, but got a domain at 'y'"):
         fit(tmp_path, {"y": uniform(0, 1)}, search_alg=Counting())
+
+
+def test_a_search_algorithm_of_the_old_form(tmp_path: Path) -> None:
+    class Every(BasicVariantGenerator):
+        config: Any = None
+
+        def set_search_properties(self, metric: Any, mode: Any, config: Any) -> bool:  # type: ignore[override]  # old
+            self.config = config
+            return super().set_search_properties(metric, mode, config)
+
+    search_alg = Every()
+    assert len(fit(tmp_path, {"x": grid_search([1, 2]), "n": 1}, search_alg=search_alg)) == 2
 
 
 # -- stoppers -------------------------------------------------------------------------------------------------------
