@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -10,6 +11,12 @@ from minitune.experiment.trial import Trial
 from minitune.logger.strict_json import clean, dumps
 
 _FLOW_LENGTH = 3
+_PLAIN = re.compile(r"[\w./](?:[\w./ -]*[\w./-])?", re.ASCII)
+"""Text that needs no quotes ..."""
+_OTHER = re.compile(
+    r"(?i:true|false|null|yes|no|on|off|\.nan|\.inf)|[0-9._]+(?i:e-?[0-9]+)?|0[xo][0-9a-fA-F_]+|\d{4}-\d\d?-\d\d?"
+)
+"""... unless a reader of YAML takes it for a word of its own, a number or a date."""
 _NOT_PRINTED = ("config", "hist_stats")
 
 
@@ -93,7 +100,8 @@ def _block(value: Any, indent: str) -> list[str]:
         is_block = isinstance(item, dict) or (isinstance(item, list) and len(item) <= _FLOW_LENGTH)
         if is_block and item:
             lines.append(head)
-            lines.extend(_block(item, indent + "  "))
+            # Items of a list stand below their key, not further in, as YAML's writers have it.
+            lines.extend(_block(item, indent if isinstance(item, list) and key is not None else indent + "  "))
         else:
             lines.append(f"{head} {_scalar(item)}")
     return lines
@@ -103,8 +111,8 @@ def _scalar(value: Any) -> str:
     """A leaf, quoted where a reader of YAML would take it for something else."""
     if not isinstance(value, str):
         return dumps(value)
-    is_plain = value.isascii() and value.replace("_", "a").replace("/", "a").replace(".", "a").isalnum()
-    is_word = (
-        is_plain and value[0].isalpha() and value.lower() not in ("true", "false", "null", "yes", "no", "on", "off")
-    )
-    return value if is_word else dumps(value)
+    if _PLAIN.fullmatch(value) and not _OTHER.fullmatch(value):
+        return value
+    if value.isascii() and value.isprintable():
+        return "'" + value.replace("'", "''") + "'"
+    return dumps(value)

@@ -419,12 +419,12 @@ def test_pretty_print_is_sorted_and_leaves_out_what_is_long() -> None:
     assert pretty_print(result, exclude={"done"}) == (
         "eval:\n"
         "  a:\n"
-        "    - 1\n"
-        "    - 2\n"
+        "  - 1\n"
+        "  - 2\n"
         "  b: [1, 2, 3, 4]\n"
         "  e: {}\n"
         "loss: 0.5\n"
-        'name: "two: words"\n'
-        'number: "12"\n'
+        "name: 'two: words'\n"
+        "number: '12'\n"
         "word: plain\n"
     )
