@@ -17,6 +17,9 @@ from minitune.tune_config import TuneConfig
 
 logger = logging.getLogger("minitune")
 
+_LOST = b""
+"""In place of the pickle of what has none."""
+
 
 @dataclass(frozen=True)
 class RecordedTuner:
@@ -27,12 +30,14 @@ class RecordedTuner:
         param_space: The search space.
         tune_config: How it was searched.
         run_config: How it was run.
+        lost: Names of the settings that could not be pickled, such as `tune_config.search_alg`.
     """
 
     trainable_name: str
     param_space: dict[str, Any]
     tune_config: TuneConfig
     run_config: RunConfig
+    lost: tuple[str, ...] = ()
 
 
 def save_tuner_file(run: RunDirectory, recorded: RecordedTuner) -> None:
@@ -62,6 +67,7 @@ def _add(parts: dict[str, bytes], name: str, value: Any) -> None:
         parts[name] = dumps_for_later(value, name)
     except TypeError as error:
         logger.warning("%s; to resume this run it must be passed again", error)
+        parts[name] = _LOST
 
 
 def load_tuner_file(run: RunDirectory) -> RecordedTuner:
@@ -82,7 +88,7 @@ def load_tuner_file(run: RunDirectory) -> RecordedTuner:
         with open(run.tuner, "rb") as file:
             parts: dict[str, bytes] = pickle.load(file)
         trainable_name = pickle.loads(parts["trainable_name"])
-    except (OSError, EOFError, KeyError, pickle.UnpicklingError) as error:
+    except Exception as error:  # a damaged pickle raises whatever its bytes happen to say
         raise TuneError(
             f"{run.tuner} cannot be read ({type(error).__name__}: {error}); without it the run cannot go on"
         ) from error
@@ -90,10 +96,9 @@ def load_tuner_file(run: RunDirectory) -> RecordedTuner:
     run_config = _config(run, parts, "run_config", RunConfig())
     storage, name = os.path.split(run.path)
     run_config = replace(run_config, name=name, storage_path=storage, local_dir=None)
-    space = _load(run, parts, "param_space") if "param_space" in parts else None
-    if space is None:
-        raise TuneError(f"{run.tuner} holds no param_space, which could not be pickled; pass it again to restore")
-    return RecordedTuner(trainable_name, space, tune_config, run_config)
+    lost = tuple(name for name, data in parts.items() if data == _LOST)
+    space = {} if "param_space" in lost else _load(run, parts, "param_space")
+    return RecordedTuner(trainable_name, space, tune_config, run_config, lost)
 
 
 def _config(run: RunDirectory, parts: dict[str, bytes], name: str, default: Any) -> Any:
@@ -102,7 +107,7 @@ def _config(run: RunDirectory, parts: dict[str, bytes], name: str, default: Any)
     values = {
         key.removeprefix(prefix): _load(run, parts, key)
         for key in parts
-        if key.startswith(prefix) and key.removeprefix(prefix) in known
+        if key.startswith(prefix) and key.removeprefix(prefix) in known and parts[key] != _LOST
     }
     return replace(default, **values)
 

@@ -8,9 +8,11 @@ from typing import Any
 from minitune._assemble import Plan
 from minitune._fit import Outcome, start_run
 from minitune._resume import Fresh, resume_run
-from minitune._tuner_file import load_tuner_file
+from minitune._tuner_file import RecordedTuner, load_tuner_file
 from minitune.config import ResumeConfig, ResumeType, RunConfig, require
 from minitune.error import TuneError
+from minitune.execution.read_run import read_run
+from minitune.execution.replay import INTERRUPTED
 from minitune.execution.storage import RunDirectory, is_run
 from minitune.experiment.experiment import as_space
 from minitune.result import flatten
@@ -97,14 +99,19 @@ class Tuner:
         return self._grid
 
     def get_results(self) -> ResultGrid:
-        """The results of the last `fit`.
+        """The results of the last `fit`; of a restored run that has not gone on yet, those that it has so far.
 
         Raises:
-            RuntimeError: If there was none.
+            RuntimeError: If there is neither.
+            TuneError: If the restored run cannot be read.
         """
-        if self._grid is None:
+        if self._grid is not None:
+            return self._grid
+        if self._resumes is None:
             raise RuntimeError("there are no results before fit() has been called")
-        return self._grid
+        recorded = read_run(self._resumes.path)
+        outcome = Outcome(recorded.trials, interrupted=recorded.close_reason == INTERRUPTED)
+        return self._make_grid(outcome, self._resumes)
 
     @classmethod
     def can_restore(cls, path: str | os.PathLike[str]) -> bool:
@@ -145,7 +152,8 @@ class Tuner:
         """
         run = RunDirectory(os.path.abspath(os.path.expanduser(os.fspath(path))))
         recorded = load_tuner_file(run)
-        if param_space is not None:
+        _check_not_lost(recorded, param_space=param_space, tune_config=tune_config, run_config=run_config)
+        if param_space is not None and "param_space" not in recorded.lost:
             _check_same_keys(recorded.param_space, as_space(param_space))
         tuner = cls(
             trainable,
@@ -214,6 +222,17 @@ def _checked(name: str, value: Any, kind: type) -> Any:
     if not isinstance(value, kind):
         raise TypeError(f"{name} must be a {kind.__name__}, but got {value!r:.200}")
     return value
+
+
+def _check_not_lost(recorded: RecordedTuner, **given: Any) -> None:
+    """Refuse to go on with a default in place of what could not be recorded."""
+    for name in recorded.lost:
+        argument, _, entry = name.partition(".")
+        if given[argument] is None:
+            what = f"its {entry}" if entry else "it"
+            raise TuneError(
+                f"{argument} must be passed again to restore this run: {what} could not be pickled when the run began"
+            )
 
 
 def _check_same_keys(recorded: dict[str, Any], given: dict[str, Any]) -> None:

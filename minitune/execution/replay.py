@@ -33,6 +33,9 @@ logger = logging.getLogger("minitune")
 ENDED = "ended: "
 """What the reason of a `close` record begins with if the run was ended before its trials, for good."""
 
+INTERRUPTED = "interrupted"
+"""The reason of a `close` record if a signal has ended the run, so that it can go on."""
+
 RESUMED = "resumed"
 """Why a trial waits again that had ended."""
 

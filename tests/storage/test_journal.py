@@ -499,7 +499,7 @@ def test_every_kind_of_record_comes_back(tmp_path: Path) -> None:
     read = list(journal.read(tmp_path / "journal"))
     assert [record["type"] for record in read] == [
         "run", "open", "trial", "start", "result", "checkpoint", "drop", "rollback", "exploit", "status", "state",
-        "close",
+        "extend", "change", "close",
     ]  # fmt: skip
     assert read[0]["schema"] == records.SCHEMA
     assert read[0]["versions"]["python"].startswith(f"{sys.version_info[0]}.")
