@@ -6,6 +6,7 @@ happens to a trial; the controller says what happened, this file says who is tol
 
 from __future__ import annotations
 
+import inspect
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -101,9 +102,14 @@ class Hooks:
     # -- the run -------------------------------------------------------------------------------------------------
 
     def setup(self, stop: Any, num_samples: int, total_num_samples: int, **info: Any) -> None:
-        """The run begins."""
+        """The run begins. A callback of old whose `setup` takes less gets nothing, and a warning says so."""
+        arguments = {"stop": stop, "num_samples": num_samples, "total_num_samples": total_num_samples, **info}
         for listener in self._listening("setup"):
-            self._call(listener, None, stop=stop, num_samples=num_samples, total_num_samples=total_num_samples, **info)
+            if _takes(listener, arguments):
+                self._call(listener, None, **arguments)
+            else:
+                logger.warning("%s should take %s and **info", _hook_name(listener), ", ".join(arguments))
+                self._call(listener, None)
 
     def step_begins(self) -> None:
         """A turn of the driver's loop begins."""
@@ -335,6 +341,15 @@ class Hooks:
         if name not in self._slow:
             self._slow.add(name)
             logger.warning("%s took %.1f s; meanwhile no trial was served", name, taken_s)
+
+
+def _takes(hook: Callable[..., Any], arguments: dict[str, Any]) -> bool:
+    """Whether a hook can be called with `arguments`."""
+    try:
+        inspect.signature(hook).bind(**arguments)
+    except TypeError:
+        return False
+    return True
 
 
 def _hook_name(hook: Any) -> str:

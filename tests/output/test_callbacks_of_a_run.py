@@ -197,6 +197,19 @@ def test_hooks_get_keywords() -> None:
     }
 
 
+def test_a_setup_of_old_gets_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    class Old(Callback):
+        is_set_up = False
+
+        def setup(self) -> None:
+            self.is_set_up = True
+
+    old = Old()
+    fit(Steps, old)
+    assert old.is_set_up
+    assert "Old.setup should take stop, num_samples, total_num_samples" in caplog.text
+
+
 # -- what they can change ----------------------------------------------------------------------------------------------
 
 
