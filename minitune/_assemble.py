@@ -57,8 +57,8 @@ class Plan:
         for other in self.experiments[1:]:
             if other.stopper is not None or other.output_names != self.experiment.output_names:
                 warn_once(
-                    f"stop (but for a dict), time_budget_s and log_to_file of experiment {other.name!r} have no effect: "
-                    "those of the first experiment count for all that run together"
+                    f"stop (but for a dict), time_budget_s and log_to_file of experiment {other.name!r} have no "
+                    "effect: those of the first experiment count for all that run together"
                 )
 
     @classmethod
@@ -159,13 +159,12 @@ def build_components(plan: Plan, seed: int) -> Components:
     Raises:
         ValueError: If metric or mode are set in two places, or something is no plug-in.
     """
-    tune, run = plan.tune_config, plan.run_config
     reporter = build_reporter(plan)
     return Components(
         search_alg=build_search_alg(plan, seed),
         scheduler=build_scheduler(plan, seed),
         stopper=plan.experiment.stopper or NoopStopper(),
-        callbacks=build_callbacks(run.callbacks or (), reporter),
+        callbacks=build_callbacks(plan.run_config.callbacks or (), reporter),
         reporter=reporter,
     )
 

@@ -16,8 +16,8 @@ from minitune.execution import records
 from minitune.execution.hooks import Hooks
 from minitune.execution.interrupts import Interrupts
 from minitune.execution.open_run import OpenRun
-from minitune.execution.recorder import Recorder
 from minitune.execution.plugin_states import CALLBACKS, StateKeeper
+from minitune.execution.recorder import Recorder
 from minitune.execution.run_settings import RunSettings, TrialSettings
 from minitune.execution.run_state import RunState
 from minitune.execution.scheduler_context import DriverContext, SupplyView

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections import Counter
 from typing import Any
 
 from minitune.checkpoint import Checkpoint, CheckpointRecord
@@ -18,7 +19,7 @@ from minitune.execution.failure import LOST, AfterFailure, FailurePolicy, died_e
 from minitune.execution.hooks import Hooks
 from minitune.execution.launcher import WAITING, Launcher
 from minitune.execution.recorder import Recorder
-from minitune.execution.replay import DRIVER_ENDED, ENDED
+from minitune.execution.replay import DRIVER_ENDED, ENDED, INTERRUPTED
 from minitune.execution.run_settings import RunSettings
 from minitune.execution.run_state import Live, RunState
 from minitune.execution.scheduler_context import DriverContext
@@ -68,6 +69,7 @@ class TuneController:
         self._metrics = hooks.metrics(settings.metric) if settings.strict_metric else ()
         self._end_deadline_s = 0.0
         self._ask_again_s = _ASK_AGAIN_S
+        self._failed_restores: Counter[str] = Counter()
         self._setbacks = Setbacks()
         self._crash_loop = CrashLoop()
         self._actions = TrialActions(executor, state, context, hooks, recorder, settings)
@@ -129,7 +131,7 @@ class TuneController:
     def how_ended(self) -> str:
         """How the run has ended, for the journal: "finished" means that every trial has had its way."""
         if self._state.interrupted:
-            return "interrupted"
+            return INTERRUPTED
         return f"{ENDED}{self._state.end_reason}" if self._state.end_reason else "finished"
 
     def unwind(self) -> bool:
@@ -279,6 +281,7 @@ class TuneController:
             raise TuneError(f"a reply of {live.actor_id} came in phase {phase.name}:\n{live.trial.format_story()}")
 
     def _on_restored(self, live: Live) -> None:
+        self._failed_restores.pop(live.trial.trial_id, None)
         self._hooks.restored(live.trial)
         self._actions.pull(live)
 
@@ -400,9 +403,10 @@ class TuneController:
             gone: True if the actor is gone already.
         """
         trial = live.trial
-        trial.num_failures += 1
+        is_free = not final and self._is_free_restore(trial)
+        trial.num_failures += not is_free
         self._recorder.failure(trial, error)
-        after = self._policy.after(trial, final=final)
+        after = AfterFailure.RETRY if is_free else self._policy.after(trial, final=final)
         if not gone:
             self._actions.let_go(live, keep=keep)
         self._hooks.failed(trial)
@@ -423,6 +427,13 @@ class TuneController:
             self._actions.remove_if_run_ends(trial)
         else:
             self._fail(trial, error, cause, after)
+
+    def _is_free_restore(self, trial: Trial) -> bool:
+        """Whether a trial has failed to load a checkpoint, and not so often in a row that it counts as a failure."""
+        if trial.phase is not Phase.RESTORING:
+            return False
+        self._failed_restores[trial.trial_id] += 1
+        return self._failed_restores[trial.trial_id] <= self._settings.free_restore_failures
 
     def _let_rest(self, trial: Trial, error: TrialError) -> None:
         """A trial that may be retried without end has failed."""

@@ -151,7 +151,7 @@ class Experiment:
         """The checkpoint config with what it leaves open decided for this trainable.
 
         Raises:
-            ValueError: If it asks for saves that the trainable does not know: a function reports its checkpoints itself.
+            ValueError: If it asks for saves that the trainable does not know: a function reports its own checkpoints.
         """
         config = self.checkpoint_config
         asked = f"checkpoint_frequency={config.checkpoint_frequency}, checkpoint_at_end={config.checkpoint_at_end}"

@@ -1,0 +1,190 @@
+"""The configs: their fields in order, their rules when made and when assigned, and what a Tuner makes of them."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import datetime
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minitune import CheckpointConfig, FailureConfig, RunConfig, TuneConfig, Tuner, report
+from minitune.config import ResumeConfig, ResumeType, SyncConfig
+from minitune.search import BasicVariantGenerator
+
+
+def fields_of(kind: Any) -> list[tuple[str, Any]]:
+    return [(field.name, field.default) for field in dataclasses.fields(kind)]
+
+
+def test_fields_in_the_order_that_users_pass_them() -> None:
+    assert fields_of(TuneConfig)[:10] == [
+        ("mode", None),
+        ("metric", None),
+        ("search_alg", None),
+        ("scheduler", None),
+        ("num_samples", 1),
+        ("max_concurrent_trials", None),
+        ("time_budget_s", None),
+        ("reuse_actors", False),
+        ("trial_name_creator", None),
+        ("trial_dirname_creator", None),
+    ]
+    assert [name for name, _ in fields_of(RunConfig)][:12] == [
+        "name",
+        "storage_path",
+        "storage_filesystem",
+        "failure_config",
+        "checkpoint_config",
+        "sync_config",
+        "verbose",
+        "stop",
+        "callbacks",
+        "progress_reporter",
+        "log_to_file",
+        "local_dir",
+    ]
+    assert fields_of(FailureConfig) == [("max_failures", 0), ("fail_fast", False)]
+    assert fields_of(CheckpointConfig)[:5] == [
+        ("num_to_keep", None),
+        ("checkpoint_score_attribute", None),
+        ("checkpoint_score_order", "max"),
+        ("checkpoint_frequency", 0),
+        ("checkpoint_at_end", None),
+    ]
+    assert fields_of(ResumeConfig) == [
+        ("finished", ResumeType.SKIP),
+        ("unfinished", ResumeType.RESUME),
+        ("errored", ResumeType.SKIP),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "bad", "good"),
+    [
+        (TuneConfig, "mode", "best", "max"),
+        (TuneConfig, "metric", 3, "loss"),
+        (TuneConfig, "num_samples", 0, -1),
+        (TuneConfig, "num_samples", 1.5, 3),
+        (TuneConfig, "num_samples", True, 3),
+        (TuneConfig, "max_concurrent_trials", -1, 0),
+        (TuneConfig, "time_budget_s", 0, datetime.timedelta(minutes=1)),
+        (TuneConfig, "time_budget_s", "1h", 3.5),
+        (TuneConfig, "trial_dirname_creator", "name", str),
+        (TuneConfig, "seed", "abc", 3),
+        (TuneConfig, "executor", "cloud", "inline"),
+        (FailureConfig, "max_failures", -2, -1),
+        (FailureConfig, "fail_fast", "soon", "raise"),
+        (CheckpointConfig, "num_to_keep", 0, 1),
+        (CheckpointConfig, "checkpoint_score_order", "best", "min"),
+        (CheckpointConfig, "checkpoint_frequency", -1, 2),
+        (CheckpointConfig, "checkpoint_at_end", "yes", False),
+        (CheckpointConfig, "max_total_bytes", 0, 1000),
+        (RunConfig, "durability", "some", "strict"),
+        (RunConfig, "storage_filesystem", object(), None),
+        (RunConfig, "log_to_file", ("a", "b", "c"), ("a", "b")),
+        (RunConfig, "failure_config", 3, FailureConfig(2)),
+        (RunConfig, "name", 3, "name"),
+        (ResumeConfig, "errored", "again", ResumeType.RESTART),
+    ],
+)
+def test_rules_hold_when_made_and_when_assigned(kind: Any, field: str, bad: Any, good: Any) -> None:
+    with pytest.raises(ValueError, match=f"{field}.* must hold, but got "):
+        kind(**{field: bad})
+    config = kind()
+    before = getattr(config, field)
+    with pytest.raises(ValueError, match=field):
+        setattr(config, field, bad)
+    assert getattr(config, field) == before
+    setattr(config, field, good)
+    assert getattr(config, field) == good
+    assert dataclasses.replace(config) == config == copy.deepcopy(config) == pickle.loads(pickle.dumps(config))
+
+
+def test_a_field_that_is_none() -> None:
+    with pytest.raises(AttributeError, match="RunConfig has no field 'nmae'; its fields are name, "):
+        RunConfig().nmae = "x"  # type: ignore[attr-defined]
+
+
+def test_two_names_of_retries() -> None:
+    assert FailureConfig(max_retries=3).max_failures == FailureConfig(3).max_retries == 3
+    with pytest.raises(ValueError, match="max_retries"):
+        FailureConfig(2, max_retries=3)
+
+
+def test_fail_fast_and_retries() -> None:
+    with pytest.raises(ValueError, match="max_failures must be 0 when fail_fast is set"):
+        FailureConfig(max_failures=1, fail_fast=True)
+    assert FailureConfig(fail_fast="RAISE").fail_fast == "raise"
+    config = FailureConfig(max_failures=1)
+    with pytest.raises(ValueError, match="max_failures must be 0"):
+        config.fail_fast = True
+    assert config == FailureConfig(1)
+
+
+def test_defaults_of_a_run_config(tmp_path: Path) -> None:
+    config = RunConfig(storage_path=tmp_path, verbose=7)
+    assert config.failure_config == FailureConfig()
+    assert config.checkpoint_config == CheckpointConfig()
+    assert config.storage_path == str(tmp_path)
+    assert config.verbose == 2
+    config.failure_config = None
+    assert config.failure_config == FailureConfig()
+    assert RunConfig(local_dir=tmp_path).storage_path == str(tmp_path)
+
+
+def test_the_list_of_callbacks_is_not_changed() -> None:
+    callbacks: list[Any] = []
+    config = RunConfig(name="x", callbacks=callbacks, verbose=0)
+    Tuner(lambda config: {"a": 1}, run_config=config).fit()
+    assert callbacks == []
+    assert config.callbacks == []
+
+
+def test_repr_shows_what_differs() -> None:
+    assert repr(RunConfig(name="x")) == "RunConfig(name='x')"
+    assert repr(CheckpointConfig(num_to_keep=2)) == "CheckpointConfig(num_to_keep=2)"
+    assert repr(TuneConfig(metric="loss", mode="min")) == "TuneConfig(mode='min', metric='loss')"
+
+
+def test_resume_types() -> None:
+    assert ResumeConfig.ResumeType is ResumeType
+    assert ResumeConfig(errored="restart").errored is ResumeType.RESTART  # type: ignore[arg-type]
+    assert [kind.name for kind in ResumeType] == ["RESUME", "RESTART", "SKIP"]
+
+
+def test_what_is_synchronised_has_no_effect(caplog: pytest.LogCaptureFixture) -> None:
+    config = SyncConfig(sync_period=10, sync_artifacts=True)
+    RunConfig(sync_config=config)
+    RunConfig(sync_config=config)
+    assert caplog.text.count("sync_config is ignored") <= 1
+
+
+def test_a_config_that_changes_after_the_tuner_was_made() -> None:
+    def trainable(config: dict[str, Any]) -> None:
+        report({"a": 1})
+
+    tune_config, run_config = TuneConfig(num_samples=2), RunConfig(name="before", verbose=0)
+    tuner = Tuner(trainable, tune_config=tune_config, run_config=run_config)
+    tune_config.num_samples, run_config.name = 3, "after"
+    grid = tuner.fit()
+    assert len(grid) == 2
+    assert Path(grid.experiment_path).name == "before"
+    assert Path(Tuner(trainable, run_config=run_config).fit().experiment_path).name == "after"
+
+
+def test_one_config_for_two_tuners() -> None:
+    tune_config = TuneConfig("max", "a", search_alg=BasicVariantGenerator(), scheduler="asha", num_samples=2)
+    for _ in range(2):
+        grid = Tuner(lambda config: {"a": 1}, tune_config=tune_config, run_config=RunConfig(verbose=0)).fit()
+        assert len(grid) == 2
+
+
+def test_one_tuner_fits_twice(caplog: pytest.LogCaptureFixture) -> None:
+    tuner = Tuner(lambda config: {"a": 1}, run_config=RunConfig(name="twice", verbose=0))
+    first, second = tuner.fit(), tuner.fit()
+    assert len(first) == len(second) == 1
+    assert first.experiment_path != second.experiment_path

@@ -1,0 +1,250 @@
+"""`Experiment` and `run_experiments`: several experiments in one run, each with what is its own."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minitune import CheckpointConfig, Trainable, TuneError, grid_search, report, run, uniform
+from minitune._run import run_experiments
+from minitune.callback import Callback
+from minitune.execution import journal
+from minitune.experiment.experiment import Experiment
+from minitune.registry import get_trainable
+from minitune.schedulers import FIFOScheduler
+from minitune.stopper import MaximumIterationStopper, TimeoutStopper
+
+
+def storage() -> Path:
+    return Path(os.environ["MINITUNE_STORAGE_PATH"])
+
+
+def count(config: dict[str, Any]) -> None:
+    for i in range(1, 4):
+        report({"n": i})
+
+
+def fails(config: dict[str, Any]) -> None:
+    raise RuntimeError("on purpose")
+
+
+class Steps(Trainable):
+    def setup(self, config: dict[str, Any]) -> None:
+        self.n = 0
+
+    def step(self) -> dict[str, Any]:
+        self.n += 1
+        return {"n": self.n}
+
+    def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any]:
+        return {"n": self.n}
+
+    def load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        self.n = checkpoint["n"]
+
+
+# -- several in one run --------------------------------------------------------------------------------------------
+
+
+def test_each_has_its_own_trainable_space_and_limits() -> None:
+    trials = run_experiments(
+        {
+            "functions": {"run": count, "config": {"a": grid_search([1, 2])}, "stop": {"n": 2}},
+            "classes": {"run": Steps, "config": {"b": 3}, "stop": {"n": 5}, "num_samples": 2},
+        },
+        verbose=0,
+    )
+    assert [trial.trainable_name for trial in trials] == ["count", "count", "Steps", "Steps"]
+    assert [trial.config for trial in trials] == [{"a": 1}, {"a": 2}, {"b": 3}, {"b": 3}]
+    assert [trial.last_result["n"] for trial in trials] == [2, 2, 5, 5]
+    assert [trial.trial_id[-5:] for trial in trials] == ["00000", "00001", "00002", "00003"]
+    assert len({trial.trial_id[:5] for trial in trials}) == 1
+    assert {trial.local_experiment_path for trial in trials} == {str(storage() / "functions")}
+
+
+def test_each_has_its_own_checkpoints() -> None:
+    often, seldom = CheckpointConfig(num_to_keep=1, checkpoint_frequency=1), CheckpointConfig(checkpoint_frequency=2)
+    trials = run_experiments(
+        [
+            Experiment("often", Steps, stop={"n": 5}, checkpoint_config=often),
+            Experiment("seldom", Steps, stop={"n": 5}, checkpoint_config=seldom),
+            Experiment("never", Steps, stop={"n": 5}, checkpoint_config={"checkpoint_at_end": False}),
+            Experiment("functions", count),
+        ],
+        verbose=0,
+    )
+    kept = [sorted(path.name[-1] for path in Path(trial.local_path).glob("checkpoint_*")) for trial in trials]
+    assert kept == [["4"], ["0", "1", "2"], [], []]
+
+
+def test_each_has_its_own_retries_names_resources_and_start(tmp_path: Path) -> None:
+    run_experiments(Experiment("first", Steps, stop={"n": 2}), verbose=0)
+    (checkpoint,) = (storage() / "first").glob("*/checkpoint_*")
+    plain = Experiment("plain", Steps, stop={"n": 3})
+    other = Experiment(
+        "other",
+        Steps,
+        stop={"n": 3},
+        restore=checkpoint,
+        max_failures=2,
+        resources_per_trial={"cpu": 2},
+        trial_name_creator=lambda trial: "named",
+        trial_dirname_creator=lambda trial: "here",
+    )
+    first, second = run_experiments([plain, other], verbose=0)
+    assert (first.max_failures, second.max_failures) == (0, 2)
+    assert second.name == "named"
+    assert Path(second.local_path).name == "here"
+    assert Path(first.local_path).name != "here"
+    assert second.placement_group_factory.required_resources == {"CPU": 2}
+    assert (first.last_result["iterations_since_restore"], second.last_result["iterations_since_restore"]) == (3, 1)
+
+
+def test_one_failure_is_everybodys() -> None:
+    experiments = {"good": {"run": count}, "bad": {"run": fails}}
+    with pytest.raises(TuneError, match="Trials did not complete"):
+        run_experiments(experiments, verbose=0)
+    trials = run_experiments(experiments, verbose=0, raise_on_failed_trial=False)
+    assert [trial.status for trial in trials] == ["TERMINATED", "ERROR"]
+
+
+def test_one_after_the_other() -> None:
+    experiments = {"a": {"run": count}, "b": {"run": Steps, "stop": MaximumIterationStopper(2)}}
+    first, second = run_experiments(experiments, verbose=0, concurrent=False)
+    assert first.local_experiment_path == str(storage() / "a")
+    assert second.local_experiment_path == str(storage() / "b")
+    assert second.last_result["n"] == 2
+
+
+def test_the_same_object_twice_and_workers_handed_on() -> None:
+    experiment = Experiment("twice", Steps, config={"x": uniform(0, 1)}, stop={"n": 2})
+    trials = run([experiment, experiment, count], verbose=0, reuse_actors=True).trials
+    assert [trial.trainable_name for trial in trials] == ["Steps", "Steps", "count"]
+    assert [trial.status for trial in trials] == ["TERMINATED"] * 3
+    assert len(run(experiment, verbose=0).trials) == 1
+
+
+def test_what_counts_for_all_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    stopped = Experiment("second, with a stopper", Steps, stop=MaximumIterationStopper(1), time_budget_s=60)
+    (_, second) = run_experiments([Experiment("a", Steps, stop=MaximumIterationStopper(2)), stopped], verbose=0)
+    assert "of experiment 'second, with a stopper' have no effect" in caplog.text
+    assert second.last_result["n"] == 2
+
+
+class EndsAfter(Callback):
+    """Ends the driver as if the machine had failed, after so many results."""
+
+    def __init__(self, results: int):
+        self.left = results
+
+    def on_trial_result(self, **info: Any) -> None:
+        self.left -= 1
+        if not self.left:
+            raise RuntimeError("the driver ends")
+
+
+def test_several_are_resumed() -> None:
+    experiments = {
+        "both": {"run": Steps, "stop": {"n": 4}, "checkpoint_config": CheckpointConfig(checkpoint_frequency=1)},
+        "second": {"run": count, "config": {"x": grid_search([1, 2])}, "stop": {"n": 3}},
+    }
+    with pytest.raises(TuneError, match="the driver ends"):
+        run_experiments(experiments, verbose=0, callbacks=[EndsAfter(5)])
+    trials = run_experiments(experiments, verbose=0, resume=True)
+    assert [(trial.trainable_name, trial.last_result["n"]) for trial in trials] == [
+        ("Steps", 4),
+        ("count", 3),
+        ("count", 3),
+    ]
+    assert [trial.stopping_criterion for trial in trials] == [{"n": 4}, {"n": 3}, {"n": 3}]
+    records = [record for record in journal.read(storage() / "both" / "journal") if record["type"] == "trial"]
+    assert [record["experiment"] for record in records] == [0, 1, 1]
+
+
+def test_what_is_no_experiment() -> None:
+    for nothing in (None, [], {}, "name", count):
+        with pytest.raises(TuneError, match="experiments must be"):
+            run_experiments(nothing)
+
+
+def test_plug_ins_hear_of_the_first_one() -> None:
+    heard: list[dict[str, Any]] = []
+
+    class Hears(Callback):
+        def setup(self, **info: Any) -> None:
+            heard.append(info)
+
+    class Scheduler(FIFOScheduler):
+        def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
+            heard.append(spec)
+            return super().set_search_properties(metric, mode, **spec)
+
+    first = Experiment("a", count, stop={"n": 1}, num_samples=2, time_budget_s=60)
+    run_experiments([first, Experiment("b", count)], scheduler=Scheduler(), callbacks=[Hears()], verbose=0)
+    spec = {"stop": {"n": 1}, "num_samples": 2, "time_budget_s": 60}
+    assert heard == [spec, {**spec, "total_num_samples": 3}]
+
+
+# -- the object ----------------------------------------------------------------------------------------------------
+
+
+def test_members(tmp_path: Path) -> None:
+    experiment = Experiment("exp", count, stop={"n": 1}, num_samples=3, storage_path=str(tmp_path), config={"a": 1})
+    assert experiment.path == experiment.local_path == experiment.remote_path == str(tmp_path / "exp")
+    assert experiment.run_identifier == "count"
+    assert experiment.stopper is None
+    assert experiment.checkpoint_config == CheckpointConfig()
+    assert experiment.public_spec == {"stop": {"n": 1}, "num_samples": 3, "time_budget_s": None}
+    assert experiment.spec["config"] == {"a": 1}
+    assert Experiment("exp", count, time_budget_s=5).stopper.__class__ is TimeoutStopper
+    stopper = MaximumIterationStopper(3)
+    assert Experiment("exp", count, stop=stopper).stopper is stopper
+
+
+def test_from_json() -> None:
+    spec = {"run": count, "env": "CartPole", "config": {"a": 1}, "checkpoint_config": {"num_to_keep": 2}}
+    experiment = Experiment.from_json("exp", spec)
+    assert experiment.name == "exp"
+    assert experiment.spec["config"] == {"a": 1, "env": "CartPole"}
+    assert experiment.checkpoint_config.num_to_keep == 2
+    assert spec["config"] == {"a": 1}
+    with pytest.raises(TuneError, match="has no trainable"):
+        Experiment.from_json("exp", {"config": {}})
+    with pytest.raises(TuneError, match="holds sampels, which Experiment does not take"):
+        Experiment.from_json("exp", {"run": count, "sampels": 3})
+
+
+def test_names_of_trainables() -> None:
+    assert Experiment.get_trainable_name("some name") == "some name"
+    assert Experiment.get_trainable_name(lambda config: None) == "lambda"
+    assert Experiment.get_trainable_name(Steps) == "Steps"
+    with pytest.raises(TuneError, match="a trainable must be"):
+        Experiment.get_trainable_name(3)
+    assert Experiment.register_if_needed(Steps) == "Steps"
+    assert get_trainable("Steps") is Steps
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"stop": {"a": {"b": 1}}}, ValueError, "must not be nested"),
+        ({"stop": 3}, ValueError, "stop must be"),
+        ({"num_samples": 0}, ValueError, "num_samples"),
+        ({"config": 3}, ValueError, "must be a dict"),
+        ({"max_failures": -2}, ValueError, "max_failures"),
+        ({"checkpoint_config": CheckpointConfig(checkpoint_at_end=True)}, ValueError, "must not be set for a function"),
+        ({"trial_name_creator": "name"}, ValueError, "trial_name_creator"),
+        ({"time_budget_s": "long"}, ValueError, "time_budget_s"),
+    ],
+)
+def test_wrong_values_at_once(arguments: dict[str, Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        Experiment("exp", count, **arguments)
+
+
+def test_a_name_that_is_a_path() -> None:
+    with pytest.raises(ValueError, match="path separator"):
+        Experiment("a/b", count)

@@ -1,0 +1,393 @@
+"""`run`: its arguments, one by one, as scripts use them."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minitune import (
+    ASHAScheduler,
+    BasicVariantGenerator,
+    Callback,
+    Checkpoint,
+    CheckpointConfig,
+    Searcher,
+    Trainable,
+    Trial,
+    TuneError,
+    get_checkpoint,
+    grid_search,
+    register_trainable,
+    report,
+    run,
+    uniform,
+    with_resources,
+)
+from minitune.search import ConcurrencyLimiter
+
+
+def storage() -> Path:
+    return Path(os.environ["MINITUNE_STORAGE_PATH"])
+
+
+def count(config: dict[str, Any]) -> None:
+    for i in range(1, 4):
+        report({"n": i, "score": i * config.get("x", 1)})
+
+
+class Steps(Trainable):
+    def setup(self, config: dict[str, Any]) -> None:
+        self.n = 0
+
+    def step(self) -> dict[str, Any]:
+        self.n += 1
+        return {"n": self.n, "loss": (self.n - 3) ** 2}
+
+    def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any]:
+        return {"n": self.n}
+
+    def load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        self.n = checkpoint["n"]
+
+
+def test_a_function_over_a_grid() -> None:
+    analysis = run(count, name="exp", config={"x": grid_search([1, 2])}, metric="score", mode="max", verbose=0)
+    assert [trial.status for trial in analysis.trials] == ["TERMINATED"] * 2
+    assert analysis.best_config == {"x": 2}
+    assert {Path(trial.local_path).parent for trial in analysis.trials} == {storage() / "exp"}
+
+
+def test_a_registered_name_names_the_trials() -> None:
+    register_trainable("my_name", count)
+    (trial,) = run("my_name", verbose=0).trials
+    assert trial.trainable_name == "my_name"
+    assert trial.name.startswith("my_name_")
+
+
+def test_an_unknown_argument_or_trainable() -> None:
+    with pytest.raises(TypeError, match="nmae"):
+        run(count, nmae="x")  # type: ignore[call-arg]
+    with pytest.raises(TuneError, match="no trainable is registered as 'nobody'"):
+        run("nobody", verbose=0)
+    with pytest.raises(TuneError, match="a trainable must be given"):
+        run([], verbose=0)
+
+
+@pytest.mark.parametrize("stop", [{"n": 2}, lambda trial_id, result: result["n"] >= 2])
+def test_stop(stop: Any) -> None:
+    (trial,) = run(count, stop=stop, verbose=0).trials
+    assert trial.last_result["n"] == 2
+    assert trial.stopping_criterion == (stop if isinstance(stop, dict) else {})
+
+
+def test_a_limit_may_be_a_pair() -> None:
+    (trial,) = run(Steps, stop={"loss": ("<=", 1)}, verbose=0).trials
+    assert trial.last_result["n"] == 2
+
+
+def test_a_time_budget() -> None:
+    class Forever(Trainable):
+        def step(self) -> dict[str, Any]:
+            return {"n": 1}
+
+    (trial,) = run(Forever, time_budget_s=datetime.timedelta(seconds=0.2), verbose=0).trials
+    assert trial.status == "TERMINATED"
+    with pytest.raises(ValueError, match="time_budget_s"):
+        run(Forever, time_budget_s=-1, verbose=0)
+
+
+def test_plug_ins_by_name() -> None:
+    analysis = run(count, search_alg="random", scheduler="asha", metric="score", mode="max", num_samples=2, verbose=0)
+    assert len(analysis.trials) == 2
+    with pytest.raises(ValueError, match="scheduler must be one of"):
+        run(count, scheduler="nothing", verbose=0)
+
+
+def test_old_arguments_for_checkpoints(caplog: pytest.LogCaptureFixture) -> None:
+    settings: dict[str, Any] = {
+        "keep_checkpoints_num": 1,
+        "checkpoint_score_attr": "min-loss",
+        "checkpoint_freq": 1,
+        "checkpoint_at_end": True,
+    }
+    (trial,) = run(Steps, stop={"n": 5}, verbose=0, **settings).trials
+    kept = sorted(path.name for path in Path(trial.local_path).glob("checkpoint_*"))
+    assert kept == ["checkpoint_000002", "checkpoint_000004"]  # the best, and the latest
+    run(Steps, stop={"n": 1}, verbose=0, **settings)
+    assert caplog.text.count("belong into run(..., checkpoint_config=CheckpointConfig(...)) now") <= 1
+
+
+def test_an_old_name_of_the_storage(tmp_path: Path) -> None:
+    (trial,) = run(count, name="old", local_dir=tmp_path / "there", verbose=0).trials
+    assert Path(trial.local_path).parent == tmp_path / "there" / "old"
+
+
+def test_what_has_no_meaning_here(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(ValueError, match="export_formats"):
+        run(count, export_formats=["onnx"], verbose=0)
+    with pytest.raises(ValueError, match="storage_filesystem"):
+        run(count, storage_filesystem=object(), verbose=0)  # type: ignore[arg-type]
+    run(count, sync_config=object(), verbose=0)
+    run(count, sync_config=object(), verbose=0)
+    assert caplog.text.count("sync_config is ignored") <= 1
+
+
+def fails_once(directory: Path) -> Any:
+    def trainable(config: dict[str, Any]) -> None:
+        marker = directory / "failed"
+        if not marker.exists():
+            marker.touch()
+            raise RuntimeError("once")
+        report({"n": 1})
+
+    return trainable
+
+
+@pytest.mark.parametrize("name", ["max_failures", "max_retries"])
+def test_retries(tmp_path: Path, name: str) -> None:
+    (trial,) = run(fails_once(tmp_path), verbose=0, **{name: 1}).trials  # type: ignore[arg-type]
+    assert trial.status == "TERMINATED"
+
+
+def broken(config: dict[str, Any]) -> None:
+    raise KeyError("broken on purpose")
+
+
+def test_failed_trials_raise_unless_told_otherwise(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(TuneError, match="Trials did not complete") as info:
+        run(broken, verbose=0)
+    assert [trial.status for trial in info.value.args[1]] == ["ERROR"]
+    (trial,) = run(broken, raise_on_failed_trial=False, verbose=0).trials
+    assert trial.status == "ERROR"
+    assert "trials did not complete" in caplog.text
+
+
+def test_fail_fast() -> None:
+    with pytest.raises(KeyError, match="broken on purpose"):
+        run(broken, fail_fast="raise", verbose=0)
+    space = {"x": grid_search([1, 2, 3])}
+    trials = run(broken, config=space, fail_fast=True, raise_on_failed_trial=False, verbose=0).trials
+    assert {trial.status for trial in trials} == {"ERROR", "TERMINATED"}
+    with pytest.raises(ValueError, match="max_failures must be 0 when fail_fast is set"):
+        run(count, fail_fast=True, max_failures=1, verbose=0)
+
+
+def from_start(config: dict[str, Any]) -> None:
+    checkpoint = get_checkpoint()
+    report({"n": int(Path(checkpoint.path, "n").read_text()) if checkpoint else 0})
+
+
+@pytest.mark.parametrize("kind", [str, Path, Checkpoint])
+def test_restore_is_the_first_checkpoint_of_every_trial(tmp_path: Path, kind: Any) -> None:
+    (tmp_path / "n").write_text("7")
+    trials = run(from_start, restore=kind(tmp_path), num_samples=2, verbose=0).trials
+    assert [trial.last_result["n"] for trial in trials] == [7, 7]
+    with pytest.raises(ValueError, match="restore must be the directory of a checkpoint"):
+        run(from_start, restore=tmp_path / "none", verbose=0)
+
+
+def test_restore_of_a_class() -> None:
+    (first,) = run(Steps, stop={"n": 2}, verbose=0).trials
+    assert first.checkpoint is not None
+    (second,) = run(Steps, stop={"n": 3}, restore=first.checkpoint.path, verbose=0).trials
+    assert second.last_result["n"] == 3
+    assert second.last_result["iterations_since_restore"] == 1
+
+
+def test_names_and_output_files() -> None:
+    analysis = run(
+        count,
+        trial_name_creator=lambda trial: f"mine_{trial.trial_id}",
+        trial_dirname_creator=lambda trial: f"dir_{trial.config['x']}",
+        config={"x": grid_search([1, 2])},
+        log_to_file=True,
+        verbose=0,
+    )
+    assert [trial.name.startswith("mine_") for trial in analysis.trials] == [True, True]
+    assert [Path(trial.local_path).name for trial in analysis.trials] == ["dir_1", "dir_2"]
+    with pytest.raises(ValueError, match="log_to_file"):
+        run(count, log_to_file=("a", "b", "c"), verbose=0)
+
+
+def test_a_directory_name_with_a_separator() -> None:
+    with pytest.raises(ValueError, match="without a path separator"):
+        run(count, trial_dirname_creator=lambda trial: "a/b", verbose=0)
+
+
+# -- limits --------------------------------------------------------------------------------------------------------
+
+
+class MostRunning(Callback):
+    def __init__(self) -> None:
+        self.most = 0
+
+    def on_step_end(self, iteration: int, trials: list[Trial], **info: Any) -> None:
+        self.most = max(self.most, sum(trial.status == "RUNNING" for trial in trials))
+
+
+class Numbers(Searcher):
+    def __init__(self) -> None:
+        super().__init__()
+        self.next = 0
+
+    def suggest(self, trial_id: str) -> dict[str, Any]:
+        self.next += 1
+        return {"x": self.next}
+
+
+@pytest.mark.parametrize("search_alg", [None, BasicVariantGenerator(), Numbers()])
+def test_at_most_so_many_at_a_time(search_alg: Any) -> None:
+    spy = MostRunning()
+    analysis = run(count, num_samples=5, search_alg=search_alg, max_concurrent_trials=2, callbacks=[spy], verbose=0)
+    assert len(analysis.trials) == 5
+    assert spy.most == 2
+
+
+def test_two_limits_that_contradict_each_other() -> None:
+    limited = ConcurrencyLimiter(Numbers(), max_concurrent=3)
+    with pytest.raises(ValueError, match="max_concurrent_trials must not contradict the ConcurrencyLimiter"):
+        run(count, search_alg=limited, max_concurrent_trials=2, verbose=0)
+    limited = ConcurrencyLimiter(Numbers(), max_concurrent=2)
+    assert len(run(count, search_alg=limited, num_samples=3, max_concurrent_trials=2, verbose=0).trials) == 3
+
+
+# -- resources -----------------------------------------------------------------------------------------------------
+
+
+def test_resources() -> None:
+    (trial,) = run(count, verbose=0).trials
+    assert trial.placement_group_factory.required_resources == {"CPU": 1}
+    (trial,) = run(count, resources_per_trial={"cpu": 2}, verbose=0).trials
+    assert trial.placement_group_factory.required_resources == {"CPU": 2}
+
+
+def test_resources_in_two_places() -> None:
+    with pytest.raises(TuneError, match="resources are given twice"):
+        run(with_resources(count, {"cpu": 1}), resources_per_trial={"cpu": 2}, verbose=0)
+
+
+def test_a_request_that_can_never_be_met() -> None:
+    with pytest.raises(TuneError, match="CPU"):
+        run(count, resources_per_trial={"cpu": 5}, verbose=0)
+
+
+def test_only_the_trial_that_asks_for_too_much_fails() -> None:
+    hungry = with_resources(count, lambda config: {"cpu": config["x"]})
+    trials = run(hungry, config={"x": grid_search([1, 5])}, raise_on_failed_trial=False, verbose=0).trials
+    assert [trial.status for trial in trials] == ["TERMINATED", "ERROR"]
+
+
+# -- one object in two runs ----------------------------------------------------------------------------------------
+
+
+def test_plug_ins_may_serve_two_runs() -> None:
+    search_alg = BasicVariantGenerator(random_state=3)
+    scheduler = ASHAScheduler(max_t=10, grace_period=1)
+    settings: dict[str, Any] = {
+        "config": {"x": uniform(0, 1)},
+        "search_alg": search_alg,
+        "scheduler": scheduler,
+        "metric": "score",
+        "mode": "max",
+        "num_samples": 3,
+        "verbose": 0,
+    }
+    first, second = run(count, **settings), run(count, **settings)
+    assert len(second.trials) == 3
+    assert [trial.config for trial in first.trials] == [trial.config for trial in second.trials]
+
+
+def test_a_searcher_may_serve_two_runs() -> None:
+    searcher = Numbers()
+    configs = [[t.config for t in run(count, search_alg=searcher, num_samples=2, verbose=0).trials] for _ in range(2)]
+    assert configs == [[{"x": 1}, {"x": 2}]] * 2
+
+
+def test_a_plug_in_that_cannot_be_copied_serves_one_run() -> None:
+    searcher = Numbers()
+    with tempfile.TemporaryFile() as file:
+        searcher.file = file  # type: ignore[attr-defined]
+        run(count, search_alg=searcher, verbose=0)
+        with pytest.raises(ValueError, match="was used by an earlier run and cannot be copied"):
+            run(count, search_alg=searcher, verbose=0)
+
+
+# -- resuming ------------------------------------------------------------------------------------------------------
+
+
+def test_resume(tmp_path: Path) -> None:
+    trainable = fails_once(tmp_path)
+    with pytest.raises(TuneError, match="there is no run to resume"):
+        run(trainable, name="again", resume=True, verbose=0)
+    (failed,) = run(trainable, name="again", resume="AUTO", raise_on_failed_trial=False, verbose=0).trials
+    assert failed.status == "ERROR"
+    (skipped,) = run(trainable, name="again", resume=True, raise_on_failed_trial=False, verbose=0).trials
+    assert (skipped.trial_id, skipped.status) == (failed.trial_id, "ERROR")
+    (again,) = run(trainable, name="again", resume="AUTO+ERRORED", verbose=0).trials
+    assert (again.trial_id, again.status) == (failed.trial_id, "TERMINATED")
+    with pytest.raises(ValueError, match="resume must be"):
+        run(trainable, name="again", resume="LOCAL_OR_NOTHING", verbose=0)
+
+
+# -- settings ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variable", ["MINITUNE_TRIAL_ID_PREFIX", "_TEST_TUNE_TRIAL_UUID"])
+def test_the_prefix_of_trial_ids(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    monkeypatch.setenv(variable, "mine")
+    trials = run(count, num_samples=2, verbose=0).trials
+    assert [trial.trial_id for trial in trials] == ["mine_00000", "mine_00001"]
+
+
+class AtFirstStart(Callback):
+    def __init__(self) -> None:
+        self.drawn = 0
+
+    def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        self.drawn = self.drawn or len(trials)
+
+
+@pytest.mark.parametrize(("ahead", "drawn"), [("3", 4 + 3), ("auto", 20)])
+def test_how_many_trials_are_drawn_ahead(monkeypatch: pytest.MonkeyPatch, ahead: str, drawn: int) -> None:
+    monkeypatch.setenv("TUNE_MAX_PENDING_TRIALS_PG", ahead)
+    spy = AtFirstStart()
+    run(count, num_samples=20, callbacks=[spy], verbose=0)
+    assert spy.drawn == drawn
+
+
+class LoadsBadly(Steps):
+    def step(self) -> dict[str, Any]:
+        result = super().step()
+        if self.n == 2 and not os.path.exists(self.config["marker"]):
+            Path(self.config["marker"]).touch()
+            raise RuntimeError("once, after a checkpoint")
+        return result
+
+    def load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        tries = Path(self.config["marker"])
+        tries.write_text(tries.read_text() + "x")
+        if len(tries.read_text()) <= 2:
+            raise OSError("the disk is slow today")
+        super().load_checkpoint(checkpoint)
+
+
+@pytest.mark.parametrize(("retries", "status"), [("2", "TERMINATED"), ("1", "ERROR")])
+def test_failed_restores_that_do_not_count(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, retries: str, status: str
+) -> None:
+    monkeypatch.setenv("TUNE_RESTORE_RETRY_NUM", retries)
+    (trial,) = run(
+        LoadsBadly,
+        config={"marker": str(tmp_path / "marker")},
+        stop={"n": 3},
+        max_failures=1,
+        checkpoint_config=CheckpointConfig(checkpoint_frequency=1),
+        raise_on_failed_trial=False,
+        verbose=0,
+    ).trials
+    assert trial.status == status
