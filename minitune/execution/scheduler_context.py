@@ -75,6 +75,10 @@ class DriverContext:
         """Every trial of the run, in order of submission; not to be changed."""
         return self._state.trials
 
+    def get_trial(self, tid: str) -> Trial | None:
+        """The trial with this id, or None. O(n)."""
+        return next((trial for trial in self._state.trials if trial.trial_id == tid), None)
+
     def get_live_trials(self) -> list[Trial]:
         """The trials that have not ended, in order of submission."""
         return list(self._state.unfinished.values())

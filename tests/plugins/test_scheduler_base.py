@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from plugin_fakes import FakeContext, make_trial, run_trial
 
 from minitune.experiment.lifecycle import Step
+from minitune.experiment.trial import Trial
 from minitune.schedulers import AsyncHyperBandScheduler, FIFOScheduler, TrialScheduler, create_scheduler
 
 
@@ -96,6 +98,19 @@ def test_the_state_of_a_plain_subclass_is_saved_whole(tmp_path: Path) -> None:
     first.save(str(tmp_path / "s"))
     second.restore(str(tmp_path / "s"))
     assert second.count == 5
+
+
+def test_fifo_chooses_through_a_stand_in_with_the_known_methods_only() -> None:
+    trials = [Trial("train", stub=True) for _ in range(4)]
+    for trial, status in zip(trials, ["TERMINATED", "PAUSED", "PENDING", "PENDING"], strict=True):
+        trial.set_status(status)
+    controller: Any = SimpleNamespace(get_trials=lambda: trials)
+    assert FIFOScheduler().choose_trial_to_run(controller) is trials[2]
+    for trial in trials[2:]:
+        trial.set_status(Trial.RUNNING)
+    assert FIFOScheduler().choose_trial_to_run(controller) is trials[1]
+    trials[1].set_status(Trial.ERROR)
+    assert FIFOScheduler().choose_trial_to_run(controller) is None
 
 
 def test_schedulers_have_names(caplog: pytest.LogCaptureFixture) -> None:
