@@ -124,10 +124,14 @@ class Checkpoint:
             raise AttributeError(f"the checkpoint in {self.path} is no dict: read the files under as_directory()")
         return state
 
-    from_bytes = to_bytes = Gone("write files to a directory, and pass that to Checkpoint.from_directory()")
-    from_uri = to_uri = uri = Gone("checkpoints are directories on this machine: see Checkpoint.path")
+    from_bytes = Gone("write files to a directory, and pass that to Checkpoint.from_directory()")
+    to_bytes = Gone("read the files of its directory under as_directory()")
+    from_uri = Gone("mount the storage, and pass a directory to Checkpoint.from_directory()")
+    to_uri = Gone("copy it with to_directory() to a directory on mounted storage")
+    uri = Gone("a checkpoint is a directory: see Checkpoint.path")
     get_internal_representation = Gone("a checkpoint is a directory: see Checkpoint.path")
-    get_preprocessor = set_preprocessor = Gone("keep it in a file of the checkpoint, or with Checkpoint.set_metadata()")
+    get_preprocessor = Gone("read it from a file of the directory, or with get_metadata()")
+    set_preprocessor = Gone("write it to a file of the directory, or with set_metadata()")
 
     def to_directory(self, path: str | os.PathLike[str] | None = None) -> str:
         """Copy the content.

@@ -212,3 +212,10 @@ def test_parameters_of_old_are_told_apart(caplog: pytest.LogCaptureFixture) -> N
     with pytest.raises(ValueError, match=r"instead of reporter, call report\(\) inside"):
         validate_trainable(lambda config, reporter: 1)
     validate_trainable(with_parameters(lambda config, reporter: 1, reporter=2))
+    with pytest.raises(ValueError, match=r"instead of reporter"):
+        validate_trainable(wrap_function(lambda config, reporter: 1))
+
+
+def test_a_class_of_a_function_may_be_named() -> None:
+    assert trainable_name(wrap_function(fn)) == "fn"
+    assert trainable_name(wrap_function(fn, name="mine")) == wrap_function(fn, "mine").__name__ == "mine"
