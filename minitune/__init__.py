@@ -122,6 +122,8 @@ _HOME = {
 _alias.install()
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names.split()}
 
+_submodule = _alias.submodules(__name__)
+
 __all__ = ["__version__", *_MODULE_OF]
 
 
@@ -132,14 +134,9 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(f"minitune.{module}"), name)
         globals()[name] = value
         return value
-    if not name.startswith("_"):
-        try:
-            return importlib.import_module(f"minitune.{name}")
-        except ModuleNotFoundError as error:
-            if error.name != f"minitune.{name}":
-                raise
-    hint = f": {_alias.NOT_HERE[name]}" if name in _alias.NOT_HERE else ""
-    raise AttributeError(f"module 'minitune' has no attribute {name!r}{hint}")
+    if name in _alias.NOT_HERE:
+        raise AttributeError(f"module 'minitune' has no attribute {name!r}: {_alias.NOT_HERE[name]}")
+    return _submodule(name)
 
 
 def __dir__() -> list[str]:

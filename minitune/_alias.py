@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -115,6 +115,28 @@ class AliasLoader:
     def exec_module(self, module: ModuleType) -> None:
         """Undo the only thing that the import system has changed in the module: who it is."""
         module.__spec__ = self._kept
+
+
+def submodules(package: str, homes: Mapping[str, str] | None = None) -> Callable[[str], Any]:
+    """A `__getattr__` for a package: what is below it can be reached without an import of its own.
+
+    Args:
+        package: The package's name.
+        homes: Modules, relative to the package, of names that it has without having loaded them.
+    """
+
+    def load(name: str) -> Any:
+        if homes and name in homes:
+            return getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
+        if not name.startswith("_"):
+            try:
+                return importlib.import_module(f"{package}.{name}")
+            except ModuleNotFoundError as error:
+                if error.name != f"{package}.{name}":
+                    raise
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return load
 
 
 def install() -> None:

@@ -19,11 +19,11 @@ ROOT = Path(__file__).resolve().parent.parent / PACKAGE
 LAYERS: dict[str, str] = {
     "values": """
         error result space _domains _numbers _samplers clock _console checkpoint resources config decision
-        pickling shared settings exceptions _version
+        pickling shared settings exceptions _alias _version
         experiment experiment.lifecycle experiment.trial experiment.metric_analysis experiment.best
         execution
     """,
-    "plugins": "search.* schedulers.* stopper.* logger.* callback progress_reporter _table",
+    "plugins": "search.* schedulers.* stopper.* logger.* callback progress_reporter _reporter_base _table",
     "worker": "trainable.* context registry",
     "actor": "actor.*",
     "executors": """
@@ -33,7 +33,7 @@ LAYERS: dict[str, str] = {
     "driver": "execution.*",
     "API": """
         <top> tuner _tuner_file _assemble _fit _resume _progress _run tune_config result_grid analysis.* runtime _live
-        experiment.experiment _alias cli __main__
+        experiment.experiment cli __main__
         html_report.* integration.* examples.* testing.* utils.*
     """,
 }
@@ -58,7 +58,7 @@ ALSO: dict[str, set[str]] = {
 """Single modules that a layer may import besides: the executor protocol, what makes the worker's factory, and what it
 is sent by name."""
 
-PLUGIN_FAMILIES = {"progress_reporter": "reporter", "_table": "reporter"}
+PLUGIN_FAMILIES = dict.fromkeys(("progress_reporter", "_reporter_base", "_table"), "reporter")
 """Plugins in one file each that belong together; else a plugin's family is its package."""
 
 NEEDED_AT_RUN_TIME = {"cloudpickle", "psutil"}

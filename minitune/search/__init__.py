@@ -7,6 +7,7 @@ import inspect
 import logging
 from typing import Any
 
+from minitune._alias import submodules
 from minitune.search.basic_variant import BasicVariantGenerator
 from minitune.search.concurrency_limiter import ConcurrencyLimiter
 from minitune.search.repeater import Repeater
@@ -28,6 +29,8 @@ __all__ = [
     "create_searcher",
     "grid_search",
 ]
+
+__getattr__ = submodules(__name__)
 
 UNRESOLVED_SEARCH_SPACE = (
     "{cls}: {par} must be a search space in the library's own terms, but it holds domains of minitune; give those to "

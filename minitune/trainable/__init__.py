@@ -1,5 +1,6 @@
 """What runs in a worker: trainables, and what they can call."""
 
+from minitune._alias import submodules
 from minitune.trainable.function_runner import FunctionRunner, FunctionTrainable, wrap_function
 from minitune.trainable.session import get_checkpoint, report
 from minitune.trainable.trainable import Trainable, TrainingResult
@@ -16,3 +17,5 @@ __all__ = [
     "with_resources",
     "wrap_function",
 ]
+
+__getattr__ = submodules(__name__)

@@ -1,5 +1,6 @@
 """The small helpers that users know from Ray Tune."""
 
+from minitune._alias import submodules
 from minitune.execution.storage import date_text as date_str
 from minitune.utils.diagnosis import diagnose_serialization, validate_save_restore, warn_if_slow
 from minitune.utils.gpu import wait_for_gpu
@@ -17,3 +18,5 @@ __all__ = [
     "wait_for_gpu",
     "warn_if_slow",
 ]
+
+__getattr__ = submodules(__name__)
