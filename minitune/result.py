@@ -99,15 +99,16 @@ def flatten(result: Mapping[Any, Any], delimiter: str = "/") -> dict[str, Any]:
         delimiter: What stands between the parts of a key.
 
     Returns:
-        A new dict; values that are not mappings are the same objects.
+        A new dict, level by level as in Ray Tune; values that are not mappings are the same objects.
 
     Raises:
         ValueError: If a mapping contains itself, or is nested as deeply as if it did.
     """
-    flat: dict[str, Any] = {}
+    flats: list[dict[str, Any]] = [{}]  # of each level, what stands there
     levels = [("", iter(result.items()))]  # a stack of our own: what users report may be deeper than Python's
     while levels:
         prefix, items = levels[-1]
+        flat = flats[len(levels) - 1]
         for key, value in items:
             name = key if not prefix and isinstance(key, str) else f"{prefix}{key}"
             if type(value) in _SCALARS:  # nearly all are; to ask the abstract class is slow
@@ -115,10 +116,15 @@ def flatten(result: Mapping[Any, Any], delimiter: str = "/") -> dict[str, Any]:
                 continue
             if isinstance(value, Mapping) and value:
                 levels.append((f"{name}{delimiter}", iter(value.items())))
+                if len(levels) > len(flats):
+                    flats.append({})
                 break
             flat[name] = value
         else:
             levels.pop()
         if len(levels) > _MAX_LEVELS:
             raise ValueError(f"a result must be nested at most {_MAX_LEVELS} levels deep, but got {name[:80]!r}...")
+    flat = flats[0]
+    for deeper in flats[1:]:
+        flat.update(deeper)
     return flat

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, overload
 from minitune.analysis.experiment_analysis import ExperimentAnalysis, last_result_of, trial_rows
 from minitune.analysis.rows import Row, import_pandas, read_params, read_rows
 from minitune.checkpoint import Checkpoint
+from minitune.config import CheckpointConfig
 from minitune.error import TrialError, TuneError
 from minitune.execution.read_run import read_run
 from minitune.execution.storage import last_error_text
@@ -45,8 +46,8 @@ class Result:
         error: None if the trial has not failed; else a `TrialError` that is also an instance of the class of the
             user's exception.
         path: The trial's directory.
-        best_checkpoints: All kept (checkpoint, metrics) pairs, ascending by score if the run had a score attribute,
-            else by time.
+        best_checkpoints: The kept (checkpoint, metrics) pairs, ascending by score if the run had a score attribute,
+            else by time; with `num_to_keep` at most so many, though the latest stays on disk whatever its score.
     """
 
     def __init__(
@@ -70,11 +71,14 @@ class Result:
             self.metrics_dataframe = metrics_dataframe
 
     @classmethod
-    def of(cls, trial: Trial, score_attribute: str | None = None, score_order: str = "max") -> Result:
-        """The outcome of `trial`; see `Result.best_checkpoints` for the score."""
+    def of(cls, trial: Trial, checkpoint_config: CheckpointConfig) -> Result:
+        """The outcome of `trial`; see `Result.best_checkpoints` for what the config does."""
         kept = list(trial.checkpoints)
-        if score_attribute is not None:
-            kept.sort(key=lambda item: _score(flatten(item.metrics).get(score_attribute), score_order))
+        attribute, order = checkpoint_config.checkpoint_score_attribute, checkpoint_config.checkpoint_score_order
+        if attribute is not None:
+            kept.sort(key=lambda item: _score(flatten(item.metrics).get(attribute), order))
+        if checkpoint_config.num_to_keep is not None:
+            kept = kept[-checkpoint_config.num_to_keep :]
         return cls(
             metrics=dict(last_result_of(trial)),
             checkpoint=trial.checkpoint,
@@ -176,8 +180,7 @@ class ResultGrid(Sequence[Result]):
         metric: The default metric, or None.
         mode: The default mode, or None.
         interrupted: Whether the run was ended by Ctrl-C or a signal before its trials.
-        score_attribute: The metric by which checkpoints were kept, or None.
-        score_order: `"max"` or `"min"`.
+        checkpoint_config: By which checkpoints were kept; by default all were.
     """
 
     def __init__(
@@ -187,11 +190,10 @@ class ResultGrid(Sequence[Result]):
         metric: str | None = None,
         mode: str | None = None,
         interrupted: bool = False,
-        score_attribute: str | None = None,
-        score_order: str = "max",
+        checkpoint_config: CheckpointConfig | None = None,
     ):
         self._analysis = ExperimentAnalysis(experiment_path, trials=trials, default_metric=metric, default_mode=mode)
-        self._results = [Result.of(trial, score_attribute, score_order) for trial in self._analysis.trials]
+        self._results = [Result.of(trial, checkpoint_config or CheckpointConfig()) for trial in self._analysis.trials]
         self.interrupted = interrupted
 
     def __len__(self) -> int:

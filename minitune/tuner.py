@@ -177,15 +177,14 @@ class Tuner:
         return tuner
 
     def _make_grid(self, outcome: Outcome, run: RunDirectory) -> ResultGrid:
-        tune, checkpoints = self._plan.tune_config, self._plan.checkpoint_config
+        tune = self._plan.tune_config
         return ResultGrid(
             outcome.trials,
             run.path,
             tune.metric,
             tune.mode,
             outcome.interrupted,
-            checkpoints.checkpoint_score_attribute,
-            checkpoints.checkpoint_score_order,
+            self._plan.checkpoint_config,
         )
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 
 def flatten_dict(
     dt: Mapping[str, Any], delimiter: str = "/", prevent_delimiter: bool = False, flatten_list: bool = False
 ) -> dict[str, Any]:
-    """Turn nested dicts into one level: `{"a": {"b": 1}}` becomes `{"a/b": 1}`.
+    """Turn nested dicts into one level: `{"a": {"b": 1}}` becomes `{"a/b": 1}`, level by level.
 
     Unlike what is done with results (`minitune.result.flatten`), empty dicts vanish and lists can be flattened too.
 
@@ -23,21 +23,21 @@ def flatten_dict(
     Raises:
         ValueError: If a key contains the delimiter and must not.
     """
-    return dict(_leaves(dt, "", delimiter, prevent_delimiter, flatten_list))
-
-
-def _leaves(
-    node: Any, prefix: str, delimiter: str, prevent_delimiter: bool, flatten_list: bool
-) -> Iterator[tuple[str, Any]]:
-    items = node.items() if isinstance(node, Mapping) else enumerate(node)
-    for key, value in items:
-        if prevent_delimiter and delimiter in str(key):
-            raise ValueError(f"a key must not contain the delimiter {delimiter!r}, but got {key!r}")
-        name = f"{prefix}{key}"
-        if isinstance(value, dict) or (flatten_list and isinstance(value, list)):
-            yield from _leaves(value, f"{name}{delimiter}", delimiter, prevent_delimiter, flatten_list)
-        else:
-            yield name, value
+    flat: dict[str, Any] = {}
+    level: list[tuple[str, Any]] = [("", dt)]
+    while level:
+        deeper: list[tuple[str, Any]] = []
+        for prefix, node in level:
+            for key, value in node.items() if isinstance(node, Mapping) else enumerate(node):
+                if prevent_delimiter and delimiter in str(key):
+                    raise ValueError(f"a key must not contain the delimiter {delimiter!r}, but got {key!r}")
+                name = f"{prefix}{key}"
+                if isinstance(value, dict) or (flatten_list and isinstance(value, list)):
+                    deeper.append((f"{name}{delimiter}", value))
+                else:
+                    flat[name] = value
+        level = deeper
+    return flat
 
 
 def unflatten_dict(dt: Mapping[str, Any], delimiter: str = "/") -> dict[str, Any]:

@@ -215,7 +215,7 @@ def test_a_table_is_flat_and_has_no_config(trial: Trial) -> None:
     start(logger, trial)
     log(logger, trial, {"loss": 0.5, "eval": {"acc": 1, "by": {"x": 2}}, "done": False, "config": {"lr": 1}})
     end(logger, trial)
-    assert Path(trial.local_path, "progress.csv").read_text() == "loss,eval/acc,eval/by/x,done\n0.5,1,2,False\n"
+    assert Path(trial.local_path, "progress.csv").read_text() == "loss,done,eval/acc,eval/by/x\n0.5,False,1,2\n"
 
 
 def test_a_missing_value_is_empty_and_a_new_key_gets_its_column(trial: Trial) -> None:

@@ -154,7 +154,7 @@ def test_metrics_are_found_out_and_limited() -> None:
     trials = [finished(0, 1.0, a=1, b="text", c=2, nested={"d": 3}, e=4, f=5)]
     header = next(line for line in show(ready(), trials).splitlines() if line.startswith("| Trial"))
     assert [cell.strip() for cell in header.strip("|").split("|")][4:] == [
-        *("iter", "total time (s)", "loss", "a", "c", "nested/d", "e")
+        *("iter", "total time (s)", "loss", "a", "c", "e", "f")
     ]
 
 
