@@ -65,6 +65,13 @@ DEFAULT_EXPERIMENT_INFO_KEYS = ("trainable_name", EXPERIMENT_TAG, TRIAL_ID)
 DEFAULT_EXPERIMENT_NAME = "default"
 CONFIG_PREFIX = "config"
 
+EXPR_RESULT_FILE = "result.json"
+EXPR_PROGRESS_FILE = "progress.csv"
+EXPR_PARAM_FILE = "params.json"
+EXPR_PARAM_PICKLE_FILE = "params.pkl"
+EXPR_ERROR_FILE = "error.txt"
+EXPR_ERROR_PICKLE_FILE = "error.pkl"
+
 DEBUG_METRICS = (TRIAL_ID, EXPERIMENT_ID, DATE, TIMESTAMP, PID, HOSTNAME, NODE_IP, CONFIG)
 """Automatic keys that are no measurements: they take no part in metric checks and analyses."""
 

@@ -12,9 +12,9 @@ from minitune.experiment.trial import Trial
 from minitune.logger.append_files import AppendFiles
 from minitune.logger.logger import LoggerCallback
 from minitune.logger.strict_json import short_text
-from minitune.result import CONFIG, flatten
+from minitune.result import CONFIG, EXPR_PROGRESS_FILE, flatten
 
-PROGRESS_FILE = "progress.csv"
+PROGRESS_FILE = EXPR_PROGRESS_FILE
 
 _PLAIN = frozenset((int, float, bool, str, type(None)))
 """Types of values that need no flattening."""

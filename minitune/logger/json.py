@@ -11,10 +11,11 @@ from minitune.experiment.trial import Trial
 from minitune.logger.append_files import AppendFiles, replace_file
 from minitune.logger.logger import LoggerCallback
 from minitune.logger.strict_json import dumps, dumps_pretty
+from minitune.result import EXPR_PARAM_FILE, EXPR_PARAM_PICKLE_FILE, EXPR_RESULT_FILE
 
-RESULT_FILE = "result.json"
-PARAMS_FILE = "params.json"
-PARAMS_PICKLE_FILE = "params.pkl"
+RESULT_FILE = EXPR_RESULT_FILE
+PARAMS_FILE = EXPR_PARAM_FILE
+PARAMS_PICKLE_FILE = EXPR_PARAM_PICKLE_FILE
 
 
 class JsonLoggerCallback(LoggerCallback):
