@@ -1,0 +1,51 @@
+"""reuse_actors=True: the next trial finds its own directory, output and counters in the worker of the previous one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minitune import RunConfig, Trainable, TuneConfig, Tuner, get_checkpoint, get_context, grid_search
+from minitune.trainable import report, with_parameters, with_resources
+
+
+class Reused(Trainable):
+    def setup(self, config: dict[str, Any], data: Any = None) -> None:
+        self.settings, self.data = config, data
+
+    def step(self) -> dict[str, Any]:
+        print("trial", self.settings["i"])
+        is_home = Path.cwd() == Path(self.logdir)
+        return {"i": self.settings["i"], "seen": (self.iteration, is_home, sum(self.data)), "done": True}
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        self.settings = new_config
+        return True
+
+
+def reused(config: dict[str, Any], data: Any = None) -> None:
+    print("trial", config["i"])
+    is_home = get_checkpoint() is None and Path.cwd() == Path(get_context().get_trial_dir() or "")
+    report({"i": config["i"], "seen": (0, is_home, sum(data))})
+
+
+@pytest.mark.parametrize("kind", [Reused, reused])
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_nothing_of_the_previous_trial_is_seen(kind: Any, is_reversed: bool, tmp_path: Path) -> None:
+    if is_reversed:
+        trainable = with_parameters(with_resources(kind, {"cpu": 1}), data=[1, 2])
+    else:
+        trainable = with_resources(with_parameters(kind, data=[1, 2]), lambda config: {"cpu": 1})
+    grid = Tuner(
+        trainable,
+        param_space={"i": grid_search([1, 2, 3])},
+        tune_config=TuneConfig(reuse_actors=True, max_concurrent_trials=1),
+        run_config=RunConfig(storage_path=str(tmp_path), verbose=0),
+    ).fit()
+    assert not grid.errors
+    assert len({result.metrics["pid"] for result in grid} - {os.getpid()}) == 1  # one worker for all
+    assert [(result.metrics["i"], result.metrics["seen"]) for result in grid] == [(i, (0, True, 3)) for i in (1, 2, 3)]
+    assert [Path(result.path, "stdout").read_text() for result in grid] == ["trial 1\n", "trial 2\n", "trial 3\n"]
