@@ -346,21 +346,21 @@ class FunctionTrainable(Trainable):
         return bool(wait([self._tune_runner.stop()], _STANDALONE_STOP_S).done)
 
 
-def wrap_function(fn: UserFunction, name: str | None = None) -> type[FunctionTrainable]:
+def wrap_function(train_func: UserFunction, name: str | None = None) -> type[FunctionTrainable]:
     """Make a class of a function.
 
     Args:
-        fn: A function of one positional argument.
+        train_func: A function of one positional argument.
         name: What trials are called after; by default the function's name.
 
     Returns:
         A subclass of FunctionTrainable with that name.
     """
-    called = name or str(getattr(fn, "__name__", type(fn).__name__))
+    called = name or str(getattr(train_func, "__name__", type(train_func).__name__))
     body = {
         "_name": called,
-        "_tune_function": staticmethod(fn),
+        "_tune_function": staticmethod(train_func),
         "__module__": FunctionTrainable.__module__,
-        "__doc__": inspect.getdoc(fn),
+        "__doc__": inspect.getdoc(train_func),
     }
     return type(called, (FunctionTrainable,), body)

@@ -1,0 +1,124 @@
+"""Public names of Ray Tune 2.60, their arguments and members: ours take all that they take, in the same order."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from signatures import describe
+
+TABLE: dict[str, str] = json.loads((Path(__file__).parent / "ray_tune_2_60.json").read_text(encoding="utf-8"))
+
+INTERNAL = """
+    checkpoint_at_end checkpoint_freq create_placement_group_factory from_directory from_json_state get_json_state
+    get_pickled_error get_ray_actor_ip get_trainable_cls handle_error init_local_path init_logdir invalidate_json_state
+    latest_checkpoint_result metric_n_steps node_ip num_failures_after_restore on_checkpoint on_restore
+    remote_experiment_path reset resolve_config_placeholders restore_run_metadata set_location set_ray_actor
+    set_storage should_checkpoint should_recover update_last_result
+"""
+"""What the engine of Ray Tune does with a trial through the trial itself; here others do it."""
+
+DIFFERENCES: dict[str, str] = {
+    "shutdown": "there are no processes to wait for",
+    "tune.Experiment.checkpoint_config": "an attribute of its instances",
+    "tune.Experiment.checkpoint_dir": "old",
+    "tune.Experiment.local_dir": "old",
+    "tune.ExperimentAnalysis": "other file systems are out",
+    "tune.ExperimentAnalysis.experiment_path": "an attribute of its instances",
+    "tune.ExperimentAnalysis.trial_dataframes": "made once, by functools.cached_property",
+    "tune.JupyterNotebookReporter.output_queue": "there is no remote driver",
+    "tune.PlacementGroupFactory.to_placement_group": "there are no placement groups on one machine",
+    "tune.Result.config": "an attribute of its instances",
+    "tune.ResultGrid": "users get it from fit()",
+    "tune.Trainable.export_model": "out; the error says what to use",
+    "tune.Trainable.get_current_ip_pid": "part of Ray's engine",
+    "tune.Trainable.is_actor": "there are no actors",
+    "tune.Trainable.reset": "users do not call it with a storage",
+    "tune.Trainable.resource_help": "out; the error says what to use",
+    "tune.Trainable.train_buffered": "out; the error says what to use",
+    "tune.TuneConfig": "chdir_to_trial_dir is an error in Ray Tune, too",
+    "tune.TuneContext.get_metadata": "part of Ray Train",
+    "tune.Tuner.can_restore": "other file systems are out",
+    "tune.Tuner.restore": "other file systems are out",
+    "tune.experiment.Trial": "users do not make trials; storage, files and checkpoints belong to the run",
+    **{f"tune.experiment.Trial.{name}": "part of Ray's engine" for name in INTERNAL.split()},
+    "tune.run": "chdir_to_trial_dir is an error in Ray Tune, too",
+}
+"""Deliberate differences, each with its reason."""
+
+
+def find(path: str) -> Any:
+    """What minitune has under a path below Ray's package, undisturbed by descriptors; None if there is nothing."""
+    parts = path.split(".")
+    cut = next(index for index, part in enumerate(parts) if not part.islower() or index == len(parts) - 1)
+    while True:
+        try:
+            found: Any = importlib.import_module(".".join(["minitune", *parts[:cut]]))
+            break
+        except ModuleNotFoundError:
+            cut -= 1
+    for part in parts[cut:]:
+        try:
+            found = inspect.getattr_static(found, part) if inspect.isclass(found) else getattr(found, part)
+        except AttributeError:
+            return None
+    return found
+
+
+def arguments(signature: str) -> ast.arguments:
+    """The parsed arguments of a signature in text."""
+    (function,) = ast.parse(f"def f{signature}: ...").body
+    assert isinstance(function, ast.FunctionDef)
+    return function.args
+
+
+def defaults(of: ast.arguments) -> dict[str, str | None]:
+    """Defaults in text by argument, None where there is none."""
+    positional = [*of.posonlyargs, *of.args]
+    given = [None] * (len(positional) - len(of.defaults)) + [ast.unparse(value) for value in of.defaults]
+    keyword = [None if value is None else ast.unparse(value) for value in of.kw_defaults]
+    names = [argument.arg for argument in [*positional, *of.kwonlyargs]]
+    return dict(zip(names, [*given, *keyword], strict=True))
+
+
+def complaints(theirs: str, ours: str) -> list[str]:
+    """How a call that is written for `theirs` may go wrong with `ours`."""
+    if "property" in (theirs, ours) or "value" in (theirs, ours):
+        return [] if theirs == ours else [f"{theirs} against {ours}"]
+    their_args, our_args = arguments(theirs), arguments(ours)
+    their_order = [argument.arg for argument in their_args.args]
+    our_order = [argument.arg for argument in our_args.args]
+    found = [] if our_order[: len(their_order)] == their_order or our_args.vararg else ["order"]
+    their_defaults, our_defaults = defaults(their_args), defaults(our_args)
+    for name, default in their_defaults.items():
+        if name not in our_defaults:
+            found += [] if our_args.kwarg else [f"no {name}"]
+        elif default not in (our_defaults[name], "...", None):
+            found.append(f"{name}={default} against {our_defaults[name]}")
+    extra = [name for name, default in our_defaults.items() if name not in their_defaults and default is None]
+    return found + [f"needs {name}" for name in extra]
+
+
+def difference(path: str) -> str:
+    """What is different from the table, empty if nothing is."""
+    found = find(path)
+    if found is None:
+        return "not there"
+    is_method = inspect.isfunction(found) and path.rpartition(".")[0].rpartition(".")[2][:1].isupper()
+    return "; ".join(complaints(TABLE[path], describe(found, drop_self=is_method)))
+
+
+@pytest.mark.parametrize("path", [path for path in TABLE if path not in DIFFERENCES])
+def test_calls_for_ray_tune_fit(path: str) -> None:
+    assert difference(path) == "", f"{path}{TABLE[path]} in Ray Tune: follow it, or say why not in DIFFERENCES"
+
+
+@pytest.mark.parametrize("path", DIFFERENCES)
+def test_listed_differences_exist(path: str) -> None:
+    assert path in TABLE
+    assert difference(path) != "", "it is as in Ray Tune now: take it out of DIFFERENCES"
