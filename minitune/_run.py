@@ -94,9 +94,9 @@ def run(
         max_failures: Retries of each trial; -1 means without end.
         fail_fast: Whether a failure ends the run; `"raise"` raises it.
         restore: Checkpoint from which every trial starts: its directory, or a `Checkpoint`.
-        resume: Go on with the run of this name: True, or `"AUTO"` if there is one, else begin; with suffixes such as
+        resume: Go on with the run of this name if there is one, else begin: True or `"AUTO"`, with suffixes such as
             `"AUTO+ERRORED"`.
-        resume_config: The same in detail; goes on with the run if it is there.
+        resume_config: The same in detail.
         reuse_actors: Whether workers are handed on.
         raise_on_failed_trial: Raise if a trial has not ended well, unless the run was interrupted.
         callbacks: Called at every turn of events.
@@ -112,7 +112,7 @@ def run(
         The trials and the best of them.
 
     Raises:
-        TuneError: As for `Tuner.fit`; if there is no run to resume; and see `raise_on_failed_trial`.
+        TuneError: As for `Tuner.fit`; and see `raise_on_failed_trial`.
         ValueError: If an argument breaks its rule.
     """
     failure = FailureConfig(max_failures, fail_fast, max_retries=max_retries)
@@ -257,10 +257,8 @@ def _start_or_resume(
     path = plan.experiment.path
     if choice is not None and plan.experiment.name is not None and is_run(path):
         return resume_run(plan, RunDirectory(path), choice)
-    if choice is not None and resume is True:
-        raise TuneError(
-            f"there is no run to resume in {path}; pass the name and storage_path of the earlier one, or resume='AUTO'"
-        )
+    if resume is True:
+        logger.warning("there is no run to resume in %s; a new one begins", path)
     return start_run(plan)
 
 

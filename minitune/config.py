@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import Enum
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, TypeVar
 
 from minitune.settings import setting
@@ -65,18 +65,19 @@ def duration_s(duration: float | datetime.timedelta | None, name: str) -> float 
     """A duration in seconds.
 
     Args:
-        duration: Seconds, or a timedelta, or None.
+        duration: Seconds, or a timedelta; None and 0 mean no limit.
         name: What it is, for the error text.
 
+    Returns:
+        None for no limit.
+
     Raises:
-        ValueError: If it is none, or not positive.
+        ValueError: If it is none, or negative.
     """
-    if duration is None:
-        return None
     seconds = duration.total_seconds() if isinstance(duration, datetime.timedelta) else duration
-    good = isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and seconds > 0
-    require(good, f"{name}: None, a number of seconds > 0, or a timedelta", duration)
-    return float(seconds)
+    good = seconds is None or (isinstance(seconds, Real) and not isinstance(seconds, bool) and seconds >= 0)
+    require(good, f"{name}: None, a number of seconds >= 0 (0 means no limit), or a timedelta", duration)
+    return float(seconds) if seconds else None
 
 
 def require_creator(creator: _Creator, name: str) -> _Creator:
@@ -370,7 +371,9 @@ def log_file_names(log_to_file: bool | str | Sequence[str]) -> tuple[str, str]:
     """
     if log_to_file is None or isinstance(log_to_file, bool):
         return "stdout", "stderr"
+    rule = "log_to_file: a bool, a file name, or a pair of names (stdout, stderr)"
+    require(isinstance(log_to_file, Sequence), rule, log_to_file)
     names = (log_to_file, log_to_file) if isinstance(log_to_file, str) else tuple(log_to_file)
     good = len(names) == 2 and all(isinstance(name, str) and name and os.path.basename(name) == name for name in names)
-    require(good, "log_to_file: a bool, a file name, or a pair of names (stdout, stderr)", log_to_file)
+    require(good, rule, log_to_file)
     return names[0], names[1]

@@ -24,7 +24,7 @@ class TuneConfig(Config):
         scheduler: A `TrialScheduler`, or the name of one; None means first in, first out.
         num_samples: How often the space is sampled (the whole grid each time); -1 means without end.
         max_concurrent_trials: At most so many trials run at a time; None means as many as the resources allow.
-        time_budget_s: Seconds, or a timedelta, after which the run ends.
+        time_budget_s: Seconds, or a timedelta, after which the run ends; None and 0 mean no limit.
         reuse_actors: Hand a trial's worker on to the next one.
         trial_name_creator: Makes a trial's name from the trial.
         trial_dirname_creator: Makes the name of a trial's directory from the trial.

@@ -58,7 +58,7 @@ class Experiment:
 
     Raises:
         TuneError: If there is no trainable, or resources are asked for in two places.
-        TypeError: If the trainable is none.
+        TypeError: If the trainable is a class that is no `Trainable`.
         ValueError: If a value breaks its rule.
     """
 
@@ -189,8 +189,9 @@ class Experiment:
     def stopper(self) -> Stopper | None:
         """What stops trials beside the limits of a dict, the time budget included; None if there is nothing."""
         parts = [self._stopper] if self._stopper is not None else []
-        if self.time_budget_s:
-            parts.append(TimeoutStopper(self.time_budget_s))
+        budget_s = duration_s(self.time_budget_s, "time_budget_s")
+        if budget_s is not None:
+            parts.append(TimeoutStopper(budget_s))
         return parts[0] if len(parts) == 1 else CombinedStopper(*parts) if parts else None
 
     @property
@@ -323,6 +324,8 @@ def _find_trainable(run: Any) -> Any:
             run = get_trainable(run)
         except KeyError as error:
             raise TuneError(error.args[0]) from None
+    if not callable(run):
+        raise TuneError(f"a trainable must be a function, a Trainable subclass or a name, but got {run!r:.200}")
     validate_trainable(run)
     return run
 

@@ -76,6 +76,8 @@ def test_an_unknown_argument_or_trainable() -> None:
         run("nobody", verbose=0)
     with pytest.raises(TuneError, match="a trainable must be given"):
         run([], verbose=0)
+    with pytest.raises(TuneError, match="a trainable must be a function"):
+        run(3, verbose=0)
 
 
 @pytest.mark.parametrize("stop", [{"n": 2}, lambda trial_id, result: result["n"] >= 2])
@@ -320,13 +322,12 @@ def test_a_plug_in_that_cannot_be_copied_serves_one_run() -> None:
 # -- resuming ------------------------------------------------------------------------------------------------------
 
 
-def test_resume(tmp_path: Path) -> None:
+@pytest.mark.parametrize("resume", [True, "AUTO"])
+def test_resume(tmp_path: Path, resume: bool | str) -> None:
     trainable = fails_once(tmp_path)
-    with pytest.raises(TuneError, match="there is no run to resume"):
-        run(trainable, name="again", resume=True, verbose=0)
-    (failed,) = run(trainable, name="again", resume="AUTO", raise_on_failed_trial=False, verbose=0).trials
+    (failed,) = run(trainable, name="again", resume=resume, raise_on_failed_trial=False, verbose=0).trials
     assert failed.status == "ERROR"
-    (skipped,) = run(trainable, name="again", resume=True, raise_on_failed_trial=False, verbose=0).trials
+    (skipped,) = run(trainable, name="again", resume=resume, raise_on_failed_trial=False, verbose=0).trials
     assert (skipped.trial_id, skipped.status) == (failed.trial_id, "ERROR")
     (again,) = run(trainable, name="again", resume="AUTO+ERRORED", verbose=0).trials
     assert (again.trial_id, again.status) == (failed.trial_id, "TERMINATED")
