@@ -132,7 +132,11 @@ def in_notebook() -> bool:
 
 def default_reporter() -> TuneReporterBase:
     """The reporter of runs that name none: a block every 30 s, four metrics, the best trials first if known."""
-    kind = JupyterNotebookReporter if in_notebook() else CLIReporter
-    reporter: TuneReporterBase = kind(max_report_frequency=DEFAULT_INTERVAL_S, infer_limit=4)
+    arguments: dict[str, Any] = {"max_report_frequency": DEFAULT_INTERVAL_S, "infer_limit": 4}
+    reporter: TuneReporterBase
+    if in_notebook():
+        reporter = JupyterNotebookReporter(overwrite=False, **arguments)  # what the user's cell has shown so far stays
+    else:
+        reporter = CLIReporter(**arguments)
     reporter.prefer_best()
     return reporter

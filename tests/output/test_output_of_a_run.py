@@ -232,8 +232,7 @@ def notebook(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_a_notebook_shows_the_state_in_one_place(notebook: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     fit(space={"x": tune.grid_search([1, 2]), "text": "<b>"}, verbose=1)
-    assert notebook[0] == "clear"
-    assert [text.partition(" ")[0] for text in notebook[1:]] == ["display", *["update"] * (len(notebook) - 2)]
+    assert [text.partition(" ")[0] for text in notebook] == ["display", *["update"] * (len(notebook) - 1)]
     assert "Number of trials: 2/2 (1 TERMINATED, 1 ERROR)" in notebook[-1]
     assert "<th>Trial name</th>" in notebook[-1]
     assert "no &lt;good&gt; ünïcode" in notebook[-1]
@@ -241,10 +240,10 @@ def test_a_notebook_shows_the_state_in_one_place(notebook: list[str], capsys: py
 
 
 def test_a_notebook_reporter_of_the_users(notebook: list[str]) -> None:
-    reporter = JupyterNotebookReporter(overwrite=False, metric_columns=["loss"], max_progress_rows=1)
+    reporter = JupyterNotebookReporter(metric_columns=["loss"], max_progress_rows=1)
     reporter.add_parameter_column("text", "<i>")
     fit(space={"x": tune.grid_search([1, 3]), "text": "<b>"}, verbose=1, progress_reporter=reporter)
-    assert "clear" not in notebook
+    assert notebook[0] == "clear"
     assert "<th>&lt;i&gt;</th><th>loss</th>" in notebook[-1]
     assert "<td>&lt;b&gt;</td>" in notebook[-1]
     assert "... 1 more trials not shown (1 TERMINATED)" in notebook[-1]
