@@ -260,3 +260,19 @@ def test_tensorboard_without_its_package_names_the_extra(monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
     with pytest.raises(ImportError, match=r"pip install 'minitune\[tensorboard\]'"):
         tune.logger.TBXLoggerCallback()
+
+
+def test_on_a_terminal_starts_and_ends_are_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    fit(space={"x": tune.grid_search([1, 2])}, verbose=1)
+    told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Trial train_")]
+    assert sorted(line.split()[2] for line in told) == ["ended", "failed:", "started:", "started:"]
+
+
+def test_columns_of_wide_characters_stay_in_line(capsys: pytest.CaptureFixture[str]) -> None:
+    fit(space={"x": tune.grid_search([1, 3]), "text": tune.grid_search(["日本語", "äö"])}, verbose=1)
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| train_")]
+    assert len(rows) == 4
+    assert {len(line) + 3 * line.count("日本語") for line in rows} == {max(map(len, rows))}
