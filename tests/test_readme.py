@@ -50,14 +50,33 @@ def command(ending: str) -> str:
     return found
 
 
-def test_the_example_prints_what_the_readme_shows(tmp_path: Path, bound_s: Callable[[float], float]) -> None:
+def examples() -> list[tuple[str, str]]:
+    """Each block of Python, and the text behind it that is its output; an empty one if there is none."""
+    found = []
+    for language, block in re.findall(r"^```(\w+)\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL):
+        if language == "python":
+            found.append((block, ""))
+        elif language == "text" and found and not found[-1][1]:
+            found[-1] = (found[-1][0], block)
+        elif found:
+            found.append(("", "-"))  # what follows is not the output of Python any more
+    return [example for example in found if example[0]]
+
+
+def test_the_examples_print_what_the_readme_shows(tmp_path: Path, bound_s: Callable[[float], float]) -> None:
+    """All blocks are one script: a later one may use what an earlier one has made."""
     script = tmp_path / "example.py"
-    script.write_text(blocks("python")[0], encoding="utf-8")
+    script.write_text("print('-- next --')\n".join(f"{code}\n" for code, _ in examples()), encoding="utf-8")
 
     done = subprocess.run(
         [sys.executable, str(script)],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])},
+        env={
+            **os.environ,
+            "HOME": str(tmp_path),
+            "MINITUNE_STORAGE_PATH": "~/minitune_results",
+            "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+        },
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -65,8 +84,11 @@ def test_the_example_prints_what_the_readme_shows(tmp_path: Path, bound_s: Calla
     )
 
     assert (done.returncode, done.stderr) == (0, "")
-    shown = masked(blocks("text")[0])
-    assert masked(done.stdout)[-len(shown) :] == shown
+    outputs = done.stdout.split("-- next --\n")
+    for (code, text), output in zip(examples(), outputs, strict=True):
+        shown = masked(text)
+        if shown:
+            assert masked(output)[-len(shown) :] == shown, code
 
 
 STORY = """
@@ -115,7 +137,8 @@ def test_the_story_of_a_killed_trial_is_that_of_a_journal(tmp_path: Path, bound_
 
     lines = (tmp_path / "run" / "journal").read_text(encoding="utf-8").splitlines()
     story = [told(json.loads(line[9:])) for line in lines]
-    assert [line for line in story if line is not None] == blocks("text")[1].strip().splitlines()
+    (shown,) = [block for block in blocks("text") if block.startswith("trial ")]
+    assert [line for line in story if line is not None] == shown.strip().splitlines()
 
 
 def test_continuous_integration_runs_the_readmes_own_commands() -> None:
