@@ -100,7 +100,7 @@ def test_only_this_machine(source: Path) -> None:
 
 
 def test_it_is_no_path(source: Path) -> None:
-    for use in (os.fspath, os.listdir, Path, open):
+    for use in (os.fspath, os.listdir, open):
         with pytest.raises(TypeError, match="as_directory"):
             use(Checkpoint(source))  # type: ignore[operator]
 
