@@ -8,6 +8,7 @@ from typing import Any
 
 from minitune._assemble import Plan, build_components
 from minitune._fit import Outcome, open_run, run_opened
+from minitune._references import renew_references
 from minitune.config import ResumeConfig, ResumeType
 from minitune.execution import records
 from minitune.execution.hooks import Hooks
@@ -137,6 +138,7 @@ def _catch_up(
         recorder.extends(add_samples)
     for donation in state.donations.values():
         recorder.pin(donation.donor, donation.record)
+    renew_references(opened.run, state.trials, plan.experiment.param_space)
     for trial in state.trials:
         recorder.adopt(trial)
         if not trial.is_finished():

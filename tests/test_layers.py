@@ -32,7 +32,7 @@ LAYERS: dict[str, str] = {
     """,
     "driver": "execution.*",
     "API": """
-        <top> tuner _tuner_file _assemble _fit _resume _progress _run tune_config result_grid analysis.* runtime _live
+        <top> tuner _tuner_file _references _assemble _fit _resume _progress _run tune_config result_grid analysis.* runtime _live
         experiment.experiment cli __main__
         html_report.* integration.* examples.* testing.* utils.*
     """,

@@ -142,6 +142,23 @@ def test_references_in_a_space_and_in_a_trial(tmp_path, executor):
     assert all(Path(ref.path).exists() for ref in refs)
 
 
+def test_a_restored_run_gets_the_references_of_the_new_space(tmp_path):
+    def objective(config):
+        length = len(ray.get(config["data"])) + len(ray.get(config["nested"]["more"]))
+        if not (tmp_path / "mended").exists():
+            raise RuntimeError("broken")
+        report({"length": length})
+
+    def space():
+        return {"data": grid_search([ray.put([1]), ray.put([1, 2])]), "nested": {"more": ray.put([0] * 10)}}
+
+    assert fit(objective, tmp_path, param_space=space(), name="run").num_errors == 2
+    (tmp_path / "mended").touch()
+    ray.shutdown()
+    results = Tuner.restore(str(tmp_path / "run"), objective, restart_errored=True, param_space=space()).fit()
+    assert [result.metrics["length"] for result in results] == [11, 12]
+
+
 def test_a_reference_bound_to_a_function_arrives_as_its_value(tmp_path):
     def objective(config, data, scale):
         report({"sum": sum(data) * scale})
