@@ -24,6 +24,11 @@ INTERNAL = """
 """What the engine of Ray Tune does with a trial through the trial itself; here others do it."""
 
 DIFFERENCES: dict[str, str] = {
+    **{
+        f"tune.{reporter}.{name}": "setup() tells a reporter all of it"
+        for reporter in ("CLIReporter", "JupyterNotebookReporter")
+        for name in ("set_search_properties", "set_start_time", "set_total_samples")
+    },
     "shutdown": "there are no processes to wait for",
     "tune.Experiment.checkpoint_config": "an attribute of its instances",
     "tune.Experiment.checkpoint_dir": "old",
