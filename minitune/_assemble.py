@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 import logging
 import random
-import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from minitune import runtime
+from minitune._pristine import before_any_run, for_this_run
 from minitune._progress import TrialProgress
 from minitune._samplers import draw_global_seed
 from minitune._tuner_file import RecordedTuner
@@ -108,10 +108,10 @@ class Plan:
         return self.experiment.checkpoints()
 
     def recorded(self) -> RecordedTuner:
-        """What a later driver needs to know of this plan."""
-        return RecordedTuner(
-            self.experiment.trainable_name, self.experiment.param_space, self.tune_config, self.run_config
-        )
+        """What a later driver needs to know of this plan: searcher and scheduler as they were before any run."""
+        tune = copy.copy(self.tune_config)
+        tune.search_alg, tune.scheduler = before_any_run(tune.search_alg), before_any_run(tune.scheduler)
+        return RecordedTuner(self.experiment.trainable_name, self.experiment.param_space, tune, self.run_config)
 
     @property
     def verbose(self) -> int:
@@ -236,35 +236,6 @@ def _limited(searcher: Searcher, max_concurrent_trials: int | None) -> Searcher:
             f"{searcher.max_concurrent}; leave max_concurrent_trials out"
         )
     return searcher
-
-
-_pristine: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
-
-
-_Plugin = TypeVar("_Plugin")
-
-
-def for_this_run(plugin: _Plugin) -> _Plugin:
-    """A searcher or scheduler for one run: itself for its first, for another one a copy of what it was before that.
-
-    So two runs with one object know nothing of each other, in whichever order they come.
-
-    Raises:
-        ValueError: If it was used before and cannot be copied.
-    """
-    if plugin not in _pristine:
-        try:
-            _pristine[plugin] = copy.deepcopy(plugin)
-        except Exception as error:  # whatever the parts of a user's class raise
-            _pristine[plugin] = error
-        return plugin
-    pristine = _pristine[plugin]
-    if isinstance(pristine, Exception):
-        raise ValueError(
-            f"this {type(plugin).__name__} was used by an earlier run and cannot be copied ({pristine}); make a new one"
-        ) from pristine
-    copied: _Plugin = copy.deepcopy(pristine)
-    return copied
 
 
 def build_callbacks(callbacks: Sequence[Any], reporter: ProgressReporter | None) -> list[Callback]:

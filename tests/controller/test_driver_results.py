@@ -132,7 +132,7 @@ def test_what_is_no_trainable_or_space_is_refused_early() -> None:
         Tuner()
     with pytest.raises(TuneError):
         Tuner("never registered")
-    with pytest.raises(TypeError):
+    with pytest.raises(TuneError):
         Tuner(7)
     with pytest.raises(ValueError):
         Tuner(lambda: None)

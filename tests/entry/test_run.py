@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -308,6 +309,21 @@ def test_a_searcher_may_serve_two_runs() -> None:
     searcher = Numbers()
     configs = [[t.config for t in run(count, search_alg=searcher, num_samples=2, verbose=0).trials] for _ in range(2)]
     assert configs == [[{"x": 1}, {"x": 2}]] * 2
+
+
+@dataclass
+class Unhashable(Numbers):
+    """A dataclass is compared by value, and has no hash."""
+
+    step: int = 1
+
+    def __post_init__(self) -> None:
+        Numbers.__init__(self)
+
+
+def test_a_plug_in_need_not_be_hashable() -> None:
+    searcher = Unhashable()
+    assert [len(run(count, search_alg=searcher, verbose=0).trials) for _ in range(2)] == [1, 1]
 
 
 def test_a_plug_in_that_cannot_be_copied_serves_one_run() -> None:
