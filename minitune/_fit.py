@@ -11,7 +11,7 @@ from minitune._assemble import Components, Plan, base_seed, build_components, bu
 from minitune._progress import Progress
 from minitune._tuner_file import save_tuner_file
 from minitune._version import __version__
-from minitune.config import default_storage_path
+from minitune.config import default_storage_path, duration_s
 from minitune.execution import records
 from minitune.execution.hooks import Hooks
 from minitune.execution.interrupts import Interrupts
@@ -177,6 +177,8 @@ def _settings(plan: Plan, run_name: str, seed: int, executor: TrialExecutor) -> 
         reuse_actors=tune.reuse_actors,
         grace_s=number_setting("FORCE_TRIAL_CLEANUP_S"),
         free_restore_failures=int(number_setting("RESTORE_RETRY_NUM")),
+        trial_timeout_s=duration_s(tune.trial_timeout_s, "trial_timeout_s"),
+        report_timeout_s=duration_s(tune.report_timeout_s, "report_timeout_s"),
         strict_metric=not is_on("DISABLE_STRICT_METRIC_CHECKING"),
     )
 

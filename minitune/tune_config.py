@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from minitune.config import Config, check_num_samples, duration_s, is_whole, require, require_creator
+from minitune.config import ResumeConfig as ResumeConfig
 from minitune.experiment.trial import Trial
 
 EXECUTORS = ("local", "inline")
@@ -31,6 +32,10 @@ class TuneConfig(Config):
         seed: Base seed of every component; None draws one from numpy's global state if numpy is already imported, else
             from `random`'s.
         executor: `"local"` for processes, `"inline"` for one process (a debugger works), or a `TrialExecutor`.
+        trial_timeout_s: Seconds, or a timedelta, that one attempt of a trial may take, from the start of its worker;
+            None means no limit. What takes longer is asked to stop, then killed; it counts as a failure.
+        report_timeout_s: The same for the time from one report to the next. In one process (`"inline"`) nothing can be
+            ended from outside: there a limit is noticed when the trial reports.
 
     Raises:
         ValueError: If a value breaks its rule.
@@ -48,6 +53,8 @@ class TuneConfig(Config):
     trial_dirname_creator: Callable[[Trial], str] | None = None
     seed: int | None = None
     executor: Any = "local"
+    trial_timeout_s: int | float | datetime.timedelta | None = None
+    report_timeout_s: int | float | datetime.timedelta | None = None
 
     def _check(self) -> None:
         require(self.mode in (None, "min", "max"), "mode: None, 'min' or 'max'", self.mode)
@@ -59,7 +66,8 @@ class TuneConfig(Config):
             "max_concurrent_trials: None or an int >= 0 (0 means no limit)",
             limit,
         )
-        duration_s(self.time_budget_s, "time_budget_s")
+        for name in ("time_budget_s", "trial_timeout_s", "report_timeout_s"):
+            duration_s(getattr(self, name), name)
         require(self.seed is None or is_whole(self.seed), "seed: None or an int", self.seed)
         known = not isinstance(self.executor, str) or self.executor in EXECUTORS
         require(known, "executor: 'local', 'inline' or a TrialExecutor", self.executor)

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from run_scripts import script as script
 
 TIME_FACTOR = float(os.environ.get("MINITUNE_TEST_TIMEFACTOR", "1"))
 STRAGGLER_BOUND_S = 2.0

@@ -7,7 +7,8 @@ from enum import Enum
 from typing import Any
 
 from minitune.config import FailureConfig
-from minitune.error import RemoteError, TrialError, WorkerDiedError, WorkerStartError, trial_error
+from minitune.error import RemoteError, TrialError, TrialTimeoutError, WorkerDiedError, WorkerStartError, trial_error
+from minitune.execution.deadlines import REPORT, Overdue
 from minitune.execution.trial_executor import Exited
 from minitune.experiment.lifecycle import Phase
 from minitune.experiment.trial import Trial
@@ -70,13 +71,12 @@ def raised_error(remote: RemoteError, *, starting: bool) -> TrialError:
     return trial_error(remote)
 
 
-def died_error(trial: Trial, event: Exited, directory: str) -> TrialError:
+def died_error(trial: Trial, event: Exited) -> TrialError:
     """The error of a trial whose worker is gone.
 
     Args:
         trial: The trial.
         event: How it ended.
-        directory: The trial's directory.
 
     Returns:
         An error that names cause, process, last report, peak memory, last lines of output and where the rest is: a
@@ -84,19 +84,43 @@ def died_error(trial: Trial, event: Exited, directory: str) -> TrialError:
     """
     kind = WorkerStartError if trial.phase is Phase.STARTING else WorkerDiedError
     when = " while the trainable was loaded or set up" if kind is WorkerStartError else ""
-    iteration = trial.last_result.get(TRAINING_ITERATION)
     hint = f", {_MEMORY_HINT}" if event.exit_code == -9 else ""
     peak = f", peak memory {event.peak_bytes / 2**20:.0f} MiB" if event.peak_bytes else ""
-    lines = [
-        f"the worker of trial {trial.name} (pid {event.pid or trial.pid}) died{when}: {event.cause}{hint}{peak}",
-        f"last report: {'none' if iteration is None else f'iteration {iteration}'}",
-        f"its output: {directory}",
-    ]
-    if event.last_lines:
-        lines += ["last lines of its output:", event.last_lines.rstrip()]
-    error = kind("\n".join(lines))
+    what = f"the worker of trial {trial.name} (pid {event.pid or trial.pid}) died{when}: {event.cause}{hint}{peak}"
+    error = kind("\n".join([what, f"last report: {_last_report(trial)}", *_where_and_last_lines(trial, event)]))
     error.cause = f"the worker died{when}: {event.cause}"
     return error
+
+
+def timeout_error(trial: Trial, overdue: Overdue, event: Exited) -> TrialError:
+    """The error of a trial that has broken a time limit and was ended for it.
+
+    Args:
+        trial: The trial.
+        overdue: Which limit.
+        event: How its worker ended; the stacks at the time are in its last lines.
+    """
+    what = (
+        f"no report for {overdue.limit_s:.1f} s"
+        if overdue.kind == REPORT
+        else f"not done after {overdue.limit_s:.1f} s"
+    )
+    cause = f"{what} (last: {_last_report(trial)})"
+    limit = f"{overdue.kind}_timeout_s={overdue.limit_s:g}"
+    first = f"trial {trial.name} (pid {event.pid or trial.pid}) has broken {limit}: {cause}; its worker: {event.cause}"
+    error = TrialTimeoutError("\n".join([first, *_where_and_last_lines(trial, event)]))
+    error.cause = cause
+    return error
+
+
+def _last_report(trial: Trial) -> str:
+    iteration = trial.last_result.get(TRAINING_ITERATION)
+    return "none" if iteration is None else f"iteration {iteration}"
+
+
+def _where_and_last_lines(trial: Trial, event: Exited) -> list[str]:
+    lines = [f"its output: {trial.local_path}"]
+    return [*lines, "last lines of its output:", event.last_lines.rstrip()] if event.last_lines else lines
 
 
 def missing_metric(metrics: Iterable[str], flat: Mapping[str, Any]) -> TrialError | None:

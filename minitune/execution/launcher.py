@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable
 
 from minitune.error import TrialError, TuneError
+from minitune.execution.deadlines import TRIAL, Deadlines
 from minitune.execution.hooks import Hooks
 from minitune.execution.recorder import Recorder
 from minitune.execution.run_settings import RunSettings
@@ -46,6 +47,7 @@ class Launcher:
         executor: TrialExecutor,
         recorder: Recorder,
         settings: RunSettings,
+        deadlines: Deadlines,
         *,
         give_up: Callable[[Trial, TrialError], None],
     ):
@@ -55,6 +57,7 @@ class Launcher:
         self._executor = executor
         self._recorder = recorder
         self._settings = settings
+        self._deadlines = deadlines
         self._max_running = settings.max_concurrent_trials or math.inf
         self._give_up = give_up
         self._shared_env_creators: dict[str, Shared] = {}
@@ -168,6 +171,7 @@ class Launcher:
         )
         self._executor.start(trial.actor_id, factory, trial.resources, directory, reuse_key, (info,))
         self._state.live[trial.actor_id] = Live(trial, trial.actor_id)
+        self._deadlines.begin(trial.actor_id, TRIAL, self._executor.now())
 
     def _env_creators(self, trial: Trial) -> dict[str, Shared]:
         """The registered creator of the environment that the trial's `config["env"]` names, if there is one."""

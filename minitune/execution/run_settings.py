@@ -43,6 +43,8 @@ class RunSettings:
         reuse_actors: Whether a worker is handed on to the next trial.
         grace_s: Seconds that a trial has to unwind.
         free_restore_failures: How many failed restores of a trial do not count as failures.
+        trial_timeout_s: Seconds that one attempt of a trial may take, or None.
+        report_timeout_s: Seconds from a pull to the report that answers it, or None.
         strict_metric: Whether a result without the metric of run, scheduler or searcher is an error of its trial.
     """
 
@@ -56,6 +58,8 @@ class RunSettings:
     reuse_actors: bool = False
     grace_s: float = GRACE_S
     free_restore_failures: int = 0
+    trial_timeout_s: float | None = None
+    report_timeout_s: float | None = None
     strict_metric: bool = True
 
     def of(self, trial: Trial) -> TrialSettings:

@@ -9,6 +9,7 @@ from typing import Any
 
 from minitune.checkpoint import CheckpointRecord
 from minitune.decision import CONTINUE, Decision
+from minitune.execution.deadlines import Overdue
 from minitune.execution.trial_queue import TrialQueue
 from minitune.experiment.lifecycle import FINISHED, STATUS, Phase, Step
 from minitune.experiment.trial import KeptCheckpoint, Trial
@@ -28,6 +29,7 @@ class Live:
         ends_by_itself: True if the trainable has said that it is done.
         allocation: What the actor was given; None until it is ready.
         idle: True while no call is in flight, within the handling of one event.
+        overdue: The time limit that it has broken: its worker has been told to end, and its trial fails when it has.
     """
 
     trial: Trial
@@ -37,6 +39,7 @@ class Live:
     ends_by_itself: bool = False
     allocation: Allocation | None = None
     idle: bool = False
+    overdue: Overdue | None = None
 
 
 @dataclass(frozen=True)

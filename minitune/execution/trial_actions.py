@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from minitune.decision import CONTINUE, NOOP, PAUSE, STOP, Decision
+from minitune.execution.deadlines import REPORT, Deadlines
 from minitune.execution.hooks import Hooks
 from minitune.execution.recorder import Recorder
 from minitune.execution.run_settings import RunSettings
@@ -35,6 +36,7 @@ class TrialActions:
         hooks: The plug-ins, told of each turn of events.
         recorder: Who writes it down.
         settings: How this run saves, reuses and waits.
+        deadlines: How long the trials may take.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class TrialActions:
         hooks: Hooks,
         recorder: Recorder,
         settings: RunSettings,
+        deadlines: Deadlines,
     ):
         self._executor = executor
         self._state = state
@@ -52,6 +55,7 @@ class TrialActions:
         self._hooks = hooks
         self._recorder = recorder
         self._settings = settings
+        self._deadlines = deadlines
         self._warned_pause = False
 
     def carry_out(self, live: Live, decision: Decision) -> None:
@@ -77,6 +81,7 @@ class TrialActions:
         live.idle = False
         if live.trial.phase is not Phase.TRAINING:
             self.move(live.trial, Step.TRAIN, "go on")
+        self._deadlines.begin(live.actor_id, REPORT, self._executor.now())
         self._executor.call(live.actor_id, "train")
 
     def save(self, live: Live) -> None:
@@ -158,6 +163,7 @@ class TrialActions:
     def let_go(self, live: Live, *, keep: bool = True) -> None:
         """Take the worker away from its trial; its next attempt waits until the worker is gone."""
         self._state.let_go(live)
+        self._deadlines.forget(live.actor_id)
         self._executor.stop(live.actor_id, self._settings.grace_s, keep=keep and self._settings.reuse_actors)
 
     def move(self, trial: Trial, step: Step, reason: str) -> None:

@@ -15,7 +15,16 @@ from typing import Any
 from minitune.checkpoint import Checkpoint, CheckpointRecord
 from minitune.decision import PAUSE, STOP, Decision
 from minitune.error import TrialError, TuneError, WorkerStartError
-from minitune.execution.failure import LOST, AfterFailure, FailurePolicy, died_error, missing_metric, raised_error
+from minitune.execution.deadlines import REPORT, Deadlines
+from minitune.execution.failure import (
+    LOST,
+    AfterFailure,
+    FailurePolicy,
+    died_error,
+    missing_metric,
+    raised_error,
+    timeout_error,
+)
 from minitune.execution.hooks import Hooks
 from minitune.execution.launcher import WAITING, Launcher
 from minitune.execution.recorder import Recorder
@@ -72,13 +81,15 @@ class TuneController:
         self._failed_restores: Counter[str] = Counter()
         self._setbacks = Setbacks()
         self._crash_loop = CrashLoop()
-        self._actions = TrialActions(executor, state, context, hooks, recorder, settings)
+        self._deadlines = Deadlines(settings.report_timeout_s, settings.trial_timeout_s)
+        self._actions = TrialActions(executor, state, context, hooks, recorder, settings, self._deadlines)
         self.launcher = Launcher(
             state,
             hooks,
             executor,
             recorder,
             settings,
+            self._deadlines,
             give_up=self._give_up_before_start,
         )
 
@@ -119,14 +130,19 @@ class TuneController:
             self._actions.run_requests()
             self._check_stuck()
         if not self.is_finished():
-            for event in self._executor.wait(self._patience_s(max_wait_s)):
-                self._on_event(event)
-                self._actions.run_requests()
+            self._apply(self._patience_s(max_wait_s))
+            self._stop_overdue()
         if not self._state.end_reason and self._hooks.wants_all_stopped():
             self.end_run("the stopper has ended the run")
         if self._state.end_reason and self._executor.now() >= self._end_deadline_s:
             self._end_overdue()
         self._hooks.step_ends()
+
+    def _apply(self, timeout_s: float | None) -> None:
+        """Wait for events and apply each, and what schedulers have asked for meanwhile."""
+        for event in self._executor.wait(timeout_s):
+            self._on_event(event)
+            self._actions.run_requests()
 
     def how_ended(self) -> str:
         """How the run has ended, for the journal: "finished" means that every trial has had its way."""
@@ -188,6 +204,19 @@ class TuneController:
         for live in list(self._state.live.values()):
             self._actions.cut_short(live, self._state.end_reason)
 
+    def _stop_overdue(self) -> None:
+        """End the workers of trials that have broken a time limit; the trials fail when they are gone.
+
+        What lies in the channels is read first: the driver itself may have been stopped all the while.
+        """
+        if self._deadlines.seconds_left(self._executor.now()) != 0:
+            return
+        self._apply(0)
+        for overdue in self._deadlines.overdue(self._executor.now()):
+            live = self._state.live[overdue.actor_id]
+            live.overdue = overdue
+            self._executor.stop(live.actor_id, self._settings.grace_s, dump=True)
+
     def _saves_at_end(self, trial: Trial, resumable: bool = False) -> bool:
         settings = self._settings.of(trial)
         return settings.saves and (resumable or bool(settings.checkpoints.checkpoint_at_end))
@@ -206,9 +235,9 @@ class TuneController:
         rest_s = self._state.seconds_of_rest(self._executor.now())
         if rest_s is not None:
             limits.append(rest_s)
-        left_s = self._hooks.seconds_left()
-        if left_s is not None:
-            limits.append(max(0.0, left_s))
+        for left_s in (self._hooks.seconds_left(), self._deadlines.seconds_left(self._executor.now())):
+            if left_s is not None:
+                limits.append(max(0.0, left_s))
         return min(limits, default=None)
 
     def _check_stuck(self) -> None:
@@ -263,7 +292,7 @@ class TuneController:
             source = (trial.start_checkpoint.path, {}) if trial.start_checkpoint else None
         if source is None:
             self._actions.move(trial, Step.TRAIN, "the worker is ready")
-            self._executor.call(live.actor_id, "train")
+            self._actions.pull(live)
         else:
             self._actions.move(trial, Step.RESTORE, f"from {os.path.basename(source[0])}")
             self._executor.call(live.actor_id, "restore", *source)
@@ -288,6 +317,7 @@ class TuneController:
     def _on_report(self, live: Live, report: Report) -> None:
         """One report, in the order that the module's docstring gives."""
         trial = live.trial
+        self._deadlines.end(live.actor_id, REPORT)
         if report.metrics is None:
             self._on_return(live)
             return
@@ -369,8 +399,11 @@ class TuneController:
         if live is not None:
             trial = live.trial
             self._state.live.pop(event.actor_id)
-            if event.counts:
-                self._on_failure(live, died_error(trial, event, trial.local_path), gone=True)
+            self._deadlines.forget(event.actor_id)
+            if live.overdue is not None:
+                self._on_failure(live, timeout_error(trial, live.overdue, event), gone=True)
+            elif event.counts:
+                self._on_failure(live, died_error(trial, event), gone=True)
             else:
                 self._note_loss(trial, event.cause)
                 self._actions.move(trial, Step.RETRY, LOST + event.cause)

@@ -8,7 +8,7 @@ import re
 import signal
 
 import pytest
-from run_processes import is_gone
+from run_scripts import is_gone
 
 PRELUDE = """
     import ctypes, json, os, signal, sys, tempfile, threading, time

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from run_processes import is_gone
+from run_scripts import is_gone
 
 PRELUDE = """
     import json, os, signal, subprocess, sys, threading, time

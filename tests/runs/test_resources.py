@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from run_processes import is_gone
+from run_scripts import is_gone
 
 MEET = """
     import json, os, sys, time

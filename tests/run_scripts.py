@@ -10,9 +10,10 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[1]
 
 
 class Script:
@@ -84,3 +85,11 @@ def script(tmp_path: Path, bound_s: Callable[[float], float], nothing_left: None
     script = Script(tmp_path, bound_s)
     yield script
     script.close()
+
+
+def is_gone(pid: int) -> bool:
+    """Whether a process is dead. Where nobody reaps them, dead orphans stay to be seen."""
+    try:
+        return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True
