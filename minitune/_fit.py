@@ -234,7 +234,8 @@ def _loop(
         finally:
             executor.shutdown()
             try:
-                keeper.save(CALLBACKS)  # they have seen what they have seen, however it ended
+                if reason == "error" or controller.interrupted:
+                    keeper.save(CALLBACKS)  # they have seen what they have seen, however it ended
                 recorder.close(reason)
             finally:
                 if reason == "error":

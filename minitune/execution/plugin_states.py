@@ -88,13 +88,13 @@ class StateKeeper:
             self.save()
 
     def save(self, *components: str) -> None:
-        """Save what has been told something since the last time. Blocks.
+        """Save the states if there is something on record since the last time. Blocks.
 
         Args:
-            *components: Which; by default all.
+            *components: Save these in any case, and no others.
         """
         begin_s = time.monotonic()
-        if self._recorder.offset != self._saved_at:
+        if components or self._recorder.offset != self._saved_at:
             offset = self._recorder.offset
             for component in components or (*TOLD_AGAIN, CALLBACKS):
                 self._save(component, offset)

@@ -101,6 +101,7 @@ class Replay:
     changes: list[tuple[Trial, Trial | None]] = field(default_factory=list)
     _final: dict[str, str] = field(default_factory=dict)
     _trials: dict[str, Trial] = field(default_factory=dict)
+    _cut_off: set[str] = field(default_factory=set)
     _warned: bool = False
 
     def run(self, journal: Iterable[tuple[int, records.Record]], choice: ResumeConfig) -> None:
@@ -122,6 +123,7 @@ class Replay:
             self.saved.reach(None, self.hooks, self._trials)
             for trial in list(self.state.trials):
                 self._choose(trial, choice)
+            self._bring_forward()
         finally:
             self.hooks.muted = False
 
@@ -163,6 +165,13 @@ class Replay:
             self.state.donations.pop(trial.trial_id, None)
             self._terminate(trial, SKIPPED, is_running=False)
             self.changes.append((trial, None))
+
+    def _bring_forward(self) -> None:
+        """Those that had a worker when their driver ended go on first: they had been started before what waits."""
+        for trial in list(self.state.queue):
+            if trial.trial_id not in self._cut_off:
+                self.state.queue.remove(trial)
+                self.state.queue.push(trial)
 
     def _trial(self, record: records.Record) -> Trial:
         try:
@@ -250,6 +259,7 @@ class Replay:
         if trial.phase in OWNS_ACTOR:  # its final result is on record, but it is to be saved once more
             self.state.move(trial, Step.RETRY, DRIVER_ENDED)
         self._final.pop(trial.trial_id, None)
+        self._cut_off.discard(trial.trial_id)
         self.state.move(trial, Step.START, f"attempt {trial.attempt}")
 
     def _on_result(self, record: records.Record) -> None:
@@ -336,6 +346,7 @@ class Replay:
         for trial in self.state.unfinished.values():
             trial.num_failures = 0
             if trial.phase in OWNS_ACTOR and trial.trial_id not in self._final:
+                self._cut_off.add(trial.trial_id)
                 self.state.move(trial, Step.RETRY, DRIVER_ENDED)
 
     def _on_close(self, record: records.Record) -> None:

@@ -1,0 +1,162 @@
+"""A run whose driver was killed at any record, or at any byte, ends with the same table as one that was not."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from resume_fakes import Learner, counting, fit, journal_of, newest_state, run_path
+
+from minitune import (
+    CheckpointConfig,
+    FailureConfig,
+    FIFOScheduler,
+    ResultGrid,
+    RunConfig,
+    Trainable,
+    Trial,
+    Tuner,
+    grid_search,
+    report,
+    uniform,
+)
+
+
+class Saved(Trainable):
+    """Counts to three, over pauses and resumes."""
+
+    def setup(self, config: dict[str, Any]) -> None:
+        self.n = 0
+
+    def step(self) -> dict[str, Any]:
+        self.n += 1
+        return {"n": self.n, "done": self.n == 3}
+
+    def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any]:
+        return {"n": self.n}
+
+    def load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        self.n = checkpoint["n"]
+
+
+class Halves(FIFOScheduler):
+    """Pauses each trial at its second result, for once."""
+
+    def __init__(self) -> None:
+        self.paused: set[str] = set()
+
+    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        if result["training_iteration"] == 2 and trial.trial_id not in self.paused:
+            self.paused.add(trial.trial_id)
+            return self.PAUSE
+        return self.CONTINUE
+
+
+def fails_once(config: dict[str, Any]) -> None:
+    """Fails in its first attempt, which leaves a mark beside the run."""
+    mark = Path(config["marks"], str(config["i"]))
+    report({"n": 1})
+    if config["i"] == 1 and not mark.exists():
+        mark.touch()
+        raise ValueError("for once")
+    report({"n": 2})
+
+
+SPACE = {"i": grid_search([0, 1, 2]), "x": uniform(0, 1)}
+CASES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+    "search": (counting(2), None, {"search_alg": Learner(3), "num_samples": 3, "max_concurrent_trials": 1}),
+    "two at a time": (counting(2), SPACE, {"max_concurrent_trials": 2}),
+    "class": (Saved, SPACE, {"max_concurrent_trials": 2}),
+    "pauses": (
+        Saved,
+        {"i": grid_search([0, 1])},
+        {"scheduler": Halves(), "run": {"checkpoint_config": CheckpointConfig(checkpoint_frequency=1)}},
+    ),
+    "retries": (fails_once, {"i": grid_search([0, 1])}, {"run": {"failure_config": FailureConfig(max_failures=1)}}),
+}
+
+
+def table(grid: ResultGrid) -> list[Any]:
+    """What does not depend on time and place."""
+    return [
+        (
+            {name: value for name, value in result.config.items() if name != "marks"},
+            result.metrics["n"],
+            result.metrics["training_iteration"],
+            result.metrics["done"],
+            None if result.error is None else str(result.error),
+        )
+        for result in grid
+    ]
+
+
+def restore_copy(tmp_path: Path, name: str, length: int, trainable: Any) -> tuple[Path, Tuner]:
+    """A copy of the run whose journal has only so many bytes."""
+    copy = tmp_path / name
+    shutil.copytree(run_path(), copy)
+    os.truncate(copy / "journal", length)
+    return copy, Tuner.restore(copy, trainable, run_config=None)
+
+
+@pytest.mark.parametrize(
+    ("case", "saves"), [("search", "0"), ("search", "3600"), *((case, "3600") for case in [*CASES][1:])]
+)
+def test_a_run_that_was_cut_at_any_record(
+    case: str, saves: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """States are saved at every turn, or only at the end."""
+    monkeypatch.setenv("MINITUNE_GLOBAL_CHECKPOINT_S", saves)
+    trainable, space, settings = CASES[case]
+    if case == "retries":
+        space = {**space, "marks": str(tmp_path)}
+    whole = fit(trainable, space, seed=11, **settings)
+    ids = [result.metrics["trial_id"] for result in whole]
+    lines = (run_path() / "journal").read_bytes().splitlines(keepends=True)
+    first = next(number for number, line in enumerate(lines) if b'{"type":"open"' in line) + 1
+    length = sum(map(len, lines[:first]))
+    for number, line in enumerate(lines[first:]):
+        length += len(line)
+        if saves == "0" and number % 3:
+            continue
+        copy, tuner = restore_copy(tmp_path, f"cut-{number}", length - len(line), trainable)
+        grid = tuner.fit()
+        assert table(grid) == table(whole), number
+        assert len({result.metrics["trial_id"] for result in grid}) == len(ids)
+        for result in grid:
+            assert [row["training_iteration"] for row in result.get_rows() or ()][-1:] == [
+                result.metrics["training_iteration"]
+            ]
+        if case == "search":
+            heard = newest_state("searcher-state", copy)["heard"]
+            assert len(set(heard)) == len(heard), "nothing is told twice"
+            assert heard == newest_state("searcher-state")["heard"]
+        shutil.rmtree(copy)
+
+
+def test_a_run_that_was_cut_at_any_byte_of_its_last_records(tmp_path: Path) -> None:
+    whole = fit(counting(2), {"i": grid_search([1, 2])}, seed=1, max_concurrent_trials=1)
+    lines = (run_path() / "journal").read_bytes().splitlines(keepends=True)
+    results = [number for number, record in enumerate(journal_of()) if record["type"] == "result"]
+    begin = sum(map(len, lines[: results[-1]]))
+    end = begin + sum(map(len, lines[results[-1] : results[-1] + 3]))
+    for length in range(begin, end + 1, 37):
+        copy, tuner = restore_copy(tmp_path, f"cut-{length}", length, counting(2))
+        assert table(tuner.fit()) == table(whole)
+        shutil.rmtree(copy)
+
+
+def test_a_run_that_is_cut_again_while_it_is_gone_on_with(tmp_path: Path) -> None:
+    """The records that a resume itself writes are cut too."""
+    whole = fit(counting(3), SPACE, seed=5, max_concurrent_trials=1)
+    lines = (run_path() / "journal").read_bytes().splitlines(keepends=True)
+    os.truncate(run_path() / "journal", sum(map(len, lines[: len(lines) // 2])))
+    resumed = Tuner.restore(run_path(), counting(3), run_config=RunConfig(verbose=0)).fit()
+    assert table(resumed) == table(whole)
+    lines = (run_path() / "journal").read_bytes().splitlines(keepends=True)
+    for number in range(len(lines) // 3, len(lines), 3):
+        copy, tuner = restore_copy(tmp_path, f"cut-{number}", sum(map(len, lines[:number])), counting(3))
+        assert table(tuner.fit()) == table(whole), number
+        shutil.rmtree(copy)

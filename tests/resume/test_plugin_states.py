@@ -1,0 +1,356 @@
+"""What plug-ins remember over a resume: their own states, and what came after these, each thing once."""
+
+from __future__ import annotations
+
+import pickle
+import random
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from resume_fakes import (
+    CutAfter,
+    Learner,
+    counting,
+    cut,
+    fit,
+    journal_of,
+    newest_state,
+    restore,
+    run_path,
+)
+
+from minitune import (
+    Callback,
+    ConcurrencyLimiter,
+    FIFOScheduler,
+    RunConfig,
+    Searcher,
+    Stopper,
+    Trial,
+    TuneConfig,
+    TuneError,
+    clock,
+    report,
+    uniform,
+)
+from minitune.clock import VirtualClock
+from minitune.execution.devices import Machine
+from minitune.execution.inline import InlineTrialExecutor
+from minitune.stopper import MaximumIterationStopper, TimeoutStopper
+
+QUIET = RunConfig(verbose=0)
+ONE_BY_ONE: dict[str, Any] = {"max_concurrent_trials": 1}
+
+
+@pytest.fixture(params=["0", "3600"])
+def save_period(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """States are saved at every turn, or only at the end."""
+    period: str = request.param
+    monkeypatch.setenv("MINITUNE_GLOBAL_CHECKPOINT_S", period)
+    return period
+
+
+# -- searchers -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("results", [1, 3, 4, 7, 8])
+@pytest.mark.parametrize("limited", [False, True])
+def test_a_searcher_goes_on_where_it_was_and_hears_each_thing_once(
+    results: int, limited: bool, save_period: str
+) -> None:
+    def searcher() -> Searcher:
+        return ConcurrencyLimiter(Learner(5), 1) if limited else Learner(5)
+
+    whole = fit(counting(3), None, search_alg=searcher(), num_samples=4, run={"name": "whole"}, **ONE_BY_ONE)
+    cut(counting(3), None, results=results, search_alg=searcher(), num_samples=4, **ONE_BY_ONE)
+    grid = restore(counting(3), run_config=QUIET).fit()
+    assert [result.config for result in grid] == [result.config for result in whole]
+    heard = newest_state("searcher-state")["heard"]
+    assert heard == newest_state("searcher-state", run_path("whole"))["heard"]
+
+
+class Unrepeatable(Searcher):
+    """Draws from a generator that nobody seeds, and remembers what it has proposed, in the manner of Ray Tune."""
+
+    def __init__(self) -> None:
+        super().__init__(metric="score", mode="max")
+        self.proposed: dict[str, float] = {}
+        self.results: dict[str, float] = {}
+
+    def suggest(self, trial_id: str) -> dict[str, Any] | None:
+        self.proposed[trial_id] = random.SystemRandom().random()
+        return {"i": self.proposed[trial_id]}
+
+    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        self.results[trial_id] = result["score"] if result else 0.0
+
+    def save(self, checkpoint_path: str) -> None:
+        Path(checkpoint_path).write_bytes(pickle.dumps((self.proposed, self.results)))
+
+    def restore(self, checkpoint_path: str) -> None:
+        self.proposed, self.results = pickle.loads(Path(checkpoint_path).read_bytes())
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_the_files_of_a_searcher_are_its_own(again: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINITUNE_GLOBAL_CHECKPOINT_S", "0")
+    cut(counting(2), None, results=5, search_alg=Unrepeatable(), num_samples=5, **ONE_BY_ONE)
+    recorded = {record["trial"]: record["config"]["i"] for record in journal_of() if record["type"] == "trial"}
+    settings = TuneConfig(executor="inline", search_alg=Unrepeatable(), num_samples=5, max_concurrent_trials=1)
+    grid = restore(counting(2), run_config=QUIET, tune_config=settings if again else None).fit()
+    configs = {result.metrics["trial_id"]: result.config["i"] for result in grid}
+    assert configs.items() >= recorded.items()
+    proposed, results = newest_state("searcher-state")
+    assert proposed == configs
+    assert results == {trial_id: 2 * i for trial_id, i in configs.items()}
+
+
+def test_a_searcher_that_is_not_saved_hears_all_again(caplog: pytest.LogCaptureFixture) -> None:
+    class NotSaved(Learner):
+        def save(self, checkpoint_path: str) -> None:
+            raise NotImplementedError
+
+    cut(counting(2), None, results=3, search_alg=NotSaved(), num_samples=3, **ONE_BY_ONE)
+    fit(counting(2), None, search_alg=NotSaved(), num_samples=3, run={"name": "whole"}, **ONE_BY_ONE)
+    assert caplog.text.count("state of the searcher cannot be saved") <= 2
+    searcher = NotSaved()
+    settings = TuneConfig(executor="inline", search_alg=searcher, num_samples=3, max_concurrent_trials=1)
+    grid = restore(counting(2), run_config=QUIET, tune_config=settings).fit()
+    assert len(grid) == 3
+    assert set(Counter(searcher.heard).values()) == {1}
+    assert len(searcher.heard) == 3 * 4
+
+
+@pytest.mark.parametrize("damage", ["remove", "empty", "tear", "change"])
+def test_a_damaged_state_is_not_used(damage: str) -> None:
+    fit(counting(2), None, search_alg=Learner(2), num_samples=3, **ONE_BY_ONE)
+    whole = fit(counting(2), None, search_alg=Learner(2), num_samples=5, run={"name": "whole"}, **ONE_BY_ONE)
+    for path in run_path().glob("*-state*-*.pkl"):
+        data = path.read_bytes()
+        if damage == "remove":
+            path.unlink()
+        else:
+            path.write_bytes({"empty": b"", "tear": data[:-3], "change": data[:-1] + b"!"}[damage])
+    grid = restore(counting(2), add_samples=2).fit()
+    assert [result.config for result in grid] == [result.config for result in whole]
+
+
+def test_a_state_that_does_not_fit_is_named_and_not_used(caplog: pytest.LogCaptureFixture) -> None:
+    class Picky(Learner):
+        def restore(self, checkpoint_path: str) -> None:
+            raise ValueError("from another time")
+
+    fit(counting(2), None, search_alg=Picky(2), num_samples=3, **ONE_BY_ONE)
+    whole = fit(counting(2), None, search_alg=Learner(2), num_samples=5, run={"name": "whole"}, **ONE_BY_ONE)
+    grid = restore(counting(2), add_samples=2).fit()
+    assert "from another time" in caplog.text
+    assert [result.config for result in grid] == [result.config for result in whole]
+
+
+def test_only_two_states_of_a_component_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINITUNE_GLOBAL_CHECKPOINT_S", "0")
+    fit(counting(3), {"x": uniform(0, 1)}, search_alg=None, num_samples=3)
+    fit(counting(3), None, search_alg=Learner(), num_samples=3, run={"name": "other"})
+    names = Counter(path.name.rpartition("-")[0] for name in ("run", "other") for path in run_path(name).glob("*-*.*"))
+    states = {name: count for name, count in names.items() if "state" in name}
+    assert states == {
+        "basic-variant-state": 2,
+        "search_gen_state": 2,
+        "searcher-state": 2,
+        "scheduler-state": 4,
+        "stopper-state": 4,
+        "callback-states": 4,
+    }
+    assert not list(run_path().glob(".tmp*"))
+
+
+# -- schedulers ----------------------------------------------------------------------------------------------------
+
+
+class Ranks(FIFOScheduler):
+    """Keeps trials themselves, and the first argument of its hooks, as schedulers of users do."""
+
+    def __init__(self) -> None:
+        self.best: dict[Trial, int] = {}
+        self.context: Any = None
+        self.told: list[str] = []
+
+    def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
+        self.context = tune_controller
+        self.best[trial] = 0
+
+    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        assert tune_controller is self.context
+        assert trial in self.best, "it is the very same object"
+        self.best[trial] = max(self.best[trial], result["n"])
+        self.told.append(f"{trial.number} {result['n']}")
+        return self.CONTINUE
+
+
+@pytest.mark.parametrize("results", [2, 5, 8])
+def test_a_scheduler_finds_its_trials_again(results: int, save_period: str) -> None:
+    cut(counting(3), {"i": 1}, results=results, scheduler=Ranks(), num_samples=3, **ONE_BY_ONE)
+
+    class Look(Callback):
+        def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
+            assert all(trial.last_result["n"] == 3 for trial in trials)
+
+    restore(counting(3), run_config=RunConfig(verbose=0, callbacks=[Look()])).fit()
+    seen: list[Any] = []
+
+    class Keep(Ranks):
+        def restore(self, checkpoint_path: str) -> None:
+            seen.append(checkpoint_path)
+
+    scheduler = Keep()
+    settings = TuneConfig(executor="inline", scheduler=scheduler, num_samples=3)
+    restore(counting(3), run_config=QUIET, tune_config=settings).fit()
+    assert not seen, "the state of another class is not for it"
+    assert scheduler.told == [f"{trial} {n}" for trial in range(3) for n in (1, 2, 3)]
+    assert {trial.number: best for trial, best in scheduler.best.items()} == {0: 3, 1: 3, 2: 3}
+
+
+def test_a_scheduler_with_files_of_its_own(save_period: str) -> None:
+    class Files(FIFOScheduler):
+        def __init__(self) -> None:
+            self.lock = threading.Lock()
+            self.told: list[str] = []
+
+        def __reduce__(self) -> Any:
+            return Files, ()
+
+        def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+            self.told.append(f"{trial.number} {result['n']}")
+            return self.CONTINUE
+
+        def save(self, checkpoint_path: str) -> None:
+            Path(checkpoint_path).write_text("\n".join(self.told))
+
+        def restore(self, checkpoint_path: str) -> None:
+            self.told = Path(checkpoint_path).read_text().splitlines()
+
+    cut(counting(3), {"i": 1}, results=5, scheduler=Files(), num_samples=3, **ONE_BY_ONE)
+    restore(counting(3), run_config=QUIET).fit()
+    path = max(run_path().glob("scheduler-state-*.pkl"))
+    assert path.read_text().split("\n") == [f"{trial} {n}" for trial in range(3) for n in (1, 2, 3)]
+
+
+def test_a_scheduler_that_cannot_be_saved_is_told_again(caplog: pytest.LogCaptureFixture) -> None:
+    class Locked(Ranks):
+        def get_state(self) -> dict[str, Any]:
+            return {"lock": threading.Lock()}
+
+    cut(counting(3), {"i": 1}, results=5, scheduler=Locked(), num_samples=2, **ONE_BY_ONE)
+    restore(counting(3), run_config=QUIET).fit()
+    assert "the state of the scheduler cannot be saved" in caplog.text
+    assert [result.metrics["n"] for result in restore(counting(3), run_config=QUIET).fit()] == [3, 3]
+
+
+# -- stoppers ------------------------------------------------------------------------------------------------------
+
+
+def test_a_resumed_run_has_the_rest_of_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINITUNE_GLOBAL_CHECKPOINT_S", "0")
+
+    def executor() -> InlineTrialExecutor:
+        return InlineTrialExecutor(Machine({"CPU": 1}, ()), VirtualClock())
+
+    def trainable(config: dict[str, Any]) -> None:
+        for n in range(1, 100):
+            clock.current().sleep(1)
+            report({"n": n})
+
+    class Interrupt(Callback):
+        """Ends the run at once."""
+
+        def on_trial_result(
+            self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
+        ) -> None:
+            if result["n"] == 6:
+                raise KeyboardInterrupt
+
+    interrupt = {"callbacks": [Interrupt()]}
+    with pytest.raises(KeyboardInterrupt):
+        fit(trainable, {}, run=interrupt, num_samples=-1, time_budget_s=10, executor=executor())
+    settings = TuneConfig(executor=executor(), num_samples=-1, time_budget_s=10)
+    grid = restore(trainable, run_config=QUIET, tune_config=settings).fit()
+    assert 4 <= grid[0].metrics["n"] <= 6, "five or six of ten seconds were used up"
+
+
+class Third(Stopper):
+    """Stops a trial at the third result of the whole run, the sixth and so on."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        self.count += 1
+        return self.count % 3 == 0
+
+
+@pytest.mark.parametrize("results", [1, 2, 4, 5])
+def test_a_stopper_counts_each_result_once(results: int, save_period: str) -> None:
+    whole = fit(counting(9), {"i": 1}, num_samples=3, run={"name": "whole", "stop": Third()}, **ONE_BY_ONE)
+    cut(counting(9), {"i": 1}, results=results, num_samples=3, run={"stop": Third()}, **ONE_BY_ONE)
+    grid = restore(counting(9)).fit()
+    assert [result.metrics["n"] for result in grid] == [result.metrics["n"] for result in whole] == [3, 3, 3]
+
+
+def test_other_stop_criteria_can_be_given() -> None:
+    cut(counting(9), {"i": 1}, results=2, num_samples=2, run={"stop": [Third(), TimeoutStopper(60)]}, **ONE_BY_ONE)
+    stop = [MaximumIterationStopper(2), TimeoutStopper(60), TimeoutStopper(70)]
+    grid = restore(counting(9), run_config=RunConfig(verbose=0, stop=stop)).fit()
+    assert [result.metrics["n"] for result in grid] == [2, 2]
+
+
+# -- callbacks -----------------------------------------------------------------------------------------------------
+
+
+class Heard(Callback):
+    """Counts results, over resumes."""
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name
+        self.count = 0
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
+    ) -> None:
+        self.count += 1
+
+    def get_state(self) -> dict[str, Any]:
+        return {"count": self.count, "name": self.name}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        assert state["name"] == self.name
+        self.count = state["count"]
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_callbacks_get_their_states_by_position(again: bool) -> None:
+    callbacks = [Heard("first"), Heard("second"), CutAfter(4), Heard("third")]
+    with pytest.raises(TuneError):
+        fit(counting(3), {"i": 1}, num_samples=2, run={"callbacks": callbacks}, **ONE_BY_ONE)
+    given = [Heard("first"), Heard("second"), CutAfter(0), Heard("third")]
+    settings = RunConfig(verbose=0, callbacks=given) if again else None
+    restore(counting(3), run_config=settings).fit()
+    states = newest_state("callback-states")
+    counts = [pickle.loads(state)["count"] for name, state in states if name == "Heard"]
+    assert counts == [7, 7, 6], "the result at which the run was cut off was shown to two of them, and comes again"
+    if again:
+        assert [callback.count for callback in given if isinstance(callback, Heard)] == counts
+
+
+def test_a_callback_that_cannot_be_saved_spoils_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    class Bad(Heard):
+        def get_state(self) -> dict[str, Any]:
+            return {"lock": threading.Lock()}
+
+    fit(counting(3), {"i": 1}, run={"callbacks": [Heard("good"), Bad("bad")]})
+    assert "the state of Bad cannot be saved" in caplog.text
+    good = Heard("good")
+    restore(counting(3), run_config=RunConfig(verbose=0, callbacks=[good, Heard("bad")])).fit()
+    assert good.count == 3

@@ -1,0 +1,292 @@
+"""What becomes of finished, unfinished and failed trials; and more samples than the run began with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from resume_fakes import RUN, Learner, counting, cut, fit, journal_of, make_tuner, newest_state, restore, run_path
+
+from minitune import (
+    Callback,
+    FIFOScheduler,
+    RunConfig,
+    Stopper,
+    Trial,
+    TuneConfig,
+    TuneError,
+    Tuner,
+    grid_search,
+    run,
+    uniform,
+)
+from minitune._resume import parse_resume
+from minitune.config import ResumeConfig, ResumeType
+
+GRID = {"i": grid_search([0, 1, 2]), "x": uniform(0, 1)}
+QUIET = RunConfig(verbose=0)
+
+
+def outcome_of(grid: Any) -> list[tuple[int, bool]]:
+    return [(result.metrics["n"], result.error is not None) for result in grid]
+
+
+def go_on(trainable: Any, **choice: ResumeType) -> list[Trial]:
+    """Resume the run of this test with another choice than those of `Tuner.restore`."""
+    analysis = run(
+        trainable, config=GRID, name=RUN, verbose=0, resume_config=ResumeConfig(**choice), max_concurrent_trials=1
+    )
+    return list(analysis.trials)
+
+
+# -- failed trials -------------------------------------------------------------------------------------------------
+
+
+def test_a_failed_trial_is_begun_anew_in_the_place_of_the_old_one() -> None:
+    first = fit(counting(3, bad=[0, 2]), GRID)
+    assert outcome_of(first) == [(1, True), (3, False), (1, True)]
+    second = restore(counting(3), restart_errored=True).fit()
+    assert outcome_of(second) == [(3, False)] * 3
+    assert [result.config for result in second] == [result.config for result in first]
+    for old, new in zip(first, second, strict=True):
+        is_same = old.error is None
+        assert (old.metrics["trial_id"] == new.metrics["trial_id"]) == is_same
+        assert (old.path == new.path) == is_same
+        assert [row["n"] for row in new.get_rows()] == [1, 2, 3]
+    assert Path(first[0].path, "error.txt").exists(), "what had failed is still there to be looked at"
+    third = restore(counting(3)).fit()
+    assert [result.metrics for result in third] == [result.metrics for result in second]
+    looked = restore(counting(3)).get_results()
+    assert [result.metrics for result in looked] == [result.metrics for result in second]
+
+
+def test_to_go_on_has_precedence_over_to_begin_anew() -> None:
+    first = fit(counting(3, bad=[1]), GRID)
+    second = restore(counting(3), resume_errored=True, restart_errored=True).fit()
+    assert outcome_of(second) == [(3, False)] * 3
+    assert second[1].metrics["trial_id"] == first[1].metrics["trial_id"]
+
+
+def test_what_was_begun_anew_can_fail_and_be_cut_short_again() -> None:
+    fit(counting(3, bad=[0]), GRID)
+    restore(counting(3, bad=[0]), restart_errored=True).fit()
+    grid = restore(counting(3, bad=[0]), restart_errored=True).fit()
+    assert outcome_of(grid) == [(1, True), (3, False), (3, False)]
+    grid = restore(counting(3), resume_errored=True).fit()
+    assert outcome_of(grid) == [(3, False)] * 3
+    assert len({result.metrics["trial_id"] for result in grid}) == 3
+
+
+# -- unfinished trials ---------------------------------------------------------------------------------------------
+
+
+def test_unfinished_trials_can_be_left_as_they_are() -> None:
+    cut(counting(4), GRID, results=5, max_concurrent_trials=2, num_samples=2)
+    ran: list[Any] = []
+
+    class Watch(Callback):
+        def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+            ran.append(trial.trial_id)
+
+    known = {record["trial"] for record in journal_of() if record["type"] == "trial"}
+    grid = restore(counting(4), resume_unfinished=False, run_config=RunConfig(verbose=0, callbacks=[Watch()])).fit()
+    assert grid.num_terminated == 6
+    assert not known & set(ran)
+    assert len(known | set(ran)) == 6, "what had not been drawn yet still runs"
+    again = restore(counting(4)).fit()
+    assert [result.metrics for result in again] == [result.metrics for result in grid]
+
+
+def test_a_searcher_hears_of_the_end_of_those_that_are_left() -> None:
+    cut(counting(3), None, results=4, search_alg=Learner(), num_samples=4, max_concurrent_trials=1)
+    searcher = Learner()
+    settings = TuneConfig(executor="inline", search_alg=searcher, num_samples=4, max_concurrent_trials=1)
+    restore(counting(3), resume_unfinished=False, tune_config=settings, run_config=QUIET).fit()
+    assert [line for line in searcher.heard if "complete" in line] == [f"complete {n:05d}" for n in range(4)]
+    assert len(set(searcher.heard)) == len(searcher.heard)
+
+
+def test_unfinished_trials_can_be_begun_anew() -> None:
+    cut(counting(4), GRID, results=5, max_concurrent_trials=1)
+    before = [record["trial"] for record in journal_of() if record["type"] == "trial"]
+    trials = go_on(counting(4), unfinished=ResumeType.RESTART)
+    assert [trial.last_result["n"] for trial in trials] == [4, 4, 4]
+    assert trials[0].trial_id == before[0]
+    assert trials[1].trial_id not in before
+    assert [trial.config["i"] for trial in trials] == [0, 1, 2]
+
+
+# -- finished trials -----------------------------------------------------------------------------------------------
+
+
+def test_finished_trials_can_go_on() -> None:
+    fit(counting(2), GRID)
+    trials = go_on(counting(4), finished=ResumeType.RESUME)
+    assert [trial.last_result["n"] for trial in trials] == [4, 4, 4]
+    assert [trial.last_result["training_iteration"] for trial in trials] == [4, 4, 4]
+    again = restore(counting(4)).fit()
+    assert outcome_of(again) == [(4, False)] * 3
+
+
+def test_finished_trials_can_be_begun_anew() -> None:
+    first = fit(counting(2), GRID)
+    trials = go_on(counting(2), finished=ResumeType.RESTART)
+    assert [trial.last_result["n"] for trial in trials] == [2, 2, 2]
+    assert not {trial.trial_id for trial in trials} & {result.metrics["trial_id"] for result in first}
+
+
+# -- more samples --------------------------------------------------------------------------------------------------
+
+
+def test_a_run_can_be_extended_again_and_again() -> None:
+    whole = fit(counting(2), GRID, num_samples=4, seed=3, run={"name": "whole"})
+    first = fit(counting(2), GRID, num_samples=1, seed=3)
+    paths = [result.path for result in first]
+    restore(counting(2), add_samples=2).fit()
+    restore(counting(2)).fit()
+    grid = restore(counting(2), add_samples=1).fit()
+    assert [result.config for result in grid] == [result.config for result in whole]
+    assert outcome_of(grid) == [(2, False)] * 12
+    assert [result.path for result in grid][:3] == paths
+    assert all(len(result.get_rows()) == 2 for result in grid), "nothing has run twice"
+    assert len(restore(counting(2)).fit()) == 12
+
+
+def test_a_search_is_extended_from_where_the_searcher_was() -> None:
+    settings: dict[str, Any] = {"max_concurrent_trials": 1}
+    whole = fit(counting(2), None, search_alg=Learner(), num_samples=5, run={"name": "whole"}, **settings)
+    fit(counting(2), None, search_alg=Learner(), num_samples=3, **settings)
+    grid = restore(counting(2), add_samples=2).fit()
+    assert [result.config for result in grid] == [result.config for result in whole]
+
+
+def test_a_run_that_its_stopper_had_ended_is_extended_if_that_is_wanted() -> None:
+    class Enough(Stopper):
+        def __init__(self) -> None:
+            self.results = 0
+            self.limit = 2
+
+        def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+            self.results += 1
+            return False
+
+        def stop_all(self) -> bool:
+            return self.results >= self.limit
+
+    first = fit(counting(2), GRID, run={"stop": Enough()}, max_concurrent_trials=1)
+    assert len(first) < 3 or first[2].metrics.get("n") is None
+    grid = restore(counting(2), add_samples=1, run_config=QUIET).fit()
+    assert len(grid) == 6
+    assert sum(result.metrics.get("n") == 2 for result in grid) >= 4
+
+
+def test_add_samples_has_to_make_sense() -> None:
+    fit(counting(1), GRID)
+    with pytest.raises(ValueError, match="add_samples"):
+        restore(counting(1), add_samples=-1)
+    endless = TuneConfig(executor="inline", num_samples=-1)
+    with pytest.raises(ValueError, match="num_samples=-1"):
+        restore(counting(1), add_samples=1, tune_config=endless)
+
+
+# -- what is said to `run` -----------------------------------------------------------------------------------------
+
+
+def test_resume_texts() -> None:
+    resume, restart, skip = ResumeType.RESUME, ResumeType.RESTART, ResumeType.SKIP
+    assert parse_resume(None) is None
+    assert parse_resume(False) is None
+    assert parse_resume(True) == parse_resume("AUTO") == ResumeConfig()
+    assert parse_resume("AUTO+ERRORED") == ResumeConfig(errored=resume)
+    assert parse_resume("AUTO+RESTART_ERRORED") == ResumeConfig(errored=restart)
+    assert parse_resume("AUTO+ERRORED_ONLY") == ResumeConfig(unfinished=skip, errored=resume)
+    assert parse_resume("AUTO+RESTART_ERRORED_ONLY") == ResumeConfig(unfinished=skip, errored=restart)
+    assert parse_resume("AUTO+ERRORED_ONLY+RESTART_ERRORED") == ResumeConfig(errored=restart), "the last one wins"
+    assert parse_resume(True, ResumeConfig(finished=restart)) == ResumeConfig(finished=restart)
+    for wrong in ("LOCAL", "REMOTE", "PROMPT", "ERRORED_ONLY", "auto", "AUTO+", "AUTO+ALL", "", 3):
+        with pytest.raises(ValueError, match="resume must be"):
+            parse_resume(wrong)  # type: ignore[arg-type]
+
+
+# -- results without going on --------------------------------------------------------------------------------------
+
+
+def test_a_restored_run_has_results_before_it_goes_on() -> None:
+    with pytest.raises(RuntimeError, match="before fit"):
+        Tuner(counting(1)).get_results()
+    cut(counting(3), GRID, results=4, max_concurrent_trials=1)
+    journal = (run_path() / "journal").read_bytes()
+    grid = restore(counting(3)).get_results()
+    assert [result.metrics.get("n") for result in grid][:1] == [3]
+    assert (run_path() / "journal").read_bytes() == journal, "looking changes nothing"
+
+
+def test_what_could_not_be_recorded_has_to_be_passed_again() -> None:
+    class Unsaved(Learner):
+        def __reduce__(self) -> Any:
+            raise TypeError("holds a lock")
+
+    fit(counting(1), None, search_alg=Unsaved(), num_samples=2)
+    with pytest.raises(TuneError, match=r"tune_config must be passed again.*search_alg"):
+        restore(counting(1))
+    settings = TuneConfig(executor="inline", search_alg=Learner(), num_samples=3)
+    assert len(restore(counting(1), tune_config=settings).fit()) == 3
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage", None])
+def test_a_run_without_its_settings_is_no_new_start(content: bytes | None) -> None:
+    fit(counting(1), GRID)
+    tuner = run_path() / "tuner.pkl"
+    if content is None:
+        tuner.unlink()
+    else:
+        tuner.write_bytes(content)
+    assert Tuner.can_restore(run_path())
+    with pytest.raises(TuneError, match=r"tuner\.pkl"):
+        restore(counting(1))
+
+
+def test_a_run_without_its_journal_is_no_new_start() -> None:
+    fit(counting(1), GRID)
+    (run_path() / "journal").unlink()
+    assert Tuner.can_restore(run_path())
+    with pytest.raises(TuneError, match="journal is missing"):
+        restore(counting(1)).fit()
+
+
+def test_changes_by_a_scheduler_survive() -> None:
+    class Change(FIFOScheduler):
+        def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+            if result["n"] == 1:
+                trial.set_config({**trial.config, "i": 5})
+                trial.set_experiment_tag("changed")
+                tune_controller.set_resources(trial, {"cpu": 2})
+            return self.CONTINUE
+
+    def trainable(config: dict[str, Any]) -> None:
+        counting(4)(config)
+
+    cut(trainable, {"i": 1}, results=3, scheduler=Change())
+    seen: list[tuple[Any, ...]] = []
+
+    class Watch(Callback):
+        def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+            seen.append((trial.config, trial.experiment_tag, trial.resources.required_resources))
+
+    grid = restore(trainable, run_config=RunConfig(verbose=0, callbacks=[Watch()])).fit()
+    assert seen == [({"i": 5}, "changed", {"CPU": 2})]
+    assert grid[0].metrics["experiment_tag"] == "changed"
+
+
+def test_the_second_run_of_one_tuner_is_recorded_as_if_it_were_the_first() -> None:
+    tuner = make_tuner(counting(2), None, search_alg=Learner(4), num_samples=3, max_concurrent_trials=1)
+    first, second = tuner.fit(), tuner.fit()
+    assert Path(second.experiment_path).name == "run_1"
+    for path in Path(second.experiment_path).glob("*-state*-*"):
+        path.unlink()
+    third = Tuner.restore(second.experiment_path, counting(2), add_samples=1).fit()
+    assert [result.config for result in second] == [result.config for result in first]
+    assert [result.config for result in third][:3] == [result.config for result in first]
+    heard = newest_state("searcher-state", Path(third.experiment_path))["heard"]
+    assert len(set(heard)) == len(heard) == 4 * 4
