@@ -40,12 +40,11 @@ from minitune.execution.ledger import Ledger
 from minitune.execution.trial_executor import ActorFactory, CallRaised, CallReturned, Event, Exited, Shared, Started
 from minitune.pickling import PROTOCOL, dumps
 from minitune.resources import Allocation, Resources
+from minitune.settings import number_setting
 from minitune.shared import SharedObject
 
 logger = logging.getLogger("minitune")
 
-RESET_LIMIT_S = 2.0
-"""How long a parked actor may take to take up the next trial."""
 UNWIND_S = 1.0
 """How long a stopped actor may take beyond its grace period; others are terminated and killed in that time."""
 
@@ -316,7 +315,7 @@ class InlineTrialExecutor:
         usable, error = _outcome(lambda: actor.object.reset(*load_args(), actor.allocation))
         if error is not None:
             logger.debug("the worker of %s is not used again: %r", actor.actor_id, error)
-        if usable and self.clock.monotonic() - began_s <= RESET_LIMIT_S:
+        if usable and self.clock.monotonic() - began_s <= number_setting("FUNCTION_THREAD_TIMEOUT_S"):
             return Started(actor.actor_id, os.getpid(), socket.gethostname(), actor.allocation, reused=True)
         actor.thread.end(UNWIND_S)
         actor.object, actor.thread = None, _UserThread(f"minitune-{actor.actor_id}")

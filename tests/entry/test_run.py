@@ -17,10 +17,14 @@ from minitune import (
     Callback,
     Checkpoint,
     CheckpointConfig,
+    RunConfig,
     Searcher,
     Trainable,
     Trial,
+    TuneConfig,
     TuneError,
+    Tuner,
+    clock,
     get_checkpoint,
     grid_search,
     register_trainable,
@@ -29,6 +33,9 @@ from minitune import (
     uniform,
     with_resources,
 )
+from minitune.clock import VirtualClock
+from minitune.execution.devices import Machine
+from minitune.execution.inline import InlineTrialExecutor
 from minitune.search import ConcurrencyLimiter
 
 
@@ -408,3 +415,29 @@ def test_failed_restores_that_do_not_count(
         verbose=0,
     ).trials
     assert trial.status == status
+
+
+class Resets(Trainable):
+    """Takes one second to become another trial."""
+
+    def setup(self, config: dict[str, Any]) -> None:
+        self.resets = 0
+
+    def step(self) -> dict[str, Any]:
+        return {"resets": self.resets, "done": True}
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        clock.current().sleep(1.0)
+        self.resets += 1
+        return True
+
+
+@pytest.mark.parametrize(("limit", "resets"), [("0.5", [0, 0]), ("1.5", [0, 1])])
+def test_how_long_a_worker_has_for_its_next_trial(
+    monkeypatch: pytest.MonkeyPatch, limit: str, resets: list[int]
+) -> None:
+    monkeypatch.setenv("TUNE_FUNCTION_THREAD_TIMEOUT_S", limit)
+    executor = InlineTrialExecutor(Machine({"CPU": 1}, ()), VirtualClock())
+    tune_config = TuneConfig(num_samples=2, reuse_actors=True, executor=executor)
+    grid = Tuner(Resets, tune_config=tune_config, run_config=RunConfig(verbose=0)).fit()
+    assert [result.metrics["resets"] for result in grid] == resets
