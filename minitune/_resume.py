@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import logging
+import platform
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +22,8 @@ from minitune.execution.scheduler_context import DriverContext
 from minitune.execution.storage import RunDirectory, check_trusted
 from minitune.experiment.lifecycle import TERMINATED
 from minitune.logger.reconcile import cut_to_records
+
+logger = logging.getLogger("minitune")
 
 _AUTO = "AUTO"
 _SUFFIXES = {
@@ -97,16 +101,40 @@ def resume_run(
     Raises:
         RunLockedError: If another driver is at it.
         JournalCorruptError: If its journal cannot be trusted.
+        ValueError: If the trainable is not that of the run.
         UntrustedStateError: If somebody else may have written what must be unpickled.
         TuneError: As for `start_run`.
     """
     check_trusted(run.path)
     with open_run(plan, run, is_new=False) as opened:
-        seed = int(read_run_record(opened.read())["seed"])
+        record = read_run_record(opened.read())
+        _check_same(plan, run, record)
+        seed = int(record["seed"])
         components = build_components(plan, seed)
         opened.begin()
         catch_up = functools.partial(_catch_up, plan, opened, resume_config, add_samples, fresh or Fresh())
         return run_opened(plan, components, opened, seed, catch_up), run
+
+
+def _check_same(plan: Plan, run: RunDirectory, record: records.Record) -> None:
+    """Refuse another trainable; warn of another Python, whose pickles may differ.
+
+    Raises:
+        ValueError: Naming both trainables.
+    """
+    if plan.experiment.trainable_name != record["trainable"]:
+        raise ValueError(
+            f"the trainable must have the name of the run's, {record['trainable']!r}, but got "
+            f"{plan.experiment.trainable_name!r}"
+        )
+    before, now = record["versions"]["python"], platform.python_version()
+    if before.split(".")[:2] != now.split(".")[:2]:
+        logger.warning(
+            "%s was begun by Python %s and goes on under %s; what has been pickled may not come back",
+            run.path,
+            before,
+            now,
+        )
 
 
 def _catch_up(

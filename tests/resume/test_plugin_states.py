@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import random
+import signal
 import threading
 from collections import Counter
 from pathlib import Path
@@ -70,6 +72,25 @@ def test_a_searcher_goes_on_where_it_was_and_hears_each_thing_once(
     assert [result.config for result in grid] == [result.config for result in whole]
     heard = newest_state("searcher-state")["heard"]
     assert heard == newest_state("searcher-state", run_path("whole"))["heard"]
+
+
+@pytest.mark.parametrize("results", [2, 3, 5])
+def test_a_searcher_that_was_told_of_an_interrupt_does_not_remember_that(results: int) -> None:
+    class Interrupt(CutAfter):
+        def on_trial_result(
+            self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
+        ) -> None:
+            self.left -= 1
+            if self.left == 0:
+                os.kill(os.getpid(), signal.SIGINT)
+
+    whole = fit(counting(3), None, search_alg=Learner(5), num_samples=3, run={"name": "whole"}, **ONE_BY_ONE)
+    callbacks = {"callbacks": [Interrupt(results)]}
+    assert fit(counting(3), None, search_alg=Learner(5), num_samples=3, run=callbacks, **ONE_BY_ONE).interrupted
+    assert list(run_path().glob("searcher-state-*")), "it was saved before it was told"
+    grid = restore(counting(3), run_config=QUIET).fit()
+    assert [result.config for result in grid] == [result.config for result in whole]
+    assert newest_state("searcher-state")["heard"] == newest_state("searcher-state", run_path("whole"))["heard"]
 
 
 class Unrepeatable(Searcher):

@@ -247,6 +247,18 @@ def test_a_run_without_its_settings_is_no_new_start(content: bytes | None) -> No
         restore(counting(1))
 
 
+def test_run_goes_on_with_the_same_trainable_only() -> None:
+    cut(counting(3), GRID, results=4, max_concurrent_trials=1)
+    analysis = run(counting(3), config=GRID, name=RUN, verbose=0, resume="AUTO", max_concurrent_trials=1)
+    assert [trial.last_result["n"] for trial in analysis.trials] == [3, 3, 3]
+
+    def another(config: dict[str, Any]) -> None:
+        pass
+
+    with pytest.raises(ValueError, match="'counter'"):
+        run(another, config=GRID, name=RUN, verbose=0, resume=True)
+
+
 def test_a_run_without_its_journal_is_no_new_start() -> None:
     fit(counting(1), GRID)
     (run_path() / "journal").unlink()
