@@ -1,0 +1,63 @@
+"""Scripts as users of Ray Tune write them: how one is ported (its import lines change, nothing else) and run."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+SCRIPTS = HERE / "scripts"
+OUTCOMES = HERE / "outcomes"
+REPOSITORY = HERE.parents[1]
+NAMES = sorted(path.stem for path in SCRIPTS.glob("*.py"))
+
+_IMPORTS = (
+    # what stands before   what stands in place of it
+    (r"import ray(?=$|\s*#)", "import minitune as ray"),
+    (r"import ray\.(?=[\w.]+ as )", "import minitune."),
+    (r"from ray(?=[. ])", "from minitune"),
+)
+
+
+def ported(source: str) -> str:
+    """The script with `ray` replaced by `minitune` in its import lines."""
+    for before, after in _IMPORTS:
+        source = re.sub(rf"^(\s*){before}", rf"\1{after}", source, flags=re.MULTILINE)
+    return source
+
+
+def environment(directory: Path) -> dict[str, str]:
+    """What a script runs in: its storage is below `directory`, where no earlier run has been."""
+    return {**os.environ, "STORAGE": str(directory / "storage"), "PYTHONWARNINGS": "ignore"}
+
+
+def command(script: Path, how: str) -> tuple[list[str], str | None]:
+    """The command that runs a script, and what goes to its stdin.
+
+    Args:
+        script: The file.
+        how: `file`; `stdin`; `cells`: in a namespace that no module owns, as notebooks do it.
+    """
+    if how == "file":
+        return [sys.executable, str(script)], None
+    if how == "stdin":
+        return [sys.executable, "-"], script.read_text()
+    cells = "import sys; name = sys.argv.pop(1); exec(compile(open(name).read(), '<cell>', 'exec'), {})"
+    return [sys.executable, "-c", cells, str(script)], None
+
+
+def outcome(script: Path, env: dict[str, str], timeout_s: float, how: str = "file") -> Any:
+    """Run a script to its end; returns what its line of JSON says."""
+    arguments, stdin = command(script, how)
+    done = subprocess.run(
+        arguments, input=stdin, env=env, cwd=script.parent, capture_output=True, text=True, timeout=timeout_s
+    )
+    if done.returncode:
+        raise RuntimeError(f"{script.name} ended with exit code {done.returncode}\n{done.stdout}\n{done.stderr}")
+    # not simply the last line: what workers printed may come after it
+    return json.loads([line for line in done.stdout.splitlines() if line.startswith(("{", "["))][-1])

@@ -1,0 +1,42 @@
+"""Record what the scripts say under Ray Tune: `python tests/ported/record.py [name ...]` where Ray 2.60 is installed.
+
+One script after the other (each starts a Ray of its own, about 10 s); all of them without names. The scripts of the
+older dialect (`train.report`, `session.report`) and those with a reporter need the switches of Ray's that are set here.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from ported_scripts import NAMES, OUTCOMES, SCRIPTS, environment, outcome
+
+_SWITCHES = {"RAY_AIR_NEW_OUTPUT": "0", "RAY_TRAIN_V2_ENABLED": "0", "RAY_TRAIN_ENABLE_V2_MIGRATION_WARNINGS": "0"}
+
+
+def main(names: list[str]) -> None:
+    """Run each script unchanged and keep its last line."""
+    OUTCOMES.mkdir(exist_ok=True)
+    failed = []
+    for name in names or NAMES:
+        started = time.monotonic()
+        with tempfile.TemporaryDirectory() as directory:
+            script = Path(directory) / f"{name}.py"
+            script.write_text((SCRIPTS / f"{name}.py").read_text())
+            try:
+                said = outcome(script, {**environment(Path(directory)), **_SWITCHES}, timeout_s=180)
+            except Exception as error:
+                failed.append(name)
+                print(f"{name}: {str(error)[-1500:]}", flush=True)
+                continue
+        (OUTCOMES / f"{name}.json").write_text(json.dumps(said, indent=1, sort_keys=True) + "\n")
+        print(f"{name}: {time.monotonic() - started:.1f} s", flush=True)
+    if failed:
+        sys.exit(f"no outcome: {', '.join(failed)}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

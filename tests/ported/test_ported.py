@@ -1,0 +1,108 @@
+"""Scripts as users of Ray Tune write them: only their import lines change, and they say what they said under Ray Tune.
+
+`outcomes/` holds what each script in `scripts/` said there; `record.py` makes it anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from unittest.mock import ANY as ANYTHING
+
+import pytest
+from ported_scripts import NAMES, OUTCOMES, REPOSITORY, SCRIPTS, environment, outcome, ported
+
+_BOUND_S = 60 * float(os.environ.get("MINITUNE_TEST_TIMEFACTOR", "1"))
+
+# What a script says otherwise here, on purpose: where in its outcome, and what is said here.
+DEPARTURES: dict[str, dict[tuple[str | int, ...], Any]] = {
+    # what is shown to people has words of its own
+    "asha_grid": {("debug",): "Using ASHA (stop)"},
+    "domains": {("strings", 0): "(0.0, 1.0)"},
+    # a dict can still be a checkpoint
+    "checkpoints": {("dict",): ANYTHING},
+    # the configuration of a result is what the trial was given, whatever the trainable has made of its copy
+    "class_details": {("configs",): [["deep", "lr"]] * 2},
+    # bundles are what was given, an empty first one included
+    "resources": {("empty_head", 1): [{}, {"CPU": 1}]},
+    # all that restoring can say about a directory is a TuneError
+    "restart_errored": {("wrong", "nowhere"): "TuneError"},
+    # an error that was read back is a TrialError with the text; nothing is unpickled for it
+    "restore_errored": {("left_alone", 1, 4): False, ("left_alone", 3, 4): False},
+    # the last checkpoint is the latest also where it is not among the best
+    "run_arguments": {("last_checkpoint",): "checkpoint_000005"},
+    # several experiments in one run lie in one directory
+    "run_experiments": {("directories",): ["five", "four", "one", "six", "three"]},
+    # a word that means nothing is refused, also where there is nothing to resume
+    "run_resume": {("NONSENSE",): "ValueError"},
+    # how far a class had come stands with its checkpoint, so it is known from a path too
+    "standalone": {("restored", 1): 3},
+    # the end of a run lets a class that is to be saved at its end finish its step; trials are made ahead
+    "stoppers": {("custom", 1): 5, ("custom_status",): ["TERMINATED"] * 3},
+}
+
+
+def say(name: str, directory: Path, timeout_s: float, how: str = "file") -> Any:
+    """What a ported script says."""
+    script = directory / f"{name}.py"
+    script.write_text(ported((SCRIPTS / f"{name}.py").read_text()))
+    env = environment(directory)
+    env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(REPOSITORY), env.get("PYTHONPATH", "")]))
+    return outcome(script, env, timeout_s, how)
+
+
+def expected(name: str) -> Any:
+    """What the script said under Ray Tune, but for the departures."""
+    said = json.loads((OUTCOMES / f"{name}.json").read_text())
+    for (*way, last), value in DEPARTURES.get(name, {}).items():
+        place = said
+        for key in way:
+            place = place[key]
+        place[last] = value
+    return said
+
+
+@pytest.fixture(scope="module")
+def saying(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[tuple[str, str], Future[Any]]:
+    """What all selected scripts say. A script waits most of its time, so two go side by side."""
+    selected = [
+        item.callspec.params
+        for item in request.session.items
+        if item.path == request.path and hasattr(item, "callspec")
+    ]
+    with ThreadPoolExecutor(2) as pool:
+        return {
+            (one["name"], one["how"]): pool.submit(
+                say, one["name"], tmp_path_factory.mktemp(one["name"]), _BOUND_S, one["how"]
+            )
+            for one in selected
+        }
+
+
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [
+        *((name, "file") for name in NAMES),
+        *((name, how) for name in ("function_report", "class_retry") for how in ("stdin", "cells")),
+    ],
+)
+def test_a_script_has_the_outcome_that_it_has_under_ray_tune(
+    name: str, how: str, saying: dict[tuple[str, str], Future[Any]]
+) -> None:
+    assert saying[name, how].result() == expected(name)
+
+
+def test_nothing_but_import_lines_change() -> None:
+    source = (
+        "import ray\nimport ray.tune as t  # x\nfrom ray import tune\n    from ray.tune import Tuner\n"
+        "import raymond\nray.init()\n"
+    )
+    assert ported(source) == (
+        "import minitune as ray\nimport minitune.tune as t  # x\nfrom minitune import tune\n"
+        "    from minitune.tune import Tuner\nimport raymond\nray.init()\n"
+    )
