@@ -55,7 +55,7 @@ class Plan:
         self.experiments = [copy.copy(experiment) for experiment in self.experiments]
         self.tune_config, self.run_config = copy.copy(self.tune_config), copy.copy(self.run_config)
         for other in self.experiments[1:]:
-            if other.stopper is not None or other.output_names != self.experiment.output_names:
+            if other.wants_other_limits(self.experiment):
                 warn_once(
                     f"stop (but for a dict), time_budget_s and log_to_file of experiment {other.name!r} have no "
                     "effect: those of the first experiment count for all that run together"

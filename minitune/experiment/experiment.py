@@ -167,6 +167,12 @@ class Experiment:
             )
         return replace(config, checkpoint_at_end=bool(self.saves and config.checkpoint_at_end is not False))
 
+    def wants_other_limits(self, first: Experiment) -> bool:
+        """Whether it asks for what only the first experiment of a run decides, and for something else than that one."""
+        stops_otherwise = self._stopper is not None and self.stop is not first.stop
+        has_other_budget = self.time_budget_s is not None and self.time_budget_s != first.time_budget_s
+        return stops_otherwise or has_other_budget or self.output_names != first.output_names
+
     @property
     def static_request(self) -> Resources | None:
         """What every trial needs, or None if it depends on the configuration."""

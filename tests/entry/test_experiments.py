@@ -134,6 +134,12 @@ def test_what_counts_for_all_is_said(caplog: pytest.LogCaptureFixture) -> None:
     assert second.last_result["n"] == 2
 
 
+def test_what_is_the_same_for_all_is_not_said(caplog: pytest.LogCaptureFixture) -> None:
+    trials = run([Steps, Steps], stop=MaximumIterationStopper(2), time_budget_s=60, name="same", verbose=0).trials
+    assert [trial.last_result["n"] for trial in trials] == [2, 2]
+    assert "have no effect" not in caplog.text
+
+
 class EndsAfter(Callback):
     """Ends the driver as if the machine had failed, after so many results."""
 
