@@ -43,7 +43,9 @@ SETTINGS: Mapping[str, Setting] = {
     ),
     "FULL_TRACEBACKS": Setting("1: tracebacks of trials show our own frames too", "0", ("RAY_AIR_FULL_TRACEBACKS",)),
     "FUNCTION_THREAD_TIMEOUT_S": Setting(
-        "seconds that a function has to end before its worker is handed on", "2", ("TUNE_FUNCTION_THREAD_TIMEOUT_S",)
+        "seconds that a worker has to take up its next trial; then that gets a fresh one",
+        "2",
+        ("TUNE_FUNCTION_THREAD_TIMEOUT_S",),
     ),
     "GLOBAL_CHECKPOINT_S": Setting(
         "seconds between saves of searcher, scheduler, stopper and callbacks; auto: as little as costs 5 %",
