@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from minitune import clock, runtime
 from minitune._assemble import Components, Plan, base_seed, build_components, build_executor
 from minitune._progress import Progress
-from minitune._tuner_file import save_tuner_file
+from minitune._tuner_file import dump_tuner, write_tuner_file
 from minitune._version import __version__
 from minitune.config import default_storage_path, duration_s
 from minitune.execution import records
@@ -77,20 +77,24 @@ def start_run(plan: Plan) -> tuple[Outcome, RunDirectory]:
     storage_path = first.storage_path or default_storage_path()
     run = create_run_directory(storage_path, first.name, trainable_name=first.trainable_name)
     with open_run(plan, run, is_new=True) as opened:
-        save_tuner_file(run, plan.recorded())
+        recorded = dump_tuner(plan.recorded())
         components = build_components(plan, seed)
-        opened.begin(
-            records.run(
-                run.name,
-                metric=plan.tune_config.metric,
-                mode=plan.tune_config.mode,
-                seed=seed,
-                space_keys=sorted(flatten(first.param_space)),
-                trainable=first.trainable_name,
-                versions={"minitune": __version__},
-            )
-        )
+        write_tuner_file(run, recorded, sync=plan.run_config.durability != "process")
+        opened.begin(run_record(plan, run, seed))
         return run_opened(plan, components, opened, seed), run
+
+
+def run_record(plan: Plan, run: RunDirectory, seed: int) -> records.Record:
+    """The first record of a run."""
+    return records.run(
+        run.name,
+        metric=plan.tune_config.metric,
+        mode=plan.tune_config.mode,
+        seed=seed,
+        space_keys=sorted(flatten(plan.experiment.param_space)),
+        trainable=plan.experiment.trainable_name,
+        versions={"minitune": __version__},
+    )
 
 
 def open_run(plan: Plan, run: RunDirectory, *, is_new: bool) -> OpenRun:

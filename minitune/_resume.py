@@ -8,8 +8,8 @@ import platform
 from dataclasses import dataclass
 from typing import Any
 
-from minitune._assemble import Plan, build_components
-from minitune._fit import Outcome, open_run, run_opened
+from minitune._assemble import Plan, base_seed, build_components
+from minitune._fit import Outcome, open_run, run_opened, run_record
 from minitune._references import renew_references
 from minitune.config import ResumeConfig, ResumeType
 from minitune.execution import records
@@ -107,11 +107,12 @@ def resume_run(
     """
     check_trusted(run.path)
     with open_run(plan, run, is_new=False) as opened:
-        record = read_run_record(opened.read())
+        begins = opened.is_blank
+        record = run_record(plan, run, base_seed(plan.tune_config.seed)) if begins else read_run_record(opened.read())
         _check_same(plan, run, record)
         seed = int(record["seed"])
         components = build_components(plan, seed)
-        opened.begin()
+        opened.begin(record if begins else None)
         catch_up = functools.partial(_catch_up, plan, opened, resume_config, add_samples, fresh or Fresh())
         return run_opened(plan, components, opened, seed, catch_up), run
 

@@ -40,12 +40,11 @@ class RecordedTuner:
     lost: tuple[str, ...] = ()
 
 
-def save_tuner_file(run: RunDirectory, recorded: RecordedTuner) -> None:
-    """Write `tuner.pkl`. A component that cannot be pickled is left out, with a warning, and spoils nothing else.
+def dump_tuner(recorded: RecordedTuner) -> bytes:
+    """The content of a `tuner.pkl`. What cannot be pickled is left out, with a warning, and spoils nothing else.
 
     Args:
-        run: The run's directory.
-        recorded: What to write.
+        recorded: What it is to hold.
     """
     parts: dict[str, bytes] = {"trainable_name": pickle.dumps(recorded.trainable_name)}
     _add(parts, "param_space", recorded.param_space)
@@ -56,7 +55,24 @@ def save_tuner_file(run: RunDirectory, recorded: RecordedTuner) -> None:
                 logger.info("tune_config.executor is an object and is not recorded: pass it again to resume this run")
                 continue
             _add(parts, f"{name}.{entry.name}", getattr(config, entry.name))
-    atomic_write(run.tuner, pickle.dumps(parts), BLOB_MODE)
+    return pickle.dumps(parts)
+
+
+def write_tuner_file(run: RunDirectory, data: bytes, *, sync: bool) -> None:
+    """Write `tuner.pkl`: before the first record, so that a run that has begun can be resumed.
+
+    Args:
+        run: The run's directory.
+        data: From `dump_tuner`.
+        sync: True to bring it to the disk before returning; blocks for it.
+
+    Raises:
+        TuneError: If it cannot be written.
+    """
+    try:
+        atomic_write(run.tuner, data, BLOB_MODE, sync)
+    except OSError as error:
+        raise TuneError(f"{run.tuner} cannot be written ({error.strerror or error}); check path and disk") from error
 
 
 def _add(parts: dict[str, bytes], name: str, value: Any) -> None:

@@ -143,10 +143,11 @@ def remove_file(path: str) -> None:
 
 
 def remove_write_temporaries(directory: str) -> None:
-    """Remove what interrupted calls of `atomic_write` have left in `directory`."""
+    """Remove what a killed process has left in `directory` under names of `temporary_name`, directories included."""
     for name in names(directory):
         if WRITE_TEMPORARY.fullmatch(name):
-            remove_file(os.path.join(directory, name))
+            for _ in remove_tree_steps(os.path.join(directory, name)):
+                pass
 
 
 def remove_tree_steps(path: str) -> Iterator[None]:

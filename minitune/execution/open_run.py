@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 
 from minitune.config import CheckpointConfig
-from minitune.error import TuneError
-from minitune.execution import journal, records
+from minitune.error import JournalCorruptError, TuneError
+from minitune.execution import files, journal, records
 from minitune.execution.checkpoint_manager import CheckpointManager
 from minitune.execution.housekeeper import Housekeeper
 from minitune.execution.journal import Journal
 from minitune.execution.recorder import Recorder
 from minitune.execution.run_lock import RunLock
-from minitune.execution.storage import RunDirectory
+from minitune.execution.storage import RunDirectory, is_run
 from minitune.experiment.trial import Trial
 
 
@@ -69,15 +69,17 @@ class OpenRun:
     def __enter__(self) -> OpenRun:
         self._lock.acquire()
         try:
-            if not self._is_new and not os.path.exists(self.run.journal):
-                raise TuneError(f"{self.run.journal} is missing; without it the run cannot go on")
-            if not self._is_new:
-                self.run.clean()
+            self._prepare()
             begin = Journal.create if self._is_new else Journal.open
             self._journal = begin(self.run.journal, self._durability, self._housekeeper)
+            if self.is_blank and self.run.has_trials():
+                raise JournalCorruptError(
+                    f"the journal {self.run.journal} is empty, although there are directories of trials beside it: "
+                    "what it held is lost; put back a copy, or begin a run under another name"
+                )
             self.recorder = Recorder(self.run, self._journal, self._manager, self._dirname_creators)
         except BaseException:
-            self._lock.release()
+            self.__exit__(None, None, None)
             raise
         return self
 
@@ -88,6 +90,26 @@ class OpenRun:
         finally:
             self._housekeeper.close()
             self._lock.release()
+
+    def _prepare(self) -> None:
+        """Make way for the journal, with the lock in hand.
+
+        The order of a run's first files leaves no doubt about a directory: an empty journal, then `tuner.pkl`, then the
+        first record. So without `tuner.pkl` there is no run yet, with an empty journal one that has yet to begin, and a
+        journal that is missing beside a `tuner.pkl` has been lost.
+        """
+        if not self._is_new and not os.path.exists(self.run.journal):
+            raise TuneError(f"{self.run.journal} is missing; without it the run cannot go on")
+        if self._is_new and is_run(self.run.path):
+            raise TuneError(f"another driver has just begun a run in {self.run.path}; choose another name")
+        self.run.clean()
+        if self._is_new:
+            files.remove_file(self.run.journal)  # an empty one
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether nothing is on record yet: a driver has ended before it had begun the run."""
+        return self._journal is not None and self._journal.offset == 0
 
     def begin(self, first: records.Record | None = None) -> None:
         """Write the records with which a driver's work begins.
@@ -100,6 +122,8 @@ class OpenRun:
         if first is not None:
             self._journal.append(first)
         self._journal.append(records.opened(os.getpid(), _start_time(), _boot_id(), socket.gethostname()))
+        if self._durability != "process":
+            self._journal.sync()  # from here on the run can be resumed, also after a power cut
 
     def read(self) -> Iterator[records.Record]:
         """The records so far, objects included: this executes code of whoever wrote them."""

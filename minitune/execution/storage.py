@@ -21,6 +21,7 @@ from minitune.checkpoint import TEMPORARY_PREFIX, directory_name
 from minitune.error import TuneError
 from minitune.execution import files
 from minitune.execution.files import atomic_write as atomic_write
+from minitune.execution.run_lock import read_holder
 from minitune.execution.trust import check_trusted as check_trusted
 from minitune.experiment.trial import Trial
 from minitune.settings import is_on, setting, variable_of
@@ -115,6 +116,14 @@ class RunDirectory:
         for _, path in self.state_files(component)[STATES_KEPT:]:
             os.unlink(path)
 
+    def has_trials(self) -> bool:
+        """Whether there are directories in which trials may have been: the first one comes after the first record."""
+        with os.scandir(self.path) as entries:
+            return any(
+                entry.is_dir(follow_symlinks=False) and not files.WRITE_TEMPORARY.fullmatch(entry.name)
+                for entry in entries
+            )
+
     def clean(self) -> None:
         """Remove temporary files that a killed driver has left in the run's own directory."""
         for directory in (self.path, self.objects):
@@ -122,9 +131,17 @@ class RunDirectory:
 
 
 def is_run(path: str | os.PathLike[str]) -> bool:
-    """Whether directory `path` holds a run, even a damaged one: a journal, a `tuner.pkl` or a lock."""
+    """Whether directory `path` holds a run, even a damaged one: a `tuner.pkl`, or a journal with something in it.
+
+    A lock and an empty journal are none: their driver was killed before it had written down what is to be run.
+    """
     run = RunDirectory(os.path.abspath(path))
-    return any(os.path.lexists(file) for file in (run.journal, run.tuner, run.lock))
+    if os.path.lexists(run.tuner):
+        return True
+    try:
+        return os.lstat(run.journal).st_size > 0
+    except OSError:
+        return False
 
 
 # -- names ---------------------------------------------------------------------------------------------------------
@@ -240,7 +257,7 @@ def _claim(root: str, name: str, *, may_share: bool, resume: bool) -> str:
             os.mkdir(path)
         except FileExistsError:
             usable = os.path.isdir(path) and (may_share or resume)
-            if usable and (resume or not is_run(path)):
+            if usable and (resume or not (is_run(path) or read_holder(RunDirectory(path).lock))):
                 return path
             suffix += 1
         else:

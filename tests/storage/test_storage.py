@@ -12,6 +12,7 @@ import pytest
 from minitune import clock
 from minitune.error import TuneError, UntrustedStateError
 from minitune.execution import files, storage
+from minitune.execution.run_lock import RunLock
 from minitune.execution.storage import RunDirectory, create_run_directory, create_trial_directory
 from minitune.experiment.trial import Trial
 
@@ -80,7 +81,7 @@ def test_a_second_run_of_the_same_name_gets_a_suffix_and_a_warning(
     names = []
     for _ in range(3):
         run = create_run_directory(tmp_path, "exp")
-        Path(run.journal).touch()
+        Path(run.journal).write_text("x")
         names.append(run.name)
 
     assert names == ["exp", "exp_1", "exp_2"]
@@ -117,12 +118,30 @@ def test_a_storage_path_that_cannot_be_written_is_named(tmp_path: Path, monkeypa
         create_run_directory(tmp_path, "exp")
 
 
-@pytest.mark.parametrize("file", ["journal", "tuner.pkl", "lock"])
-def test_a_run_is_recognised_even_if_damaged(tmp_path: Path, file: str) -> None:
+@pytest.mark.parametrize(("file", "content"), [("journal", "x"), ("tuner.pkl", "x"), ("tuner.pkl", "")])
+def test_a_run_is_recognised_even_if_damaged(tmp_path: Path, file: str, content: str) -> None:
     assert not storage.is_run(tmp_path / "nowhere")
     assert not storage.is_run(tmp_path)
-    (tmp_path / file).touch()
+    (tmp_path / file).write_text(content)
     assert storage.is_run(tmp_path)
+
+
+def test_what_was_not_begun_is_no_run_and_its_name_is_free_unless_a_driver_is_just_beginning(tmp_path: Path) -> None:
+    run = create_run_directory(tmp_path, "exp")
+    Path(run.journal).touch()
+    with RunLock(run.lock):
+        assert not storage.is_run(run.path)
+        assert create_run_directory(tmp_path, "exp").name == "exp_1"
+    assert create_run_directory(tmp_path, "exp").path == run.path
+
+
+def test_directories_that_a_killed_driver_was_preparing_are_removed(tmp_path: Path) -> None:
+    run = create_run_directory(tmp_path, "exp")
+    left = Path(run.path, files.temporary_name())
+    left.mkdir()
+    (left / "half").touch()
+    run.clean()
+    assert list(Path(run.path).iterdir()) == []
 
 
 def test_the_two_newest_state_files_are_kept_by_offset(tmp_path: Path) -> None:

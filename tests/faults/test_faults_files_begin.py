@@ -1,0 +1,186 @@
+"""A driver that is killed while it begins a run: the same script, started again, gets there every time."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+LOOP = """
+    import os, signal, sys
+    from minitune import RunConfig, TuneConfig, Tuner, report, uniform
+
+    STORAGE = os.environ["MINITUNE_STORAGE_PATH"]
+
+    def trainable(config):
+        report({"x": config["x"]})
+
+    def start_or_go_on(name):
+        path = os.path.join(STORAGE, name)
+        if Tuner.can_restore(path):
+            return Tuner.restore(path, trainable).fit()
+        return Tuner(
+            trainable,
+            param_space={"x": uniform(0, 1)},
+            tune_config=TuneConfig(num_samples=3, executor="inline"),
+            run_config=RunConfig(name=name, verbose=0),
+        ).fit()
+
+    def die(*args, **kwargs):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def in_a_child(work):
+        sys.stdout.flush()
+        pid = os.fork()
+        if not pid:
+            work()
+            os._exit(0)
+        return os.waitpid(pid, 0)[1]
+"""
+
+KILLED_AT = (
+    LOOP
+    + """
+    from minitune import _fit
+    from minitune.execution import files, journal, journal_codec, open_run, recorder, storage
+
+    def before(owner, name):
+        setattr(owner, name, die)
+
+    def after(owner, name):
+        original = getattr(owner, name)
+
+        def then_die(*args, **kwargs):
+            original(*args, **kwargs)
+            die()
+
+        setattr(owner, name, then_die)
+
+    def half_a_record():
+        original = journal_codec.encode
+
+        def write_half(record, objects=None):
+            os.write(os.open(os.path.join(STORAGE, "half", "journal"), os.O_WRONLY | os.O_APPEND),
+                     original(record, objects)[:30])
+            die()
+
+        journal_codec.encode = write_half
+
+    STEPS = {
+        "empty": lambda: before(storage, "_check_writable"),
+        "made": lambda: after(_fit, "create_run_directory"),
+        "locked": lambda: after(open_run.RunLock, "acquire"),
+        "journal": lambda: after(open_run, "Recorder"),
+        "settings": lambda: before(_fit, "write_tuner_file"),
+        "rename": lambda: before(files, "replace"),
+        "written": lambda: after(_fit, "write_tuner_file"),
+        "half": half_a_record,
+        "first": lambda: after(journal.Journal, "append"),
+        "begun": lambda: after(open_run.OpenRun, "begin"),
+        "drawn": lambda: after(recorder.Recorder, "trial_added"),
+    }
+
+    def killed(name, how):
+        how()
+        start_or_go_on(name)
+
+    for name, how in STEPS.items():
+        assert in_a_child(lambda: killed(name, how)) == signal.SIGKILL, name
+        for again in range(2):  # a second time: what was recovered stays so
+            grid = start_or_go_on(name)
+            print(name, again, len(grid), grid.num_terminated, os.path.basename(grid.experiment_path), sep="|")
+"""
+)
+
+
+def records_of(journal: Path) -> list[dict[str, Any]]:
+    return [json.loads(line[9:]) for line in journal.read_text().splitlines()]
+
+
+def test_the_same_script_started_again_begins_or_goes_on(script: Any) -> None:
+    lines = script.run(KILLED_AT).splitlines()
+    assert len(lines) == 22
+    for line in lines:
+        name, _, *found = line.split("|")
+        assert found == ["3", "3", name], line
+    for name in {line.partition("|")[0] for line in lines}:
+        run = script.storage / name
+        records = records_of(run / "journal")
+        assert [record["type"] for record in records].count("run") == 1, name
+        assert isinstance(records[0]["seed"], int)
+        assert not list(run.glob(".tmp-*")), name
+        assert (run / "journal.torn-1").exists() == (name == "half")
+    assert sorted(path.name for path in script.storage.iterdir()) == sorted({line.partition("|")[0] for line in lines})
+
+
+def test_a_journal_that_was_emptied_or_removed_is_no_new_start(script: Any) -> None:
+    script.run(LOOP + '    start_or_go_on("run")\n')
+    journal = script.storage / "run" / "journal"
+    whole = journal.read_bytes()
+    for content, text in ((b"", "what it held is lost"), (whole[:40], "what it held is lost"), (None, "is missing")):
+        journal.unlink()
+        if content is not None:
+            journal.write_bytes(content)
+        process = script.start(LOOP + '    start_or_go_on("run")\n')
+        _, stderr = script.finish(process)
+        assert process.returncode == 1
+        assert text in stderr
+        assert str(journal) in stderr
+        journal.write_bytes(whole)
+    assert script.run(LOOP + '    print(start_or_go_on("run").num_terminated)\n') == "3\n"
+
+
+def test_two_drivers_that_begin_at_once_do_not_share_a_directory(script: Any) -> None:
+    script.run(
+        LOOP
+        + """
+    from minitune import TuneError, _fit
+
+    original = _fit.open_run
+
+    def meanwhile(plan, run, *, is_new):
+        _fit.open_run = original
+        print(start_or_go_on("run").num_terminated)
+        return original(plan, run, is_new=is_new)
+
+    _fit.open_run = meanwhile
+    try:
+        start_or_go_on("run")
+    except TuneError as error:
+        assert "another driver has just begun a run" in str(error), error
+    else:
+        raise AssertionError("it has taken the other one's directory")
+    print(start_or_go_on("run").num_terminated)
+    """
+    )
+    records = records_of(script.storage / "run" / "journal")
+    assert [record["type"] for record in records].count("run") == 1
+
+
+@pytest.mark.parametrize("durability", ["process", "batched", "strict"])
+def test_settings_and_first_records_are_on_the_disk_before_a_trial_starts(
+    durability: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What a power cut leaves is what was synced: it is seen here by whether the files were."""
+    from minitune import RunConfig, TuneConfig, Tuner
+    from minitune.execution import files
+
+    synced: set[str] = set()
+    original = files.sync_descriptor
+
+    def note(descriptor: int) -> None:
+        synced.add(Path(f"/proc/self/fd/{descriptor}").resolve().name)
+        original(descriptor)
+
+    def trainable(config: dict[str, Any]) -> None:
+        seen.append({"journal"} <= synced and any(name.startswith(".tmp-w-") for name in synced))
+
+    if not Path("/proc/self/fd").exists():
+        pytest.skip("this system does not show what a descriptor leads to")
+    seen: list[bool] = []
+    monkeypatch.setattr(files, "sync_descriptor", note)
+    config = RunConfig(name="run", verbose=0, durability=durability)
+    Tuner(trainable, tune_config=TuneConfig(executor="inline"), run_config=config).fit()
+    assert seen == [durability != "process"]
