@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import logging
@@ -24,15 +25,16 @@ from minitune.execution.ledger import Ledger, allocation_env
 from minitune.execution.trial_executor import ActorFactory, CallRaised, CallReturned, Event, Exited, Shared, Started
 from minitune.pickling import dumps
 from minitune.resources import CPU, GPU, Allocation, Resources
-from minitune.shared import store
+from minitune.settings import number_setting
+from minitune.shared import SharedFile, store
 
 logger = logging.getLogger("minitune")
 
 ORIG_WORKING_DIR = ("MINITUNE_ORIG_WORKING_DIR", "TUNE_ORIG_WORKING_DIR")
 """Variables that tell a trial, which works in its own directory, where the driver works."""
 
-RESET_LIMIT_S = 2.0
-"""How long a parked worker may take to take up the next trial."""
+LARGE_FACTORY_BYTES = 1024 * 1024
+"""A factory larger than this, since the configuration in it is, goes to its worker by file: messages have a limit."""
 
 
 @dataclass
@@ -47,6 +49,7 @@ class _Actor:
         directory: Where its output goes, or None.
         reuse_key: Key under which it may be parked.
         factory: What makes its object, pickled: for its process, or for a fresh one if a reset fails.
+        factory_file: The file that holds it, if it is large.
         reset_deadline_s: Until when the reset in flight must be over, or None.
     """
 
@@ -57,7 +60,14 @@ class _Actor:
     directory: str | None
     reuse_key: str | None
     factory: bytes
+    factory_file: SharedFile | None = None
     reset_deadline_s: float | None = None
+
+    def remove_file(self) -> None:
+        """Nobody loads the factory any more."""
+        if self.factory_file is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(self.factory_file.path)
 
 
 class LocalTrialExecutor:
@@ -109,8 +119,7 @@ class LocalTrialExecutor:
 
     def share(self, value: Any) -> Shared:
         """Store `value` in a file that each worker loads at most once."""
-        os.makedirs(self._shared_directory, mode=0o700, exist_ok=True)
-        handle = store(value, os.path.join(self._shared_directory, f"{next(self._shared_count)}.pkl"))
+        handle = store(value, self._new_shared_path())
         self._group.preload(handle.get)
         return handle
 
@@ -142,8 +151,9 @@ class LocalTrialExecutor:
             gpu_ids = parked.allocation.gpu_ids if parked else None
             allocation = self._ledger.acquire(actor_id, request, gpu_ids or None)
             undo.callback(self._ledger.release, actor_id)
-            made = dumps(functools.partial(factory, allocation=allocation), "the factory")
-            actor = _Actor(actor_id, next(self._process_names), request, allocation, directory, reuse_key, made)
+            made, file = self._pack(functools.partial(factory, allocation=allocation))
+            actor = _Actor(actor_id, next(self._process_names), request, allocation, directory, reuse_key, made, file)
+            undo.callback(actor.remove_file)
             if parked is None or not self._take_over(parked, actor, reset_args):
                 self._start_process(actor)
             undo.pop_all()
@@ -197,6 +207,22 @@ class LocalTrialExecutor:
 
     # -- processes -----------------------------------------------------------------------------------------------
 
+    def _pack(self, factory: Callable[..., Any]) -> tuple[bytes, SharedFile | None]:
+        """Pickle a factory for its worker.
+
+        Returns:
+            What is sent, and the file that holds the factory if it is large.
+        """
+        made = dumps(factory, "the factory")
+        if len(made) <= LARGE_FACTORY_BYTES:
+            return made, None
+        file = store(factory, self._new_shared_path(), "the factory")
+        return dumps(functools.partial(_make_from_file, file), "the factory"), file
+
+    def _new_shared_path(self) -> str:
+        os.makedirs(self._shared_directory, mode=0o700, exist_ok=True)
+        return os.path.join(self._shared_directory, f"{next(self._shared_count)}.pkl")
+
     def _start_process(self, actor: _Actor) -> None:
         place = self._place(actor)
         preload = actor.request.required_resources.get(GPU, 0) == 0 and _has_one_thread({**os.environ, **place.env})
@@ -204,14 +230,17 @@ class LocalTrialExecutor:
 
     def _take_over(self, parked: _Actor, actor: _Actor, reset_args: tuple[Any, ...]) -> bool:
         """Let a parked process take up another actor; False if it has died while it was parked."""
-        dumps(reset_args, "an argument of reset()")  # must not fail once the process has moved
         try:
+            # Must not fail once the process has moved.
+            if len(dumps(reset_args, "an argument of reset()")) > LARGE_FACTORY_BYTES:
+                self._group.stop(parked.process, 0.0)
+                return False
             self._group.move(parked.process, actor.process, self._place(actor))
         except RuntimeError as error:
             logger.debug("the worker of %s is not used again: %s", parked.actor_id, error)
             return False
         self._group.call(actor.process, "reset", *reset_args, actor.allocation)
-        actor.reset_deadline_s = self.now() + RESET_LIMIT_S
+        actor.reset_deadline_s = self.now() + number_setting("FUNCTION_THREAD_TIMEOUT_S")
         self._resetting[actor.process] = actor
         return True
 
@@ -285,6 +314,7 @@ class LocalTrialExecutor:
     def _on_parked(self, actor: _Actor) -> Event:
         self._ledger.release(actor.actor_id)
         del self._by_process[actor.process]
+        actor.remove_file()
         self._put_back(actor)
         return Exited(actor.actor_id, "parked")
 
@@ -298,6 +328,7 @@ class LocalTrialExecutor:
             self._start_fresh(actor, event.cause)
             return None
         del self._by_process[actor.process]
+        actor.remove_file()
         if self._by_actor.pop(actor.actor_id, None) is not None:
             self._just_ended.add(actor.actor_id)
         if event.survivors:
@@ -315,6 +346,13 @@ class LocalTrialExecutor:
             counts=not event.lost,
             pid=event.pid,
         )
+
+
+def _make_from_file(file: SharedFile, user_thread: Any) -> Any:
+    """Load a factory in a worker, and call it there."""
+    factory = file.get()
+    file.forget()
+    return factory(user_thread)
 
 
 def _has_one_thread(environ: Mapping[str, str | None]) -> bool:

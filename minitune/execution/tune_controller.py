@@ -295,7 +295,10 @@ class TuneController:
             self._actions.pull(live)
         else:
             self._actions.move(trial, Step.RESTORE, f"from {os.path.basename(source[0])}")
-            self._executor.call(live.actor_id, "restore", *source)
+            path, metrics = source
+            # The worker knows the config; it may be too large for a message.
+            metrics = {key: value for key, value in metrics.items() if key != CONFIG}
+            self._executor.call(live.actor_id, "restore", path, metrics)
 
     def _on_returned(self, live: Live, event: CallReturned) -> None:
         self._setbacks.lives()
