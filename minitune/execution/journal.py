@@ -131,7 +131,6 @@ class Journal:
             record: As made by `records`.
 
         Raises:
-            TypeError: If a value can be held by neither JSON nor pickle.
             TuneError: If it could not be written, naming path and reason. Nothing of the record stays in the journal,
                 so `append` may be tried again, unless a sync has failed: after that nobody knows what is on the disk.
         """

@@ -33,14 +33,14 @@ def encode(record: dict[str, Any], objects: ObjectStore | None = None) -> bytes:
     """One line for `record`.
 
     Args:
-        record: Any dict. It comes back from `decode` as it is, with its types.
+        record: Any dict. It comes back from `decode` as it is, with its types; what can be held by neither JSON nor
+            pickle comes back as `Unrecorded`.
         objects: Where large objects go; without it they stand in the line.
 
     Returns:
         The line, with its newline.
 
     Raises:
-        TypeError: If a value can be held by neither JSON nor pickle; the text names it.
         OSError: If a large object cannot be stored.
     """
     text = _plain(record) if _is_plain(record) else None

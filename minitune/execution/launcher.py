@@ -7,7 +7,7 @@ import math
 import random
 from collections.abc import Callable
 
-from minitune.error import TrialError, TuneError
+from minitune.error import RemoteError, TrialError, TuneError, trial_error
 from minitune.execution.deadlines import TRIAL, Deadlines
 from minitune.execution.hooks import Hooks
 from minitune.execution.recorder import Recorder
@@ -169,7 +169,13 @@ class Launcher:
         reuse_key = (
             "/".join([f"trainable {trial.experiment_number}", *creators]) if self._settings.reuse_actors else None
         )
-        self._executor.start(trial.actor_id, factory, trial.resources, directory, reuse_key, (info,))
+        try:
+            self._executor.start(trial.actor_id, factory, trial.resources, directory, reuse_key, (info,))
+        except TypeError as error:
+            trial.num_failures += 1
+            text = f"the configuration of trial {trial.name} cannot be sent to a worker: {error}"
+            self._give_up(trial, trial_error(RemoteError.of(error), text))
+            return
         self._state.live[trial.actor_id] = Live(trial, trial.actor_id)
         self._deadlines.begin(trial.actor_id, TRIAL, self._executor.now())
 

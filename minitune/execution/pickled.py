@@ -64,6 +64,28 @@ class ObjectStore:
 
 
 @dataclass(frozen=True)
+class Unrecorded:
+    """Stands for an object that could not be pickled when it was to be recorded. It cannot be pickled either.
+
+    Attributes:
+        text: A short text of the object; `repr()` shows it.
+        reason: Why it could not be.
+    """
+
+    text: str
+    reason: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def __deepcopy__(self, memo: Any) -> Unrecorded:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError(f"{self.text} is lost: {self.reason}")
+
+
+@dataclass(frozen=True)
 class Pickled:
     """An object in a record, still pickled: reading a journal does not run what its author wrote.
 

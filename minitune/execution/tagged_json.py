@@ -7,6 +7,7 @@ Such a value is written as a *tag*, an object whose first key is `$`::
     {"$":"deep","v":[node,...]}             a value nested deeper than parsers like
     {"$":"pickle","text":...,"python":"3.11","v":"<base64>"}           any other object
     {"$":"pickle","text":...,"python":"3.11","sha256":...,"size":n}    the same, in a file of its own
+    {"$":"unrecorded","text":...,"v":"..."}                            one that pickle cannot hold either, and why
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ from __future__ import annotations
 import base64
 import datetime
 import importlib
+import logging
 import math
 import reprlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from minitune.execution.pickled import PYTHON, ObjectStore, Pickled, check_name
+from minitune.execution.pickled import PYTHON, ObjectStore, Pickled, Unrecorded, check_name
 from minitune.pickling import dumps_for_later
+
+logger = logging.getLogger("minitune")
 
 INLINE_LIMIT_BYTES = 64 * 1024
 """Pickles up to this size stand in the record itself."""
@@ -46,8 +50,7 @@ def to_tree(record: dict[str, Any], objects: ObjectStore | None) -> Any:
         record: Any dict.
         objects: Where large pickles go, or None.
 
-    Raises:
-        TypeError: If a value cannot be pickled; the text names it.
+    An object that cannot be pickled comes back as `Unrecorded`; it is logged.
     """
     tagger = _Tagger(objects)
     try:
@@ -168,10 +171,26 @@ class _Tagger:
 
     def _pickle(self, value: Any) -> dict[str, Any]:
         text = _short_text(value)
-        data = dumps_for_later(value, f"the value {text} of a record")
+        if type(value) is Unrecorded:
+            return _tag("unrecorded", value.reason, text=text)
+        try:
+            data = dumps_for_later(value, f"the value {text} of a record")
+        except TypeError as error:
+            _warn_once(type(value).__qualname__, text, str(error))
+            return _tag("unrecorded", str(error), text=text)
         if len(data) <= INLINE_LIMIT_BYTES or self._objects is None:
             return _pickle_tag(Pickled(text, PYTHON, data, None, len(data)))
         return _pickle_tag(Pickled(text, PYTHON, None, self._objects.put(data), len(data)))
+
+
+_warned: set[str] = set()
+
+
+def _warn_once(kind: str, text: str, reason: str) -> None:
+    """Say it once for each class, also if every report has such an object."""
+    if kind not in _warned:
+        _warned.add(kind)
+        logger.warning("%s is on record as text only, and a resume does not bring it back: %s", text, reason)
 
 
 _SHAPES: dict[type, int] = {list: 1, tuple: 2, dict: 3, set: 4, frozenset: 5}
@@ -277,6 +296,8 @@ class _Reader:
         name = tree[TAG]
         if name == "pickle":
             return self._object(tree)
+        if name == "unrecorded":
+            return Unrecorded(str(tree["text"]), str(tree["v"]))
         if name == "numpy":
             return self._numpy(tree["kind"], self.value(tree["v"]))
         content = tree["v"]

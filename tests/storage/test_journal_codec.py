@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import datetime
 import enum
 import fractions
@@ -196,9 +197,20 @@ def test_code_of_another_python_is_refused() -> None:
         old.load()
 
 
-def test_an_object_that_cannot_be_pickled_is_named() -> None:
-    with pytest.raises(TypeError, match="generator"):
-        encode({"x": {"y": (i for i in range(3))}})
+def test_of_an_object_that_cannot_be_pickled_its_text_and_the_reason_are_kept(caplog: pytest.LogCaptureFixture) -> None:
+    line = encode({"x": {"y": (i for i in range(3)), "z": 1}})
+    encode({"x": (i for i in range(3))})
+
+    [warning] = caplog.messages
+    assert "generator" in warning
+    for unpickle in (False, True):
+        found = decode(line, unpickle)["x"]
+        assert found["z"] == 1
+        assert "generator" in repr(found["y"])
+        assert copy.deepcopy(found["y"]) == found["y"]
+        with pytest.raises(TypeError, match=r"is lost: .* cannot be pickled"):
+            pickle.dumps(found["y"])
+        assert decode(encode({"x": found})) == {"x": found}, "a later run knows it, too"
 
 
 def test_large_objects_go_to_a_file_of_their_own(tmp_path: Path) -> None:
