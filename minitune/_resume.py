@@ -15,13 +15,13 @@ from minitune.config import ResumeConfig, ResumeType
 from minitune.execution import records
 from minitune.execution.hooks import Hooks
 from minitune.execution.open_run import OpenRun
+from minitune.execution.plain_files import logged_reports, reconcile
 from minitune.execution.plugin_states import CALLBACKS, STOPPER, StateLoader, saves_itself
 from minitune.execution.replay import RESUMED, SKIPPED, Replay, read_run_record
 from minitune.execution.run_state import RunState
 from minitune.execution.scheduler_context import DriverContext
 from minitune.execution.storage import RunDirectory, check_trusted
 from minitune.experiment.lifecycle import TERMINATED
-from minitune.logger.reconcile import cut_to_records
 
 logger = logging.getLogger("minitune")
 
@@ -148,7 +148,7 @@ def _catch_up(
     hooks: Hooks,
     context: DriverContext,
 ) -> bool:
-    """Tell the plug-ins what has happened so far, and make the files of unfinished trials agree with it.
+    """Tell the plug-ins what has happened so far, and make the files of trials agree with it.
 
     Returns:
         Whether the search had ended: no new trials come then.
@@ -170,6 +170,5 @@ def _catch_up(
     renew_references(opened.run, state.trials, plan.experiment.param_space)
     for trial in state.trials:
         recorder.adopt(trial)
-        if not trial.is_finished():
-            cut_to_records(trial.local_path, replay.reports[trial.trial_id])
+    reconcile(hooks.callbacks, state.trials, replay.reports, lambda: logged_reports(opened.read()))
     return replay.was_ended and not add_samples
