@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from minitune.config import RunConfig
-from minitune.error import TuneError
+from minitune.error import RunNotFoundError, TuneError
 from minitune.execution.files import BLOB_MODE, atomic_write
 from minitune.execution.storage import RunDirectory, check_trusted, is_run
 from minitune.pickling import dumps_for_later
@@ -97,7 +97,7 @@ def load_tuner_file(run: RunDirectory) -> RecordedTuner:
         UntrustedStateError: If somebody else may have written it.
     """
     if not is_run(run.path):
-        raise TuneError(f"there is no run in {run.path}; restore needs the directory that fit() has written")
+        raise RunNotFoundError(f"there is no run in {run.path}; restore needs the directory that fit() has written")
     check_trusted(run.path)
     try:
         check_trusted(run.tuner)

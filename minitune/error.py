@@ -7,6 +7,7 @@ imports nothing but the standard library and the settings, so any other part may
 
 from __future__ import annotations
 
+import builtins
 import pickle
 import traceback
 from dataclasses import dataclass
@@ -56,6 +57,10 @@ class CheckpointError(TrialError):
 
 class CrashLoopError(TuneError):
     """Trials that may be retried without end fail again and again, and nothing is reported in between."""
+
+
+class RunNotFoundError(TuneError, FileNotFoundError):
+    """There is no run in the directory that was named."""
 
 
 class RunLockedError(TuneError):
@@ -188,6 +193,27 @@ def trial_error(remote: RemoteError, text: str | None = None, kind: type[TrialEr
     error.remote = remote
     error.__cause__ = original
     return error
+
+
+def trial_error_of_text(text: str) -> TrialError:
+    """Build the error of a trial from the text that was kept of it; nothing is unpickled.
+
+    Args:
+        text: What stands in the trial's error file, or a cause in a few words.
+
+    Returns:
+        An error that is also an instance of the exception's class if that is one of Python's own.
+    """
+    for line in reversed(text.splitlines()):
+        name, colon, message = line.partition(": ")
+        kind = getattr(builtins, name.strip(), None) if line[:1].strip() else None
+        if isinstance(kind, type) and issubclass(kind, Exception):
+            try:
+                original = kind(message) if colon else kind()
+            except TypeError:  # it cannot be made from a text alone
+                break
+            return _dual_error(TrialError, original, text) or TrialError(text)
+    return TrialError(text)
 
 
 def _dual_error(kind: type[TrialError], original: Exception, text: str) -> TrialError | None:

@@ -15,7 +15,7 @@ from minitune.analysis.experiment_analysis import ExperimentAnalysis, last_resul
 from minitune.analysis.rows import Row, import_pandas, read_params, read_rows
 from minitune.checkpoint import Checkpoint
 from minitune.config import CheckpointConfig
-from minitune.error import TrialError, TuneError
+from minitune.error import TuneError, trial_error_of_text
 from minitune.execution.read_run import read_run
 from minitune.execution.storage import last_error_text
 from minitune.experiment.best import best_of, check_mode, is_number
@@ -117,7 +117,7 @@ class Result:
         metrics = rows[-1] if rows else dict(last_result_of(trial)) if trial else {}
         kept = _kept_checkpoints(directory, rows or [], trial)
         text = last_error_text(directory)
-        error = trial.error if trial is not None else TrialError(text) if text else None
+        error = trial.error if trial is not None else trial_error_of_text(text) if text else None
         config = metrics.get(CONFIG) or (trial.config if trial is not None else read_params(directory))
         return cls(metrics, kept[-1][0] if kept else None, error, directory, best_checkpoints=kept, config=config)
 

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from minitune.error import JournalCorruptError, TrialError
+from minitune.error import JournalCorruptError, trial_error_of_text
 from minitune.execution import journal, records
 from minitune.execution.failure import LOST
 from minitune.execution.storage import RunDirectory, last_error_text
@@ -201,7 +201,7 @@ class _Reader:
                 trial.last_result = {**trial.last_result, DONE: True}
         elif status == ERROR:
             trial.num_failures += 1
-            trial.error = TrialError(last_error_text(trial.local_path) or cause)
+            trial.error = trial_error_of_text(last_error_text(trial.local_path) or cause)
         elif status == PENDING and trial.is_finished():
             trial.num_failures, trial.error = 0, None
         elif status == PENDING and trial.phase in OWNS_ACTOR and not cause.startswith(LOST):

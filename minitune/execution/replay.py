@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from minitune.checkpoint import matches
 from minitune.config import ResumeConfig, ResumeType
 from minitune.decision import STOP, Decision
-from minitune.error import JournalCorruptError, TrialError
+from minitune.error import JournalCorruptError, trial_error_of_text
 from minitune.execution import records
 from minitune.execution.failure import LOST
 from minitune.execution.hooks import Hooks
@@ -321,7 +321,7 @@ class Replay:
             trial.num_failures += 1
             self.hooks.failed(trial)
             self.state.move(trial, Step.FAIL, cause)
-            trial.error = TrialError(last_error_text(trial.local_path) or cause)
+            trial.error = trial_error_of_text(last_error_text(trial.local_path) or cause)
             self.hooks.errored(trial)
 
     def _retry(self, trial: Trial, cause: str) -> None:

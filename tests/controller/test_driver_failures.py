@@ -127,6 +127,7 @@ def test_minus_one_retries_without_end() -> None:
     assert len(count) == 30
 
 
+@pytest.mark.usefixtures("one_cpu")
 def test_each_trial_has_its_own_retries_and_keeps_its_place() -> None:
     failed: set[int] = set()
     order: list[int] = []
@@ -138,9 +139,7 @@ def test_each_trial_has_its_own_retries_and_keeps_its_place() -> None:
             raise Unlucky(1)
         report({"i": config["i"]})
 
-    grid = fit(
-        trainable, {"i": grid_search([0, 1, 2, 3])}, failure=FailureConfig(max_failures=1), max_concurrent_trials=1
-    )
+    grid = fit(trainable, {"i": grid_search([0, 1, 2, 3])}, failure=FailureConfig(max_failures=1))
     assert order == [0, 1, 2, 3, 0, 2], "a retry goes to the back of the queue"
     assert [result.metrics["i"] for result in grid] == [0, 1, 2, 3]
 

@@ -180,6 +180,7 @@ def test_an_error_while_the_trial_is_set_up() -> None:
     ]
 
 
+@pytest.mark.usefixtures("one_cpu")
 def test_stop_trial_of_a_running_a_paused_and_a_pending_trial() -> None:
     def decide(context: Any, trial: Any, result: dict[str, Any]) -> str:
         if trial.number == 0 and result["n"] == 1:
@@ -193,9 +194,7 @@ def test_stop_trial_of_a_running_a_paused_and_a_pending_trial() -> None:
     scheduler = LoggingScheduler(log, decide)
     # The paused trial is not taken up again, and the search is ahead of the two trials that there is room for.
     scheduler.choose_trial_to_run = lambda context: context.first_pending()  # type: ignore[method-assign]
-    grid = fit(
-        report_n(9), num_samples=3, scheduler=scheduler, callbacks=[LoggingCallback(log)], max_concurrent_trials=1
-    )
+    grid = fit(report_n(9), num_samples=3, scheduler=scheduler, callbacks=[LoggingCallback(log)])
     ends = [line for line in log.lines if "complete" in line or "remove" in line]
     assert ends == [
         "scheduler.on_trial_remove 0 PAUSED",
@@ -256,6 +255,7 @@ def test_pause_trial_of_another_running_trial_waits_for_its_report() -> None:
     assert [result.metrics["n"] for result in grid] == [4, 4]
 
 
+@pytest.mark.usefixtures("one_cpu")
 def test_pause_trial_of_a_pending_trial() -> None:
     def decide(context: Any, trial: Any, result: dict[str, Any]) -> str:
         if trial.number == 0 and result["n"] == 1:
@@ -264,9 +264,7 @@ def test_pause_trial_of_a_pending_trial() -> None:
 
     log = Log()
     scheduler = LoggingScheduler(log, decide)
-    grid = fit(
-        report_n(2), num_samples=3, scheduler=scheduler, callbacks=[LoggingCallback(log)], max_concurrent_trials=1
-    )
+    grid = fit(report_n(2), num_samples=3, scheduler=scheduler, callbacks=[LoggingCallback(log)])
     starts = [line for line in log.lines if "on_trial_start" in line]
     assert starts == [f"callback.on_trial_start {number} PENDING" for number in (0, 2, 1)]
     assert grid.num_terminated == 3
@@ -300,8 +298,8 @@ def test_stop_all_takes_a_last_checkpoint_of_a_class() -> None:
         checkpoint=CheckpointConfig(checkpoint_at_end=True),
     )
     assert log.lines[-6:] == [
-        "stopper 0 n=3",
-        "callback.on_trial_result 0 RUNNING n=3",
+        "stopper 0 n=2",
+        "callback.on_trial_result 0 RUNNING n=2",
         "callback.on_checkpoint 0 RUNNING",
         "callback.on_trial_save 0 RUNNING",
         "callback.on_trial_complete 0 RUNNING",
@@ -344,6 +342,7 @@ def test_what_is_asked_for_while_the_run_ends_does_not_hold_it_up(verb: str) -> 
     assert [result.metrics["done"] for result in grid] == [True, True]
 
 
+@pytest.mark.usefixtures("one_cpu")
 def test_stop_all_with_waiting_trials() -> None:
     log = Log()
     grid = fit(
@@ -352,7 +351,6 @@ def test_stop_all_with_waiting_trials() -> None:
         scheduler=LoggingScheduler(log),
         stop=LoggingStopper(log, stop_all_when=lambda: "stopper 0 n=2" in log.lines),
         callbacks=[LoggingCallback(log)],
-        max_concurrent_trials=1,
     )
     assert log.lines[-7:] == [
         "scheduler.on_trial_complete 0 RUNNING n=2 done",

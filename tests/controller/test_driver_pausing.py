@@ -59,13 +59,14 @@ def reported(grid: ResultGrid) -> list[int]:
     return [len(result.get_rows()) for result in grid]
 
 
+@pytest.mark.usefixtures("one_cpu")
 def test_the_scheduler_chooses_among_what_waits() -> None:
     order: list[int] = []
 
     def trainable(config: dict[str, Any]) -> None:
         order.append(config["i"])
 
-    fit(trainable, {"i": grid_search([0, 1, 2, 3])}, scheduler=LastFirst(), max_concurrent_trials=1)
+    fit(trainable, {"i": grid_search([0, 1, 2, 3])}, scheduler=LastFirst())
     assert order == [0, 3, 2, 1], "the first trial starts before the others are there"
 
 

@@ -141,6 +141,7 @@ def journal_trial_prefix() -> str:
 
 
 @pytest.mark.parametrize("hook", ["on_trial_error", "on_trial_remove"])
+@pytest.mark.usefixtures("one_cpu")
 def test_the_hooks_of_other_ends(hook: str) -> None:
     """The final failure, and the end of a trial that does not run."""
 
@@ -159,7 +160,6 @@ def test_the_hooks_of_other_ends(hook: str) -> None:
             num_samples=3,
             scheduler=bad,
             callbacks=callbacks,
-            max_concurrent_trials=1,
         )
 
 

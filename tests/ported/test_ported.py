@@ -28,10 +28,8 @@ DEPARTURES: dict[str, dict[tuple[str | int, ...], Any]] = {
     "class_details": {("configs",): [["deep", "lr"]] * 2},
     # bundles are what was given, an empty first one included
     "resources": {("empty_head", 1): [{}, {"CPU": 1}]},
-    # all that restoring can say about a directory is a TuneError
-    "restart_errored": {("wrong", "nowhere"): "TuneError"},
-    # an error that was read back is a TrialError with the text; nothing is unpickled for it
-    "restore_errored": {("left_alone", 1, 4): False, ("left_alone", 3, 4): False},
+    # a FileNotFoundError, and a TuneError as well
+    "restart_errored": {("wrong", "nowhere"): "RunNotFoundError"},
     # the last checkpoint is the latest also where it is not among the best
     "run_arguments": {("last_checkpoint",): "checkpoint_000005"},
     # several experiments in one run lie in one directory
@@ -40,8 +38,6 @@ DEPARTURES: dict[str, dict[tuple[str | int, ...], Any]] = {
     "run_resume": {("NONSENSE",): "ValueError"},
     # how far a class had come stands with its checkpoint, so it is known from a path too
     "standalone": {("restored", 1): 3},
-    # the end of a run lets a class that is to be saved at its end finish its step; trials are made ahead
-    "stoppers": {("custom", 1): 5, ("custom_status",): ["TERMINATED"] * 3},
 }
 
 
