@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import os
 from collections.abc import Iterator, Mapping
@@ -18,6 +19,8 @@ PROGRESS_FILE = EXPR_PROGRESS_FILE
 
 _PLAIN = frozenset((int, float, bool, str, type(None)))
 """Types of values that need no flattening."""
+_MAX_CELL = 100_000
+"""Characters of a cell; longer text is cut. Python's own reader refuses cells of more than 131,072."""
 _MAX_LATE_ROWS = 10_000
 """Rows whose late values may wait in memory for the next rewriting."""
 
@@ -81,12 +84,14 @@ class CSVLoggerCallback(LoggerCallback):
         self._line = _Line()
 
     def log_trial_start(self, trial: Trial) -> None:
-        """Open the file; rows of earlier attempts and of earlier drivers stay.
-
-        Raises:
-            OSError: If it cannot be opened.
-        """
+        """Open the file; rows of earlier attempts and of earlier drivers stay. Where that fails, the log says so."""
         key, path = trial.trial_id, os.path.join(trial.local_path, PROGRESS_FILE)
+        try:
+            self._begin(key, path)
+        except OSError as error:
+            self._lapse(key, path, error)
+
+    def _begin(self, key: str, path: str) -> None:
         table = self._tables.get(key)
         if table is not None and table.late:
             self._rewrite(key, table)
@@ -95,15 +100,18 @@ class CSVLoggerCallback(LoggerCallback):
             self._tables[key] = _read_table(path, size)
 
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
-        """Append one row.
-
-        Raises:
-            OSError: If it cannot be written.
-        """
+        """Append one row; where that fails, the log says so."""
         key = trial.trial_id
         if key not in self._files:
             self.log_trial_start(trial)
-        table = self._tables[key]
+        if key in self._files:
+            table = self._tables[key]
+            try:
+                self._log_row(key, table, result)
+            except OSError as error:
+                self._lapse(key, table.path, error)
+
+    def _log_row(self, key: str, table: _Table, result: dict[str, Any]) -> None:
         flat = dict(result)
         flat.pop(CONFIG, None)
         is_plain = _PLAIN.issuperset(map(type, flat.values()))
@@ -146,8 +154,19 @@ class CSVLoggerCallback(LoggerCallback):
     def _complete(self, key: str) -> None:
         table = self._tables.get(key)
         if table is not None and table.late:
-            self._rewrite(key, table)
+            try:
+                self._rewrite(key, table)
+            except OSError as error:
+                self._lapse(key, table.path, error)
         self._files.close(key)
+
+    def _lapse(self, key: str, path: str, error: OSError) -> None:
+        """The file could not be written; what it has is read again when it is opened the next time."""
+        self._files.lapse(key, path, error)
+        table = self._tables.pop(key, None)
+        if table is not None and table.late:
+            with contextlib.suppress(OSError):  # all rows are there, but not whole: let that be seen
+                os.truncate(path, os.path.getsize(path) - 1)
 
     def _append(self, key: str, table: _Table, text: str) -> None:
         data = text.encode("utf-8", "backslashreplace")
@@ -157,12 +176,14 @@ class CSVLoggerCallback(LoggerCallback):
     def _format(self, values: list[Any]) -> str:
         """One row, ending in its only newline, so that rows can be counted and cut without parsing them."""
         line = self._line
+        if any(type(value) in (str, bytes) and len(value) > _MAX_CELL for value in values):
+            values = [_text(value) for value in values]  # the formatting alone would hold up the run for seconds
         try:
             line.row(values)
         except Exception:  # whatever an object's text raises
             line.row([_text(value) for value in values])
         text = line.text
-        if text.count("\n") != 1 or "\r" in text:
+        if text.count("\n") != 1 or "\r" in text or len(text) > _MAX_CELL:
             line.row([_text(value) for value in values])
             text = line.text
         return text
@@ -172,7 +193,22 @@ class CSVLoggerCallback(LoggerCallback):
         columns = list(dict.fromkeys(name for values in table.late.values() for name in values))
         header = self._format([*table.columns, *columns])
         temporary = f"{table.path}.tmp"
-        with open(table.path, "rb") as old, open(temporary, "wb") as new:
+        try:
+            self._write_with(table, columns, header, temporary)
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+        self._files.close(key)
+        os.replace(temporary, table.path)
+        self._files.open(key, table.path)
+        table.add_columns(columns)
+        table.rewritten_at = table.rows
+        table.late.clear()
+
+    def _write_with(self, table: _Table, columns: list[str], header: str, path: str) -> None:
+        """Write the whole table, with more columns, to a file at `path`."""
+        with open(table.path, "rb") as old, open(path, "wb") as new:
             old.readline()
             new.write(header.encode("utf-8", "backslashreplace"))
             for number, row in enumerate(old):
@@ -180,12 +216,6 @@ class CSVLoggerCallback(LoggerCallback):
                 rest = self._format([late.get(name) for name in columns]) if late else "," * (len(columns) - 1) + "\n"
                 new.write(row[:-1] + b"," + rest.encode("utf-8", "backslashreplace"))
             table.size = new.tell()
-        self._files.close(key)
-        os.replace(temporary, table.path)
-        self._files.open(key, table.path)
-        table.add_columns(columns)
-        table.rewritten_at = table.rows
-        table.late.clear()
 
 
 def _flatten(result: Mapping[Any, Any]) -> dict[str, Any]:
@@ -197,13 +227,15 @@ def _flatten(result: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _text(value: Any) -> str:
-    """A value as text on one line, whatever its methods do."""
+    """A value as text on one line, whatever its methods do; long text is cut."""
     if value is None:
         return ""
     try:
-        text = str(value)
+        text = str(value[:_MAX_CELL] if type(value) in (str, bytes) else value)
     except Exception:
         text = short_text(value)
+    if len(text) >= _MAX_CELL:
+        text = text[: _MAX_CELL - 3] + "..."
     return text.replace("\r", "\\r").replace("\n", "\\n")
 
 

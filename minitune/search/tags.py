@@ -7,9 +7,13 @@ import os
 import re
 from collections.abc import Mapping
 from enum import Enum
+from itertools import islice
 from typing import Any
 
 from minitune.search.space_tree import Path, path_key
+
+_LIMIT = 1_000
+"""Characters of a value, and members of a container, that are looked at. A name has room for far fewer."""
 
 
 def format_vars(resolved_vars: Mapping[Path, Any]) -> str:
@@ -31,7 +35,10 @@ def format_tag(counter: int, resolved_vars: Mapping[Path, Any]) -> str:
 
 
 def _clean(value: Any) -> str:
-    text = _text(value)
+    try:
+        text = _text(value)
+    except Exception:  # no text of that many digits, a list in itself, or whatever an object's methods raise
+        text = type(value).__name__
     is_number = isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral)
     return text if is_number else re.sub(r"[^a-zA-Z0-9_-]+", "_", text).strip("_")
 
@@ -41,12 +48,14 @@ def _text(value: Any) -> str:
         return value.name
     if isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral):
         return f"{float(value):.4g}"
-    if value is None or isinstance(value, (str, bytes, numbers.Number, os.PathLike)):
+    if isinstance(value, (str, bytes)):
+        return str(value[:_LIMIT])
+    if value is None or isinstance(value, (numbers.Number, os.PathLike)):
         return str(value)
     if isinstance(value, Mapping):
-        return "_".join(f"{_text(key)}_{_text(member)}" for key, member in value.items())
+        return "_".join(f"{_text(key)}_{_text(member)}" for key, member in islice(value.items(), _LIMIT))
     if isinstance(value, (list, tuple, set, frozenset)):
-        return "_".join(_text(member) for member in value)
+        return "_".join(_text(member) for member in islice(value, _LIMIT))
     if getattr(value, "shape", None) == () and hasattr(value, "item"):
         return str(value.item())
     return str(getattr(value, "__name__", None) or type(value).__name__)

@@ -9,7 +9,7 @@ from typing import Any
 from minitune.pickling import PROTOCOL
 
 LIMIT_BYTES = 64_000_000
-"""How much one report may hold, pickled. Messages to the driver have a limit, too; this one leaves room for the rest."""
+"""How much one report may hold, pickled: less than a message to the driver may, so that there is room for the rest."""
 
 _PLAIN = frozenset({float, int, str, bool, type(None), bytes, complex})
 _SIZED = frozenset({str, bytes, int})
