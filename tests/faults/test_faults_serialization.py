@@ -1,0 +1,355 @@
+"""What cannot be pickled, loaded or sent: a typed error for the one trial that it belongs to, and the others go on."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+import pytest
+from run_scripts import is_gone
+
+PRELUDE = """
+    import ctypes, json, os, signal, sys, tempfile, threading, time
+    from minitune import Checkpoint, RunConfig, TuneConfig, Tuner, get_checkpoint, get_context, grid_search, report
+    from minitune import sample_from
+    from minitune.config import FailureConfig
+    from minitune.error import TrialError, WorkerDiedError, WorkerStartError
+
+    driver = os.getpid()
+"""
+
+MATRIX = (
+    PRELUDE
+    + """
+    WAYS = {"raise": lambda: [][1], "exit": lambda: sys.exit("leaves"), "vanish": lambda: os._exit(3),
+            "crash": lambda: ctypes.string_at(0)}
+
+    def load(way, where):
+        if (os.getpid() == driver) == (where == "driver"):
+            WAYS[way]()
+        return 1
+
+    class Bomb:
+        def __init__(self, way, stage):
+            self.way, self.stage = way, stage
+
+        def __reduce__(self):
+            verb, _, where = self.stage.rpartition(" in ")
+            if verb == "pickled" and (os.getpid() == driver) == (where == "driver"):
+                WAYS[self.way]()
+            return (load, (self.way, where)) if verb == "loaded" else (Bomb, (self.way, self.stage))
+
+    def bomb_of(kind, config):
+        cell = config["cell"]
+        return Bomb(cell[1], cell[0].partition(" ")[2]) if cell[0].startswith(kind) else 0
+
+    def trainable(config):
+        report({"first": 1})
+        if config["cell"][0] == "run":
+            WAYS[config["cell"][1]]()
+        report({"bomb": bomb_of("result", config)})
+        return {"last": 1}
+
+    cells = [[stage, way] for stage in sys.argv[1].split(",") for way in sys.argv[2].split(",")]
+    space = {"cell": grid_search([*cells, ["nothing", "at all"]]), "x": sample_from(lambda c: bomb_of("config", c))}
+    results = Tuner(trainable, param_space=space, run_config=RunConfig(name="run", verbose=0)).fit()
+    for cell, result in zip([*cells, "fine"], results):
+        kinds = [kind.__name__ for kind in type(result.error).__mro__]
+        print(json.dumps([cell, result.metrics.get("last"), kinds, str(result.error)]))
+"""
+)
+
+
+def cells_of(script, stages: str, ways: str) -> dict[tuple[str, str], tuple[list[str], str]]:
+    """Run a trial for each cell and one that is fine; returns the error's classes and its text by stage and way."""
+    *cells, fine = map(json.loads, script.run(MATRIX, stages, ways).splitlines())
+    assert fine == ["fine", 1, ["NoneType", "object"], "None"]
+    return {tuple(cell): (kinds, text) for cell, _, kinds, text in cells}
+
+
+def test_each_way_to_break_at_each_stage_is_a_typed_error_of_that_trial_alone(script):
+    stages = "config loaded in worker,run,result pickled in worker,result loaded in worker"
+    cells = cells_of(script, stages, "raise,exit,vanish,crash")
+    assert len(cells) == 16
+    for (stage, way), (kinds, text) in cells.items():
+        assert "TrialError" in kinds, (stage, way)
+        starts = stage.startswith("config")
+        assert ("WorkerStartError" in kinds) == starts
+        assert ("WorkerDiedError" in kinds) == (way in ("vanish", "crash") and not starts)
+        assert {"raise": "list index out of range", "exit": "leaves", "vanish": "exit code 3", "crash": "SIGSEGV (11)"}[
+            way
+        ] in text
+        if stage.startswith("result") and way == "raise":
+            assert "TypeError" in kinds
+            assert "metric 'bomb' of type __main__.Bomb" in text
+            assert 'report({"bomb": bomb_of("result", config)})' in text, "in the user's own line"
+
+
+def test_what_breaks_in_the_driver_is_an_error_of_that_trial_too(script):
+    cells = cells_of(script, "config pickled in driver,result loaded in driver", "raise")
+    (config_kinds, config_text), (result_kinds, result_text) = cells.values()
+    assert {"TrialError", "TypeError"} <= set(config_kinds) & set(result_kinds)
+    for text in ("configuration of trial", "item 'x' is a __main__.Bomb", "list index out of range"):
+        assert text in config_text
+    assert "list index out of range" in result_text
+
+
+def test_a_result_that_only_the_record_cannot_hold_is_on_record_as_text(script):
+    """It has come through to the driver, so the user has it; the record says what it was and why it is not there."""
+    [(kinds, _)] = cells_of(script, "result pickled in driver", "raise").values()
+    assert kinds == ["NoneType", "object"]
+    stdout = script.run("""
+        import os
+        from minitune.execution.read_run import read_run
+
+        trials = read_run(os.path.join(os.environ["MINITUNE_STORAGE_PATH"], "run")).trials
+        print([[trial.report_count, trial.status] for trial in trials])
+    """)
+    assert stdout == "[[3, 'TERMINATED'], [3, 'TERMINATED']]\n"
+    assert '{"$":"unrecorded","text":"<__main__.Bomb' in (script.storage / "run" / "journal").read_text()
+
+
+# -- too large ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_report_that_is_too_large_is_refused_where_it_is_made(script):
+    """Three gigabytes take none: they are zeros that nobody has touched, and are counted, not copied."""
+    stdout = script.run(
+        PRELUDE
+        + """
+    import resource
+
+    MB = 2**20
+    KINDS = [lambda: "x" * (100 * MB), lambda: bytes(3072 * MB), lambda: {"a": [bytes(40 * MB), bytes(40 * MB)]}]
+
+    def trainable(config):
+        resource.setrlimit(resource.RLIMIT_AS, (4096 * MB, 4096 * MB))
+        try:
+            report({"fine": 1, "y": KINDS[config["kind"]]()})
+        except ValueError as error:
+            report({"caught": str(error)})
+        report({"z": KINDS[config["kind"]]()})
+
+    results = Tuner(trainable, param_space={"kind": grid_search([0, 1, 2])}, run_config=RunConfig(verbose=0)).fit()
+    print(json.dumps([[r.metrics.get("caught"), isinstance(r.error, ValueError), str(r.error)] for r in results]))
+    """
+    )
+    sizes = ("104.9 MB", "3221.2 MB", "83.9 MB")
+    for (caught, is_value_error, error), size in zip(json.loads(stdout), sizes, strict=True):
+        assert is_value_error, error
+        assert caught == error.splitlines()[-1].partition(": ")[2].replace("'z'", "'y'")
+        for text in (size, "at most 64 MB", "checkpoint"):
+            assert text in caught
+        assert 'report({"z": KINDS[config["kind"]]()})' in error
+
+
+def test_a_report_just_below_the_limit_arrives(script):
+    stdout = script.run(
+        PRELUDE
+        + """
+    def trainable(config):
+        return {"y": bytes(63_900_000), "n": [1.5] * 1000}
+
+    [result] = Tuner(trainable, run_config=RunConfig(verbose=0)).fit()
+    print(result.error, len(result.metrics["y"]))
+    """
+    )
+    assert stdout == "None 63900000\n"
+
+
+def test_a_configuration_may_be_larger_than_a_message(script):
+    """It goes by file, which is gone with the trial, also where a retry restores and where workers are used again."""
+    stdout = script.run(
+        PRELUDE
+        + """
+    def trainable(config):
+        found = os.listdir(os.path.join("..", "shared"))
+        if get_checkpoint() is None and config["x"] == 1:
+            directory = tempfile.mkdtemp(dir=".")
+            report({"y": 1}, checkpoint=Checkpoint.from_directory(directory))
+            raise ValueError("once")
+        return {"y": len(config["data"]), "files": len(found)}
+
+    space = {"x": grid_search([0, 1]), "data": sample_from(lambda config: bytes(68 * 2**20 if config["x"] else 10))}
+    run = RunConfig(name="run", verbose=0, failure_config=FailureConfig(max_failures=1))
+    results = Tuner(trainable, param_space=space, run_config=run, tune_config=TuneConfig(reuse_actors=True)).fit()
+    print([[r.error, r.metrics["y"], r.metrics["files"]] for r in results])
+    """,
+        MINITUNE_NUM_CPUS="1",
+    )
+    large = 68 * 2**20
+    assert stdout == f"{[[None, 10, 1], [None, large, 2]]}\n"
+    assert not (script.storage / "run" / "shared").exists()
+
+
+# -- values that are no proper results ---------------------------------------------------------------------------------
+
+
+def test_what_is_no_report_at_all_is_refused_and_metrics_may_change_their_type(script):
+    stdout = script.run(
+        PRELUDE
+        + """
+    from minitune import Trainable
+
+    WRONG = [[1, 2], "loss", 3.5, {"loss"}, object()]
+
+    def reports(config):
+        try:
+            report(WRONG[config["x"]])
+        except TypeError as error:
+            report({"caught": str(error)})
+
+    def returns(config):
+        return WRONG[config["x"]]
+
+    class Steps(Trainable):
+        def step(self):
+            return WRONG[self.config["x"]]
+
+    def changes(config):
+        for y in (1, "two", None, [3], float("nan"), 6.5):
+            report({"y": y, "z": y if y != 6.5 else {"part": y}})
+
+    for trainable in (reports, returns, Steps, changes):
+        space = {"x": grid_search(list(range(5)))}
+        tune = TuneConfig(metric="y", mode="max") if trainable is changes else None
+        results = Tuner(trainable, param_space=space, tune_config=tune, run_config=RunConfig(verbose=0)).fit()
+        print(json.dumps([[r.metrics.get("caught"), r.metrics.get("y"), r.metrics.get("_metric"), str(r.error)]
+                          for r in results]))
+    print(results.get_best_result().metrics["y"], results[0].metrics["z"])
+    """
+    )
+    reports, returns, steps, changes = map(json.loads, stdout.splitlines()[:4])
+    names = ["list", "str", "float", "set", "object"]
+    for (caught, *_, error), name in zip(reports, names, strict=True):
+        assert caught == f"metrics must be a dict such as {{'loss': 0.1}}, but got {name}"
+        assert error == "None"
+    assert [number for _, _, number, _ in returns][2] == 3.5, "a single number is the metric without a name"
+    for result in (*returns[:2], *returns[3:], *steps):
+        assert "must" in result[3].splitlines()[-1], result
+        assert "Error: " in result[3].splitlines()[-1]
+    assert [[y, error] for _, y, _, error in changes] == [[6.5, "None"]] * 5
+    assert stdout.splitlines()[4] == "6.5 {'part': 6.5}"
+
+
+# -- plug-ins ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", ["lock", "save"])
+def test_a_searcher_that_cannot_be_saved_is_passed_again_after_a_kill(script, fault):
+    source = (
+        PRELUDE
+        + """
+    from minitune.search import Searcher
+
+    class Counting(Searcher):
+        def __init__(self):
+            super().__init__(metric="y", mode="max")
+            self.told = []
+            if sys.argv[2] == "lock":
+                self.lock = threading.Lock()
+
+        def suggest(self, trial_id):
+            return {"x": len(self.told)} if len(self.told) < 6 else None
+
+        def on_trial_complete(self, trial_id, result=None, error=False):
+            self.told.append(result["y"])
+
+        def save(self, checkpoint_path):
+            if sys.argv[2] == "save":
+                raise RuntimeError("not now")
+            raise TypeError("it holds a lock")
+
+        def restore(self, checkpoint_path):
+            raise AssertionError("nothing was saved")
+
+    def trainable(config):
+        if config["x"] == 3 and sys.argv[1] == "fit":
+            os.kill(driver, signal.SIGKILL)
+            time.sleep(600)
+        return {"y": 10 * config["x"]}
+
+    searcher = Counting()
+    tune = TuneConfig(search_alg=searcher, num_samples=6, max_concurrent_trials=1)
+    path = os.path.join(os.environ["MINITUNE_STORAGE_PATH"], "run")
+    if sys.argv[1] == "fit":
+        results = Tuner(trainable, tune_config=tune, run_config=RunConfig(name="run", verbose=0)).fit()
+    else:
+        results = Tuner.restore(path, trainable, tune_config=tune if sys.argv[1] == "again" else None).fit()
+    print([r.metrics["y"] for r in results], searcher.told)
+    """
+    )
+    process = script.start(source, "fit", fault, MINITUNE_GLOBAL_CHECKPOINT_S="0")
+    _, stderr = script.finish(process)
+    assert process.returncode == -signal.SIGKILL, stderr
+    assert stderr.count("cannot be saved") == 1, stderr
+    if fault == "lock":
+        process = script.start(source, "restore", fault)
+        _, stderr = script.finish(process)
+        assert process.returncode == 1
+        assert "TuneError" in stderr.splitlines()[-1]
+        assert "search_alg" in stderr.splitlines()[-1]
+    expected = [0, 10, 20, 30, 40, 50]
+    assert script.run(source, "again", fault) == f"{expected} {expected}\n"
+
+
+# -- one end -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_reply_in_the_socket_and_a_child_that_holds_it_give_a_result_and_one_end(script):
+    """The worker exits with its report still unread, while a child of it keeps the socket open."""
+    driver = script.start(
+        PRELUDE
+        + """
+    def trainable(config):
+        report({"i": 1})
+        if os.fork() == 0:
+            time.sleep(600)
+
+        def die():
+            before, now = 0, in_the_socket()
+            while now < len(LONG) or now != before:
+                time.sleep(0.01)
+                before, now = now, in_the_socket()
+            os._exit(5)
+
+        with open(os.path.join(sys.argv[1], "pid"), "w") as file:
+            file.write(f"{os.getpid()}\\n")
+        os.kill(driver, signal.SIGSTOP)
+        threading.Thread(target=die).start()
+        report({"i": 2, "text": LONG})
+
+    def in_the_socket():
+        import fcntl, termios
+        most = 0
+        for name in os.listdir("/proc/self/fd"):
+            try:
+                most = max(most, int.from_bytes(fcntl.ioctl(int(name), termios.TIOCOUTQ, bytes(4)), sys.byteorder))
+            except OSError:
+                pass
+        return most
+
+    LONG = "x" * 120_000  # more than one read takes
+
+    from minitune import Callback
+
+    class Ends(Callback):
+        seen = []
+        def on_trial_result(self, iteration, trials, trial, result, **info):
+            self.seen.append(result["i"])
+        def on_trial_error(self, iteration, trials, trial, **info):
+            self.seen.append("error")
+        def on_trial_complete(self, iteration, trials, trial, **info):
+            self.seen.append("complete")
+
+    [result] = Tuner(trainable, run_config=RunConfig(name="run", verbose=0, callbacks=[Ends()])).fit()
+    print(Ends.seen, isinstance(result.error, WorkerDiedError), "exit code 5" in str(result.error))
+    """,
+        str(script.directory),
+    )
+    pid_file = script.directory / "pid"
+    script.wait_until(lambda: pid_file.exists() and pid_file.read_text().endswith("\n"))
+    script.wait_until(lambda: is_gone(int(pid_file.read_text())))
+    driver.send_signal(signal.SIGCONT)
+    stdout, stderr = script.finish(driver)
+    assert stdout == "[1, 2, 'error'] True True\n", stderr
