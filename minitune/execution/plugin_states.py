@@ -122,6 +122,8 @@ class StateKeeper:
                 error,
             )
             return
+        if not found:
+            return
         self._recorder.state_saved(component, kind_of(plugin), found, offset)
         self._prune(component, set(found))
 
@@ -327,7 +329,7 @@ def _sha256(path: str) -> str:
 
 
 def _write(component: str, plugin: Any, directory: str, stamp: str, context: DriverContext) -> None:
-    """Have a component write its state to files in `directory`."""
+    """Have a component write its state to files in `directory`; none if it remembers nothing."""
     path = os.path.join(directory, f"{_stem(component)}-{stamp}.pkl")
     if component == SEARCHER:
         plugin.save_to_dir(directory, stamp)
@@ -338,9 +340,10 @@ def _write(component: str, plugin: Any, directory: str, stamp: str, context: Dri
         plugin.save(path)
     elif component == CALLBACKS:
         states = [(type(callback).__qualname__, _callback_state(callback, context)) for callback in plugin]
-        _write_file(path, _dumps(states, context))
-    else:
-        _write_file(path, _dumps(plugin.get_state(), context))
+        if any(state is not None for _, state in states):
+            _write_file(path, _dumps(states, context))
+    elif state := plugin.get_state():
+        _write_file(path, _dumps(state, context))
 
 
 def _read(

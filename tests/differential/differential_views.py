@@ -29,6 +29,8 @@ MASK = "<masked>"
 _MASKED_METRICS = frozenset(
     ("timestamp", "date", "time_this_iter_s", "time_total_s", "time_since_restore", "pid", "hostname", "node_ip")
 )
+_STAMP = re.compile(r"(?<=-)\d{12}(?=\.)")
+"""How long the journal was when a state was saved, in a name; it depends on what is masked."""
 _MASKED_FIELDS = frozenset(("at", "pid", "start_time", "boot_id", "host"))
 _DATE = re.compile(r"\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d")
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
@@ -128,7 +130,7 @@ def views(plan: Plan, outcome: Outcome) -> Views:
     views = {"raised": _error_lines(masker, outcome.raised), "log of the driver": _log(plan, masker, outcome)}
     views |= _journal_views(plan, masker, records)
     views |= _note_views(plan, masker, outcome.notes)
-    views["files of the run"] = sorted(masker.text(name) for name in os.listdir(directory)) if records else []
+    views["files of the run"] = sorted(_STAMP.sub(MASK, masker.text(name)) for name in os.listdir(directory)) if records else []
     for record in trials:
         number = record["number"]
         found = list(directory.glob(f"*{record['trial']}*"))
@@ -162,7 +164,7 @@ def _journal_views(plan: Plan, masker: Masker, records: list[dict[str, Any]]) ->
     views: Views = {}
     for record in records:
         if record["type"] == "state":  # how long the journal was then depends on what is masked
-            record = {**record, "offset": MASK, "sha256": MASK}
+            record = {**record, "offset": MASK, "files": [_STAMP.sub(MASK, name) for name in record["files"]]}
         trial = "" if plan.is_ordered else record.get("trial", "").rpartition("_")[2]
         views.setdefault(f"journal {trial}", []).append(masker.show(record, _MASKED_FIELDS | _MASKED_METRICS))
     return views

@@ -182,8 +182,6 @@ def test_only_two_states_of_a_component_are_kept(monkeypatch: pytest.MonkeyPatch
         "search_gen_state": 2,
         "searcher-state": 2,
         "scheduler-state": 4,
-        "stopper-state": 4,
-        "callback-states": 4,
     }
     assert not list(run_path().glob(".tmp*"))
 
