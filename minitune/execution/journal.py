@@ -28,6 +28,7 @@ from typing import Any, BinaryIO
 from minitune.config import DURABILITIES, require
 from minitune.error import JournalCorruptError, TuneError
 from minitune.execution import files, journal_codec, records
+from minitune.execution.disk_space import DiskSpace
 from minitune.execution.housekeeper import Housekeeper
 from minitune.execution.pickled import ObjectStore
 
@@ -48,12 +49,20 @@ class Journal:
         objects: Where large objects go.
     """
 
-    def __init__(self, path: str, descriptor: int, durability: str, housekeeper: Housekeeper | None):
+    def __init__(
+        self,
+        path: str,
+        descriptor: int,
+        durability: str,
+        housekeeper: Housekeeper | None,
+        space: DiskSpace | None,
+    ):
         """Use `create` or `open` instead."""
         self.path = path
         self.durability = durability
         self.objects = _object_store(path, sync=durability != "process")
         self._descriptor: int | None = descriptor
+        self._space = space
         self._failure: OSError | None = None
         self._torn_bytes = 0  # at the end of the file, from a short write that could not be cut back yet
         self._is_unsynced = False
@@ -63,7 +72,11 @@ class Journal:
 
     @classmethod
     def create(
-        cls, path: str | os.PathLike[str], durability: str = "batched", housekeeper: Housekeeper | None = None
+        cls,
+        path: str | os.PathLike[str],
+        durability: str = "batched",
+        housekeeper: Housekeeper | None = None,
+        space: DiskSpace | None = None,
     ) -> Journal:
         """Begin a journal.
 
@@ -71,6 +84,7 @@ class Journal:
             path: The file; it must not exist.
             durability: See the module.
             housekeeper: Who syncs a `batched` journal; by default one of its own, with one thread.
+            space: What is kept for it, for when the disk is full; by default nothing.
 
         Raises:
             ValueError: If `durability` is unknown.
@@ -88,11 +102,15 @@ class Journal:
         except OSError as error:
             os.close(descriptor)
             raise _os_error(file, "created", error) from error
-        return cls(file, descriptor, durability, housekeeper)
+        return cls(file, descriptor, durability, housekeeper, space)
 
     @classmethod
     def open(
-        cls, path: str | os.PathLike[str], durability: str = "batched", housekeeper: Housekeeper | None = None
+        cls,
+        path: str | os.PathLike[str],
+        durability: str = "batched",
+        housekeeper: Housekeeper | None = None,
+        space: DiskSpace | None = None,
     ) -> Journal:
         """Go on with a journal; a torn end is set aside first. Blocks: the whole file is checked.
 
@@ -100,6 +118,7 @@ class Journal:
             path: The file.
             durability: See the module.
             housekeeper: Who syncs a `batched` journal; by default one of its own, with one thread.
+            space: What is kept for it, for when the disk is full; by default nothing.
 
         Raises:
             ValueError: If `durability` is unknown.
@@ -115,7 +134,7 @@ class Journal:
             descriptor = os.open(file, _FLAGS)
         except OSError as error:
             raise _os_error(file, "opened", error) from error
-        return cls(file, descriptor, durability, housekeeper)
+        return cls(file, descriptor, durability, housekeeper, space)
 
     @property
     def offset(self) -> int:
@@ -135,11 +154,14 @@ class Journal:
                 so `append` may be tried again, unless a sync has failed: after that nobody knows what is on the disk.
         """
         descriptor = self._usable()
-        try:
-            line = journal_codec.encode(record, self.objects)
-            self._write(descriptor, line)
-        except OSError as error:
-            raise _os_error(self.path, "written", error) from error
+        while True:
+            try:
+                line = journal_codec.encode(record, self.objects)
+                self._write(descriptor, line)
+                break
+            except OSError as error:
+                if self._space is None or not self._space.give_up_piece(error):
+                    raise _os_error(self.path, "written", error) from error
         if self.durability == "strict":
             self.sync()
             self._usable()
@@ -205,7 +227,10 @@ class Journal:
             if written == len(line):
                 return
             self._torn_bytes = written
-        self._cut_back(descriptor)
+        try:
+            self._torn_bytes += os.write(descriptor, line[self._torn_bytes :])  # this one fails and says why
+        finally:
+            self._cut_back(descriptor)
         raise OSError(errno.ENOSPC, "only a part of a record could be written")
 
     def _cut_back(self, descriptor: int) -> None:

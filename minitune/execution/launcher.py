@@ -74,11 +74,16 @@ class Launcher:
         asked_at = None
         while self.supply != asked_at:  # a scheduler may choose otherwise once it knows that no more will come
             asked_at = self.supply
-            while self._num_running() < self._max_running and (self._start_one() or self._add_one()):
+            while (
+                self._num_running() < self._max_running
+                and not self._recorder.space.is_short
+                and (self._start_one() or self._add_one())
+            ):
                 pass
-        if not self._is_model_based:
+        if not (self._is_model_based or self._recorder.space.is_short):
+            ahead = min(self._ahead, self._max_running - self._num_running())  # of those that may run, and no more
             for _ in range(_AHEAD_PER_TURN):
-                if self._state.num_pending >= self._ahead or not self._ask():
+                if self._state.num_pending >= ahead or not self._ask():
                     break
 
     def end_supply(self) -> None:
@@ -142,11 +147,11 @@ class Launcher:
                 self._give_up(trial, TrialError(str(error)))
                 return True
             if has_room:
-                self._start(trial)
-                return True
+                return self._start(trial)
         return False
 
-    def _start(self, trial: Trial) -> None:
+    def _start(self, trial: Trial) -> bool:
+        """Start a trial; False if nothing can be started now."""
         if trial.phase is Phase.PAUSED:
             self._state.move(trial, Step.UNPAUSE, "chosen by the scheduler")
             self._recorder.status(trial, "chosen by the scheduler")
@@ -154,9 +159,11 @@ class Launcher:
         try:
             directory = self._recorder.prepare_directory(trial)
         except OSError as error:
+            if self._recorder.space.is_lack(error):
+                return False
             trial.num_failures += 1
             self._give_up(trial, TrialError(f"the directory of trial {trial.name} cannot be used: {error}"))
-            return
+            return True
         self._roll_back(trial)
         trial.attempt += 1
         self._recorder.attempt_starts(trial)
@@ -175,9 +182,10 @@ class Launcher:
             trial.num_failures += 1
             text = f"the configuration of trial {trial.name} cannot be sent to a worker: {error}"
             self._give_up(trial, trial_error(RemoteError.of(error), text))
-            return
+            return True
         self._state.live[trial.actor_id] = Live(trial, trial.actor_id)
         self._deadlines.begin(trial.actor_id, TRIAL, self._executor.now())
+        return True
 
     def _env_creators(self, trial: Trial) -> dict[str, Shared]:
         """The registered creator of the environment that the trial's `config["env"]` names, if there is one."""

@@ -12,6 +12,7 @@ from minitune.config import CheckpointConfig
 from minitune.error import JournalCorruptError, TuneError
 from minitune.execution import files, journal, records
 from minitune.execution.checkpoint_manager import CheckpointManager
+from minitune.execution.disk_space import RESERVE_BYTES, DiskSpace
 from minitune.execution.housekeeper import Housekeeper
 from minitune.execution.journal import Journal
 from minitune.execution.recorder import Recorder
@@ -56,6 +57,7 @@ class OpenRun:
         self._durability = durability
         self._lock = RunLock(run.lock)
         self._housekeeper = Housekeeper()
+        self._space = DiskSpace(run.path)
         self._manager = CheckpointManager(
             *checkpoints,
             metric=metric,
@@ -71,13 +73,13 @@ class OpenRun:
         try:
             self._prepare()
             begin = Journal.create if self._is_new else Journal.open
-            self._journal = begin(self.run.journal, self._durability, self._housekeeper)
+            self._journal = begin(self.run.journal, self._durability, self._housekeeper, self._space)
             if self.is_blank and self.run.has_trials():
                 raise JournalCorruptError(
                     f"the journal {self.run.journal} is empty, although there are directories of trials beside it: "
                     "what it held is lost; put back a copy, or begin a run under another name"
                 )
-            self.recorder = Recorder(self.run, self._journal, self._manager, self._dirname_creators)
+            self.recorder = Recorder(self.run, self._journal, self._manager, self._space, self._dirname_creators)
         except BaseException:
             self.__exit__(None, None, None)
             raise
@@ -89,6 +91,7 @@ class OpenRun:
                 self._journal.close()
         finally:
             self._housekeeper.close()
+            self._space.free()
             self._lock.release()
 
     def _prepare(self) -> None:
@@ -103,6 +106,13 @@ class OpenRun:
         if self._is_new and is_run(self.run.path):
             raise TuneError(f"another driver has just begun a run in {self.run.path}; choose another name")
         self.run.clean()
+        try:
+            self._space.hold()
+        except OSError as error:
+            raise TuneError(
+                f"{RESERVE_BYTES} bytes cannot be set aside in {self.run.path} for the record of the run "
+                f"({error.strerror or error}); free some space, or choose another storage_path"
+            ) from error
         if self._is_new:
             files.remove_file(self.run.journal)  # an empty one
 

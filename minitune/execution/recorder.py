@@ -16,6 +16,7 @@ from minitune.decision import Decision
 from minitune.error import TrialError
 from minitune.execution import records
 from minitune.execution.checkpoint_manager import CheckpointManager, Surplus
+from minitune.execution.disk_space import DiskSpace
 from minitune.execution.journal import Journal
 from minitune.execution.storage import (
     RunDirectory,
@@ -37,6 +38,7 @@ class Recorder:
         run: The run's directory.
         journal: The open journal.
         checkpoints: Which checkpoints are kept.
+        space: What is kept for the journal, for when the disk is full.
         dirname_creators: Make the names of trial directories, by experiment; None for the usual ones.
     """
 
@@ -45,9 +47,11 @@ class Recorder:
         run: RunDirectory,
         journal: Journal,
         checkpoints: CheckpointManager,
+        space: DiskSpace,
         dirname_creators: Sequence[Callable[[Trial], str] | None] = (None,),
     ):
         self.run = run
+        self.space = space
         self._journal = journal
         self._checkpoints = checkpoints
         self._dirname_creators = dirname_creators
@@ -207,6 +211,12 @@ class Recorder:
         if not reported:
             self._journal.append(records.checkpoint(trial.trial_id, trial.attempt, kept.report_number, kept.record))
         self._drop(self._checkpoints.add(trial, kept))
+
+    def discard(self, trial: Trial, record: CheckpointRecord) -> bool:
+        """A checkpoint is of no use: the one before it is the newest now. False if another trial still needs it."""
+        surplus = self._checkpoints.discard(trial, record)
+        self._drop(surplus)
+        return bool(surplus)
 
     def pin(self, trial: Trial, record: CheckpointRecord) -> None:
         """Keep a checkpoint while another trial loads it."""

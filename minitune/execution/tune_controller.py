@@ -16,6 +16,7 @@ from minitune.checkpoint import Checkpoint, CheckpointRecord
 from minitune.decision import PAUSE, STOP, Decision
 from minitune.error import TrialError, TuneError, WorkerStartError
 from minitune.execution.deadlines import REPORT, Deadlines
+from minitune.execution.disk_space import RETRY_S
 from minitune.execution.failure import (
     LOST,
     AfterFailure,
@@ -42,6 +43,7 @@ from minitune.result import CONFIG, EXPERIMENT_TAG, SHOULD_CHECKPOINT, TRAINING_
 logger = logging.getLogger("minitune")
 
 
+STOPPER_ENDS = "the stopper has ended the run"
 _ASK_AGAIN_S = 0.002
 _ASK_AGAIN_MAX_S = 0.1
 
@@ -125,7 +127,7 @@ class TuneController:
             self._end_stopped(*self._state.to_end.pop(0))
         self._state.end_rests(self._executor.now())
         if not self._state.end_reason:
-            if not self._setbacks.pause_s(self._executor.now()):
+            if self._has_space() and not self._setbacks.pause_s(self._executor.now()):
                 self.launcher.launch()
             self._actions.run_requests()
             self._check_stuck()
@@ -133,7 +135,7 @@ class TuneController:
             self._apply(self._patience_s(max_wait_s))
             self._stop_overdue()
         if not self._state.end_reason and self._hooks.wants_all_stopped():
-            self.end_run("the stopper has ended the run")
+            self.end_run(STOPPER_ENDS)
         if self._state.end_reason and self._executor.now() >= self._end_deadline_s:
             self._end_overdue()
         self._hooks.step_ends()
@@ -143,6 +145,19 @@ class TuneController:
         for event in self._executor.wait(timeout_s):
             self._on_event(event)
             self._actions.run_requests()
+
+    def _has_space(self) -> bool:
+        """Whether there is space on the disk for more trials; a run that has waited for it too long is ended."""
+        space, now_s = self._recorder.space, self._executor.now()
+        if not space.is_short or space.regain(now_s):
+            return True
+        if space.is_hopeless(now_s):
+            logger.error(
+                "the run ends for want of space; free some, then resume it with Tuner.restore(%r, trainable).fit()",
+                self._recorder.run.path,
+            )
+            self.end_run("no space is left on the disk", resumable=True)
+        return False
 
     def how_ended(self) -> str:
         """How the run has ended, for the journal: "finished" means that every trial has had its way."""
@@ -232,6 +247,8 @@ class TuneController:
         pause_s = self._setbacks.pause_s(self._executor.now())
         if pause_s:
             limits.append(pause_s)
+        if self._recorder.space.is_short:
+            limits.append(RETRY_S)
         rest_s = self._state.seconds_of_rest(self._executor.now())
         if rest_s is not None:
             limits.append(rest_s)
@@ -244,6 +261,8 @@ class TuneController:
         """Never wait for something that cannot come."""
         state = self._state
         if state.live or state.leaving or state.resting or not state.unfinished or self.launcher.supply == WAITING:
+            return
+        if self._recorder.space.is_short:
             return
         if self._setbacks.why_hopeless():
             raise TuneError(self._setbacks.why_hopeless())
@@ -338,6 +357,8 @@ class TuneController:
         result[EXPERIMENT_TAG] = trial.experiment_tag
         trial.record_result(result)
         decision = stronger(decision, live.requested)
+        if decision != STOP and self._hooks.wants_all_stopped():
+            decision = Decision(STOP, STOPPER_ENDS)  # else one more step would be on its way when the run is ended
         self._recorder.result(trial, result, decision, report.checkpoint)
         if report.checkpoint is not None:
             self._register(trial, report.checkpoint, reported=True)
@@ -439,6 +460,9 @@ class TuneController:
             gone: True if the actor is gone already.
         """
         trial = live.trial
+        if not final and self._recorder.space.look():
+            self._on_lack_of_space(live, error, gone=gone)
+            return
         is_free = not final and self._is_free_restore(trial)
         trial.num_failures += not is_free
         self._recorder.failure(trial, error)
@@ -448,6 +472,7 @@ class TuneController:
         self._hooks.failed(trial)
         cause = error.summary()
         if after is AfterFailure.RETRY:
+            self._actions.step_back(trial, refused=trial.phase is Phase.RESTORING)
             logger.warning(
                 "trial %s failed (%s); attempt %d of %s goes on from %s",
                 trial.name,
@@ -463,6 +488,14 @@ class TuneController:
             self._actions.remove_if_run_ends(trial)
         else:
             self._fail(trial, error, cause, after)
+
+    def _on_lack_of_space(self, live: Live, error: TrialError, *, gone: bool) -> None:
+        """An attempt has failed while the disk is full, and most probably for that; the trial is not to blame."""
+        logger.warning("trial %s failed while the disk is full, which does not count (%s)", live.trial.name, error)
+        if not gone:
+            self._actions.let_go(live)
+        self._actions.move(live.trial, Step.RETRY, f"{LOST}no space is left on the disk")
+        self._actions.remove_if_run_ends(live.trial)
 
     def _is_free_restore(self, trial: Trial) -> bool:
         """Whether a trial has failed to load a checkpoint, and not so often in a row that it counts as a failure."""

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
+
+logger = logging.getLogger("minitune")
 
 _TAIL_BYTES = 1 << 16
 
@@ -21,6 +25,7 @@ class AppendFiles:
         self._limit = limit
         self._paths: dict[str, str] = {}
         self._open: dict[str, int] = {}
+        self._lapses: set[str] = set()
 
     def open(self, key: str, path: str) -> int:
         """Open a file for appending; an incomplete last line, left by a process that was killed, is cut off.
@@ -57,6 +62,20 @@ class AppendFiles:
         written = os.write(descriptor, line)
         if written < len(line):
             self._write_rest(descriptor, line, written)
+
+    def lapse(self, key: str, path: str, error: OSError) -> None:
+        """A file could not be written: it is closed, and what follows begins by opening it again.
+
+        That is no reason to end a run: whatever is missing is on record. It is said once for each file.
+        """
+        self.close(key)
+        if path not in self._lapses:
+            self._lapses.add(path)
+            logger.warning(
+                "%s could not be written (%s); what it lacks is put in when the run is resumed",
+                path,
+                error.strerror or error,
+            )
 
     def close(self, key: str) -> None:
         """Close a file and forget it. Nothing happens if it is not known."""
@@ -103,7 +122,8 @@ def replace_file(path: str, data: bytes, mode: int = 0o666) -> None:
             file.write(data)
         os.replace(temporary, path)
     except BaseException:
-        os.unlink(temporary)
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
         raise
 
 

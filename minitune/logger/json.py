@@ -25,23 +25,26 @@ class JsonLoggerCallback(LoggerCallback):
         self._files = AppendFiles()
 
     def log_trial_start(self, trial: Trial) -> None:
-        """Write the configuration, open the file.
-
-        Raises:
-            OSError: If a file cannot be written.
-        """
-        self._files.open(trial.trial_id, os.path.join(trial.local_path, RESULT_FILE))
-        self.update_config(trial, trial.config)
+        """Write the configuration, open the file. A file that cannot be written is named in the log."""
+        path = os.path.join(trial.local_path, RESULT_FILE)
+        try:
+            self._files.open(trial.trial_id, path)
+        except OSError as error:
+            self._files.lapse(trial.trial_id, path, error)
+        try:
+            self.update_config(trial, trial.config)
+        except OSError as error:
+            self._files.lapse("", os.path.join(trial.local_path, PARAMS_FILE), error)
 
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
-        """Append one line.
-
-        Raises:
-            OSError: If it cannot be written.
-        """
+        """Append one line; where that fails, the log says so."""
         if trial.trial_id not in self._files:
             self.log_trial_start(trial)
-        self._files.append(trial.trial_id, f"{dumps(result)}\n".encode("ascii"))
+        if trial.trial_id in self._files:
+            try:
+                self._files.append(trial.trial_id, f"{dumps(result)}\n".encode("ascii"))
+            except OSError as error:
+                self._files.lapse(trial.trial_id, os.path.join(trial.local_path, RESULT_FILE), error)
 
     def log_trial_save(self, trial: Trial) -> None:
         """Close the file of a trial that is put aside."""

@@ -364,15 +364,16 @@ def test_files_are_closed_when_a_trial_ends_or_is_put_aside(make: Any, how: str,
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 @pytest.mark.parametrize("make", [JsonLoggerCallback, CSVLoggerCallback])
-def test_a_full_disk_is_told(make: Any, trial: Trial) -> None:
+def test_a_full_disk_is_told_once_and_ends_nothing(make: Any, trial: Trial, caplog: pytest.LogCaptureFixture) -> None:
     name = "result.json" if make is JsonLoggerCallback else "progress.csv"
     os.makedirs(trial.local_path)
     os.symlink("/dev/full", os.path.join(trial.local_path, name))
     logger = make()
     start(logger, trial)
-    with pytest.raises(OSError, match="No space left"):
-        log(logger, trial, {"loss": 1})
+    log(logger, trial, {"loss": 1})
+    log(logger, trial, {"loss": 2})
     end(logger, trial)
+    assert [record.message.count(f"{name} could not be written (No space left") for record in caplog.records] == [1]
 
 
 # -- base and pretty_print ----------------------------------------------------------------------------------------
