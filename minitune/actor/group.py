@@ -14,6 +14,7 @@ from typing import Any
 from minitune.actor.launch import Launcher, search_path
 from minitune.actor.limits import MESSAGE_BYTES, TERM_TO_KILL_S
 from minitune.actor.loop import Loop
+from minitune.actor.memory_kills import MemoryKills
 from minitune.actor.messages import Boot, Ended, GroupEvent, Place
 from minitune.actor.process import ActorProcess
 from minitune.actor.start_method import make_launcher
@@ -50,6 +51,7 @@ class ActorGroup:
         self._actors: dict[str, ActorProcess] = {}
         self._events: deque[GroupEvent] = deque()
         self._tokens = itertools.count(1)
+        self._memory_kills = MemoryKills()
         # Nothing that the finaliser holds may refer to the group, or it would never be collected.
         self._on_ended = partial(_forget, self._actors)
         self._finalizer = weakref.finalize(self, _release, os.getpid(), self._loop, self._launcher, self._actors)
@@ -78,7 +80,13 @@ class ActorGroup:
         data = factory if isinstance(factory, bytes) else _pickled(factory, "the factory")
         boot = Boot(place or Place(), data, search_path(), tuple(sys.argv), self._limit_bytes)
         actor = ActorProcess(
-            actor_id, str(next(self._tokens)), self._loop, self._launcher, self._events.append, self._on_ended
+            actor_id,
+            str(next(self._tokens)),
+            self._loop,
+            self._launcher,
+            self._events.append,
+            self._on_ended,
+            self._memory_kills,
         )
         try:
             actor.start(boot, preload)

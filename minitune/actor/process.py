@@ -29,6 +29,7 @@ from minitune.actor.limits import (
     TERM_TO_KILL_S,
 )
 from minitune.actor.loop import Loop, Timer
+from minitune.actor.memory_kills import MemoryKills
 from minitune.actor.messages import (
     Boot,
     Call,
@@ -50,6 +51,7 @@ from minitune.error import RemoteError
 
 _OWN_FRAME = re.compile(rf'  File "{re.escape(os.path.dirname(os.path.abspath(__file__)))}.*", line \d+ in \S+$')
 CHANNEL_CLOSED = "control channel closed by the trial's code"
+OUT_OF_MEMORY = "out of memory"
 
 
 class Phase(Enum):
@@ -75,6 +77,7 @@ class ActorProcess:
         launcher: What makes and kills the process.
         emit: Takes the events.
         on_ended: Called once, after the last event.
+        memory_kills: What the kernel says of those that it has killed for lack of memory.
     """
 
     def __init__(
@@ -85,6 +88,7 @@ class ActorProcess:
         launcher: Launcher,
         emit: Callable[[GroupEvent], object],
         on_ended: Callable[[ActorProcess], object],
+        memory_kills: MemoryKills,
     ):
         self.actor_id = actor_id
         self.token = token
@@ -95,6 +99,7 @@ class ActorProcess:
         self._launcher = launcher
         self._emit = emit
         self._on_ended = on_ended
+        self._memory_kills = memory_kills
         self._place = Place()
         self._number = 0
         self._awaited = {0}
@@ -121,6 +126,7 @@ class ActorProcess:
         """
         frame = encode(boot, boot.limit_bytes)
         hello_s = self._launcher.hello_s
+        self._memory_kills.look()
         self._channel = self._launcher.launch(self.token, self, preload)
         self._channel.send_frame(frame)
         self._place = boot.place
@@ -295,7 +301,9 @@ class ActorProcess:
             return "stopped"
         if self._exit_code == CHANNEL_LOST_EXIT:
             return CHANNEL_CLOSED
-        return describe_exit(self._exit_code)
+        evidence = self._memory_kills.claim() if self._exit_code == -9 and not self._is_stopped else ""
+        words = describe_exit(self._exit_code)
+        return f"{words}, {OUT_OF_MEMORY}: {evidence}" if evidence else words
 
     # -- the channel -------------------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from minitune.result import AUTO_RESULT_KEYS, TRAINING_ITERATION
 LOST = "lost: "
 """What the cause of a return to PENDING begins with if the trial was not to blame."""
 
+_KILLED = "SIGKILL (9)"
 _MEMORY_HINT = "possibly out of memory"
 
 
@@ -84,7 +85,7 @@ def died_error(trial: Trial, event: Exited) -> TrialError:
     """
     kind = WorkerStartError if trial.phase is Phase.STARTING else WorkerDiedError
     when = " while the trainable was loaded or set up" if kind is WorkerStartError else ""
-    hint = f", {_MEMORY_HINT}" if event.exit_code == -9 else ""
+    hint = f", {_MEMORY_HINT}" if event.cause == _KILLED else ""  # not if somebody knows better
     peak = f", peak memory {event.peak_bytes / 2**20:.0f} MiB" if event.peak_bytes else ""
     what = f"the worker of trial {trial.name} (pid {event.pid or trial.pid}) died{when}: {event.cause}{hint}{peak}"
     error = kind("\n".join([what, f"last report: {_last_report(trial)}", *_where_and_last_lines(trial, event)]))
