@@ -322,6 +322,17 @@ def matches(record: CheckpointRecord, trial_directory: str | os.PathLike[str]) -
     return _record(record.number, entries) == record
 
 
+def has_its_size(record: CheckpointRecord, trial_directory: str | os.PathLike[str]) -> bool:
+    """Whether the directory on disk has as many files and bytes as `record` says; reads none of them."""
+    directory = os.path.join(trial_directory, record.directory)
+    try:
+        files = [os.path.join(directory, name) for name in _walk(directory) if not name.endswith("/")]
+        total_bytes = sum(os.path.getsize(path) for path in files if not os.path.islink(path))
+    except OSError:
+        return False
+    return (len(files), total_bytes) == (record.file_count, record.total_bytes)
+
+
 _Entry = tuple[str, int, int]
 """Name relative to the checkpoint, size in bytes, CRC32 of the content (of the target, for a link)."""
 

@@ -177,10 +177,10 @@ class CheckpointManager:
         """A checkpoint turned out to be damaged or refused: it goes, and the one before it is the newest now.
 
         Returns:
-            What is to go now, this one first.
+            What is to go now, this one first; nothing if it is pinned.
         """
         entry = self._entries.get((trial.trial_id, record.number))
-        if entry is None:
+        if entry is None or entry.key in self._pins:
             return []
         first = self._drop(entry)
         self._best.pop(trial.trial_id, None)

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from minitune.checkpoint import has_its_size
 from minitune.decision import CONTINUE, NOOP, PAUSE, STOP, Decision
 from minitune.execution.deadlines import REPORT, Deadlines
 from minitune.execution.hooks import Hooks
@@ -148,6 +149,30 @@ class TrialActions:
         """A trial that would be tried again is ended instead if the run is about to end: nobody would start it."""
         if self._state.end_reason:
             self.remove(trial, self._state.end_reason)
+
+    def step_back(self, trial: Trial, *, refused: bool) -> None:
+        """Before a trial is tried again: a newest checkpoint that is of no use gives way to the one before it.
+
+        Args:
+            trial: The trial, whose attempt has failed.
+            refused: Whether it failed to load its checkpoint. The last one that is whole stays even so.
+        """
+        if trial.trial_id in self._state.donations:  # not its own, and the donor may make better use of it
+            return
+        while trial.checkpoints:
+            newest = trial.checkpoints[-1].record
+            is_whole = has_its_size(newest, trial.local_path)
+            is_useless = not is_whole or (refused and len(trial.checkpoints) > 1)
+            if not is_useless or not self._recorder.discard(trial, newest):
+                return
+            logger.warning(
+                "%s of trial %s %s; %s",
+                newest.directory,
+                trial.name,
+                "could not be loaded" if is_whole else "is not what its record says",
+                "the one before it is used" if trial.checkpoints else "the trial starts from the beginning",
+            )
+            refused = False
 
     def is_over(self, trial: Trial) -> None:
         """The trial has ended and its status says so: what was kept for it can go."""
