@@ -231,7 +231,8 @@ def _dual_error(kind: type[TrialError], original: Exception, text: str) -> Trial
     try:
         body = {"__str__": show, "__reduce__": reduce, "__module__": kind.__module__}
         dual = type(f"{kind.__name__}({user_class.__name__})", (kind, user_class), body)
-        error: TrialError = dual.__new__(dual, *original.args)
+        new = BaseException.__new__ if isinstance(original, MemoryError) else dual.__new__  # its own makes only itself
+        error: TrialError = new(dual, *original.args)
         error.__dict__.update(original.__dict__)
         error.args = original.args
     except Exception:

@@ -320,8 +320,12 @@ class WorkerChannel:
                 failures.append(error)
 
         thread = threading.Thread(target=write, daemon=True)
-        thread.start()
-        thread.join()
+        try:
+            thread.start()
+        except RuntimeError:  # there are no more threads to be had
+            self._write(parts)
+        else:
+            thread.join()
         if failures:
             raise failures[0]
 

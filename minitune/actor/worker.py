@@ -292,6 +292,9 @@ class Worker:
     def _answer_value(self, number: int, value: Any) -> None:
         try:
             payload = b"" if value is None else dump_value(value)
+        except MemoryError:
+            self._send_no_memory(number)
+            return
         except BaseException as error:
             kind, reason = type(value).__qualname__, f"{type(error).__name__}: {error}"
             broken = TypeError(f"a value of type {kind} cannot be sent to the driver ({reason})")
@@ -300,8 +303,14 @@ class Worker:
             return
         try:
             self._send(Returned(number, payload))
+        except MemoryError:
+            self._send_no_memory(number)
         except ValueError as error:  # too long
             self._send(Raised(number, RemoteError.of(error)))
+
+    def _send_no_memory(self, number: int) -> None:
+        """Nothing has left yet: what is sent is put together first."""
+        self._send(Raised(number, RemoteError.of(MemoryError("there is no memory left to send this to the driver"))))
 
     def _send(self, message: Message) -> None:
         if os.getpid() != self._pid:  # user code forked, and the child has come back from it into ours

@@ -332,6 +332,7 @@ class LocalTrialExecutor:
         if self._by_actor.pop(actor.actor_id, None) is not None:
             self._just_ended.add(actor.actor_id)
         if event.survivors:
+            logger.warning("the worker of %s %s: what it holds stays taken", actor.actor_id, event.cause)
             self._ledger.write_off(actor.actor_id)
         else:
             self._ledger.release(actor.actor_id)
