@@ -1,0 +1,384 @@
+"""Workers that die or do harm in ways that are rare: in the midst of a message, while they load, over and over."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+
+import pytest
+from run_scripts import is_gone
+
+PRELUDE = """
+    import json, os, resource, signal, sys, tempfile, threading, time
+    from minitune import (Checkpoint, CheckpointConfig, FailureConfig, RunConfig, Trainable, TuneConfig, Tuner,
+                          get_checkpoint, get_context, grid_search, report)
+
+    def fit(trainable, xs, max_failures=0, checkpoint_config=None, stop=None, **options):
+        failure = FailureConfig(max_failures=max_failures)
+        run = RunConfig(name="run", verbose=0, failure_config=failure, checkpoint_config=checkpoint_config, stop=stop)
+        tune = TuneConfig(**options)
+        return Tuner(trainable, param_space={"x": grid_search(xs)}, tune_config=tune, run_config=run).fit()
+"""
+
+
+# -- in the midst of a message -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", ["SIGKILL", "SIGSTOP"])
+def test_half_a_report_does_not_count_and_delays_nobody_else(script, number):
+    """It is hit while 50 MB are on their way; if it was only frozen, the other one kills it when it is done itself."""
+    stdout = script.run(PRELUDE + """
+    import fcntl, termios
+    number, place = getattr(signal, sys.argv[2]), os.path.join(sys.argv[1], "frozen")
+
+    def is_on_its_way(name):
+        try:
+            return int.from_bytes(fcntl.ioctl(int(name), termios.TIOCOUTQ, bytes(4)), sys.byteorder) > 0
+        except OSError:
+            return False
+
+    def strike():
+        while not any(map(is_on_its_way, os.listdir("/proc/self/fd"))):
+            pass
+        with open(place, "w") as file:
+            file.write(f"{os.getpid()}\\n")
+        os.kill(os.getpid(), number)
+
+    def is_stopped(pid):
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] == "T"
+
+    def other():
+        while not (os.path.exists(place) and open(place).read()):
+            time.sleep(0.005)
+        pid = int(open(place).read())
+        while number == signal.SIGSTOP and not is_stopped(pid):
+            time.sleep(0.005)
+        for i in range(2, 51):
+            report({"i": i})
+        if number == signal.SIGSTOP:
+            os.kill(pid, signal.SIGKILL)
+
+    def trainable(config):
+        report({"i": 1})
+        if config["x"] == "other":
+            return other()
+        threading.Thread(target=strike).start()
+        report({"i": 2, "blob": os.urandom(50_000_000)})
+
+    print(json.dumps([[r.metrics["i"], str(r.error)] for r in fit(trainable, ["hit", "other"])]))
+    """, str(script.directory), number, MINITUNE_NUM_CPUS="2")  # fmt: skip
+    hit, other = json.loads(stdout)
+    assert hit[0] == 1
+    assert "SIGKILL (9)" in hit[1]
+    assert "last report: iteration 1" in hit[1]
+    assert other == [50, "None"]
+
+
+# -- signals and memory ------------------------------------------------------------------------------------------------
+
+
+def test_every_fatal_signal_is_called_by_its_name(script):
+    stdout = script.run(
+        PRELUDE
+        + """
+    import faulthandler, mmap
+
+    def trainable(config):
+        faulthandler.disable()
+        if config["x"] == "SIGABRT":
+            os.abort()
+        if config["x"] == "SIGBUS":
+            with tempfile.TemporaryFile(dir=".") as file:
+                file.write(bytes(8192))
+                file.flush()
+                view = mmap.mmap(file.fileno(), 8192)
+                file.truncate(0)
+                view[5000]
+        os.kill(os.getpid(), getattr(signal, config["x"]))
+
+    print(json.dumps([str(r.error) for r in fit(trainable, ["SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGTERM"])]))
+    """
+    )
+    first_lines = [error.splitlines()[0] for error in json.loads(stdout)]
+    for line, name in zip(first_lines, ["SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGTERM"], strict=True):
+        assert f"died: {name} ({int(getattr(signal, name))})" in line
+
+
+def test_no_memory_is_an_ordinary_error_and_costs_the_worker(script):
+    stdout = script.run(PRELUDE + """
+    def limit(more_bytes):
+        with open("/proc/self/statm") as file:
+            used = int(file.read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + more_bytes, resource.getrlimit(resource.RLIMIT_AS)[1]))
+
+    def take_too_much():
+        return bytes(2 * 10**9)
+
+    def trainable(config):
+        report({"pid": os.getpid()})
+        if config["x"] == "own":
+            limit(50_000_000)
+            take_too_much()
+        if config["x"] == "report":
+            blob = bytes(40_000_000)
+            limit(50_000_000)
+            report({"pid": os.getpid(), "blob": blob})
+
+    results = fit(trainable, ["own", "report", "last"], reuse_actors=True, max_concurrent_trials=1)
+    print(json.dumps([[r.metrics["pid"], isinstance(r.error, MemoryError), str(r.error)] for r in results]))
+    """)  # fmt: skip
+    own, in_report, last = json.loads(stdout)
+    assert own[1]
+    assert "in take_too_much" in own[2]
+    assert in_report[1]
+    assert "no memory left to send" in in_report[2]
+    assert last[2] == "None"
+    assert len({own[0], in_report[0], last[0]}) == 3, "no worker is used again"
+
+
+def memory_group() -> str:
+    """A control group that may hold 200 MB, or the reason why there is none."""
+    parents = {"/sys/fs/cgroup/memory": "memory.limit_in_bytes", "/sys/fs/cgroup": "memory.max"}
+    for parent, limit in parents.items():
+        path = os.path.join(parent, f"minitune-test-{os.getpid()}")
+        try:
+            os.mkdir(path)
+        except OSError:
+            continue
+        try:
+            with open(os.path.join(path, limit), "w") as file:
+                file.write("200000000")
+        except OSError:
+            os.rmdir(path)
+            continue
+        return path
+    return ""
+
+
+def test_death_for_lack_of_memory_is_told_by_what_the_kernel_says(script):
+    group = memory_group()
+    if not group:
+        pytest.skip("no control group with a limit of memory can be made here")
+    try:
+        stdout = script.run(
+            PRELUDE
+            + """
+    def trainable(config):
+        with open("/proc/self/oom_score_adj") as file:
+            report({"score": int(file.read())})
+        with open(os.path.join(sys.argv[1], "cgroup.procs"), "w") as file:
+            file.write(str(os.getpid()))
+        taken = []
+        while True:
+            taken.append(b"x" * 10_000_000)
+
+    with open("/proc/self/oom_score_adj") as file:
+        own = int(file.read())
+    [result] = fit(trainable, [0])
+    print(result.metrics["score"] == min(1000, own + 500), result.error)
+    """,
+            group,
+        )
+    finally:
+        os.rmdir(group)
+    higher, _, error = stdout.partition(" ")
+    assert higher == "True", "the driver is never the victim"
+    assert "died: SIGKILL (9), out of memory: the kernel's count of such kills rose" in error
+    assert "possibly" not in error
+    peak = re.search(r"peak memory (\d+) MiB", error)
+    assert peak
+    assert 150 < int(peak[1]) < 250  # with what is shared
+
+
+# -- checkpoints that are of no use ------------------------------------------------------------------------------------
+
+REFUSES = """
+    class Saves(Trainable):
+        def setup(self, config):
+            self.i = 0
+
+        def step(self):
+            self.i += 1
+            if self.i == 4 and not os.path.exists(os.path.join(sys.argv[1], "failed")):
+                open(os.path.join(sys.argv[1], "failed"), "w").close()
+                if "empty" in sys.argv:
+                    [newest] = [d for d in os.listdir(".") if d.endswith("_000002")]
+                    open(os.path.join(newest, "i"), "w").close()
+                raise RuntimeError("once")
+            return {"i": self.i, "done": self.i == 6}
+
+        def save_checkpoint(self, directory):
+            with open(os.path.join(directory, "i"), "w") as file:
+                file.write(str(self.i))
+
+        def load_checkpoint(self, directory):
+            with open(os.path.join(directory, "i")) as file:
+                self.i = int(file.read())
+            with open(os.path.join(sys.argv[1], "loaded"), "a") as file:
+                file.write(f"{self.i} ")
+            if "refuse" in sys.argv and self.i == 3:
+                raise OSError("this one is not to my taste")
+            if "die" in sys.argv and self.i == 3:
+                os._exit(9)
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "max_failures", "free", "loaded"),
+    [("refuse", 2, "0", "3 2 "), ("refuse", 1, "1", "3 2 "), ("die", 2, "0", "3 2 "), ("empty", 1, "0", "2 ")],
+    ids=["refused", "refused for free", "death", "emptied"],
+)
+def test_after_a_checkpoint_that_is_of_no_use_the_one_before_it_is_taken(script, how, max_failures, free, loaded):
+    process = script.start(
+        PRELUDE
+        + REFUSES
+        + """
+    [result] = fit(Saves, [0], int(sys.argv[2]), CheckpointConfig(checkpoint_frequency=1))
+    print(result.error, result.metrics["i"], "")
+    """,
+        str(script.directory),
+        str(max_failures),
+        how,
+        TUNE_RESTORE_RETRY_NUM=free,
+    )
+    stdout, stderr = script.finish(process)
+    assert stdout.split() == ["None", "6"], stderr
+    assert (script.directory / "loaded").read_text() == loaded
+    reason = "is not what its record says" if how == "empty" else "could not be loaded"
+    assert len(re.findall(rf"checkpoint_000002 of trial \S+ {reason}; the one before it is used", stderr)) == 1
+    records = [json.loads(line[9:]) for line in (script.storage / "run" / "journal").read_text().splitlines()]
+    told = [(r["type"], r.get("to", r.get("checkpoint"))) for r in records if r["type"] in ("drop", "rollback")]
+    assert ("drop", 2) in told
+    again = script.run(
+        PRELUDE
+        + REFUSES
+        + """
+    [result] = Tuner.restore(os.path.join(os.environ["MINITUNE_STORAGE_PATH"], "run"), Saves).get_results()
+    print(result.metrics["i"], result.metrics["training_iteration"])
+    """,
+        str(script.directory),
+    )
+    assert again == "6 6\n"
+
+
+def test_the_only_checkpoint_is_not_given_up_for_being_refused(script):
+    """It is the user's code that fails; when that is mended the trial goes on from there."""
+    process = script.start(
+        PRELUDE
+        + REFUSES
+        + """
+    [result] = fit(Saves, [0], 2, CheckpointConfig(checkpoint_frequency=3))
+    print(isinstance(result.error, OSError), os.path.basename(result.checkpoint.path))
+    """,
+        str(script.directory),
+        "refuse",
+    )
+    stdout, stderr = script.finish(process)
+    assert stdout == "True checkpoint_000000\n", stderr
+    assert (script.directory / "loaded").read_text() == "3 3 "
+
+
+def test_a_setup_that_fails_counts_like_any_failure(script):
+    stdout = script.run(
+        PRELUDE
+        + """
+    class Fails(Trainable):
+        def setup(self, config):
+            with open(os.path.join(sys.argv[1], "tries"), "a") as file:
+                file.write("x")
+            raise ValueError("not today")
+
+    [result] = fit(Fails, [0], max_failures=2)
+    print(type(result.error).__mro__[1].__name__, isinstance(result.error, ValueError), result.error)
+    """,
+        str(script.directory),
+    )
+    assert stdout.startswith("WorkerStartError True the trainable could not be loaded or set up:")
+    assert "not today" in stdout
+    assert (script.directory / "tries").read_text() == "xxx"
+
+
+# -- over and over -----------------------------------------------------------------------------------------------------
+
+
+def test_trials_that_die_at_once_and_for_ever_end_the_run_by_the_cause_they_share(script):
+    process = script.start(
+        PRELUDE
+        + """
+    from minitune.execution import setbacks
+    setbacks._RESTS_S = (0.0, 0.1)
+
+    def trainable(config):
+        os._exit(7)
+
+    fit(trainable, list(range(50)), max_failures=-1)
+    """,
+        MINITUNE_NUM_CPUS="50",
+    )
+    _, stderr = script.finish(process)
+    assert process.returncode == 1
+    last = stderr.splitlines()[-1]
+    assert re.search(r"CrashLoopError: trials were restarted 101 times within 10 s", last), stderr[-2000:]
+    assert "the worker died: exit code 7" in last
+
+
+def test_what_cannot_be_killed_is_named_and_keeps_its_resources(script):
+    """The kill is taken away from the driver, where it kills by itself; what then asks for too much fails."""
+    process = script.start(
+        PRELUDE
+        + """
+    from minitune import with_resources
+    from minitune.actor import process, sweep, tree
+    process.KILL_CONFIRM_S = sweep.KILL_CONFIRM_S = process.TERM_TO_KILL_S = 0.2
+    process.EXIT_STATUS_S = 0.1
+    tree.send_signal = lambda pid, number: True
+    tree.kill_group = lambda pid, number=9: True
+
+    def trainable(config):
+        report({"pid": os.getpid()})
+        while config["x"] == 1:
+            time.sleep(0.01)
+
+    trainable = with_resources(trainable, lambda config: {"cpu": config["x"]})
+    results = fit(trainable, [1, 0.5, 0.75, 2], report_timeout_s=0.3, max_concurrent_trials=1)
+    print(json.dumps([str(r.error) for r in results] + [results[0].metrics["pid"]]))
+    """,
+        MINITUNE_NUM_CPUS="2",
+        MINITUNE_FORCE_TRIAL_CLEANUP_S="0.1",
+        MINITUNE_START_METHOD="interpreter",
+    )
+    stdout, stderr = script.finish(process)
+    stuck, half, most, all_, pid = json.loads(stdout)
+    assert f"could not be killed, pid {pid}" in stuck
+    assert f"could not be killed, pid {pid}: what it holds stays taken" in stderr
+    assert (half, most) == ("None", "None")
+    assert "CPU: 2 asked, 1 there" in all_
+    script.wait_until(lambda: is_gone(pid))  # the channel closes with the driver
+
+
+def test_a_flood_of_output_goes_to_its_file_and_not_through_the_driver(script):
+    stdout = script.run(
+        PRELUDE
+        + """
+    def peak():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    def trainable(config):
+        line = "x" * 99_999 + "\\n"
+        for _ in range(2_000):
+            sys.stdout.write(line)
+        return {"y": 1}
+
+    before = peak()
+    [result] = fit(trainable, [0])
+    print(result.error, peak() - before < 60_000)
+    """.replace('name="run", ', 'name="run", log_to_file=True, ')
+    )
+    assert stdout == "None True\n"
+    [path] = script.storage.glob("run/trainable*/stdout")
+    size = path.stat().st_size
+    path.unlink()
+    assert size == 200_000_000
