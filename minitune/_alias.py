@@ -27,6 +27,7 @@ RENAMED = {
     "session": "minitune.context",
     "syncer": "minitune.config",
     "trainable.function_trainable": "minitune.trainable.function_runner",
+    "trainable.trainable_fn_utils": "minitune.trainable.session",
     "tune.tune": "minitune",
     "utils.placement_groups": "minitune.execution.placement_groups",
     "utils.util": "minitune.utils",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import logging
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -236,17 +237,24 @@ def _with_old_arguments(
     """The checkpoint config with what older scripts pass to `run` itself; those arguments win, as ever."""
     old: dict[str, Any] = {}
     if num_to_keep is not None:
+        _warn_old("keep_checkpoints_num", "num_to_keep")
         old["num_to_keep"] = num_to_keep
     if score is not None:
+        _warn_old("checkpoint_score_attr", "checkpoint_score_attribute and checkpoint_score_order")
         old["checkpoint_score_attribute"] = score.removeprefix("min-").removeprefix("max-")
         old["checkpoint_score_order"] = "min" if score.startswith("min-") else "max"
     if frequency:
+        _warn_old("checkpoint_freq", "checkpoint_frequency")
         old["checkpoint_frequency"] = frequency
     if at_end:
+        _warn_old("checkpoint_at_end", "checkpoint_at_end")
         old["checkpoint_at_end"] = True
-    if old:
-        warn_once(f"{', '.join(old)} belong into run(..., checkpoint_config=CheckpointConfig(...)) now")
     return replace(config or CheckpointConfig(), **old)
+
+
+def _warn_old(name: str, field: str) -> None:
+    text = f"{name} is old: pass {field} in run(..., checkpoint_config=CheckpointConfig(...))"
+    warnings.warn(text, DeprecationWarning, stacklevel=4)
 
 
 def _start_or_resume(

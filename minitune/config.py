@@ -11,6 +11,7 @@ from enum import Enum
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
+from minitune._paths import local_path
 from minitune.settings import setting
 
 logger = logging.getLogger("minitune")
@@ -288,7 +289,7 @@ class SyncConfig(Config):
 
 def default_storage_path() -> str:
     """Where runs lie if nothing else is said: `MINITUNE_STORAGE_PATH`, else `~/minitune_results`."""
-    return os.path.expanduser(setting("STORAGE_PATH"))
+    return local_path(setting("STORAGE_PATH"))
 
 
 @dataclass(repr=False)
@@ -348,6 +349,7 @@ class RunConfig(Config):
             self._put("storage_path", self.storage_path or self.local_dir)
             self._put("local_dir", None)
         if self.storage_path is not None:
+            local_path(self.storage_path)  # refuses what is not on this machine
             self._put("storage_path", os.fspath(self.storage_path))
         log_file_names(self.log_to_file)
 

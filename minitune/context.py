@@ -150,6 +150,21 @@ def get_trial_dir() -> str | None:
     return _old("get_trial_dir").get_trial_dir()
 
 
+def get_world_size() -> int:
+    """Old form of `get_context().get_world_size()`; warns once."""
+    return _old("get_world_size").get_world_size()
+
+
+def get_world_rank() -> int:
+    """Old form of `get_context().get_world_rank()`; warns once."""
+    return _old("get_world_rank").get_world_rank()
+
+
+def get_local_rank() -> int:
+    """Old form of `get_context().get_local_rank()`; warns once."""
+    return _old("get_local_rank").get_local_rank()
+
+
 def _old(name: str) -> TuneContext:
     warn_once(f"{name}() is old: use get_context().{name}()", f"old {name}")
     return _CONTEXT

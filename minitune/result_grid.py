@@ -11,10 +11,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
+from minitune._paths import local_path
 from minitune.analysis.experiment_analysis import ExperimentAnalysis, last_result_of, trial_rows
 from minitune.analysis.rows import Row, import_pandas, read_params, read_rows
 from minitune.checkpoint import Checkpoint
-from minitune.config import CheckpointConfig
+from minitune.config import CheckpointConfig, refuse_out_of_scope
 from minitune.error import TuneError, trial_error_of_text
 from minitune.execution.read_run import read_run
 from minitune.execution.storage import last_error_text
@@ -106,9 +107,8 @@ class Result:
             RuntimeError: If the directory is missing, or there are no results in it.
             ValueError: If a file system is given.
         """
-        if storage_filesystem is not None:
-            raise ValueError(f"storage_filesystem must be None, but got {storage_filesystem!r}; pass a local path")
-        directory = os.path.abspath(os.path.expanduser(os.fspath(path)))
+        refuse_out_of_scope(storage_filesystem, None, None)
+        directory = local_path(path)
         if not os.path.isdir(directory):
             raise RuntimeError(f"a trial's directory must exist, but {directory} does not")
         rows, trial = read_rows(directory), _recorded_trial(directory)
@@ -175,24 +175,19 @@ class ResultGrid(Sequence[Result]):
     """The outcomes of all trials of a run, in order of submission.
 
     Args:
-        trials: The trials.
-        experiment_path: The run's directory.
-        metric: The default metric, or None.
-        mode: The default mode, or None.
+        experiment_analysis: The trials, with the default metric and mode; `run` returns one.
         interrupted: Whether the run was ended by Ctrl-C or a signal before its trials.
         checkpoint_config: By which checkpoints were kept; by default all were.
     """
 
     def __init__(
         self,
-        trials: Sequence[Trial],
-        experiment_path: str,
-        metric: str | None = None,
-        mode: str | None = None,
+        experiment_analysis: ExperimentAnalysis,
+        *,
         interrupted: bool = False,
         checkpoint_config: CheckpointConfig | None = None,
     ):
-        self._analysis = ExperimentAnalysis(experiment_path, trials=trials, default_metric=metric, default_mode=mode)
+        self._analysis = experiment_analysis
         self._results = [Result.of(trial, checkpoint_config or CheckpointConfig()) for trial in self._analysis.trials]
         self.interrupted = interrupted
 

@@ -32,7 +32,7 @@ SETTINGS: Mapping[str, Setting] = {
     "DISABLE_AUTO_CALLBACK_LOGGERS": Setting(
         "1: no json, csv and tensorboard files", "0", ("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS",)
     ),
-    "DISABLE_DATED_SUBDIR": Setting("1: no date in names of trial directories", "0", ("TUNE_DISABLE_DATED_SUBDIR",)),
+    "DISABLE_DATED_SUBDIR": Setting("1: no date in default names of runs", "0", ("TUNE_DISABLE_DATED_SUBDIR",)),
     "DISABLE_SIGINT_HANDLER": Setting("1: Ctrl-C is not handled", "0", ("TUNE_DISABLE_SIGINT_HANDLER",)),
     "DISABLE_STRICT_METRIC_CHECKING": Setting(
         "1: a report without the metric is no error", "0", ("TUNE_DISABLE_STRICT_METRIC_CHECKING",)

@@ -7,9 +7,11 @@ from typing import Any
 
 from minitune._assemble import Plan
 from minitune._fit import Outcome, start_run
+from minitune._paths import local_path
 from minitune._resume import Fresh, resume_run
 from minitune._tuner_file import RecordedTuner, load_tuner_file
-from minitune.config import ResumeConfig, ResumeType, RunConfig, require
+from minitune.analysis.experiment_analysis import ExperimentAnalysis
+from minitune.config import ResumeConfig, ResumeType, RunConfig, refuse_out_of_scope, require
 from minitune.error import TuneError
 from minitune.execution.read_run import read_run
 from minitune.execution.replay import INTERRUPTED
@@ -114,8 +116,14 @@ class Tuner:
         return self._make_grid(outcome, self._resumes)
 
     @classmethod
-    def can_restore(cls, path: str | os.PathLike[str]) -> bool:
-        """Whether directory `path` holds a run, even a damaged one; `restore` then names what is wrong."""
+    def can_restore(cls, path: str | os.PathLike[str], storage_filesystem: None = None) -> bool:
+        """Whether directory `path` holds a run, even a damaged one; `restore` then names what is wrong.
+
+        Args:
+            path: The run's directory.
+            storage_filesystem: Accepted for Ray Tune's signature; only None is possible.
+        """
+        refuse_out_of_scope(storage_filesystem, None, None)
         return is_run(path)
 
     @classmethod
@@ -127,6 +135,8 @@ class Tuner:
         resume_errored: bool = False,
         restart_errored: bool = False,
         param_space: Any = None,
+        storage_filesystem: None = None,
+        _resume_config: ResumeConfig | None = None,
         *,
         tune_config: TuneConfig | None = None,
         run_config: RunConfig | None = None,
@@ -141,6 +151,8 @@ class Tuner:
             resume_errored: Also go on with the trials that have failed, from their last checkpoints.
             restart_errored: Begin those anew instead, under other ids; `resume_errored` has precedence.
             param_space: The same space again, to refresh objects in it; by default the recorded one.
+            storage_filesystem: Accepted for Ray Tune's signature; only None is possible.
+            _resume_config: What the three flags say, in detail and in their place.
             tune_config: Replaces the recorded one.
             run_config: Replaces the recorded one.
             add_samples: Extend the run: so many samples (of a grid, rounds) more than it has had so far.
@@ -150,7 +162,8 @@ class Tuner:
             ValueError: If trainable or space are not those of the run, or `add_samples` is negative or has no meaning.
             UntrustedStateError: If somebody else may have written the files that must be unpickled.
         """
-        run = RunDirectory(os.path.abspath(os.path.expanduser(os.fspath(path))))
+        refuse_out_of_scope(storage_filesystem, None, None)
+        run = RunDirectory(local_path(path))
         recorded = load_tuner_file(run)
         _check_not_lost(recorded, param_space=param_space, tune_config=tune_config, run_config=run_config)
         if param_space is not None and "param_space" not in recorded.lost:
@@ -168,7 +181,7 @@ class Tuner:
             )
         _check_samples(add_samples, tuner._plan.tune_config.num_samples)
         tuner._resumes = run
-        tuner._resume_config = ResumeConfig(
+        tuner._resume_config = _resume_config or ResumeConfig(
             unfinished=ResumeType.RESUME if resume_unfinished else ResumeType.SKIP,
             errored=_errored_type(resume_errored, restart_errored),
         )
@@ -178,14 +191,10 @@ class Tuner:
 
     def _make_grid(self, outcome: Outcome, run: RunDirectory) -> ResultGrid:
         tune = self._plan.tune_config
-        return ResultGrid(
-            outcome.trials,
-            run.path,
-            tune.metric,
-            tune.mode,
-            outcome.interrupted,
-            self._plan.checkpoint_config,
+        analysis = ExperimentAnalysis(
+            run.path, trials=outcome.trials, default_metric=tune.metric, default_mode=tune.mode
         )
+        return ResultGrid(analysis, interrupted=outcome.interrupted, checkpoint_config=self._plan.checkpoint_config)
 
 
 def _raise_failures(outcome: Outcome, grid: ResultGrid, raise_on_failed_trial: bool) -> None:

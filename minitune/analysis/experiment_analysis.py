@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from minitune._paths import local_path
 from minitune.analysis.rows import Row, flat_row, import_pandas, pick_row, read_rows
 from minitune.checkpoint import Checkpoint
+from minitune.config import refuse_out_of_scope
 from minitune.execution.read_run import read_run
 from minitune.experiment.best import best_of, best_trial, check_mode, is_number
 from minitune.experiment.trial import Trial
@@ -28,6 +30,7 @@ class ExperimentAnalysis:
     Args:
         experiment_checkpoint_path: The run's directory, or its journal. The run may be live, and need not be trusted:
             nothing is unpickled, so objects in configurations that only pickle can hold show as their text.
+        storage_filesystem: Accepted for Ray Tune's signature; only None is possible.
         trials: Its trials; by default they are read from the directory, without the trainable.
         default_metric: The metric of the `best_...` members; by default, if there is a mode, `_metric`, under which a
             returned number is reported.
@@ -46,15 +49,17 @@ class ExperimentAnalysis:
         self,
         experiment_checkpoint_path: str | os.PathLike[str],
         *,
+        storage_filesystem: None = None,
         trials: Sequence[Trial] | None = None,
         default_metric: str | None = None,
         default_mode: str | None = None,
     ):
+        refuse_out_of_scope(storage_filesystem, None, None)
         if default_mode is not None:
             check_mode(default_mode)
         self.default_metric = default_metric or (DEFAULT_METRIC if default_mode else None)
         self.default_mode = default_mode
-        path = os.path.abspath(os.path.expanduser(os.fspath(experiment_checkpoint_path)))
+        path = local_path(experiment_checkpoint_path)
         if trials is None:
             try:
                 run = read_run(path)

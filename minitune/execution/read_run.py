@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from minitune._paths import local_path
 from minitune.error import JournalCorruptError, trial_error_of_text
 from minitune.execution import journal, records
 from minitune.execution.failure import LOST
@@ -62,7 +63,7 @@ def read_run(path: str | os.PathLike[str]) -> RecordedRun:
         JournalCorruptError: If the journal has been damaged.
         TuneError: If it cannot be read, or was written by a newer version.
     """
-    directory = os.path.abspath(os.path.expanduser(os.fspath(path)))
+    directory = local_path(path)
     if os.path.isfile(directory):
         directory = os.path.dirname(directory)
     file = RunDirectory(directory).journal

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from minitune import clock
+from minitune._paths import local_path
 from minitune.checkpoint import TEMPORARY_PREFIX, directory_name
 from minitune.error import TuneError
 from minitune.execution import files
@@ -135,7 +136,7 @@ def is_run(path: str | os.PathLike[str]) -> bool:
 
     A lock and an empty journal are none: their driver was killed before it had written down what is to be run.
     """
-    run = RunDirectory(os.path.abspath(path))
+    run = RunDirectory(local_path(path))
     if os.path.lexists(run.tuner):
         return True
     try:
@@ -223,7 +224,7 @@ def create_run_directory(
         TuneError: If the directory cannot be made or written; the text names path and reason.
     """
     chosen = default_run_name(trainable_name) if name is None else check_name(name, "the run's name")
-    root = os.path.abspath(os.path.expanduser(os.fspath(storage_path)))
+    root = local_path(storage_path)
     try:
         os.makedirs(root, exist_ok=True)
         path = _claim(root, chosen, may_share=name is not None, resume=resume)
@@ -239,8 +240,13 @@ def create_run_directory(
 
 
 def default_run_name(trainable_name: str) -> str:
-    """`<trainable>_<date>`, cleaned and cut so that it is a good name."""
-    return f"{_cut(clean_name(trainable_name), _identifier_limit())}_{date_text()}"
+    """`<trainable>_<date>`, cleaned and cut so that it is a good name; a setting leaves the date out."""
+    text = _cut(clean_name(trainable_name), _identifier_limit())
+    if is_on("DISABLE_DATED_SUBDIR"):
+        # without the date behind it the text may end like a name that some systems do not take
+        text = text.rstrip(". ")
+        return text if _broken_rule(text) is None else f"{text}_run"
+    return f"{text}_{date_text()}"
 
 
 def _claim(root: str, name: str, *, may_share: bool, resume: bool) -> str:
@@ -311,12 +317,7 @@ def _default_directory_name(trial: Trial) -> str:
     if trial.custom_trial_name:
         check_trial_name(trial.custom_trial_name)
     identifier = f"{trial.name}_{trial.experiment_tag}" if trial.experiment_tag else trial.name
-    text = _cut(clean_name(identifier), _identifier_limit())
-    if is_on("DISABLE_DATED_SUBDIR"):
-        # without the date behind it the text may end like a name that some systems do not take
-        text = text.rstrip(". ")
-        return text if _broken_rule(text) is None else f"{text}_{trial.trial_id}"
-    return f"{text}_{date_text()}"
+    return f"{_cut(clean_name(identifier), _identifier_limit())}_{date_text()}"
 
 
 def check_trial_name(name: str) -> str:

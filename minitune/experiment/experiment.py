@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from minitune._paths import local_path
 from minitune.checkpoint import Checkpoint
 from minitune.config import (
     CheckpointConfig,
@@ -92,6 +93,7 @@ class Experiment:
         self.trainable_name = trainable_name(run)
         self.name = check_name(name, "the run's name") if name else None
         self.storage_path = storage_path or local_dir
+        local_path(self.storage_path or default_storage_path())  # refuses what is not on this machine
         self.param_space = as_space(config)
         self.num_samples = check_num_samples(num_samples)
         self.stop = stop
@@ -203,7 +205,7 @@ class Experiment:
     @property
     def path(self) -> str:
         """The run's directory, absolute; another one if a run is there already."""
-        storage_path = os.path.abspath(os.path.expanduser(os.fspath(self.storage_path or default_storage_path())))
+        storage_path = local_path(self.storage_path or default_storage_path())
         return os.path.join(storage_path, self.name or default_run_name(self.trainable_name))
 
     @property
@@ -361,9 +363,7 @@ def _as_checkpoint_config(config: CheckpointConfig | Mapping[str, Any] | None) -
 def _as_checkpoint(restore: str | os.PathLike[str] | Checkpoint | None) -> Checkpoint | None:
     if not restore:
         return None
-    checkpoint = (
-        restore if isinstance(restore, Checkpoint) else Checkpoint(os.path.abspath(os.path.expanduser(restore)))
-    )
+    checkpoint = restore if isinstance(restore, Checkpoint) else Checkpoint(local_path(restore))
     if not os.path.isdir(checkpoint.path):
         raise ValueError(f"restore must be the directory of a checkpoint, but {checkpoint.path} is none")
     return checkpoint

@@ -118,18 +118,35 @@ def test_plug_ins_by_name() -> None:
         run(count, scheduler="nothing", verbose=0)
 
 
-def test_old_arguments_for_checkpoints(caplog: pytest.LogCaptureFixture) -> None:
+def test_old_arguments_for_checkpoints() -> None:
     settings: dict[str, Any] = {
         "keep_checkpoints_num": 1,
         "checkpoint_score_attr": "min-loss",
         "checkpoint_freq": 1,
         "checkpoint_at_end": True,
     }
-    (trial,) = run(Steps, stop={"n": 5}, verbose=0, **settings).trials
+    with pytest.warns(DeprecationWarning, match="is old: pass ") as warned:
+        (trial,) = run(Steps, stop={"n": 5}, verbose=0, **settings).trials
+    assert [str(one.message).split()[0] for one in warned] == list(settings)
+    assert {one.filename for one in warned} == {__file__}
     kept = sorted(path.name for path in Path(trial.local_path).glob("checkpoint_*"))
     assert kept == ["checkpoint_000002", "checkpoint_000004"]  # the best, and the latest
-    run(Steps, stop={"n": 1}, verbose=0, **settings)
-    assert caplog.text.count("belong into run(..., checkpoint_config=CheckpointConfig(...)) now") <= 1
+
+
+def test_a_storage_path_may_be_an_address_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "with space"
+    (trial,) = run(count, name="one", storage_path=path.as_uri(), verbose=0).trials
+    assert Path(trial.local_path).parent == path / "one"
+    for make in (RunConfig, lambda storage_path: run(count, storage_path=storage_path)):
+        with pytest.raises(ValueError, match="must be local, but got 's3://bucket/runs'"):
+            make(storage_path="s3://bucket/runs")
+    assert sorted(one.name for one in tmp_path.iterdir() if ":" in one.name) == []
+
+
+def test_without_the_date_the_default_name_is_the_trainable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TUNE_DISABLE_DATED_SUBDIR", "1")
+    assert run(count, storage_path=tmp_path, verbose=0).experiment_path == str(tmp_path / "count")
 
 
 def test_an_old_name_of_the_storage(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from result_runs import fit
 
-from minitune import ExperimentAnalysis, FailureConfig, ResultGrid, RunConfig, TuneConfig, Tuner, report
+from minitune import ExperimentAnalysis, FailureConfig, Result, ResultGrid, RunConfig, TuneConfig, Tuner, report
 from minitune.execution.read_run import read_run
 
 
@@ -35,6 +35,28 @@ def test_an_analysis_from_the_directory_alone(grid: ResultGrid, tmp_path: Path) 
     assert Path(analysis.best_checkpoint.path).is_relative_to(moved)
     assert Path(analysis.best_checkpoint.path, "step").read_text() == "1"
     assert [row["loss"] for row in analysis.get_rows("loss", "max")] == [3.0, 5.0, 4.0]
+
+
+def test_a_grid_of_an_analysis(grid: ResultGrid, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = Path(grid.experiment_path)
+    analysis = ExperimentAnalysis(path.as_uri(), default_metric="loss", default_mode="min", storage_filesystem=None)
+    again = ResultGrid(analysis)
+
+    assert [result.path for result in again] == [result.path for result in grid]
+    assert again.get_best_result().config == {"i": 0, "nested": {"a": "s"}}
+    assert (again.num_errors, again.interrupted, again.experiment_path) == (1, False, str(path))
+
+
+@pytest.mark.parametrize("prefix", ["~", "file://"])
+def test_paths_as_users_write_them(grid: ResultGrid, monkeypatch: pytest.MonkeyPatch, prefix: str) -> None:
+    path = Path(grid.experiment_path)
+    monkeypatch.setenv("HOME", str(path.parent))
+    written = f"~/{path.name}" if prefix == "~" else path.as_uri()
+
+    assert Tuner.can_restore(written, storage_filesystem=None)
+    assert not Tuner.can_restore(f"{written}_not")
+    assert Result.from_path(f"{written}/{Path(grid[0].path).name}").path == grid[0].path
+    assert len(ExperimentAnalysis(written).trials) == 3
 
 
 def test_checkpoints_of_a_trial(grid: ResultGrid) -> None:

@@ -68,6 +68,13 @@ def test_to_go_on_has_precedence_over_to_begin_anew() -> None:
     assert second[1].metrics["trial_id"] == first[1].metrics["trial_id"]
 
 
+def test_a_resume_config_stands_in_place_of_the_flags() -> None:
+    first = fit(counting(3, bad=[1]), GRID)
+    second = restore(counting(3), resume_errored=True, _resume_config=ResumeConfig(errored=ResumeType.RESTART)).fit()
+    assert outcome_of(second) == [(3, False)] * 3
+    assert second[1].metrics["trial_id"] != first[1].metrics["trial_id"]
+
+
 def test_what_was_begun_anew_can_fail_and_be_cut_short_again() -> None:
     fit(counting(3, bad=[0]), GRID)
     restore(counting(3, bad=[0]), restart_errored=True).fit()

@@ -210,11 +210,15 @@ def test_name_and_tag_are_cut_at_130_characters_or_as_the_user_says(
         create_trial_directory(str(tmp_path), trial)
 
 
-def test_the_date_can_be_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("trainable", "name"), [("train", "train"), ("a.", "a"), ("con", "con_run")])
+def test_the_date_can_be_left_out_of_default_names_of_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trainable: str, name: str
+) -> None:
     monkeypatch.setenv("TUNE_DISABLE_DATED_SUBDIR", "1")
 
-    assert create_trial_directory(str(tmp_path), make_trial(tmp_path)) == "train_ab12c_00000_0_lr=0.1"
-    assert create_trial_directory(str(tmp_path), make_trial(tmp_path, "0_x=1.")) == "train_ab12c_00000_0_x=1"
+    run = create_run_directory(str(tmp_path), None, trainable_name=trainable)
+
+    assert run.path == str(tmp_path / name)
 
 
 @pytest.mark.parametrize("name", HOSTILE)

@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PATHS = """
     air.config:RunConfig,CheckpointConfig,FailureConfig air.constants:TRAINING_ITERATION air.result:Result
     air.session:report,get_checkpoint,get_trial_name,get_trial_id,get_trial_dir,get_trial_resources
+    air.session:get_experiment_name,get_world_size,get_world_rank,get_local_rank
     air:session,RunConfig,CheckpointConfig,FailureConfig,Result cloudpickle:dumps,loads exceptions:RayTaskError,RayError
     train:report,get_checkpoint,get_context,Checkpoint,RunConfig,CheckpointConfig,FailureConfig,SyncConfig,Result
     tune.analysis.experiment_analysis:ExperimentAnalysis tune.analysis:ExperimentAnalysis tune.callback:Callback
@@ -42,6 +43,7 @@ PATHS = """
     tune.stopper:Stopper,CombinedStopper,MaximumIterationStopper,ExperimentPlateauStopper,TrialPlateauStopper
     tune.stopper:FunctionStopper,NoopStopper,TimeoutStopper tune.syncer:SyncConfig
     tune.trainable.function_trainable:FunctionTrainable,wrap_function tune.trainable.trainable:Trainable
+    tune.trainable.trainable_fn_utils:report,get_checkpoint,Checkpoint
     tune.trainable.util:with_parameters,with_resources tune.trainable:Trainable,with_parameters,wrap_function
     tune.tune:run,run_experiments tune.tune_config:TuneConfig tune.tuner:Tuner
     tune.utils.mock_trainable:MyTrainableClass,register_mock_trainable
