@@ -66,6 +66,8 @@ class Journal:
         self._failure: OSError | None = None
         self._torn_bytes = 0  # at the end of the file, from a short write that could not be cut back yet
         self._is_unsynced = False
+        self._synced_bytes = os.fstat(descriptor).st_size
+        self._unsynced: list[bytes] = []  # the lines behind them
         self._sync_guard = threading.Lock()  # the descriptor is not closed under a sync
         self._owns_housekeeper = durability == "batched" and housekeeper is None
         self._housekeeper = housekeeper or Housekeeper() if durability == "batched" else None
@@ -162,6 +164,8 @@ class Journal:
             except OSError as error:
                 if self._space is None or not self._space.give_up_piece(error):
                     raise _os_error(self.path, "written", error) from error
+        if self.durability != "process":
+            self._unsynced.append(line)
         if self.durability == "strict":
             self.sync()
             self._usable()
@@ -175,10 +179,36 @@ class Journal:
         with self._sync_guard:
             if self._descriptor is None or self._failure is not None:
                 return
+            count = len(self._unsynced)
             try:
-                files.sync_descriptor(self._descriptor)
+                self._sync_lines(self._descriptor, b"".join(self._unsynced[:count]))
             except OSError as error:
                 self._failure = error
+            del self._unsynced[:count]
+
+    def _sync_lines(self, descriptor: int, lines: bytes) -> None:
+        """Sync the file, of which `lines` have not been synced yet.
+
+        After a failed sync nobody knows what is on the disk, and another one may claim that all is well. So the lines
+        are written once more, through a new descriptor, which takes the place of the old one if that works.
+        """
+        try:
+            files.sync_descriptor(descriptor)
+        except OSError as error:
+            logger.warning("the journal %s could not be synced (%s); it is tried once more", self.path, error)
+            writer = os.open(self.path, _FLAGS & ~os.O_APPEND)
+            try:
+                os.lseek(writer, self._synced_bytes, os.SEEK_SET)
+                rest = memoryview(lines)
+                while rest:
+                    rest = rest[os.write(writer, rest) :]
+                files.sync_descriptor(writer)
+            finally:
+                os.close(writer)
+            fresh = os.open(self.path, _FLAGS)
+            os.dup2(fresh, descriptor, inheritable=False)  # at once, also for a record that is just being written
+            os.close(fresh)
+        self._synced_bytes += len(lines)
 
     def close(self) -> None:
         """Sync unless the journal is of durability `process`, and close it. Blocks. A second call does nothing.

@@ -367,6 +367,38 @@ def test_a_failed_background_sync_is_raised_by_the_next_append(
     log.close()
 
 
+@pytest.mark.parametrize("durability", ["batched", "strict"])
+def test_after_one_failed_sync_what_was_not_synced_is_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durability: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A disk that forgets what it was given before the failure, as disks do."""
+    path = tmp_path / "journal"
+    real, failures = files.sync_descriptor, []
+
+    def forget_once(descriptor: int) -> None:
+        if not failures:
+            size = os.fstat(descriptor).st_size
+            failures.append(size)
+            with path.open("r+b") as file:
+                file.seek(synced)
+                file.write(bytes(size - synced))
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        real(descriptor)
+
+    with Journal.create(path, durability) as log:
+        log.append(run_record())
+        log.sync()
+        synced = log.offset
+        monkeypatch.setattr(files, "sync_descriptor", forget_once)
+        for number in range(1, 4):
+            log.append(result(number))
+        log.sync()
+        log.append(result(4))
+    assert failures
+    assert [record.get("number") for record in journal.read(path)] == [None, 1, 2, 3, 4]
+    assert "could not be synced" in caplog.text
+
+
 def test_a_failed_strict_sync_is_raised_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = Journal.create(tmp_path / "journal", "strict")
     BrokenDisk(monkeypatch)
