@@ -37,6 +37,9 @@ def dumps(value: Any, what: str) -> bytes:
     """
     import cloudpickle
 
+    main_of_spawned = sys.modules.get("__mp_main__")
+    if main_of_spawned is not None:  # what `multiprocessing` calls the user's main module in a child that it spawns
+        cloudpickle.register_pickle_by_value(main_of_spawned)
     try:
         data: bytes = cloudpickle.dumps(value, protocol=PROTOCOL)
     except Exception as error:
