@@ -97,6 +97,11 @@ def worker_environment(run_id: str, token: str = "0") -> dict[str, str]:
     return env
 
 
+def nesting_depth() -> int:
+    """How many actors this process runs within, one in the other."""
+    return len(f"{os.environ.get(WITHIN_VARIABLE, '')} {os.environ.get(TRIAL_VARIABLE, '')}".split())
+
+
 def search_path() -> tuple[str, ...]:
     """`sys.path` for a process that works in another directory: absolute, the empty entry of a notebook included."""
     try:

@@ -16,10 +16,11 @@ from typing import Any
 
 from minitune import clock as clocks
 from minitune.actor.group import ActorGroup
+from minitune.actor.launch import nesting_depth
 from minitune.actor.limits import THREAD_CAPS
 from minitune.actor.messages import Ended, Failed, GroupEvent, Parked, Place, Ready, Replied
 from minitune.clock import Clock
-from minitune.error import RemoteError
+from minitune.error import RemoteError, TuneError
 from minitune.execution.devices import Machine
 from minitune.execution.ledger import Ledger, allocation_env
 from minitune.execution.trial_executor import ActorFactory, CallRaised, CallReturned, Event, Exited, Shared, Started
@@ -32,6 +33,9 @@ logger = logging.getLogger("minitune")
 
 ORIG_WORKING_DIR = ("MINITUNE_ORIG_WORKING_DIR", "TUNE_ORIG_WORKING_DIR")
 """Variables that tell a trial, which works in its own directory, where the driver works."""
+
+MAX_NESTING = 4
+"""Runs within trials of other runs, one in the other: deeper than this it is a mistake, and the machine's end."""
 
 LARGE_FACTORY_BYTES = 1024 * 1024
 """A factory larger than this, since the configuration in it is, goes to its worker by file: messages have a limit."""
@@ -80,6 +84,9 @@ class LocalTrialExecutor:
         changes_directory: Whether an actor works in its directory.
         keep_descendants: Leave processes that an actor has started alone when it ends by itself.
         needed: Functions that every worker will need: their modules are imported once, where workers are copied from.
+
+    Raises:
+        TuneError: If this process runs in a trial of a trial, and so on, too deep.
     """
 
     isolates = True
@@ -94,6 +101,11 @@ class LocalTrialExecutor:
         keep_descendants: bool = False,
         needed: Sequence[Callable[..., Any]] = (),
     ):
+        if nesting_depth() > MAX_NESTING:
+            raise TuneError(
+                f"runs may be nested {MAX_NESTING} deep, but this one would be in a trial of depth {nesting_depth()}: "
+                "let the trials of one run do the work, or TuneConfig(executor='inline')"
+            )
         self.clock: Clock = clocks.REAL
         self._ledger = Ledger(machine.totals, machine.gpu_ids, find_gpus=machine.find_gpus)
         self._shared_directory = os.path.join(directory, "shared")
