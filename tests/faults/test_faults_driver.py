@@ -1,0 +1,557 @@
+"""Faults that hit the driver: signals, a stop, a place where nothing can be printed, plug-ins that raise, its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sys
+import textwrap
+import time
+
+import psutil
+import pytest
+from run_scripts import is_gone
+
+PRELUDE = """
+    import os, signal, sys, threading, time
+    from minitune import Callback, RunConfig, TuneConfig, TuneError, Tuner, grid_search, report
+
+    STORAGE = os.environ["MINITUNE_STORAGE_PATH"]
+
+    def slow(config):
+        try:
+            for i in range(1, 100_001):
+                report({"i": i, "pid": os.getpid()})
+                time.sleep(0.01)
+        finally:
+            open(os.path.join(STORAGE, f"unwound-{config['x']}"), "w").close()
+
+    def tuner_of(trainable, xs=(0, 1), callbacks=(), verbose=0, **options):
+        run = RunConfig(name="run", verbose=verbose, callbacks=list(callbacks))
+        tune = TuneConfig(**options)
+        return Tuner(trainable, param_space={"x": grid_search(list(xs))}, tune_config=tune, run_config=run)
+"""
+
+RESUME = (
+    PRELUDE
+    + """
+    def quick(config):
+        return {"x": config["x"]}
+    slow = quick
+    slow.__name__ = "slow"
+    results = Tuner.restore(os.path.join(STORAGE, "run"), slow).fit()
+    print([r.metrics["x"] for r in results], results.num_errors, results.interrupted)
+"""
+)
+
+
+def journal(script) -> bytes:
+    return (script.storage / "run" / "journal").read_bytes()
+
+
+def wait_for_reports(script, trials: int = 2) -> None:
+    """Until so many trials have something on record."""
+    run = script.storage / "run"
+    script.wait_until(lambda: sum(path.stat().st_size > 0 for path in run.glob("*/result.json")) >= trials)
+
+
+def workers_of(driver) -> list[psutil.Process]:
+    return psutil.Process(driver.pid).children(recursive=True)
+
+
+def assert_gone(processes: list[psutil.Process]) -> None:
+    psutil.wait_procs(processes, timeout=5)
+    assert all(is_gone(process.pid) for process in processes)
+
+
+# -- signals -----------------------------------------------------------------------------------------------------------
+
+
+def test_sigusr1_ends_the_run_in_order_and_fit_returns(script):
+    driver = script.start(
+        PRELUDE
+        + """
+    signal.signal(signal.SIGUSR1, handler := lambda number, frame: print("mine", flush=True))
+    results = tuner_of(slow).fit()
+    assert signal.getsignal(signal.SIGUSR1) is handler
+    print(results.interrupted, len(results), results.num_errors, min(r.metrics["i"] for r in results) > 0)
+    """,
+        MINITUNE_NUM_CPUS="2",
+    )
+    wait_for_reports(script)
+    driver.send_signal(signal.SIGUSR1)
+    stdout, stderr = script.finish(driver)
+    assert (stdout, driver.returncode) == ("True 2 0 True\n", 0), stderr
+    assert len(list(script.storage.glob("unwound-*"))) == 2
+    assert script.run(RESUME) == "[0, 1] 0 False\n"
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_the_users_own_handler_is_called_when_the_run_is_in_order(script, name):
+    """So is the code that follows `fit`, if the handler lets it."""
+    driver = script.start(
+        PRELUDE
+        + """
+    def handler(number, frame):
+        closed = b'"type":"close"' in open(os.path.join(STORAGE, "run", "journal"), "rb").read()
+        print("mine", signal.Signals(number).name, closed, flush=True)
+
+    signal.signal(getattr(signal, sys.argv[1]), handler)
+    print(tuner_of(slow).fit().interrupted)
+    """,
+        name,
+        MINITUNE_NUM_CPUS="2",
+    )
+    wait_for_reports(script)
+    driver.send_signal(getattr(signal, name))
+    stdout, stderr = script.finish(driver)
+    assert (stdout, driver.returncode) == (f"mine {name} True\nTrue\n", 0), stderr
+
+
+@pytest.mark.parametrize(("name", "code"), [("SIGTERM", 143), ("SIGHUP", 129), ("SIGINT", 130)])
+def test_a_shell_sees_the_exit_code_of_the_signal(script, name, code):
+    """Of an interrupt only if it comes again while the trials take their time."""
+    stubborn = "        except BaseException:\n            time.sleep(600)\n        finally:\n"
+    path = script.directory / "driver.py"
+    path.write_text(
+        "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's job ignores it\n"
+        + textwrap.dedent(PRELUDE.replace("        finally:\n", stubborn) if name == "SIGINT" else PRELUDE)
+        + "tuner_of(slow).fit()\n"
+    )
+    command = ["sh", "-c", '"$0" "$1" & echo $! > pid; wait $!; echo "code $?"', sys.executable, str(path)]
+    shell = script.start_command(command, MINITUNE_NUM_CPUS="2")
+    wait_for_reports(script)
+    pid = int((script.directory / "pid").read_text())
+    os.kill(pid, getattr(signal, name))
+    while name == "SIGINT" and shell.poll() is None and not is_gone(pid):
+        os.kill(pid, signal.SIGINT)  # two that come at once may count as one
+    stdout, stderr = script.finish(shell)
+    assert stdout == f"code {code}\n", stderr
+
+
+def test_five_hundred_signals_at_bad_moments_tear_nothing(script):
+    stdout = script.run(
+        PRELUDE
+        + """
+    import random
+    from minitune import Stopper
+
+    count = 0
+
+    def handler(number, frame):
+        global count
+        count += 1
+        if count < 500:
+            signal.setitimer(signal.ITIMER_REAL, random.uniform(0.0001, 0.003))
+
+    def trainable(config):
+        i = 0
+        while True:
+            i += 1
+            report({"i": i, "blob": "x" * (100_000 if i % 10 == 0 else 10)})
+
+    class Enough(Stopper):
+        def __call__(self, trial_id, result):
+            return count >= 500
+
+        def stop_all(self):
+            return False
+
+    signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.001)
+    run = RunConfig(name="run", verbose=0, stop=Enough())
+    results = Tuner(trainable, param_space={"x": grid_search([0, 1])}, run_config=run).fit()
+    print(count, results.num_errors, *[r.metrics["i"] == r.metrics["training_iteration"] for r in results])
+    """,
+        MINITUNE_NUM_CPUS="2",
+    )
+    assert stdout == "500 0 True True\n"
+    seen: dict[str, list[int]] = {}
+    for line in journal(script).splitlines():
+        record = json.loads(line[9:])
+        if record["type"] == "result":
+            seen.setdefault(record["trial"], []).append(record["metrics"]["i"])
+    assert len(seen) == 2
+    assert all(numbers == list(range(1, len(numbers) + 1)) for numbers in seen.values())
+
+
+def test_ctrl_c_in_a_notebook_reaches_the_cell_and_no_worker(script):
+    """The trainable is made by `exec`, a loop runs, and the signal goes to the whole group, as a terminal sends it."""
+    path = script.directory / "kernel.py"
+    cell = textwrap.dedent(PRELUDE) + "results = tuner_of(slow).fit()\nprint(results.interrupted, len(results))\n"
+    path.write_text(
+        "import asyncio\n"
+        "async def kernel():\n"
+        f"    space = {{'__name__': '__main__'}}\n    exec({cell!r}, space)\n"
+        "    return space['results']\n"
+        "print(len(asyncio.run(kernel())))\n"
+    )
+    driver = script.start_command(["setsid", sys.executable, str(path)], MINITUNE_NUM_CPUS="2")
+    wait_for_reports(script)
+    workers = workers_of(driver)
+    os.killpg(driver.pid, signal.SIGINT)
+    stdout, stderr = script.finish(driver)
+    assert (stdout, driver.returncode) == ("True 2\n2\n", 0), stderr
+    assert len(list(script.storage.glob("unwound-*"))) == 2
+    assert_gone(workers)
+
+
+def test_a_run_in_another_thread_leaves_signals_alone(script):
+    stdout = script.run(
+        PRELUDE
+        + """
+    import asyncio
+
+    def handlers():
+        return [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)]
+
+    class Look(Callback):
+        same = []
+
+        def on_trial_result(self, **info):
+            self.same.append(handlers() == before)
+
+    def quick(config):
+        return {"x": config["x"]}
+
+    async def main():
+        global before
+        before = handlers()  # the loop has one of its own
+        return await asyncio.to_thread(tuner_of(quick, callbacks=[Look()]).fit)
+
+    results = asyncio.run(main())
+    print([r.metrics["x"] for r in results], Look.same)
+    """
+    )
+    assert stdout == "[0, 1] [True, True]\n"
+
+
+# -- no place to print -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("buffered", ["", "1"], ids=["buffered", "unbuffered"])
+@pytest.mark.parametrize("place", ["| head -1", "> /dev/full", ">&-"])
+def test_a_run_that_cannot_print_is_completed(script, place, buffered):
+    path = script.directory / "driver.py"
+    path.write_text(
+        textwrap.dedent(
+            PRELUDE
+            + """
+    def trainable(config):
+        for i in range(3):
+            report({"i": i})
+
+    results = tuner_of(trainable, range(20), verbose=2).fit()
+    assert len(results) == 20 and not results.num_errors
+    open(os.path.join(STORAGE, "done"), "w").close()
+    """
+        )
+    )
+    line = f'"$0" "$1" {place}'
+    command = ["bash", "-c", f'set -o pipefail; {line}; echo "code $?" >&2', sys.executable, str(path)]
+    shell = script.start_command(command, PYTHONUNBUFFERED=buffered)
+    _, stderr = script.finish(shell)
+    assert (script.storage / "done").exists(), stderr
+    assert "code 0\n" in stderr
+    assert "Traceback" not in stderr
+    assert "Exception ignored" not in stderr
+    assert len([text for text in stderr.splitlines() if text != "code 0"]) <= 1
+
+
+# -- stopped, killed, twice --------------------------------------------------------------------------------------------
+
+
+def test_a_driver_that_was_stopped_takes_nobody_for_late(script):
+    """The trials report every 10 ms and may take 0.5 s; the driver is frozen for longer than that."""
+    driver = script.start(
+        PRELUDE
+        + """
+    def trainable(config):
+        for i in range(1, 31):
+            report({"i": i})
+            time.sleep(0.01)
+
+    results = tuner_of(trainable, report_timeout_s=0.5).fit()
+    print([r.metrics["i"] for r in results], [r.error for r in results])
+    """,
+        MINITUNE_NUM_CPUS="2",
+    )
+    wait_for_reports(script)
+    driver.send_signal(signal.SIGSTOP)
+    until = time.monotonic() + 0.8
+    script.wait_until(lambda: time.monotonic() > until)
+    driver.send_signal(signal.SIGCONT)
+    stdout, stderr = script.finish(driver)
+    assert stdout == "[30, 30] [None, None]\n", stderr
+
+
+def test_a_live_run_is_locked_and_free_at_once_when_its_driver_was_killed(script):
+    driver = script.start(PRELUDE + "    tuner_of(slow).fit()\n", MINITUNE_NUM_CPUS="2")
+    wait_for_reports(script)
+    second = script.start(RESUME)
+    _, stderr = script.finish(second)
+    last = stderr.splitlines()[-1]
+    assert "RunLockedError" in last
+    assert str(driver.pid) in last
+    assert re.search(r"since|\d\d:\d\d", last)
+    driver.kill()
+    assert script.run(RESUME) == "[0, 1] 0 False\n"
+
+
+def test_a_driver_that_is_killed_while_a_trial_holds_the_interpreters_lock_in_c(script):
+    driver = script.start(
+        PRELUDE
+        + """
+    import ctypes
+
+    def slow(config):
+        report({"i": 1})
+        open(os.path.join(STORAGE, f"stuck-{config['x']}"), "w").close()
+        ctypes.PyDLL(None).sleep(600)
+
+    tuner_of(slow).fit()
+    """,
+        MINITUNE_NUM_CPUS="2",
+    )
+    script.wait_until(lambda: len(list(script.storage.glob("stuck-*"))) == 2)
+    workers = workers_of(driver)
+    assert len(workers) >= 2
+    driver.kill()
+    assert_gone(workers)
+    assert script.run(RESUME) == "[0, 1] 0 False\n"
+
+
+def test_a_run_whose_carrier_dies_again_and_again_ends_with_the_cause(script):
+    if os.environ.get("MINITUNE_START_METHOD") == "interpreter":
+        pytest.skip("there is none")
+    driver = script.start(
+        PRELUDE
+        + """
+    from minitune.execution import setbacks
+    setbacks._PAUSES_S = (0.05,)
+
+    def slow(config):
+        os.kill(os.getppid(), signal.SIGKILL)
+        time.sleep(600)
+
+    try:
+        tuner_of(slow).fit()
+    except TuneError as error:
+        print(error)
+    """,
+        MINITUNE_NUM_CPUS="2",
+    )
+    stdout, stderr = script.finish(driver)
+    assert stdout.startswith("workers were lost 3 times in a row before any trial could do anything"), stderr
+    assert "the zygote ended with status -9" in stdout
+    assert script.run(RESUME) == "[0, 1] 0 False\n", "no trial is to blame"
+
+
+# -- code of the driver's that raises, hangs or ends --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["callback", "stopper", "scheduler", "searcher"])
+def test_sys_exit_in_a_plug_in_passes_and_the_run_can_be_resumed(script, kind):
+    driver = script.start(
+        PRELUDE
+        + """
+    from minitune import Stopper
+    from minitune.schedulers import FIFOScheduler
+    from minitune.search import BasicVariantGenerator
+
+    def leave():  # once, when both trials have reported
+        logs = [os.path.join(d, "result.json") for d, _, files in os.walk(STORAGE) if "result.json" in files]
+        if sum(os.path.getsize(path) > 0 for path in logs) == 2 and not os.path.exists(os.path.join(STORAGE, "left")):
+            open(os.path.join(STORAGE, "left"), "w").close()
+            sys.exit(7)
+
+    class Leaves(Callback):
+        def on_trial_result(self, **info):
+            leave()
+
+    class LeavingStopper(Stopper):
+        def __call__(self, trial_id, result):
+            leave()
+            return False
+
+        def stop_all(self):
+            return False
+
+    class LeavingScheduler(FIFOScheduler):
+        def on_trial_result(self, tune_controller, trial, result):
+            leave()
+            return super().on_trial_result(tune_controller, trial, result)
+
+    class LeavingSearcher(BasicVariantGenerator):
+        def on_trial_result(self, trial_id, result):
+            leave()
+
+    kind = sys.argv[1]
+    run = RunConfig(name="run", verbose=0, callbacks=[Leaves()] if kind == "callback" else None,
+                    stop=LeavingStopper() if kind == "stopper" else None)
+    tune = TuneConfig(scheduler=LeavingScheduler() if kind == "scheduler" else None,
+                      search_alg=LeavingSearcher() if kind == "searcher" else None)
+    tuner = Tuner(slow, param_space={"x": grid_search([0, 1])}, tune_config=tune, run_config=run)
+    tuner.fit()
+    """,
+        kind,
+        MINITUNE_NUM_CPUS="2",
+    )
+    stdout, stderr = script.finish(driver)
+    assert driver.returncode == 7, stderr
+    assert "Traceback" not in stderr
+    assert b'"type":"close","reason":"error"' in journal(script)
+    pids = {
+        json.loads(line[9:])["metrics"]["pid"] for line in journal(script).splitlines() if b'"type":"result"' in line
+    }
+    assert len(pids) == 2
+    assert all(map(is_gone, pids))
+    assert script.run(RESUME) == "[0, 1] 0 False\n"
+
+
+def test_an_interpreter_that_ends_while_a_thread_of_it_runs_trials(script):
+    driver = script.start(
+        PRELUDE
+        + """
+    threading.Thread(target=lambda: tuner_of(slow).fit(), daemon=True).start()
+    while sum(os.path.getsize(os.path.join(d, "result.json")) > 0 for d, _, fs in os.walk(STORAGE)
+              if "result.json" in fs) < 2:
+        time.sleep(0.01)
+    import psutil
+    for child in psutil.Process().children(recursive=True):
+        print(child.pid)
+    """,
+        MINITUNE_NUM_CPUS="2",
+    )
+    stdout, stderr = script.finish(driver)
+    assert (driver.returncode, stderr) == (0, "")
+    pids = list(map(int, stdout.split()))
+    assert len(pids) >= 3
+    script.wait_until(lambda: all(map(is_gone, pids)))
+    assert script.run(RESUME) == "[0, 1] 0 False\n"
+
+
+def test_a_tuner_that_is_deleted_leaves_nothing(script):
+    stdout = script.run(
+        PRELUDE
+        + """
+    import gc, psutil
+
+    def quick(config):
+        return {"x": config["x"]}
+
+    tuner = tuner_of(quick)
+    results = tuner.fit()
+    del tuner
+    gc.collect()
+    print(len(results), psutil.Process().children(recursive=True), threading.active_count())
+    """
+    )
+    assert stdout == "2 [] 1\n"
+
+
+def test_a_callback_that_hangs_at_the_end_holds_nothing_but_itself(script):
+    driver = script.start(
+        PRELUDE
+        + """
+    class Hangs(Callback):
+        def on_experiment_end(self, trials, **info):
+            open(os.path.join(STORAGE, "hangs"), "w").close()
+            time.sleep(3600)
+
+    def quick(config):
+        return {"x": config["x"], "pid": os.getpid()}
+
+    tuner_of(quick, callbacks=[Hangs()]).fit()
+    """
+    )
+    script.wait_until(lambda: (script.storage / "hangs").exists())
+    assert b'"type":"close","reason":"finished"' in journal(script)
+    assert workers_of(driver) == []
+    driver.send_signal(signal.SIGINT)
+    _, stderr = script.finish(driver)
+    assert driver.returncode in (130, -signal.SIGINT)
+    assert "KeyboardInterrupt" in stderr
+
+
+# -- runs within runs, and a driver with nobody above it ------------------------------------------------------------------
+
+NESTED = (
+    PRELUDE
+    + """
+    def nest(config):
+        if config["levels"]:
+            results = fit(config["levels"] - 1)
+            if results.errors:
+                raise results.errors[0]
+            return {"y": 1 + results[0].metrics["y"]}
+        return {"y": 1}
+
+    def fit(levels):
+        run = RunConfig(name=f"level-{levels}-{os.getpid()}", verbose=0)
+        return Tuner(nest, param_space={"levels": levels}, run_config=run).fit()
+"""
+)
+
+
+def test_runs_may_be_nested_but_not_without_end(script):
+    stdout = script.run(NESTED + "    error = fit(5)[0].error\n    print(isinstance(error, TuneError), error)\n")
+    assert stdout.startswith("True ")
+    assert "runs may be nested 4 deep" in stdout
+    begun = [path for path in script.storage.glob("level-*/journal") if b'"type":"start"' in path.read_bytes()]
+    assert len(begun) == 5
+
+
+def test_a_run_in_a_daemonic_process_of_multiprocessing(script):
+    stdout = script.run(
+        NESTED
+        + """
+    import multiprocessing
+
+    def child(queue):
+        queue.put(fit(1)[0].metrics["y"])
+
+    for method in ("fork", "spawn"):
+        if __name__ == "__main__":
+            context = multiprocessing.get_context(method)
+            queue = context.Queue()
+            process = context.Process(target=child, args=(queue,), daemon=True)
+            process.start()
+            print(queue.get(timeout=30))
+            process.join()
+    """
+    )
+    assert stdout == "2\n2\n"
+
+
+def test_a_driver_that_is_the_first_process_of_its_container(script):
+    path = script.directory / "driver.py"
+    path.write_text(
+        textwrap.dedent(
+            PRELUDE
+            + """
+    import subprocess
+
+    def trainable(config):
+        subprocess.Popen(["sh", "-c", "sleep 600 & sleep 600"], start_new_session=True)
+        if config["x"] == 1:
+            report({"x": 0})
+            os.kill(os.getpid(), signal.SIGKILL)
+        return {"x": config["x"]}
+
+    results = tuner_of(trainable, (0, 1, 2)).fit()
+    print(os.getpid(), [r.metrics["x"] for r in results], results.num_errors)
+    print(sorted(int(name) for name in os.listdir("/proc") if name.isdigit()))
+    """
+        )
+    )
+    command = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, str(path)]
+    trial = script.start_command(["unshare", "--pid", "--fork", "--mount-proc", "true"])
+    script.finish(trial)
+    if trial.returncode:
+        pytest.skip("no namespace of processes can be made here")
+    driver = script.start_command(command)
+    stdout, stderr = script.finish(driver)
+    assert stdout == "1 [0, 0, 2] 1\n[1]\n", stderr
