@@ -112,6 +112,7 @@ class StateKeeper:
                 _write(component, plugin, directory, f"{offset:012d}", self._context)
                 found = {name: _sha256(os.path.join(directory, name)) for name in files.names(directory)}
                 for name in found:
+                    os.chmod(os.path.join(directory, name), files.BLOB_MODE)  # a plug-in's own way may leave it open
                     files.replace(os.path.join(directory, name), os.path.join(self._run.path, name))
         except Exception as error:
             self._unfit.add(component)

@@ -17,8 +17,8 @@ def check_trusted(path: str | os.PathLike[str]) -> None:
     """Refuse to go on if somebody else may have written what is about to be unpickled.
 
     Unpickling runs whatever code the pickle's author wrote. So `path`, the directory around it if it is a file,
-    and what is read from it if it is a directory (pickles, the journal, the objects) must belong to the current user
-    or to root, and nobody else may be able to write there. `MINITUNE_TRUST=1` skips the
+    and what is read from it if it is a directory (pickles, the journal, the objects, the trials' directories) must
+    belong to the current user or to root, and nobody else may be able to write there. `MINITUNE_TRUST=1` skips the
     check. On Windows there is none.
 
     Args:
@@ -36,9 +36,10 @@ def check_trusted(path: str | os.PathLike[str]) -> None:
         _check_owner(real)
         return
     _check_owner(real)
-    for name in files.names(real):
-        if name.endswith(".pkl") or name == "journal":
-            _check_owner(os.path.join(real, name))
+    with os.scandir(real) as entries:
+        for entry in entries:
+            if entry.name.endswith(".pkl") or entry.name == "journal" or entry.is_dir(follow_symlinks=False):
+                _check_owner(entry.path)
     objects = os.path.join(real, _OBJECTS_DIRECTORY)
     if os.path.lexists(objects):
         _check_owner(objects)
