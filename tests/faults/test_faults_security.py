@@ -1,0 +1,350 @@
+"""Hostile directories, names and values, and what a run leaves for others to see."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from minitune import ResultGrid, RunConfig, TuneConfig, Tuner, choice, report
+
+PRELUDE = """
+    import json, os, sys, tempfile, time
+    from minitune import Callback, CheckpointConfig, RunConfig, Trainable, TuneConfig, Tuner, get_context, grid_search
+    from minitune.error import UntrustedStateError
+
+    path = os.path.join(os.environ["MINITUNE_STORAGE_PATH"], "run")
+"""
+
+CANARY = """
+def sing(path, fat):
+    with open(path, "w") as file:
+        file.write("unpickled")
+
+class Bird:
+    def __init__(self, path, weight=0):
+        self.path, self.fat = path, "x" * weight
+
+    def __reduce__(self):
+        return sing, (self.path, self.fat)
+"""
+"""A module with objects whose pickles make a file when they are loaded; the heavy ones lie beside the journal."""
+
+FULL_RUN = (
+    PRELUDE
+    + """
+    from canary import Bird
+
+    class Steps(Trainable):
+        def step(self):
+            if self.config["x"] == 1 and self.iteration == 1:
+                raise ValueError("on purpose")
+            return {"y": self.config["x"], "done": self.iteration == 2}
+
+        def save_checkpoint(self, directory):
+            return {"bird": Bird(sys.argv[1])}
+
+    class Note(Callback):
+        def on_trial_result(self, iteration, trials, trial, result, **info):
+            result["bird"] = Bird(sys.argv[1])
+
+    space = {"x": grid_search([0, 1, 2]), "birds": {"light": Bird(sys.argv[1]), "heavy": Bird(sys.argv[1], 100_000)}}
+    run = RunConfig(name="run", verbose=0, callbacks=[Note()],
+                    checkpoint_config=CheckpointConfig(checkpoint_frequency=1))
+    results = Tuner(Steps, param_space=space, tune_config=TuneConfig(executor="inline"), run_config=run).fit()
+    print([[r.metrics["y"], str(r.error).splitlines()[-1]] for r in results])
+"""
+)
+
+LOOK = (
+    PRELUDE
+    + """
+    seen = []
+    sys.addaudithook(lambda event, args: event == "pickle.find_class" and seen.append(args))
+    from minitune import ExperimentAnalysis, Result, ResultGrid
+    from minitune.execution.read_run import read_run
+
+    def walk(value):
+        str(value), repr(value)
+        for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+            walk(part)
+
+    analysis = ExperimentAnalysis(path, default_metric="y", default_mode="max")
+    for trial in read_run(path).trials:
+        walk([trial.config, trial.last_result, trial.evaluated_params, str(trial.error)])
+        result = Result.from_path(os.path.join(path, os.path.basename(trial.local_path)))
+        walk([result.config, result.metrics, str(result.error), result.checkpoint, result.best_checkpoints])
+        walk([result.get_best_checkpoint("y", "max").path, repr(result)])
+    walk([analysis.results, analysis.best_config, analysis.best_result, str(analysis.best_checkpoint)])
+    walk([analysis.get_all_configs(), str(analysis.trials), repr(analysis)])
+    grid = ResultGrid(analysis)
+    walk([str(grid.errors), len(grid), grid.num_errors, repr(grid), grid.get_best_result("y", "max").config])
+    sang, found = os.path.exists(sys.argv[1]), list(seen)
+    import pickle
+    with open(os.path.join(path, "tuner.pkl"), "rb") as file:
+        pickle.load(file)
+    print(json.dumps([sang, found, seen == [("canary", "sing")] and os.path.exists(sys.argv[1])]))
+"""
+)
+
+
+@pytest.fixture
+def hostile(script) -> Path:
+    """The file that a canary makes if anything in the run's directory is unpickled."""
+    (script.directory / "canary.py").write_text(CANARY)
+    sign = script.directory / "sign"
+    stdout = script.run(FULL_RUN, str(sign), PYTHONPATH=str(script.directory))
+    assert stdout == "[[0, 'None'], [1, 'ValueError: on purpose'], [2, 'None']]\n"
+    assert sign.exists(), "the trials have unpickled their configurations"
+    run = script.storage / "run"
+    files = sorted(run.rglob("*.pkl"))
+    kinds = {file.name.partition("-")[0].removesuffix(".pkl") for file in files}
+    assert {"tuner", "params", "error", "_dict_checkpoint"} <= kinds
+    journal = (run / "journal").read_text()
+    assert '"$":"pickle","text":"<canary.Bird' in journal
+    assert list((run / "objects").iterdir())
+    for file in files:
+        if file.parent.name != "objects":  # in these there is one already
+            file.write_bytes(b"ccanary\nsing\n(V" + str(sign).encode() + b"\nNtR.")
+    sign.unlink()
+    return sign
+
+
+def test_looking_at_results_unpickles_nothing(script, hostile):
+    sang, seen, sings = json.loads(script.run(LOOK, str(hostile), PYTHONPATH=str(script.directory)))
+    assert not sang
+    assert seen == []
+    assert sings, "what was loaded at the end would have been seen"
+
+
+@pytest.mark.parametrize(
+    "place", ["", "tuner.pkl", "journal", "searcher-state-000000000001.pkl", "objects", "objects/x.pkl", "trial"]
+)
+def test_what_others_could_have_written_is_not_unpickled(script, place, hostile):
+    run = script.storage / "run"
+    (run / "searcher-state-000000000001.pkl").touch()
+    (run / "objects" / "x.pkl").touch()
+    target = next(run.glob("Steps_*")) if place == "trial" else run / place
+    os.chmod(target, 0o777 if target.is_dir() else 0o666)
+    source = (
+        PRELUDE
+        + """
+    class Steps(Trainable):
+        pass
+
+    try:
+        Tuner.restore(path, Steps).fit()
+    except UntrustedStateError as error:
+        print(error)
+    """
+    )
+    text = script.run(source, PYTHONPATH=str(script.directory))
+    for part in (str(target), "everybody can write", "owner", oct(stat.S_IMODE(target.stat().st_mode))[2:], "chmod"):
+        assert part in text
+    assert not hostile.exists()
+
+
+# -- names -------------------------------------------------------------------------------------------------------------
+
+HOSTILE = [
+    "../outside",
+    "..",
+    "/tmp/outside",
+    "a/../../outside",
+    "nul\0byte",
+    "new\nline",
+    "CON",
+    "lpt1.txt",
+    "dot.",
+    "space ",
+    "",
+    "ä" * 4000,
+    "back\\slash",
+    "\u2028",
+    "\ud800",
+]
+
+
+def trainable(config: dict[str, Any]) -> None:
+    report({"y": 1})
+
+
+def tuner(storage: Path, name: str = "run", **options: Any) -> Tuner:
+    """A Tuner of one trial, without processes."""
+    return Tuner(
+        trainable,
+        param_space=options.pop("space", {}),
+        tune_config=TuneConfig(executor="inline", **options),
+        run_config=RunConfig(name=name, storage_path=str(storage), verbose=0),
+    )
+
+
+NO_NAME = ("run", ""), ("trial", ""), ("trial", HOSTILE[-4])
+"""What is no wish for a name, and the name of a trial that is too long: it is cut."""
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.parametrize("what", ["run", "trial", "directory"])
+def test_hostile_names_are_refused_and_lead_nowhere(tmp_path: Path, what: str, name: str) -> None:
+    storage = tmp_path / "deep" / "er"
+    storage.mkdir(parents=True)
+    creators = {"trial": "trial_name_creator", "directory": "trial_dirname_creator"}
+    options = {creators[what]: lambda trial: name} if what in creators else {}
+
+    def fit() -> ResultGrid:
+        return tuner(storage, name if what == "run" else "run", **options).fit()
+
+    if (what, name) in NO_NAME:
+        assert not fit().errors
+    else:
+        with pytest.raises(ValueError, match="must"):
+            fit()
+    outside = {path for path in tmp_path.rglob("*") if storage not in path.parents}
+    assert outside == {storage.parent, storage}
+    assert what == "run" or {path.name for path in storage.iterdir()} == {"run"}
+
+
+def test_names_that_differ_in_case_only_are_two_runs_or_have_a_suffix(tmp_path: Path) -> None:
+    paths = {tuner(tmp_path, name).fit().experiment_path for name in ("Name", "name", "name")}
+    assert len(paths) == 3
+    assert all((Path(path) / "journal").is_file() for path in paths)
+
+
+# -- values ------------------------------------------------------------------------------------------------------------
+
+VALUES = ["../../x", "--flag", "-c import os", "'\";$(touch x)`", "new\nline", "\0", "/etc/passwd", "%s{0}", "\u202e"]
+
+
+def test_hostile_values_stay_values(script):
+    """They reach the trial as they are; no program is called with them, and no path leads out by them."""
+    (script.directory / "values.json").write_text(json.dumps(VALUES))
+    source = (
+        PRELUDE
+        + """
+    import psutil
+
+    def trainable(config):
+        family = [psutil.Process(), *psutil.Process().parents()[:2]]
+        words = [word for process in family for word in process.cmdline() if len(word) > 1]
+        with open(get_context().get_trial_name() + ".txt", "x"):
+            return {"y": config["a/../b"], "is_seen": any(config["a/../b"] in word for word in words)}
+
+    with open("values.json") as file:
+        space = {"a/../b": grid_search(json.load(file)), "--key\\n": 1}
+    results = Tuner(trainable, param_space=space, run_config=RunConfig(name="run", verbose=0)).fit()
+    assert not results.errors, results.errors
+    print(json.dumps([[r.metrics["y"], r.metrics["is_seen"]] for r in results]))
+    """
+    )
+    assert json.loads(script.run(source)) == [[value, False] for value in VALUES]
+    assert {path.name for path in script.directory.iterdir()} == {"results", "values.json", "script_1.py"}
+    assert {path.name for path in script.storage.iterdir()} == {"run"}
+    names = [path.name for path in (script.storage / "run").glob("trainable_*")]
+    assert len(names) == len(VALUES)
+    assert all(name.isprintable() and not set(name) & set("/\\\"'$`\n\0") for name in names)
+
+
+class Unprintable:
+    """An object of which no text can be made."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+    __repr__ = __str__
+
+
+def test_values_without_a_text_have_names_all_the_same(tmp_path: Path) -> None:
+    for number, value in enumerate([10**5000, Unprintable(), "x" * 10**6, {1: {2: [3] * 10**5}}]):
+        [result] = tuner(tmp_path, f"run{number}", space={"value": choice([value])}).fit()
+        assert result.error is None
+        assert result.metrics["y"] == 1
+        assert len(Path(result.path).name) < 200
+
+
+# -- what others can see -----------------------------------------------------------------------------------------------
+
+
+def test_nothing_listens_the_umask_holds_and_no_secret_is_written_down(script):
+    driver = script.start(
+        PRELUDE
+        + """
+    os.umask(0o027)
+
+    class Steps(Trainable):
+        def step(self):
+            if self.config["x"] == 0 and self.iteration == 1:
+                open(os.path.join(sys.argv[1], "ready"), "x").close()
+                while not os.path.exists(os.path.join(sys.argv[1], "go on")):
+                    time.sleep(0.005)
+            if self.config["x"] == 1:
+                raise ValueError(os.environ["MY_TOKEN"][:0])
+            return {"y": 1, "done": self.iteration == 2, "is_there": "MY_TOKEN" in os.environ}
+
+        def save_checkpoint(self, directory):
+            return {"state": 1}
+
+        def load_checkpoint(self, checkpoint):
+            pass
+
+    from minitune.search import Searcher
+
+    class Own(Searcher):
+        count = 0
+
+        def suggest(self, trial_id):
+            self.count += 1
+            return {"x": self.count - 1, "large": [bytes(100_000), {1}]}
+
+        def save(self, checkpoint_path):
+            with open(checkpoint_path, "w") as file:
+                file.write(str(self.count))
+
+        def on_trial_complete(self, trial_id, result=None, error=False):
+            pass
+
+    tune = TuneConfig(search_alg=Own(metric="y", mode="max"), num_samples=3)
+    run = RunConfig(name="run", verbose=0, checkpoint_config=CheckpointConfig(checkpoint_frequency=1))
+    results = Tuner(Steps, tune_config=tune, run_config=run).fit()
+    print([r.metrics.get("is_there") for r in results])
+    """,
+        str(script.directory),
+        MY_TOKEN="hunter2-very-secret",
+        MINITUNE_GLOBAL_CHECKPOINT_S="0",
+    )
+    script.wait_until(lambda: (script.directory / "ready").exists() or driver.poll() is not None)
+    family = [psutil.Process(driver.pid), *psutil.Process(driver.pid).children(recursive=True)]
+    sockets = [(process.pid, found) for process in family for found in connections(process)]
+    assert len(family) >= 3
+    (script.directory / "go on").touch()
+    stdout, stderr = script.finish(driver)
+    assert stdout == "[True, None, True]\n", stderr
+    assert any(found.family.name == "AF_UNIX" for _, found in sockets), "the pairs that they talk by are seen"
+    assert [s for s in sockets if s[1].family.name != "AF_UNIX" or s[1].laddr] == []
+
+    paths = [script.storage / "run", *(script.storage / "run").rglob("*")]
+    wrong = {}
+    for path in paths:
+        mode = stat.S_IMODE(path.lstat().st_mode)
+        if path.is_dir():
+            wanted = {0o750, 0o700}
+        else:
+            wanted = {0o600} if path.suffix == ".pkl" and not path.name.startswith("_") else {0o640, 0o600}
+            assert b"hunter2" not in path.read_bytes(), path
+        if mode not in wanted:
+            wrong[str(path.relative_to(script.storage))] = oct(mode)
+    assert wrong == {}
+    assert any(path.name.startswith("searcher-state") for path in paths)
+
+
+def connections(process: psutil.Process) -> list[Any]:
+    """All sockets of a process, if it is still there; the method has another name in older versions."""
+    look = getattr(process, "net_connections", None) or process.connections
+    try:
+        return list(look(kind="all"))
+    except psutil.NoSuchProcess:  # another trial's, which has ended meanwhile
+        return []

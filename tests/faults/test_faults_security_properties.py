@@ -1,0 +1,78 @@
+"""Whatever names and values users choose, nothing is written outside the run's directory."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+hypothesis = pytest.importorskip("hypothesis")
+
+from hypothesis import given, settings  # noqa: E402  # only where it is there
+from hypothesis import strategies as st  # noqa: E402
+
+from minitune import RunConfig, TuneConfig, Tuner, choice, report  # noqa: E402
+
+_PIECES = [
+    "..",
+    ".",
+    "/",
+    "\\",
+    "~",
+    "$HOME",
+    "CON",
+    "nul",
+    "\0",
+    "\n",
+    "\r",
+    " ",
+    "-",
+    "a",
+    "ü",
+    "\ud800",
+    "\u2028",
+    ":",
+]
+_names = st.one_of(st.lists(st.sampled_from(_PIECES), max_size=8).map("".join), st.text(max_size=300))
+_values = st.one_of(_names, st.binary(max_size=20), st.floats(), st.integers(), st.none(), st.lists(_names, max_size=3))
+
+
+def _trainable(config: dict[str, Any]) -> None:
+    report({"y": 1, **{key: str(value)[:10] for key, value in config.items()}})
+
+
+@settings(max_examples=25, deadline=None, database=None)
+@given(_names, _names, _names, _names, _values)
+def test_nothing_lies_outside(run: str, trial: str, directory: str, key: str, value: Any) -> None:
+    """Each name at its turn, so that one that is refused does not hide the others."""
+    with tempfile.TemporaryDirectory(prefix="names-") as top:
+        storage = os.path.join(top, "deep", "er")
+        os.makedirs(storage)
+        plain: dict[str, Any] = {"executor": "inline"}
+        attempts = [
+            (run, plain, {}),
+            ("run1", {**plain, "trial_name_creator": lambda _: trial}, {}),
+            ("run2", {**plain, "trial_dirname_creator": lambda _: directory}, {}),
+            ("run3", plain, {key: choice([value])}),
+        ]
+        for name, options, space in attempts:
+            try:
+                run_config, tune_config = RunConfig(name=name, storage_path=storage, verbose=0), TuneConfig(**options)
+                tuner = Tuner(_trainable, param_space=space, tune_config=tune_config, run_config=run_config)
+                [result] = tuner.fit()
+            except ValueError as error:
+                assert "must" in str(error)  # noqa: PT017  # to be refused is as good
+                assert not space, "a value is never refused"
+            else:
+                assert result.error is None
+                assert Path(storage) in Path(result.path).resolve().parents
+        assert os.listdir(top) == ["deep"]
+        assert os.listdir(os.path.join(top, "deep")) == ["er"]
+        for entry in os.scandir(storage):
+            assert entry.is_dir(follow_symlinks=False)
+            assert not set(entry.name) & set("\0\n\r\u2028")
+            shutil.rmtree(entry.path)
