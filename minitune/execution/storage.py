@@ -172,6 +172,21 @@ def check_name(name: str, what: str) -> str:
     return name
 
 
+def check_run_name(name: str) -> str:
+    """Refuse what cannot name a run: each part of `project/model` is checked like any other name.
+
+    Returns:
+        The name.
+
+    Raises:
+        ValueError: If a part of it is no good name, see `check_name`.
+        TypeError: If it is no text.
+    """
+    for part in name.split("/") if isinstance(name, str) else [name]:
+        check_name(part, "the run's name")
+    return name
+
+
 def _broken_rule(name: str) -> str | None:
     """The rule that `name` breaks, as the end of "must ...", or None."""
     if not name.strip():
@@ -212,7 +227,7 @@ def create_run_directory(
 
     Args:
         storage_path: The directory that holds runs; it is made if needed.
-        name: The run's name, or None for `<trainable>_<date>`.
+        name: The run's name, or None for `<trainable>_<date>`; `project/model` is a directory of its own in `project`.
         resume: True if the run may be there already.
         trainable_name: The trainable's name, for the default name.
 
@@ -223,10 +238,10 @@ def create_run_directory(
         ValueError: If `name` is no good name.
         TuneError: If the directory cannot be made or written; the text names path and reason.
     """
-    chosen = default_run_name(trainable_name) if name is None else check_name(name, "the run's name")
+    chosen = default_run_name(trainable_name) if name is None else check_run_name(name)
     root = local_path(storage_path)
     try:
-        os.makedirs(root, exist_ok=True)
+        os.makedirs(os.path.dirname(os.path.join(root, chosen)), exist_ok=True)
         path = _claim(root, chosen, may_share=name is not None, resume=resume)
         _check_writable(path)
     except OSError as error:
@@ -234,7 +249,7 @@ def create_run_directory(
             f"the run's directory {os.path.join(root, chosen)} cannot be made or written "
             f"({error.strerror or error}); choose another storage_path"
         ) from error
-    if os.path.basename(path) != chosen:
+    if path != os.path.join(root, chosen):
         logger.warning("a run is already at %s; this one goes to %s", os.path.join(root, chosen), path)
     return RunDirectory(path)
 
@@ -256,9 +271,12 @@ def _claim(root: str, name: str, *, may_share: bool, resume: bool) -> str:
     second have the same default name, and only the making of a directory decides between them.
     """
     suffix = 0
+    wanted = os.path.join(root, name)
     while True:
-        candidate = name if suffix == 0 else f"{_cut(name)}_{suffix}"
-        path = os.path.join(root, candidate)
+        path = wanted
+        if suffix:
+            parent, last = os.path.split(wanted)
+            path = os.path.join(parent, f"{_cut(last)}_{suffix}")
         try:
             os.mkdir(path)
         except FileExistsError:

@@ -23,8 +23,9 @@ from minitune.config import (
     require_creator,
 )
 from minitune.error import TuneError
-from minitune.execution.storage import check_name, default_run_name
-from minitune.experiment.trial import Trial, TrialMaker
+from minitune.execution.storage import check_run_name, default_run_name
+from minitune.experiment.trial import Trial
+from minitune.experiment.trial_maker import TrialMaker
 from minitune.registry import get_trainable, register_trainable
 from minitune.resources import Resources
 from minitune.stopper import CombinedStopper, DictStopper, Stopper, TimeoutStopper, make_stopper
@@ -91,7 +92,7 @@ class Experiment:
         refuse_out_of_scope(storage_filesystem, sync_config, export_formats)
         self.trainable = _find_trainable(run)
         self.trainable_name = trainable_name(run)
-        self.name = check_name(name, "the run's name") if name else None
+        self.name = check_run_name(name) if name else None
         self.storage_path = storage_path or local_dir
         local_path(self.storage_path or default_storage_path())  # refuses what is not on this machine
         self.param_space = as_space(config)

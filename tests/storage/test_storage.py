@@ -24,7 +24,8 @@ HOSTILE = [
     "../x",
     "a/../../x",
     "/etc/x",
-    "a/b",
+    "a//b",
+    "a/",
     "a\\b",
     "nul\0l",
     "new\nline",
@@ -87,6 +88,16 @@ def test_a_second_run_of_the_same_name_gets_a_suffix_and_a_warning(
     assert names == ["exp", "exp_1", "exp_2"]
     assert [record.levelno for record in caplog.records] == [logging.WARNING] * 2
     assert create_run_directory(tmp_path, "exp", resume=True).name == "exp"
+
+
+def test_a_run_may_lie_in_a_directory_of_its_project(tmp_path: Path) -> None:
+    paths = []
+    for _ in range(2):
+        run = create_run_directory(tmp_path / "storage", "project/model")
+        Path(run.journal).write_text("x")
+        paths.append(os.path.relpath(run.path, tmp_path))
+
+    assert paths == [os.path.join("storage", "project", name) for name in ("model", "model_1")]
 
 
 def test_a_directory_without_a_run_is_used(tmp_path: Path) -> None:
