@@ -256,7 +256,7 @@ def temporary_directory(trial_directory: str | os.PathLike[str], number: int, at
     path = os.path.join(trial_directory, f"{TEMPORARY_PREFIX}{number:06d}-{attempt}")
     if os.path.lexists(path):
         shutil.rmtree(path)
-    os.makedirs(path)
+    os.mkdir(path)  # not the directories above: a trial's directory that somebody has removed is not made again
     return path
 
 

@@ -275,7 +275,9 @@ class CheckpointManager:
                 continue  # gone already: it was in the heap twice
             if heap is not self._ended and self._is_needed(entry):
                 continue  # one that was better or newer has been discarded; it will be reconsidered like any other
-            if entry is spared or self._is_in_use(entry):
+            # of a trial that has ended well nothing is needed after a power cut, either
+            is_settled = heap is not self._ended and self._is_settled(entry)
+            if entry is spared or entry.key in self._pins or is_settled:
                 in_use.append(entry)
             else:
                 surplus.append(self._drop(entry))
@@ -283,9 +285,8 @@ class CheckpointManager:
             heapq.heappush(heap, entry)
         return surplus
 
-    def _is_in_use(self, entry: _Entry) -> bool:
-        if entry.key in self._pins:
-            return True
+    def _is_settled(self, entry: _Entry) -> bool:
+        """Whether it is its trial's newest checkpoint that would outlive a power cut, or may be about to be."""
         if not self._settles or self._housekeeper is None:
             return False
         directory = os.path.join(entry.trial.local_path, entry.kept.record.directory)

@@ -344,12 +344,16 @@ class TuneController:
             self._on_return(live)
             return
         self._crash_loop.reported(trial.trial_id)
+        if not os.path.isdir(trial.local_path):
+            error = TrialError(f"the directory of trial {trial.name} does not exist any more: {trial.local_path}")
+            self._on_failure(live, error, final=True)
+            return
         result = report.metrics
         if CONFIG in result:
             result[CONFIG] = trial.config
-        error = missing_metric(self._metrics, flatten(result)) if self._metrics else None
-        if error is not None:
-            self._on_failure(live, error, final=True)
+        missing = missing_metric(self._metrics, flatten(result)) if self._metrics else None
+        if missing is not None:
+            self._on_failure(live, missing, final=True)
             return
         decision = self._hooks.decide(trial, result, ends=report.done)
         live.ends_by_itself = decision == STOP

@@ -262,7 +262,7 @@ class FunctionTrainable(Trainable):
         info = TrialInfo(
             trial_id=self.trial_id,
             name=self.trial_name,
-            directory=self._tune_directory,
+            directory=self.logdir,
             experiment_name=self.trial_name,
             resources=self.trial_resources or Resources.of(None),
             seed=0,

@@ -1,0 +1,430 @@
+"""Damage to a run's directory, from outside: what can go on does, what cannot says why, and what is on record stays."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minitune import (
+    Callback,
+    Checkpoint,
+    CheckpointConfig,
+    ResultGrid,
+    RunConfig,
+    Trial,
+    TuneConfig,
+    Tuner,
+    get_checkpoint,
+    get_context,
+    grid_search,
+    report,
+)
+from minitune.error import JournalCorruptError, TuneError
+from minitune.execution import files, journal
+
+RUN = "run"
+STARTS: list[tuple[int, int]] = []
+"""(x, step that it goes on from) of each start of a trial in this test."""
+
+
+@pytest.fixture(autouse=True)
+def no_starts_yet() -> None:
+    STARTS.clear()
+
+
+def run_path() -> Path:
+    return Path(os.environ["MINITUNE_STORAGE_PATH"]) / RUN
+
+
+def records() -> list[dict[str, Any]]:
+    return list(journal.read(run_path() / "journal"))
+
+
+class CutOff(Exception):
+    """The driver ends here, with nothing done about it."""
+
+
+class CutAt(Callback):
+    """Ends the driver at the n-th result."""
+
+    def __init__(self, results: int):
+        self.left = results
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
+    ) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise CutOff
+
+
+def counter(config: dict[str, Any]) -> None:
+    """Counts to 6, with a checkpoint of two files at each step."""
+    checkpoint = get_checkpoint()
+    done = json.loads(Path(checkpoint.path, "state.json").read_text()) if checkpoint else 0
+    STARTS.append((config["x"], done))
+    for n in range(done + 1, 7):
+        with tempfile.TemporaryDirectory() as directory:
+            Path(directory, "state.json").write_text(json.dumps(n))
+            Path(directory, "weights").write_bytes(bytes([n]) * 1000)
+            report({"n": n}, checkpoint=Checkpoint.from_directory(directory))
+
+
+def fit(trainable: Any = counter, *, callbacks: Any = None, xs: Any = (1, 2), **checkpoint: Any) -> ResultGrid:
+    return Tuner(
+        trainable,
+        param_space={"x": grid_search(list(xs))},
+        tune_config=TuneConfig(executor="inline", max_concurrent_trials=1),
+        run_config=RunConfig(
+            name=RUN, verbose=0, callbacks=callbacks, checkpoint_config=CheckpointConfig(**checkpoint)
+        ),
+    ).fit()
+
+
+def resume(trainable: Any = counter, path: Path | None = None) -> ResultGrid:
+    return Tuner.restore(str(path or run_path()), trainable, run_config=RunConfig(verbose=0)).fit()
+
+
+def interrupted_fit(results: int, **settings: Any) -> None:
+    with pytest.raises(TuneError):
+        fit(callbacks=[CutAt(results)], **settings)
+
+
+def rows(grid: ResultGrid) -> list[list[int]]:
+    return [[row["n"] for row in result.get_rows()] for result in grid]
+
+
+# -- the journal -----------------------------------------------------------------------------------------------------
+
+
+def test_a_damaged_journal_is_refused_and_its_beginning_can_be_kept() -> None:
+    interrupted_fit(9)
+    file = run_path() / "journal"
+    lines = file.read_bytes().splitlines(keepends=True)
+    place = next(i for i, line in enumerate(lines) if b'"number":3' in line and b'"type":"result"' in line)
+    damaged = lines[place].replace(b'"n":3', b'"n":9')
+    assert damaged != lines[place]
+    file.write_bytes(b"".join([*lines[:place], damaged, *lines[place + 1 :]]))
+
+    with pytest.raises(JournalCorruptError, match=rf"bad line at byte {len(b''.join(lines[:place]))}.*journal\.repair"):
+        resume()
+    assert file.read_bytes() == b"".join([*lines[:place], damaged, *lines[place + 1 :]]), "nothing was touched"
+
+    repaired = journal.repair(file)
+    assert file.read_bytes() == b"".join(lines[:place])
+    assert repaired.aside is not None
+    assert Path(repaired.aside).read_bytes() == b"".join([damaged, *lines[place + 1 :]])
+    grid = resume()
+    assert [result.metrics["n"] for result in grid] == [6, 6]
+    assert STARTS[-2:] == [(1, 2), (2, 0)], "what stands after the bad line is not known any more"
+
+
+def test_a_torn_line_is_set_aside_and_the_run_goes_on() -> None:
+    interrupted_fit(9)
+    file = run_path() / "journal"
+    before = file.read_bytes()
+    file.write_bytes(before + b'0123abcd {"type":"res')
+    grid = resume()
+    assert rows(grid) == [[1, 2, 3, 4, 5, 6]] * 2
+    assert file.read_bytes().startswith(before)
+    assert (run_path() / "journal.torn-1").read_bytes() == b'0123abcd {"type":"res'
+
+
+@pytest.mark.parametrize("damage", ["absent", "empty", "torn"])
+@pytest.mark.parametrize("name", ["tuner.pkl", "journal"])
+def test_a_run_without_its_main_files_is_an_error_and_no_new_start(name: str, damage: str) -> None:
+    fit()
+    file = run_path() / name
+    whole = file.read_bytes()
+    if damage == "absent":
+        file.unlink()
+    else:
+        file.write_bytes(b"" if damage == "empty" else whole[: len(whole.splitlines(keepends=True)[0]) // 2])
+    assert Tuner.can_restore(run_path())
+    before = sorted(run_path().parent.iterdir())
+    with pytest.raises(TuneError, match=name):
+        resume()
+    assert sorted(run_path().parent.iterdir()) == before
+    for aside in run_path().glob("journal.torn-*"):
+        aside.unlink()
+    file.write_bytes(whole)
+    assert rows(resume()) == [[1, 2, 3, 4, 5, 6]] * 2
+
+
+# -- checkpoints -----------------------------------------------------------------------------------------------------
+
+
+def change_a_byte(directory: Path) -> None:
+    data = bytearray((directory / "weights").read_bytes())
+    data[500] ^= 1
+    (directory / "weights").write_bytes(data)
+
+
+DAMAGES: dict[str, Callable[[Path], Any]] = {
+    "a file removed": lambda directory: (directory / "weights").unlink(),
+    "a file shortened": lambda directory: os.truncate(directory / "weights", 10),
+    "a byte changed": change_a_byte,
+    "a file more": lambda directory: (directory / "more").touch(),
+    "the directory removed": shutil.rmtree,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_checkpoint_gives_way_to_the_one_before(damage: str, caplog: pytest.LogCaptureFixture) -> None:
+    interrupted_fit(5)
+    newest = next(run_path().glob("*/checkpoint_000003"))
+    DAMAGES[damage](newest)
+    grid = resume()
+    assert "checkpoint_000003" in caplog.text
+    assert STARTS[1] == (1, 3)
+    assert [result.metrics["n"] for result in grid] == [6, 6]
+    assert [r["number"] for r in records() if r["type"] == "rollback"] == [3]
+
+
+def test_without_any_whole_checkpoint_the_trial_begins_anew(caplog: pytest.LogCaptureFixture) -> None:
+    interrupted_fit(5)
+    for directory in run_path().glob("*/checkpoint_*"):
+        shutil.rmtree(directory)
+    grid = resume()
+    assert STARTS[1] == (1, 0)
+    assert [r["number"] for r in records() if r["type"] == "rollback"] == [0]
+    assert [result.metrics["n"] for result in grid] == [6, 6]
+
+
+COPY = """
+    import os, random, signal, sys, time
+    from minitune.checkpoint import commit_copy, matches
+
+    source, trials = os.path.join(sys.argv[1], "source"), sys.argv[1]
+    os.mkdir(source)
+    for n in range(150):
+        with open(os.path.join(source, f"part-{n}"), "wb") as file:
+            file.write(os.urandom(2000))
+    trial = os.path.join(trials, "whole")
+    os.mkdir(trial)
+    begin = time.perf_counter()
+    record = commit_copy(source, trial, 0, 1)
+    takes_s = time.perf_counter() - begin
+    randomness = random.Random(7)
+    for n in range(60):
+        trial = os.path.join(trials, f"trial-{n}")
+        os.mkdir(trial)
+        pid = os.fork()
+        if not pid:
+            commit_copy(source, trial, 0, 1)
+            signal.pause()
+        time.sleep(randomness.uniform(0, 1.3) * takes_s)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        for name in os.listdir(trial):
+            if name.startswith("checkpoint_"):
+                assert matches(record, trial), f"{trial} shows half a checkpoint"
+                print("whole")
+            else:
+                print("temporary")
+"""
+
+
+def test_a_process_killed_while_it_copies_leaves_no_half_checkpoint(script: Any, tmp_path: Path) -> None:
+    seen = set(script.run(COPY, str(tmp_path)).split())
+    assert "temporary" in seen, "it was never killed in the midst of it"
+
+
+def test_what_a_killed_worker_was_copying_is_removed_at_the_next_open() -> None:
+    interrupted_fit(3)
+    trial = max(run_path().glob("*/checkpoint_*")).parent
+    half, unknown = trial / ".tmp-000007-1", trial / "checkpoint_000007"
+    for directory in (half, unknown):
+        directory.mkdir()
+        (directory / "weights").touch()
+    (trial / "mine.txt").touch()
+    resume()
+    assert not half.exists()
+    assert not unknown.exists()
+    assert (trial / "mine.txt").exists()
+
+
+KILLED_BETWEEN = """
+    import os, signal, sys
+    from minitune import Checkpoint, CheckpointConfig, RunConfig, TuneConfig, Tuner, get_checkpoint, report
+    from minitune.execution import checkpoint_manager, recorder
+
+    def counter(config):
+        checkpoint = get_checkpoint()
+        done = int(open(os.path.join(checkpoint.path, "n")).read()) if checkpoint else 0
+        print("from", done, flush=True)
+        for n in range(done + 1, 4):
+            os.makedirs("made", exist_ok=True)
+            with open("made/n", "w") as file:
+                file.write(str(n))
+            report({"n": n}, checkpoint=Checkpoint.from_directory("made"))
+
+    def die(*args, **kwargs):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    path = os.path.join(os.environ["MINITUNE_STORAGE_PATH"], "run")
+    if sys.argv[1] == "committed":
+        recorder.Recorder._drop = lambda self, surplus: surplus and die()
+    elif sys.argv[1] == "dropped":
+        checkpoint_manager.CheckpointManager.remove = die
+    config = RunConfig(name="run", verbose=0, durability="process", checkpoint_config=CheckpointConfig(num_to_keep=1))
+    tuner = Tuner(counter, tune_config=TuneConfig(executor="inline"), run_config=config)
+    if Tuner.can_restore(path):
+        tuner = Tuner.restore(path, counter)
+    print(tuner.fit()[0].metrics["n"])
+"""
+
+
+@pytest.mark.parametrize("moment", ["committed", "dropped"])
+def test_a_driver_killed_between_commit_and_removal_leaves_a_whole_checkpoint(script: Any, moment: str) -> None:
+    process = script.start(KILLED_BETWEEN, moment)
+    script.finish(process)
+    assert process.returncode == -9
+    assert script.run(KILLED_BETWEEN, "").split() == ["from", "2", "3"]
+    left = [path.name for path in (script.storage / "run").glob("*/*") if "checkpoint" in path.name]
+    assert left == ["checkpoint_000002"]
+
+
+# -- directories -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("has_checkpoints", [True, False])
+def test_a_trial_whose_directory_was_removed_fails_alone(has_checkpoints: bool) -> None:
+    def trainable(config: dict[str, Any]) -> None:
+        for n in range(1, 4):
+            if config["x"] == 1 and n == 2:
+                shutil.rmtree(get_context().get_trial_dir())
+            if has_checkpoints:
+                with tempfile.TemporaryDirectory() as directory:
+                    report({"n": n}, checkpoint=Checkpoint.from_directory(directory))
+            else:
+                report({"n": n})
+
+    grid = fit(trainable)
+    (error,) = grid.errors
+    gone = next(result for result in grid if result.error)
+    assert gone.path in str(error)
+    assert not os.path.exists(gone.path)
+    assert grid.num_terminated == 1
+    assert [result.metrics["n"] for result in resume(trainable)] == [1, 3]
+
+
+@pytest.fixture
+def read_only(tmp_path: Path) -> Iterator[Path]:
+    """A directory in which nothing can be made; modes alone do not stop an administrator."""
+    directory = tmp_path / "read-only"
+    directory.mkdir()
+    if os.name == "nt":
+        pytest.skip("directories have no mode there")
+    if os.geteuid():
+        directory.chmod(0o555)
+        yield directory
+        directory.chmod(0o755)
+        return
+    mount = ["mount", "-t", "tmpfs", "-o", "ro", "none", str(directory)]
+    if not sys.platform.startswith("linux") or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("an administrator can write everywhere, unless a read-only file system can be mounted")
+    yield directory
+    subprocess.run(["umount", str(directory)], check=True)
+
+
+@pytest.mark.parametrize("kind", ["read-only", "a file"])
+def test_a_storage_path_that_cannot_be_written_is_an_error_before_any_trial(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    if kind == "a file":
+        storage = tmp_path / "file"
+        storage.touch()
+    else:
+        storage = request.getfixturevalue("read_only")
+    config = RunConfig(name=RUN, storage_path=str(storage), verbose=0)
+    with pytest.raises(TuneError, match="cannot be made or written") as caught:
+        Tuner(counter, param_space={"x": 1}, tune_config=TuneConfig(executor="inline"), run_config=config).fit()
+    assert str(storage) in str(caught.value)
+    assert STARTS == []
+
+
+def test_a_run_that_was_moved_goes_on(tmp_path: Path) -> None:
+    interrupted_fit(9)
+    moved = tmp_path / "elsewhere" / "other name"
+    moved.parent.mkdir()
+    run_path().rename(moved)
+    grid = resume(path=moved)
+    assert rows(grid) == [[1, 2, 3, 4, 5, 6]] * 2
+    assert STARTS[2] == (2, 2)
+    assert not run_path().exists()
+    assert all(result.path.startswith(str(moved)) for result in grid)
+    assert str(run_path()) not in (moved / "journal").read_text()
+
+
+def test_a_finished_run_can_be_resumed_again_and_again() -> None:
+    fit()
+    table = None
+    for _ in range(3):
+        grid = resume()
+        assert rows(grid) == [[1, 2, 3, 4, 5, 6]] * 2
+        assert table in (None, [result.metrics for result in grid])
+        table = [result.metrics for result in grid]
+    assert STARTS == [(1, 0), (2, 0)]
+
+
+# -- the budget ------------------------------------------------------------------------------------------------------
+
+
+def test_checkpoints_stay_within_the_budget() -> None:
+    seen: list[int] = []
+
+    class Measure(Callback):
+        def on_trial_result(self, **info: Any) -> None:
+            sizes = [path.stat().st_size for path in run_path().glob("*/checkpoint_*/*")]
+            seen.append(sum(sizes))
+
+    budget, one = 4000, 1001
+    grid = fit(xs=range(1, 11), callbacks=[Measure()], max_total_bytes=budget)
+    assert grid.num_terminated == 10
+    left = sorted(str(path.relative_to(run_path())) for path in run_path().glob("*/checkpoint_*"))
+    assert len(left) <= budget // one
+    assert max(seen) <= budget + 2 * one, "at most one more for each trial that runs, and one that waits for its end"
+    named = {(r["trial"], (r.get("checkpoint") or {}).get("number")) for r in records() if r["type"] == "result"} - {
+        (r["trial"], r["checkpoint"]) for r in records() if r["type"] == "drop"
+    }
+    assert len(named) == len(left), "the record names what is there, and nothing else"
+
+
+# -- errors of the disk -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("failures", [1, 1000])
+def test_a_sync_that_fails_is_tried_once_more_and_then_ends_the_run(
+    failures: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    import errno
+
+    real, left = files.sync_descriptor, [failures]
+
+    def fail(descriptor: int) -> None:
+        if STARTS and left[0]:
+            left[0] -= 1
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        real(descriptor)
+
+    monkeypatch.setattr(files, "sync_descriptor", fail)
+    strict = RunConfig(name=RUN, verbose=0, durability="strict")
+    tuner = Tuner(counter, param_space={"x": 1}, tune_config=TuneConfig(executor="inline"), run_config=strict)
+    if failures == 1:
+        assert rows(tuner.fit()) == [[1, 2, 3, 4, 5, 6]]
+        assert "could not be synced" in caplog.text
+    else:
+        with pytest.raises(TuneError, match=r"could not be brought to the disk .*Input/output error"):
+            tuner.fit()
+        left[0] = 0
+        assert [result.metrics["n"] for result in resume()] == [6]
