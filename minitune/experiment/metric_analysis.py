@@ -74,15 +74,19 @@ class MetricAnalysis:
         return {key: _statistics(known) for key, known in self._metrics.items()}
 
 
+_NO_NUMBERS = frozenset("bcmM")
+"""Kinds of numpy scalars that `float` takes, but of which none is better than another: bools, complex numbers, times."""
+
+
 def _is_number(value: Any) -> bool:
     """Whether a value of another type, such as a numpy scalar, is a single number."""
     if isinstance(value, (float, int)):
         return not isinstance(value, bool)
-    if getattr(value, "shape", None) != () or type(value).__name__ in ("bool", "bool_"):
-        return False
     try:
+        if value.shape != () or getattr(value.dtype, "kind", "") in _NO_NUMBERS:
+            return False
         float(value)
-    except Exception:
+    except Exception:  # it has no such attributes, or whatever an object of the user's raises
         return False
     return True
 
