@@ -1,0 +1,108 @@
+"""numpy's scalars and arrays as metrics and as configuration: the same after a resume, numbers or text in the files."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from minitune import ASHAScheduler, CheckpointConfig, ResultGrid, RunConfig, TuneConfig, Tuner, grid_search, report
+
+SCALARS = {
+    "f16": np.float16(0.5),
+    "f32": np.float32(0.1),
+    "f64": np.float64(0.1),
+    "i8": np.int8(-3),
+    "u64": np.uint64(2**64 - 1),
+    "bool": np.bool_(True),
+    "nan": np.float32("nan"),
+    "inf": np.float64("-inf"),
+    "zero": np.array(2.5),
+    "complex": np.complex64(1j),
+    "text": np.str_("text"),
+    "day": np.datetime64("2024-02-29"),
+    "span": np.timedelta64(3, "s"),
+}
+ARRAYS = {
+    "vector": np.arange(3),
+    "large": np.zeros((100, 1000)),
+    "empty": np.array([]),
+    "mixed": np.array([1, "a", None], dtype=object),
+    "record": np.array([(1, 2.0)], dtype=[("a", "i4"), ("b", "f8")]),
+}
+
+
+def trainable(config: dict[str, Any]) -> None:
+    for _ in range(2):
+        report({**SCALARS, **ARRAYS, "loss": config["x"]})
+
+
+def fit(tmp_path: Path, executor: str, **tune: Any) -> ResultGrid:
+    values = [np.float64(1.0), np.float32("nan"), np.float64(0.5), np.float64("inf")]
+    return Tuner(
+        trainable,
+        param_space={"x": grid_search(values), "n": np.int64(3), "eye": np.eye(2)},
+        tune_config=TuneConfig(metric="loss", mode="min", executor=executor, **tune),
+        run_config=RunConfig(name="run", storage_path=str(tmp_path), verbose=0),
+    ).fit()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("executor", ["inline", "local"])
+def test_values_come_back_as_they_are_and_the_best_is_a_number(tmp_path: Path, executor: str) -> None:
+    fresh = fit(tmp_path, executor)
+    resumed = Tuner.restore(str(tmp_path / "run"), trainable).fit()
+    for grid in (fresh, resumed):
+        assert not grid.errors
+        for result in grid:
+            for key, value in {**SCALARS, **ARRAYS}.items():
+                found = result.metrics[key]
+                assert type(found) is type(value)
+                assert getattr(found, "dtype", None) == value.dtype
+                np.testing.assert_array_equal(found, value)
+            assert isinstance(result.config["eye"], np.ndarray)
+            assert type(result.config["n"]) is np.int64
+        assert grid.get_best_result().config["x"] == 0.5
+        assert grid.get_best_result(metric="loss", mode="max").config["x"] == 1.0
+        assert math.isinf(grid.get_best_result(mode="max", metric="loss", filter_nan_and_inf=False).config["x"])
+
+
+def test_the_files_hold_numbers_and_short_text(tmp_path: Path) -> None:
+    [result, *_] = fit(tmp_path, "inline")
+    [row, _] = [json.loads(line) for line in (Path(result.path) / "result.json").read_text().splitlines()]
+    numbers = {"f16": 0.5, "f64": 0.1, "i8": -3, "u64": 2**64 - 1, "bool": True, "zero": 2.5}
+    assert {key: row[key] for key in numbers} == numbers
+    assert (row["nan"], row["inf"]) == (None, "-Infinity")
+    assert all(isinstance(row[key], str) and len(row[key]) <= 200 for key in ("large", "mixed", "day", "complex"))
+    config = json.loads((Path(result.path) / "params.json").read_text())
+    assert (config["x"], config["n"]) == (1.0, 3)
+    assert isinstance(config["eye"], str)
+    read = type(result).from_path(result.path)
+    assert read.metrics["f64"] == 0.1
+
+
+def test_asha_and_the_retention_of_checkpoints_take_them_as_numbers(tmp_path: Path) -> None:
+    scheduler = ASHAScheduler(max_t=2, grace_period=1, reduction_factor=2)
+    grid = fit(tmp_path, "inline", scheduler=scheduler)
+    assert not grid.errors
+    assert grid.get_best_result().config["x"] == 0.5
+    assert CheckpointConfig(num_to_keep=np.int64(1)).num_to_keep == 1
+
+
+def test_a_report_of_large_arrays_is_refused_by_size(tmp_path: Path) -> None:
+    def large(config: dict[str, Any]) -> None:
+        try:
+            report({"y": np.zeros(10_000_000)})
+        except ValueError as error:
+            report({"caught": str(error)})
+
+    [result] = Tuner(
+        large,
+        tune_config=TuneConfig(executor="inline"),
+        run_config=RunConfig(name="run", storage_path=str(tmp_path), verbose=0),
+    ).fit()
+    assert "80.0 MB" in result.metrics["caught"]
