@@ -49,6 +49,8 @@ OOM_SCORE = 500
 """Added to a worker's score: where memory runs out, the kernel is to choose a worker, never the driver."""
 CHANNEL_LOST_EXIT = 113
 """Exit code of a worker that finds its channel closed by the code that it runs."""
+NO_THREAD_EXIT = 114
+"""Exit code of a worker that got no thread before any user code ran."""
 
 THREAD_CAPS = (
     "OMP_NUM_THREADS",

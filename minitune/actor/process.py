@@ -25,6 +25,7 @@ from minitune.actor.limits import (
     KILL_CONFIRM_S,
     LAST_LINES,
     LAST_LINES_BYTES,
+    NO_THREAD_EXIT,
     PARK_S,
     TERM_TO_KILL_S,
 )
@@ -275,6 +276,8 @@ class ActorProcess:
         self.phase = Phase.ENDED
         if exit_code is not None:
             self._exit_code, self._peak_bytes = exit_code, peak_bytes
+        if self._exit_code == NO_THREAD_EXIT and not self._is_ready:
+            self._lost = self._lost or "no thread could be made in its process"
         self._emit(self._ended(survivors))
         self._on_ended(self)
 

@@ -24,7 +24,7 @@ from typing import Any, NoReturn
 from minitune.actor import tree
 from minitune.actor.channel import ChannelClosedError, End, WorkerChannel
 from minitune.actor.frames import ProtocolError
-from minitune.actor.limits import CHANNEL_LOST_EXIT, OOM_SCORE, SWEEP_TICK_S
+from minitune.actor.limits import CHANNEL_LOST_EXIT, NO_THREAD_EXIT, OOM_SCORE, SWEEP_TICK_S
 from minitune.actor.loading import UserCodeNeededError, dump_value, load_plain, load_value
 from minitune.actor.messages import Boot, Call, Hello, Message, Move, Quit, Raised, Returned
 from minitune.actor.surroundings import Surroundings, arm_stack_dump
@@ -90,7 +90,10 @@ class Worker:
         if not isinstance(first, Boot):
             raise ProtocolError(f"the first message must be Boot, but got {type(first).__name__}")
         self._answer_when_done(0, self._executor.submit(self._make, first))
-        _thread.start_new_thread(self._control, (others,))  # half a millisecond sooner than by `threading`
+        try:
+            _thread.start_new_thread(self._control, (others,))  # half a millisecond sooner than by `threading`
+        except RuntimeError:  # the system has none left
+            os._exit(NO_THREAD_EXIT)
         self._executor.run(on_stray=self._answer_again)
         self._leave()
 
