@@ -349,7 +349,7 @@ def test_a_run_whose_carrier_dies_again_and_again_ends_with_the_cause(script):
     assert script.run(RESUME) == "[0, 1] 0 False\n", "no trial is to blame"
 
 
-# -- code of the driver's that raises, hangs or ends --------------------------------------------------------------------
+# -- code of the driver's that raises, hangs or ends -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["callback", "stopper", "scheduler", "searcher"])
@@ -399,7 +399,7 @@ def test_sys_exit_in_a_plug_in_passes_and_the_run_can_be_resumed(script, kind):
         kind,
         MINITUNE_NUM_CPUS="2",
     )
-    stdout, stderr = script.finish(driver)
+    _, stderr = script.finish(driver)
     assert driver.returncode == 7, stderr
     assert "Traceback" not in stderr
     assert b'"type":"close","reason":"error"' in journal(script)
@@ -476,7 +476,7 @@ def test_a_callback_that_hangs_at_the_end_holds_nothing_but_itself(script):
     assert "KeyboardInterrupt" in stderr
 
 
-# -- runs within runs, and a driver with nobody above it ------------------------------------------------------------------
+# -- runs within runs, and a driver with nobody above it ---------------------------------------------------------------
 
 NESTED = (
     PRELUDE

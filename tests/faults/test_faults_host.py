@@ -1,0 +1,143 @@
+"""A machine that has too little of something, or a trial that holds on to what it was given."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import textwrap
+
+import pytest
+
+PRELUDE = """
+    import json, os, sys, time
+    from minitune import RunConfig, Stopper, TuneConfig, TuneError, Tuner, grid_search, report, with_resources
+
+    def fit(trainable, xs, stop=None, **options):
+        run = RunConfig(name="run", verbose=0, stop=stop)
+        return Tuner(trainable, param_space={"x": grid_search(list(xs))}, tune_config=TuneConfig(**options),
+                     run_config=run).fit()
+"""
+
+
+def process_group(limit: int) -> str:
+    """A control group that may hold so many processes and threads; empty if none can be made."""
+    for parent in ("/sys/fs/cgroup/pids", "/sys/fs/cgroup"):
+        path = os.path.join(parent, f"minitune-test-{os.getpid()}")
+        try:
+            os.mkdir(path)
+        except OSError:
+            continue
+        try:
+            with open(os.path.join(path, "pids.max"), "w") as file:
+                file.write(str(limit))
+        except OSError:
+            os.rmdir(path)
+            continue
+        return path
+    return ""
+
+
+def test_fewer_processes_than_trials_are_waited_for_and_said_once(script):
+    """The driver, its threads, what workers are copied from, and two threads of each worker have to fit."""
+    group = process_group(12)
+    if not group:
+        pytest.skip("no control group with a limit of processes can be made here")
+    path = script.directory / "driver.py"
+    path.write_text(
+        textwrap.dedent(
+            PRELUDE
+            + """
+    from minitune.execution import setbacks
+    setbacks._PAUSES_S = (0.05,)
+
+    def trainable(config):
+        time.sleep(0.1)
+        return {"x": config["x"]}
+
+    results = fit(trainable, range(16))
+    print([r.metrics.get("x") for r in results] == list(range(16)), results.num_errors)
+    """
+        )
+    )
+    command = ["sh", "-c", 'echo $$ > "$0/cgroup.procs"; exec "$1" "$2"', group, sys.executable, str(path)]
+    try:
+        driver = script.start_command(command, MINITUNE_NUM_CPUS="16", MINITUNE_START_METHOD="zygote")
+        stdout, stderr = script.finish(driver)
+    finally:
+        os.rmdir(group)
+    assert stdout == "True 0\n", stderr
+    assert stderr.count("no process could be made") == 1
+
+
+def test_a_device_is_not_given_away_while_its_last_user_unwinds(script):
+    (script.directory / "bin").mkdir()
+    command = script.directory / "bin" / "nvidia-smi"
+    command.write_text("#!/bin/sh\necho 'GPU 0: Fake (UUID: GPU-0)'\n")
+    command.chmod(0o755)
+    stdout = script.run(
+        PRELUDE
+        + """
+    import signal, subprocess
+
+    def trainable(config):
+        place = os.path.join(sys.argv[1], "holder")
+        alone = not os.path.exists(place)
+        open(place, "w").close()
+        if config["x"] == 0:  # its child goes on for a while, too
+            subprocess.Popen(["sh", "-c", f"trap '' TERM; sleep 600; rm {place}"], start_new_session=True)
+        try:
+            for i in range(1, 100):
+                report({"i": i, "alone": alone, "device": os.environ["CUDA_VISIBLE_DEVICES"]})
+        finally:
+            time.sleep(0.4)
+            os.remove(place)
+
+    results = fit(with_resources(trainable, {"cpu": 1, "gpu": 1}), range(3), stop={"i": 2})
+    print(json.dumps([[r.metrics["device"], r.metrics["alone"]] for r in results]))
+    """,
+        str(script.directory),
+        PATH=f"{command.parent}{os.pathsep}{os.environ['PATH']}",
+        MINITUNE_NUM_CPUS="8",
+    )
+    assert json.loads(stdout) == [["0", True]] * 3
+
+
+def test_two_hundred_trials_at_a_time(script):
+    """All of the first two hundred have to be there before any of them goes on; as many wait behind them."""
+    stdout = script.run(
+        PRELUDE
+        + """
+    def trainable(config):
+        if config["x"] < 200:
+            open(f"../.here-{config['x']}", "w").close()
+            while not all(os.path.exists(f"../.here-{x}") for x in range(200)):
+                time.sleep(0.1)
+        report({"x": config["x"]})
+
+    results = fit(trainable, range(400))
+    print([r.metrics["x"] for r in results] == list(range(400)), results.num_errors)
+    """,
+        MINITUNE_NUM_CPUS="200",
+    )
+    assert stdout == "True 0\n"
+
+
+def test_a_home_a_temporary_directory_and_shared_memory_that_cannot_be_used(script):
+    stdout = script.run(
+        PRELUDE
+        + """
+    def refuse(*args, **kwargs):
+        raise OSError(38, "not here")
+
+    os.memfd_create = refuse
+
+    def trainable(config):
+        return {"x": config["x"]}
+
+    print([r.metrics["x"] for r in fit(trainable, range(3))])
+    """,
+        HOME="/nowhere",
+        TMPDIR="/proc",
+    )
+    assert stdout == "[0, 1, 2]\n"
