@@ -75,7 +75,7 @@ class MetricAnalysis:
 
 
 _NO_NUMBERS = frozenset("bcmM")
-"""Kinds of numpy scalars that `float` takes, but of which none is better than another: bools, complex numbers, times."""
+"""Kinds of numpy scalars that `float` takes, but of which none is better than another: bool, complex, and times."""
 
 
 def _is_number(value: Any) -> bool:
