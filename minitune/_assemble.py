@@ -19,7 +19,7 @@ from minitune.config import CheckpointConfig, FailureConfig, RunConfig, warn_onc
 from minitune.execution.storage import RunDirectory
 from minitune.execution.trial_executor import TrialExecutor
 from minitune.experiment.experiment import Experiment
-from minitune.experiment.trial import TrialIds, TrialMaker
+from minitune.experiment.trial_maker import TrialIds, TrialMaker
 from minitune.progress_reporter import ProgressReporter, default_reporter
 from minitune.schedulers import create_scheduler
 from minitune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler

@@ -24,7 +24,8 @@ from minitune.execution.hooks import Hooks
 from minitune.execution.run_state import Donation, RunState
 from minitune.execution.storage import last_error_text
 from minitune.experiment.lifecycle import ERROR, OWNS_ACTOR, PAUSED, PENDING, RUNNING, TERMINATED, Phase, Step
-from minitune.experiment.trial import HAS_RETURNED, Trial, TrialMaker
+from minitune.experiment.trial import HAS_RETURNED, Trial
+from minitune.experiment.trial_maker import TrialMaker
 from minitune.result import CONFIG, DONE
 from minitune.search.search_algorithm import SearchAlgorithm
 

@@ -18,7 +18,6 @@ from minitune.experiment.lifecycle import FINISHED, STATUS, Phase, Step, after
 from minitune.experiment.metric_analysis import MetricAnalysis
 from minitune.resources import Resources
 from minitune.result import DONE, EXPERIMENT_TAG, TRIAL_ID, flatten
-from minitune.settings import setting
 
 HAS_RETURNED = "the trainable has returned"
 """The cause of the end of a trial whose function has returned after its last report, or without any."""
@@ -379,6 +378,10 @@ class Trial:
         """The trial's directory, absolute."""
         return os.path.join(self.experiment_path, self.custom_dirname or self.name)
 
+    def init_local_path(self) -> None:
+        """Make the trial's directory, if it is not there yet."""
+        os.makedirs(self.local_path, exist_ok=True)
+
     @property
     def path(self) -> str:
         """The trial's directory; same as `local_path`."""
@@ -431,121 +434,6 @@ class Trial:
 
     def __repr__(self) -> str:
         return self.name
-
-
-@dataclass
-class TrialIds:
-    """The ids of a run's trials, `<prefix>_%05d`: one scheme for all search algorithms and experiments.
-
-    Attributes:
-        prefix: In front of every id; by default five hex digits, or what `MINITUNE_TRIAL_ID_PREFIX` says.
-        count: Number of the next trial.
-    """
-
-    prefix: str = field(default_factory=lambda: setting("TRIAL_ID_PREFIX") or uuid.uuid4().hex[:5])
-    count: int = 0
-
-
-class TrialMaker:
-    """Makes the trials of one experiment.
-
-    Args:
-        trainable_name: Name of the trainable.
-        experiment_path: Directory of the run.
-        ids: Those of the run, if it has several experiments; by default, ids of its own.
-        prefix: What these begin with.
-        experiment_number: Which of the run's experiments it is.
-        request: What each trial needs: a request, or a function of the configuration.
-        stopping_criterion: Limits by flattened metric name.
-        max_failures: Retries of each trial.
-        name_creator: Makes the trial's name from the trial, or None.
-        start_checkpoint: What every trial starts from, or None.
-    """
-
-    def __init__(
-        self,
-        trainable_name: str,
-        *,
-        experiment_path: str = "",
-        ids: TrialIds | None = None,
-        prefix: str | None = None,
-        experiment_number: int = 0,
-        request: Resources | Mapping[str, Any] | Callable[[dict[str, Any]], Any] | None = None,
-        stopping_criterion: Mapping[str, Any] | None = None,
-        max_failures: int = 0,
-        name_creator: Callable[[Trial], str] | None = None,
-        start_checkpoint: Checkpoint | None = None,
-    ):
-        self.trainable_name = trainable_name
-        self.experiment_path = experiment_path
-        self.ids = ids or (TrialIds(prefix) if prefix else TrialIds())
-        self.experiment_number = experiment_number
-        self.request = request
-        self.stopping_criterion = dict(stopping_criterion or {})
-        self.max_failures = max_failures
-        self.name_creator = name_creator
-        self.start_checkpoint = start_checkpoint
-
-    @property
-    def prefix(self) -> str:
-        """What the ids begin with."""
-        return self.ids.prefix
-
-    @prefix.setter
-    def prefix(self, prefix: str) -> None:
-        self.ids.prefix = prefix
-
-    @property
-    def count(self) -> int:
-        """Number of the next trial."""
-        return self.ids.count
-
-    @count.setter
-    def count(self, count: int) -> None:
-        self.ids.count = count
-
-    def next_id(self) -> str:
-        """The id that the next trial will get."""
-        return f"{self.ids.prefix}_{self.ids.count:05d}"
-
-    def make(self, config: dict[str, Any], evaluated_params: dict[str, Any], experiment_tag: str) -> Trial:
-        """Make the next trial; the counter moves on.
-
-        Args:
-            config: The resolved configuration.
-            evaluated_params: The searched parameters by path, with their values.
-            experiment_tag: The trial's tag.
-
-        Raises:
-            ValueError: If the request for this configuration is no request.
-        """
-        request = self.request(config) if callable(self.request) else self.request
-        trial = Trial(
-            self.trainable_name,
-            config=config,
-            trial_id=self.next_id(),
-            number=self.count,
-            evaluated_params=evaluated_params,
-            experiment_tag=experiment_tag,
-            resources=Resources.of(request),
-        )
-        self.adopt(trial)
-        self.ids.count += 1
-        if self.name_creator is not None:
-            trial.custom_trial_name = str(self.name_creator(trial))
-        return trial
-
-    def blank(self) -> Trial:
-        """A trial of this experiment without configuration, id and number, for what an earlier driver has written."""
-        trial = Trial(self.trainable_name)
-        self.adopt(trial)
-        return trial
-
-    def adopt(self, trial: Trial) -> None:
-        """Give a trial what all trials of this experiment have."""
-        trial.experiment_number, trial.experiment_path = self.experiment_number, self.experiment_path
-        trial.trainable_name, trial.max_failures = self.trainable_name, self.max_failures
-        trial.stopping_criterion, trial.start_checkpoint = self.stopping_criterion, self.start_checkpoint
 
 
 def _check_dirname(name: str) -> str:

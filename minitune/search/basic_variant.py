@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from minitune.experiment.trial import Trial, TrialMaker
+from minitune.experiment.trial import Trial
+from minitune.experiment.trial_maker import TrialMaker
 from minitune.search.search_algorithm import ExperimentSpec, SearchAlgorithm, experiment_list
 from minitune.search.tags import format_tag
 from minitune.search.variant_generator import Position, VariantTable

@@ -7,7 +7,8 @@ import uuid
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from minitune.experiment.trial import Trial, TrialMaker
+from minitune.experiment.trial import Trial
+from minitune.experiment.trial_maker import TrialMaker
 from minitune.search.searcher import Metric, newest_file, read_state, write_state
 
 

@@ -57,6 +57,13 @@ def test_creators_of_names() -> None:
         Trial("train", trial_dirname_creator=lambda trial: "a/b", stub=True)
 
 
+def test_a_logger_makes_the_directory_of_a_trial(tmp_path: Path) -> None:
+    trial = Trial("train", experiment_path=str(tmp_path), stub=True)
+    for _ in range(2):
+        trial.init_local_path()
+    assert Path(trial.local_path).is_dir()
+
+
 def test_old_names_of_paths_warn() -> None:
     trial = Trial("train", trial_id="ab", experiment_path="/runs/one", stub=True)
     with pytest.warns(DeprecationWarning, match="local_path"):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from minitune.experiment.trial import Trial, TrialMaker
+from minitune.experiment.trial import Trial
+from minitune.experiment.trial_maker import TrialMaker
 from minitune.search import BasicVariantGenerator, SearchAlgorithm, Searcher, SearchGenerator
 
 

@@ -16,7 +16,7 @@ TABLE: dict[str, str] = json.loads((Path(__file__).parent / "ray_tune_2_60.json"
 
 INTERNAL = """
     checkpoint_at_end checkpoint_freq create_placement_group_factory from_directory from_json_state get_json_state
-    get_pickled_error get_ray_actor_ip get_trainable_cls handle_error init_local_path init_logdir invalidate_json_state
+    get_pickled_error get_ray_actor_ip get_trainable_cls handle_error init_logdir invalidate_json_state
     latest_checkpoint_result metric_n_steps node_ip num_failures_after_restore on_checkpoint on_restore
     remote_experiment_path reset resolve_config_placeholders restore_run_metadata set_location set_ray_actor
     set_storage should_checkpoint should_recover update_last_result
