@@ -21,8 +21,8 @@ from minitune.experiment.trial import Trial
 from minitune.schedulers._rungs import Entry, Level, bracket_shares, exact, milestones
 from minitune.schedulers.trial_scheduler import (
     CONTINUE,
+    FIFOScheduler,
     SchedulerContext,
-    TrialScheduler,
     as_number,
     check_mode,
     score,
@@ -48,7 +48,7 @@ class _Standing:
     promoted: bool = True
 
 
-class AsyncHyperBandScheduler(TrialScheduler):
+class AsyncHyperBandScheduler(FIFOScheduler):
     """Compares trials at levels `r, r * eta, r * eta^2, ...` and lets about the best 1/eta of each go on.
 
     A value that is NaN or no number ranks below every other. Of equal values the one that arrived first ranks better.
@@ -196,10 +196,12 @@ class AsyncHyperBandScheduler(TrialScheduler):
         return chosen
 
     def debug_string(self) -> str:
-        """Variant, how many were stopped, and how many values each level holds."""
-        levels = ", ".join(f"{_text(level.milestone)}: {len(level)}" for level in reversed(self._from_the_top))
-        variant = "promote" if self._promotes else "stop"
-        return f"Using ASHA ({variant}): {self._num_stopped} stopped; trials per level: {levels or 'no level'}."
+        """How many were stopped, and per bracket the score that lets a trial go on from each level, highest first."""
+        lines = [f"Using AsyncHyperBand: num_stopped={self._num_stopped}"]
+        for levels in self._brackets:
+            cutoffs = (f"Iter {level.milestone:.3f}: {self._cutoff(level)}" for level in reversed(levels))
+            lines.append(f"Bracket: {' | '.join(cutoffs)}")
+        return "\n".join(lines)
 
     # -- state ---------------------------------------------------------------------------------------------------
 
@@ -276,9 +278,7 @@ class AsyncHyperBandScheduler(TrialScheduler):
 
     def _judge(self, level: Level, entry: Entry) -> Decision:
         """The stopping rule: stay among the best ceil(n / eta), the newcomer included."""
-        size = len(level)
-        keep = -(-size // self._eta)
-        rank = level.rank(entry)
+        size, keep, rank = len(level), self._kept(level), level.rank(entry)
         passes = rank <= keep and entry.loss < math.inf
         if not passes:
             self._num_stopped += 1
@@ -288,6 +288,15 @@ class AsyncHyperBandScheduler(TrialScheduler):
             f"rank {rank} of {size} at {self._time_attr} {_text(level.milestone)}, where the best {keep} go on: "
             f"{self._metric}={self._show(entry.loss)}, cutoff {self._show(cutoff)}",
         )
+
+    def _kept(self, level: Level) -> int:
+        """How many of those recorded at the level go on."""
+        return len(level) // self._eta if self._promotes else -(-len(level) // self._eta)
+
+    def _cutoff(self, level: Level) -> float | None:
+        """The worst score that goes on from the level; a metric to be small has its sign changed."""
+        kept = self._kept(level)
+        return -level.ranked[kept - 1].loss if kept else None
 
     def _put_aside(self, standing: _Standing, level: Level, entry: Entry) -> Decision:
         """The promoting rule: wait at the level."""
@@ -317,7 +326,7 @@ class AsyncHyperBandScheduler(TrialScheduler):
             if found is None or found[0].loss == math.inf:
                 continue
             entry, trial = found
-            quota, rank = max(at_least, len(level) // self._eta), level.rank(entry)
+            quota, rank = max(at_least, self._kept(level)), level.rank(entry)
             if rank - (level.lost_before(entry) if at_least else 0) <= quota:
                 self._standings[trial.trial_id].promoted = True
                 return trial

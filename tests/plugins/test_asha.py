@@ -278,10 +278,10 @@ def test_metric_and_mode_come_from_one_place() -> None:
         ASHAScheduler().set_search_properties("loss", None)
 
 
-def test_debug_string_counts_stops_and_levels() -> None:
+def test_debug_string_tells_stops_and_cutoffs() -> None:
     scheduler = asha()
     decisions(scheduler, [3, 2, 1])
-    assert scheduler.debug_string() == "Using ASHA (stop): 2 stopped; trials per level: 4: 3, 16: 0."
+    assert scheduler.debug_string() == "Using AsyncHyperBand: num_stopped=2\nBracket: Iter 16.000: None | Iter 4.000: 3"
 
 
 # -- promotion ------------------------------------------------------------------------------------------------------

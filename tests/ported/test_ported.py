@@ -20,7 +20,6 @@ _BOUND_S = 60 * float(os.environ.get("MINITUNE_TEST_TIMEFACTOR", "1"))
 # What a script says otherwise here, on purpose: where in its outcome, and what is said here.
 DEPARTURES: dict[str, dict[tuple[str | int, ...], Any]] = {
     # what is shown to people has words of its own
-    "asha_grid": {("debug",): "Using ASHA (stop)"},
     "domains": {("strings", 0): "(0.0, 1.0)"},
     # a dict can still be a checkpoint
     "checkpoints": {("dict",): ANYTHING},
