@@ -5,25 +5,18 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from minitune import _table as table
 from minitune import clock
 from minitune._console import Console
+from minitune.experiment.best import best_trial
 from minitune.experiment.lifecycle import ERROR, PENDING
 from minitune.experiment.trial import Trial
 from minitune.result import DEFAULT_METRIC, TIME_TOTAL_S, TRAINING_ITERATION
 
 _log = logging.getLogger("minitune")
 
-_DEFAULT_COLUMNS = {
-    "mean_accuracy": "acc",
-    "mean_loss": "loss",
-    "training_iteration": "iter",
-    "time_total_s": "total time (s)",
-    "timesteps_total": "ts",
-    "episode_reward_mean": "reward",
-}
 _MAX_SHOWN_PARAMETERS = 20
 
 
@@ -117,6 +110,16 @@ class TuneReporterBase(ProgressReporter):
         ValueError: If an argument is out of range.
     """
 
+    DEFAULT_COLUMNS: ClassVar[dict[str, str]] = {
+        "mean_accuracy": "acc",
+        "mean_loss": "loss",
+        "training_iteration": "iter",
+        "time_total_s": "total time (s)",
+        "timesteps_total": "ts",
+        "episode_reward_mean": "reward",
+    }
+    """What is shown of each trial by default, and how it is called."""
+
     def __init__(
         self,
         *,
@@ -144,7 +147,7 @@ class TuneReporterBase(ProgressReporter):
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= least:
                 raise ValueError(f"{name} >= {least} must hold, but got {value!r}")
         self._infers = metric_columns is None
-        self._metric_columns = _columns("metric_columns", metric_columns, _DEFAULT_COLUMNS)
+        self._metric_columns = _columns("metric_columns", metric_columns, self.DEFAULT_COLUMNS)
         self._parameter_columns = _columns("parameter_columns", parameter_columns, {})
         self._has_lists = isinstance(metric_columns, list), isinstance(parameter_columns, list)
         self._total_samples = total_samples
@@ -286,7 +289,7 @@ class TuneReporterBase(ProgressReporter):
         metric = self._metric
         if metric is None and self._infers and len(columns) == len(self._metric_columns) + 1:
             metric = list(columns)[-1]  # the only one that was reported
-        best = table.best_trial(trials, metric, self._mode) if metric and self._mode else None
+        best = best_trial(trials, metric, self._mode) if metric and self._mode else None
         if best is None or metric is None:
             return []
         names = list(self._parameter_columns or best.evaluated_params)[:_MAX_SHOWN_PARAMETERS]

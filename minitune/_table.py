@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -146,16 +145,6 @@ def by_status(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
     found: dict[str, list[Trial]] = {status: [] for status in STATUS_ORDER}
     for trial in trials:
         found[trial.status].append(trial)
-    return found
-
-
-def best_trial(trials: Iterable[Trial], metric: str, mode: str) -> Trial | None:
-    """The trial whose last result has the best value; of equal ones the first."""
-    sign, best, found = 1.0 if mode == "max" else -1.0, -math.inf, None
-    for trial in trials:
-        value = number_of(look_up(trial.last_result, metric))
-        if value is not None and (found is None or sign * value > best):
-            best, found = sign * value, trial
     return found
 
 

@@ -173,6 +173,14 @@ def test_columns_may_be_named_and_added() -> None:
         reporter.add_parameter_column("x", "y")
 
 
+def test_the_usual_columns_can_be_taken_over() -> None:
+    columns = {**CLIReporter.DEFAULT_COLUMNS, "loss": "LOSS"}
+    assert list(columns.values()) == ["acc", "loss", "iter", "total time (s)", "ts", "reward", "LOSS"]
+    shown = show(ready(CLIReporter(metric_columns=columns)), [finished(0, 0.5)])
+    assert "| iter" in shown
+    assert "| LOSS" in shown
+
+
 def test_cells_are_short_and_on_one_line() -> None:
     trial = finished(0, 1.0)
 
