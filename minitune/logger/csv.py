@@ -8,7 +8,6 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from minitune.experiment.lifecycle import PAUSED
 from minitune.experiment.trial import Trial
 from minitune.logger.append_files import AppendFiles
 from minitune.logger.logger import LoggerCallback
@@ -83,7 +82,19 @@ class CSVLoggerCallback(LoggerCallback):
         self._tables: dict[str, _Table] = {}
         self._line = _Line()
 
-    def log_trial_start(self, trial: Trial) -> None:
+    def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
+        """Append one row; where that fails, the log says so."""
+        key = trial.trial_id
+        if key not in self._files:
+            self._start(trial)
+        if key in self._files:
+            table = self._tables[key]
+            try:
+                self._log_row(key, table, result)
+            except OSError as error:
+                self._lapse(key, table.path, error)
+
+    def _start(self, trial: Trial) -> None:
         """Open the file; rows of earlier attempts and of earlier drivers stay. Where that fails, the log says so."""
         key, path = trial.trial_id, os.path.join(trial.local_path, PROGRESS_FILE)
         try:
@@ -98,18 +109,6 @@ class CSVLoggerCallback(LoggerCallback):
         size = self._files.open(key, path)
         if table is None or table.path != path or table.size != size:
             self._tables[key] = _read_table(path, size)
-
-    def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
-        """Append one row; where that fails, the log says so."""
-        key = trial.trial_id
-        if key not in self._files:
-            self.log_trial_start(trial)
-        if key in self._files:
-            table = self._tables[key]
-            try:
-                self._log_row(key, table, result)
-            except OSError as error:
-                self._lapse(key, table.path, error)
 
     def _log_row(self, key: str, table: _Table, result: dict[str, Any]) -> None:
         flat = dict(result)
@@ -134,11 +133,6 @@ class CSVLoggerCallback(LoggerCallback):
         table.rows += 1
         if table.late and table.is_rewriting_due():
             self._rewrite(key, table)
-
-    def log_trial_save(self, trial: Trial) -> None:
-        """Complete and close the file of a trial that is put aside."""
-        if trial.status == PAUSED:
-            self._complete(trial.trial_id)
 
     def log_trial_end(self, trial: Trial, failed: bool = False) -> None:
         """Complete and close the file."""

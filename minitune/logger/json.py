@@ -6,7 +6,6 @@ import logging
 import os
 from typing import Any
 
-from minitune.experiment.lifecycle import PAUSED
 from minitune.experiment.trial import Trial
 from minitune.logger.append_files import AppendFiles, replace_file
 from minitune.logger.logger import LoggerCallback
@@ -45,11 +44,6 @@ class JsonLoggerCallback(LoggerCallback):
                 self._files.append(trial.trial_id, f"{dumps(result)}\n".encode("ascii"))
             except OSError as error:
                 self._files.lapse(trial.trial_id, os.path.join(trial.local_path, RESULT_FILE), error)
-
-    def log_trial_save(self, trial: Trial) -> None:
-        """Close the file of a trial that is put aside."""
-        if trial.status == PAUSED:
-            self._files.close(trial.trial_id)
 
     def log_trial_end(self, trial: Trial, failed: bool = False) -> None:
         """Close the file."""

@@ -88,7 +88,7 @@ def pretty_print(result: Mapping[str, Any], exclude: Collection[str] | None = No
     """
     hidden = {*_NOT_PRINTED, *(exclude or ())}
     shown = {key: value for key, value in result.items() if value is not None and key not in hidden}
-    return "".join(f"{line}\n" for line in _block(clean(shown), ""))
+    return "".join(f"{line}\n" for line in _block(clean(shown), "")) or "{}\n"
 
 
 def _block(value: Any, indent: str) -> list[str]:

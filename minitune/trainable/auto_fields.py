@@ -112,13 +112,15 @@ class AutoFields:
         self.time_total_s += spent_s
         self.time_since_restore_s += spent_s
 
-        result.setdefault(TIMESTAMP, int(time_s))
-        result.update(about_checkpoint or {})
+        if about_checkpoint is not None:  # a function's report, which says when it was made before all else
+            result.setdefault(TIMESTAMP, int(time_s))
+            result.update(about_checkpoint)
         result.setdefault(DONE, False)
         self._count(result)
         result.setdefault(TRAINING_ITERATION, self.iteration)
         result[TRIAL_ID] = self._trial_id
         result[DATE] = self._date(int(time_s))
+        result.setdefault(TIMESTAMP, int(time_s))
         result.setdefault(TIME_THIS_ITER_S, own_s)
         result[TIME_TOTAL_S] = self.time_total_s
         result[PID] = self._pid

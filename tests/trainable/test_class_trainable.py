@@ -176,6 +176,19 @@ def test_log_result_sees_each_result() -> None:
     assert seen == [(1, 1), (1, 2)]
 
 
+def test_the_order_of_the_automatic_keys() -> None:
+    keys = list(Counter(config={}).train())
+    start = keys.index("done")
+    assert keys[start : start + 6] == [
+        "done",
+        "training_iteration",
+        "trial_id",
+        "date",
+        "timestamp",
+        "time_this_iter_s",
+    ]
+
+
 def test_automatic_metrics_can_be_asked_for() -> None:
     counter = Counter(config={"a": 1})
     counter.train()
