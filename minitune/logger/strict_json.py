@@ -1,7 +1,7 @@
 """Strict JSON from whatever a trial reports: what JSON cannot hold becomes the nearest thing that it can.
 
-NaN becomes `null`, infinities `"Infinity"` and `"-Infinity"`, numpy scalars numbers, keys text, everything else short
-text. Nothing that an object's own methods raise comes out of here.
+NaN becomes `null`, infinities `"Infinity"` and `"-Infinity"`, numpy scalars numbers, its arrays lists, unless they
+are large, keys text, everything else short text. Nothing that an object's own methods raise comes out of here.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ MAX_DEPTH = 100
 """Deeper nesting becomes text: readers of JSON recurse too, and fail at a depth that nobody can know."""
 MAX_TEXT = 200
 """Characters of the text that stands for an object."""
+
+MAX_ITEMS = 10_000
+"""An array of more items becomes text: a line is written with every report."""
 
 _SCALARS = (str, int, float, bool, type(None))
 
@@ -69,11 +72,23 @@ def scalar_of(value: Any) -> Any:
     return number if isinstance(number, (int, float)) else None
 
 
+def _list_of(value: Any) -> list[Any] | None:
+    """The items of a numpy (or similar) array as nested lists; None if `value` is none, or too large."""
+    try:
+        items = value.tolist() if hasattr(value, "__array_interface__") and value.size <= MAX_ITEMS else None
+    except Exception:
+        return None
+    return items if isinstance(items, list) else None
+
+
 def _simple(value: Any) -> Any:
     """What the encoder in C takes in place of `value`; numbers that it refuses lead to a cleaning."""
     number = scalar_of(value)
     if number is not None:
         return number
+    items = _list_of(value)
+    if items is not None:
+        return items
     return dict(value) if isinstance(value, Mapping) else short_text(value)
 
 
@@ -88,8 +103,9 @@ def _clean(value: Any, depth: int, parents: set[int]) -> Any:
         number = scalar_of(value)
         if number is not None:
             return _clean_scalar(number)
-        if isinstance(value, (Mapping, list, tuple)):
-            return _clean_container(value, depth, parents)
+        items = _list_of(value)
+        if items is not None or isinstance(value, (Mapping, list, tuple)):
+            return _clean_container(value if items is None else items, depth, parents)
     except Exception:  # whatever an object's methods raise, its claims about its class included
         pass
     return short_text(value)

@@ -1,0 +1,55 @@
+"""Arrays among the metrics and in the configuration stand as lists in the files."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+
+from minitune.logger.strict_json import dumps, dumps_pretty
+
+
+class Array:
+    """What numpy's arrays look like from outside."""
+
+    __array_interface__ = None
+    shape = (2,)
+
+    def __init__(self, items: Any, size: int = 2):
+        self.items, self.size = items, size
+
+    def item(self) -> Any:
+        raise ValueError("can only convert an array of size 1")
+
+    def tolist(self) -> Any:
+        if isinstance(self.items, Exception):
+            raise self.items
+        return self.items
+
+    def __str__(self) -> str:
+        return "[as text]"
+
+
+@pytest.mark.parametrize(
+    ("items", "written"),
+    [
+        ([1.5, 2.0], [1.5, 2.0]),
+        ([[1, 2], [3, 4]], [[1, 2], [3, 4]]),
+        ([], []),
+        ([math.nan, math.inf], [None, "Infinity"]),
+        ([[0]] * 200, [[0]] * 200),
+        ([b"x"], ["b'x'"]),
+        (RuntimeError("no memory"), "[as text]"),
+        ("no list", "[as text]"),
+    ],
+)
+def test_arrays_are_lists(items: Any, written: Any) -> None:
+    value = {"confusion": Array(items), "nested": [Array(items)]}
+
+    assert json.loads(dumps(value)) == json.loads(dumps_pretty(value)) == {"confusion": written, "nested": [written]}
+
+
+def test_large_arrays_are_text() -> None:
+    assert json.loads(dumps({"weights": Array([0.5] * 10_001, 10_001)})) == {"weights": "[as text]"}
