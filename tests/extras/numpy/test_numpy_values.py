@@ -77,10 +77,11 @@ def test_the_files_hold_numbers_and_short_text(tmp_path: Path) -> None:
     numbers = {"f16": 0.5, "f64": 0.1, "i8": -3, "u64": 2**64 - 1, "bool": True, "zero": 2.5}
     assert {key: row[key] for key in numbers} == numbers
     assert (row["nan"], row["inf"]) == (None, "-Infinity")
-    assert all(isinstance(row[key], str) and len(row[key]) <= 200 for key in ("large", "mixed", "day", "complex"))
+    assert all(isinstance(row[key], str) and len(row[key]) <= 200 for key in ("large", "day", "complex"))
+    assert (row["vector"], row["mixed"]) == ([0, 1, 2], [1, "a", None])
     config = json.loads((Path(result.path) / "params.json").read_text())
     assert (config["x"], config["n"]) == (1.0, 3)
-    assert isinstance(config["eye"], str)
+    assert config["eye"] == [[1.0, 0.0], [0.0, 1.0]]
     read = type(result).from_path(result.path)
     assert read.metrics["f64"] == 0.1
 
