@@ -24,7 +24,7 @@ from minitune.search.search_generator import SearchAlgorithm, SearchGenerator
 from minitune.search.searcher import SearcherWrapper
 from minitune.settings import number_setting
 from minitune.stopper.dict_stopper import DictStopper
-from minitune.stopper.stopper import Stopper
+from minitune.stopper.stopper import ASKED_EVERY_S, Stopper
 
 logger = logging.getLogger("minitune")
 
@@ -147,8 +147,13 @@ class Hooks:
         return bool(self._call(self.stopper.stop_all, None))
 
     def seconds_left(self) -> float | None:
-        """In how many seconds the stopper has to be asked again although nothing happens; None: no need."""
+        """In how many seconds the loop has to turn again although nothing happens; None: no need.
+
+        The stopper says when it has to be asked; callbacks that count turns, or look at a clock in them, get some too.
+        """
         left_s: float | None = self._call(self.stopper.seconds_left, None)
+        if self._listening("on_step_begin") or self._listening("on_step_end"):
+            return ASKED_EVERY_S if left_s is None else min(left_s, ASKED_EVERY_S)
         return left_s
 
     def drop_requests(self) -> None:

@@ -55,6 +55,34 @@ def test_run_samples_a_space(script):
     assert stdout.splitlines()[-1] == "10 True"
 
 
+def test_a_callback_gets_turns_while_trials_say_nothing(script):
+    script.run("""
+        import os
+        import tempfile
+        import time
+
+        from minitune import Callback, run
+
+        class Turns(Callback):
+            count = 0
+
+            def on_step_end(self, **info):
+                self.count += 1
+                if self.count == 10:
+                    open(path, "w").close()
+
+        def silent(config):
+            until = time.monotonic() + 50
+            while not os.path.exists(path):
+                assert time.monotonic() < until
+                time.sleep(0.01)
+
+        with tempfile.TemporaryDirectory() as directory:
+            path = os.path.join(directory, "ten turns")
+            run(silent, callbacks=[Turns()], verbose=0)
+    """)
+
+
 def test_verbose_0_prints_nothing(script):
     process = script.start("""
         from minitune import RunConfig, Tuner, grid_search
