@@ -279,10 +279,10 @@ class TuneReporterBase(ProgressReporter):
         """Names of the metric columns by metric."""
         columns = dict(self._metric_columns)
         if self._infers:
-            if self._metric:
-                columns.setdefault(self._metric, self._metric)
-            for name in table.infer_metrics(trials, columns, self._infer_limit):
-                columns[name] = name
+            names = table.infer_metrics(trials, columns, self._infer_limit)
+            if self._metric and self._metric not in {*columns, *names}:
+                names = [self._metric, *names[: self._infer_limit - 1]]
+            columns.update(zip(names, names, strict=True))
         return columns
 
     def _best_line(self, trials: Sequence[Trial], columns: Mapping[str, str]) -> list[str]:
@@ -292,8 +292,8 @@ class TuneReporterBase(ProgressReporter):
         best = best_trial(trials, metric, self._mode) if metric and self._mode else None
         if best is None or metric is None:
             return []
-        names = list(self._parameter_columns or best.evaluated_params)[:_MAX_SHOWN_PARAMETERS]
-        values = ", ".join(f"{name}: {self._cell(table.parameter_of(best, name))}" for name in names)
+        names = list(self._parameter_columns or best.config)[:_MAX_SHOWN_PARAMETERS]
+        values = ", ".join(f"{name!r}: {table.short_repr(table.parameter_of(best, name))}" for name in names)
         return [
             f"Current best trial: {best.trial_id} with {metric}={table.look_up(best.last_result, metric)}"
             f" and parameters={{{values}}}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+import reprlib
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,14 +47,24 @@ def format_cell(value: Any, max_length: int) -> str:
     return text if len(text) <= max_length or isinstance(value, int) else "..." + text[3 - max_length :]
 
 
+_REPR = reprlib.Repr()  # shows the beginning of large containers, and survives a failing __repr__
+_REPR.maxdict = _REPR.maxlist = _REPR.maxtuple = 20
+_REPR.maxstring = _REPR.maxother = 200
+
+
+def short_repr(value: Any) -> str:
+    """A value as its code on one line, cut where it is large."""
+    return " ".join(_REPR.repr(value).split())
+
+
 @dataclass(frozen=True)
 class Table:
     """Rows under headers.
 
     Attributes:
         headers: One per column.
-        rows: Values, as many as headers; text longer than `max_length` is cut, but never in the first column or in
-            one that has a wider header.
+        rows: Values, as many as headers; text longer than `max_length` is cut, but never in the first two columns
+            (what it is, and its status) or in one that has a wider header.
         max_length: Characters of a cell.
     """
 
@@ -63,7 +74,7 @@ class Table:
 
     def cells(self) -> list[list[str]]:
         """The rows as short texts."""
-        limits = [10_000, *(max(self.max_length, len(header)) for header in self.headers[1:])]
+        limits = [10_000, 10_000, *(max(self.max_length, len(header)) for header in self.headers[2:])]
         return [[format_cell(value, limit) for value, limit in zip(row, limits, strict=True)] for row in self.rows]
 
     def lines(self) -> list[str]:

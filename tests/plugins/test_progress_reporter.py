@@ -95,7 +95,7 @@ def test_the_end_of_a_small_run() -> None:
     assert lines[1].endswith("(running for 01:01:01.24)")
     assert lines[2:] == [
         *SYS_INFO,
-        "Current best trial: t0001 with loss=0.25 and parameters={lr: 0.1}",
+        "Current best trial: t0001 with loss=0.25 and parameters={'lr': 0.1}",
         "Number of trials: 3/3 (3 TERMINATED)",
         "+-------------+------------+---------------+-----+------+----------------+------+",
         "| Trial name  | status     | loc           |  lr | iter | total time (s) | loss |",
@@ -154,8 +154,24 @@ def test_metrics_are_found_out_and_limited() -> None:
     trials = [finished(0, 1.0, a=1, b="text", c=2, nested={"d": 3}, e=4, f=5)]
     header = next(line for line in show(ready(), trials).splitlines() if line.startswith("| Trial"))
     assert [cell.strip() for cell in header.strip("|").split("|")][4:] == [
-        *("iter", "total time (s)", "loss", "a", "c", "e", "f")
+        *("iter", "total time (s)", "loss", "a", "c", "e")
     ]
+
+
+def test_the_metric_is_one_of_those_that_are_found_out() -> None:
+    trials = [finished(0, 1.0, a=1, b=2, c=3, d=4)]
+    for metric, shown in (("loss", ["loss", "a", "b"]), ("d", ["d", "loss", "a"])):
+        text = show(ready(CLIReporter(metric=metric, mode="min")), trials)
+        header = next(line for line in text.splitlines() if line.startswith("| Trial"))
+        assert [cell.strip() for cell in header.strip("|").split("|")][6:] == shown
+
+
+def test_the_best_trial_is_shown_with_its_whole_configuration() -> None:
+    trial = finished(0, 1.0)
+    trial.config = {"lr": 0.1, "net": {"act": "relu"}, "data": list(range(1000)), "none": None}
+    data = ", ".join(map(str, range(20)))
+    parameters = "{'lr': 0.0, 'net': {'act': 'relu'}, 'data': [" + data + ", ...], 'none': None}"
+    assert f"parameters={parameters}" in show(ready(), [trial])
 
 
 def test_columns_may_be_named_and_added() -> None:
