@@ -177,7 +177,7 @@ class CSVLoggerCallback(LoggerCallback):
         except Exception:  # whatever an object's text raises
             line.row([_text(value) for value in values])
         text = line.text
-        if text.count("\n") != 1 or "\r" in text or len(text) > _MAX_CELL:
+        if text.count("\n") != 1 or "\r" in text or "\0" in text or len(text) > _MAX_CELL:
             line.row([_text(value) for value in values])
             text = line.text
         return text
@@ -230,7 +230,7 @@ def _text(value: Any) -> str:
         text = short_text(value)
     if len(text) >= _MAX_CELL:
         text = text[: _MAX_CELL - 3] + "..."
-    return text.replace("\r", "\\r").replace("\n", "\\n")
+    return text.replace("\r", "\\r").replace("\n", "\\n").replace("\0", "\\0")  # Python 3.10 refuses the last one
 
 
 def _read_table(path: str, size: int) -> _Table:
