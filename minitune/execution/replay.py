@@ -269,10 +269,10 @@ class Replay:
             metrics[CONFIG] = trial.config
         self.reports[trial.trial_id] += 1
         decision = Decision(record["decision"], record["reason"])
-        self.hooks.retell(trial, metrics, decision)
+        flat = self.hooks.retell(trial, metrics, decision)
         if decision == STOP and metrics.get(DONE):  # not if an interrupt was to stop it
             self._final[trial.trial_id] = decision.reason
-        trial.record_result(metrics)
+        trial.record_result(metrics, flat)
         self._commit(trial, record)
 
     def _on_checkpoint(self, record: records.Record) -> None:
