@@ -359,10 +359,14 @@ def of_kind(path: str | os.PathLike[str], kind: str, unpickle: bool = False) -> 
     found = []
     try:
         with open(file_path, "rb") as file:
-            for _, line in _lines(file, 0):
-                if line.startswith(mark, journal_codec.BODY):
-                    with contextlib.suppress(ValueError):  # a torn end
-                        found.append(journal_codec.decode(line, unpickle, objects))
+            while block := file.read(_CHUNK_BYTES):
+                block += file.readline()
+                if mark not in block:  # nearly all of them are results
+                    continue
+                for line in block.splitlines(keepends=True):
+                    if line.startswith(mark, journal_codec.BODY):
+                        with contextlib.suppress(ValueError):  # a torn end
+                            found.append(journal_codec.decode(line, unpickle, objects))
     except OSError as error:
         raise _os_error(file_path, "read", error) from error
     return found
