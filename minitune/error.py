@@ -10,13 +10,17 @@ from __future__ import annotations
 import builtins
 import pickle
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from minitune.settings import is_on
 
 MESSAGE_LIMIT = 64_000
 """Characters of an exception's message or traceback that are kept; longer text is cut and says so."""
+
+
+_Kind = TypeVar("_Kind", bound=Exception)
 
 
 class TuneError(Exception):
@@ -218,6 +222,27 @@ def trial_error_of_text(text: str) -> TrialError:
 
 def _dual_error(kind: type[TrialError], original: Exception, text: str) -> TrialError | None:
     """An instance of both `kind` and the class of `original`, or None where Python or the class refuses."""
+
+    def reduce(self: TrialError) -> tuple[Any, ...]:
+        return trial_error, (self.remote, text, kind)
+
+    return dual_error(kind, original, text, reduce)
+
+
+def dual_error(
+    kind: type[_Kind], original: Exception, text: str, reduce: Callable[[_Kind], tuple[Any, ...]]
+) -> _Kind | None:
+    """An error that is told apart by two classes.
+
+    Args:
+        kind: The one class.
+        original: An exception of the other one; the error gets its arguments and attributes.
+        text: What the error says.
+        reduce: How it is pickled: its `__reduce__`.
+
+    Returns:
+        An instance of both `kind` and the class of `original`, or None where Python or the class refuses.
+    """
     user_class = type(original)
     if issubclass(user_class, kind):
         return None
@@ -225,14 +250,11 @@ def _dual_error(kind: type[TrialError], original: Exception, text: str) -> Trial
     def show(self: BaseException) -> str:
         return text
 
-    def reduce(self: TrialError) -> tuple[Any, ...]:
-        return trial_error, (self.remote, text, kind)
-
     try:
         body = {"__str__": show, "__reduce__": reduce, "__module__": kind.__module__}
         dual = type(f"{kind.__name__}({user_class.__name__})", (kind, user_class), body)
         new = BaseException.__new__ if isinstance(original, MemoryError) else dual.__new__  # its own makes only itself
-        error: TrialError = new(dual, *original.args)
+        error: _Kind = new(dual, *original.args)
         error.__dict__.update(original.__dict__)
         error.args = original.args
     except Exception:

@@ -15,7 +15,7 @@ from typing import Any
 from minitune.callback import Callback
 from minitune.checkpoint import Checkpoint
 from minitune.decision import CONTINUE, STOP, Decision
-from minitune.error import TuneError
+from minitune.error import TuneError, dual_error
 from minitune.execution.scheduler_context import DriverContext
 from minitune.experiment.trial import Trial
 from minitune.result import DEFAULT_METRIC, DONE, flatten
@@ -33,7 +33,19 @@ TRAINABLE_ENDED = "the trainable has ended"
 
 
 class PluginError(TuneError):
-    """A plug-in has raised; the text names its hook, and the trial that it was told of."""
+    """A plug-in has raised; the text names its hook, and the trial that it was told of.
+
+    Where that is possible it is also an instance of what was raised, so that a script can wait for either.
+    """
+
+    @classmethod
+    def of(cls, error: Exception, text: str) -> PluginError:
+        """The error for an exception of a plug-in."""
+
+        def reduce(self: PluginError) -> tuple[Any, ...]:
+            return cls, (text,)
+
+        return dual_error(cls, error, text, reduce) or cls(text)
 
 
 def call_plugin(hook: Callable[..., Any], trial: Trial | None, /, *args: Any, **kwargs: Any) -> Any:
@@ -53,10 +65,11 @@ def call_plugin(hook: Callable[..., Any], trial: Trial | None, /, *args: Any, **
     except PluginError:
         raise
     except Exception as error:
-        raise PluginError(
+        raise PluginError.of(
+            error,
             f"{_hook_name(hook)} raised {type(error).__name__}: {error}"
             + (f" (while it was told of trial {trial.name})" if trial is not None else "")
-            + "; the run was ended, what it had reported is kept"
+            + "; the run was ended, what it had reported is kept",
         ) from error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import pytest
@@ -161,6 +162,16 @@ def test_the_hooks_of_other_ends(hook: str) -> None:
             scheduler=bad,
             callbacks=callbacks,
         )
+
+
+def test_the_error_is_also_what_the_plugin_raised() -> None:
+    with pytest.raises(Bad, match=r"^Spoiled\.suggest raised Bad: .*I am bad") as caught:
+        fit(SavedCounter, search_alg=spoiled(Always, "suggest", Bad("I am bad", 7)))
+    assert isinstance(caught.value, TuneError)
+    assert caught.value.args == ("I am bad", 7)
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert isinstance(copy, TuneError)
+    assert str(copy) == str(caught.value)
 
 
 def test_the_wrapped_searcher_is_named_and_not_the_wrapper() -> None:
