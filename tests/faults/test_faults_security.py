@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import stat
 from pathlib import Path
 from typing import Any
@@ -122,30 +121,34 @@ def test_looking_at_results_unpickles_nothing(script, hostile):
     assert sings, "what was loaded at the end would have been seen"
 
 
-@pytest.mark.parametrize(
-    "place", ["", "tuner.pkl", "journal", "searcher-state-000000000001.pkl", "objects", "objects/x.pkl", "trial"]
-)
-def test_what_others_could_have_written_is_not_unpickled(script, place, hostile):
+def test_what_others_could_have_written_is_not_unpickled(script, hostile):
     run = script.storage / "run"
     (run / "searcher-state-000000000001.pkl").touch()
     (run / "objects" / "x.pkl").touch()
-    target = next(run.glob("Steps_*")) if place == "trial" else run / place
-    os.chmod(target, 0o777 if target.is_dir() else 0o666)
+    trial = next(run.glob("Steps_*")).name
+    places = [".", "tuner.pkl", "journal", "searcher-state-000000000001.pkl", "objects", "objects/x.pkl", trial]
     source = (
         PRELUDE
         + """
     class Steps(Trainable):
         pass
 
-    try:
-        Tuner.restore(path, Steps).fit()
-    except UntrustedStateError as error:
-        print(error)
+    for place in sys.argv[1:]:
+        target = os.path.normpath(os.path.join(path, place))
+        mode = os.stat(target).st_mode
+        os.chmod(target, mode | 0o002)
+        try:
+            Tuner.restore(path, Steps).fit()
+        except UntrustedStateError as error:
+            print(json.dumps([target, f"mode {mode & 0o777 | 0o002:04o}", str(error)]))
+        os.chmod(target, mode)
     """
     )
-    text = script.run(source, PYTHONPATH=str(script.directory))
-    for part in (str(target), "everybody can write", "owner", oct(stat.S_IMODE(target.stat().st_mode))[2:], "chmod"):
-        assert part in text
+    refusals = [json.loads(line) for line in script.run(source, *places).splitlines()]
+    assert len(refusals) == len(places)
+    for target, mode, text in refusals:
+        for part in (target, mode, "everybody can write", "owner", "chmod"):
+            assert part in text
     assert not hostile.exists()
 
 
