@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from minitune import runtime
+from minitune._checks import require, shown
 from minitune._pristine import before_any_run, for_this_run
 from minitune._progress import TrialProgress
 from minitune._samplers import draw_global_seed
@@ -184,7 +185,7 @@ def build_scheduler(plan: Plan, seed: int) -> TrialScheduler:
     if isinstance(scheduler, str):
         scheduler = create_scheduler(scheduler)
     if not isinstance(scheduler, TrialScheduler):
-        raise ValueError(f"scheduler must be a TrialScheduler or the name of one, but got {scheduler!r}")
+        raise ValueError(f"scheduler must be a TrialScheduler or the name of one, but got {shown(scheduler)}")
     scheduler = for_this_run(scheduler)
     scheduler.set_seed(component_seed(seed, "scheduler"))
     if not scheduler.set_search_properties(tune.metric, tune.mode, **plan.experiment.public_spec):
@@ -210,7 +211,9 @@ def build_search_alg(plan: Plan, seed: int) -> SearchAlgorithm:
     if isinstance(search_alg, str):
         search_alg = create_searcher(search_alg)
     if not isinstance(search_alg, (Searcher, SearchAlgorithm)):
-        raise ValueError(f"search_alg must be a Searcher, a SearchAlgorithm or the name of one, but got {search_alg!r}")
+        raise ValueError(
+            f"search_alg must be a Searcher, a SearchAlgorithm or the name of one, but got {shown(search_alg)}"
+        )
     search_alg = for_this_run(search_alg)
     if isinstance(search_alg, Searcher):
         search_alg = SearchGenerator(_limited(search_alg, tune.max_concurrent_trials))
@@ -262,11 +265,11 @@ def build_reporter(plan: Plan) -> ProgressReporter | None:
     Raises:
         ValueError: If the user's is none.
     """
+    given: ProgressReporter | None = plan.run_config.progress_reporter
+    good = given is None or isinstance(given, ProgressReporter)
+    require(good, "progress_reporter: None or a ProgressReporter", given)
     if plan.verbose == 0 or not plan.run_config.progress:
         return None
-    given = plan.run_config.progress_reporter
-    if given is not None and not isinstance(given, ProgressReporter):
-        raise ValueError(f"progress_reporter must be a ProgressReporter, but got {given!r}")
     if given is not None:
         return given
     return default_reporter()

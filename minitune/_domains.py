@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from typing import Any, TypeVar
 
+from minitune._checks import shown
 from minitune._samplers import Call, Grid, Sampler, Uniform
 
 _Self = TypeVar("_Self", bound="Domain")
@@ -117,10 +118,10 @@ class Categorical(Domain):
 
     def __init__(self, categories: Iterable[Any]):
         if not isinstance(categories, Iterable):
-            raise TypeError(f"categories must be a sequence of values, but got {categories!r}")
+            raise TypeError(f"categories must be a sequence of values, but got {shown(categories)}")
         self.categories: Sequence[Any] = _listed(categories)
         if not self.categories:
-            raise ValueError("at least one category must be given, but got none")
+            raise ValueError(f"at least one category must be given, but got {shown(categories)}")
 
     def uniform(self) -> Categorical:
         """These values, drawn uniformly."""
@@ -166,7 +167,7 @@ class Function(Domain):
 
     def __init__(self, func: Callable[..., Any]):
         if not callable(func):
-            raise ValueError(f"sample_from takes a function, but got {func!r}")
+            raise ValueError(f"sample_from takes a function of the configuration, but got {shown(func)}")
         self.func = func
         self.pass_config = _takes_config(func)
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from minitune import clock, runtime
 from minitune._assemble import Components, Plan, base_seed, build_components, build_executor
+from minitune._checks import duration_s
 from minitune._progress import Progress
 from minitune._tuner_file import dump_tuner, write_tuner_file
 from minitune._version import __version__
-from minitune.config import default_storage_path, duration_s
+from minitune.config import default_storage_path
 from minitune.execution import records
 from minitune.execution.hooks import Hooks
 from minitune.execution.interrupts import Interrupts
@@ -74,11 +75,11 @@ def start_run(plan: Plan) -> tuple[Outcome, RunDirectory]:
     for experiment in plan.experiments:
         dumps(bind_parameters(experiment.trainable, SharedObject), "the trainable")
     seed, first = base_seed(plan.tune_config.seed), plan.experiment
+    recorded = dump_tuner(plan.recorded())
+    components = build_components(plan, seed)  # refuses what is no plug-in, before anything is on disk
     storage_path = first.storage_path or default_storage_path()
     run = create_run_directory(storage_path, first.name, trainable_name=first.trainable_name)
     with open_run(plan, run, is_new=True) as opened:
-        recorded = dump_tuner(plan.recorded())
-        components = build_components(plan, seed)
         write_tuner_file(run, recorded, sync=plan.run_config.durability != "process")
         opened.begin(run_record(plan, run, seed))
         return run_opened(plan, components, opened, seed), run

@@ -7,6 +7,7 @@ import operator
 import random
 from typing import Any
 
+from minitune._checks import shown
 from minitune._domains import Domain
 from minitune._samplers import LogUniform, Normal, Quantized, Sampler, Uniform
 
@@ -19,8 +20,8 @@ class Float(Domain):
     """
 
     def __init__(self, lower: float | None, upper: float | None):
-        self.lower = -math.inf if lower is None else float(lower)
-        self.upper = math.inf if upper is None else float(upper)
+        self.lower = -math.inf if lower is None else _as_float("lower", lower)
+        self.upper = math.inf if upper is None else _as_float("upper", upper)
         if not self.lower <= self.upper:
             raise ValueError(f"lower <= upper must hold, but got lower={lower!r}, upper={upper!r}")
 
@@ -55,7 +56,7 @@ class Float(Domain):
         """
         if not (math.isinf(self.lower) and math.isinf(self.upper)):
             raise ValueError(f"normal() takes no bounds, but got {self.domain_str}; use Float(None, None)")
-        return self._with_sampler(Normal(mean, sd))
+        return self._with_sampler(Normal(_as_float("mean", mean), _as_float("sd", sd)))
 
     def quantized(self, q: float) -> Float:
         """The same, in multiples of `q`; the upper bound is then included.
@@ -63,7 +64,8 @@ class Float(Domain):
         Raises:
             ValueError: If a bound is no multiple of `q`.
         """
-        sampler = Quantized(self.get_sampler(), float(q))
+        q = _as_float("q", q)
+        sampler = Quantized(self.get_sampler(), q)
         for name, bound in (("lower", self.lower), ("upper", self.upper)):
             if math.isfinite(bound) and not _is_multiple(bound, q):
                 raise ValueError(f"{name} must be a multiple of q, but got {name}={bound!r}, q={q!r}")
@@ -211,13 +213,20 @@ def _count_decimals(q: float) -> int:
     return max(0, len(decimals if decimals != "0" else "") - int(exponent or 0))
 
 
+def _as_float(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be a number, but got {name}={shown(value)}") from None
+
+
 def _as_int(name: str, value: Any) -> int:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     try:
         return operator.index(value)
     except TypeError:
-        raise ValueError(f"{name} must be an integer, but got {name}={value!r}") from None
+        raise ValueError(f"{name} must be an integer, but got {name}={shown(value)}") from None
 
 
 def _check_log_bounds(domain: Float | Integer) -> None:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from minitune import _table as table
 from minitune import clock
+from minitune._checks import is_real, require, require_flag, require_metric, shown
 from minitune._console import Console
 from minitune.experiment.best import best_trial
 from minitune.experiment.lifecycle import ERROR, PENDING
@@ -144,8 +145,12 @@ class TuneReporterBase(ProgressReporter):
             ("max_report_frequency", max_report_frequency, 0),
             ("infer_limit", infer_limit, 0),
         ):
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not value >= least:
-                raise ValueError(f"{name} >= {least} must hold, but got {value!r}")
+            if not is_real(value) or not value >= least:
+                raise ValueError(f"{name} >= {least} must hold, but got {shown(value)}")
+        require(total_samples is None or is_real(total_samples), "total_samples: None or an int", total_samples)
+        require_flag("print_intermediate_tables", print_intermediate_tables)
+        require_flag("sort_by_metric", sort_by_metric)
+        require_metric("metric", metric)
         self._infers = metric_columns is None
         self._metric_columns = _columns("metric_columns", metric_columns, self.DEFAULT_COLUMNS)
         self._parameter_columns = _columns("parameter_columns", parameter_columns, {})
@@ -378,10 +383,10 @@ def _columns(argument: str, given: Any, default: Mapping[str, str]) -> dict[str,
     elif isinstance(given, (list, tuple)):
         columns = {name: name for name in given}
     else:
-        raise ValueError(f"{argument} must be a list of names or a dict, but got {given!r}")
-    for name, shown in columns.items():
-        if not isinstance(name, str) or not isinstance(shown, str):
-            raise ValueError(f"{argument} must hold text, but got {name!r}: {shown!r}")
+        raise ValueError(f"{argument} must be a list of names or a dict, but got {shown(given)}")
+    for name, title in columns.items():
+        if not isinstance(name, str) or not isinstance(title, str):
+            raise ValueError(f"{argument} must hold text, but got {name!r}: {title!r}")
     return columns
 
 

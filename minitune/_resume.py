@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from minitune._assemble import Plan, base_seed, build_components
+from minitune._checks import shown
 from minitune._fit import Outcome, open_run, run_opened, run_record
 from minitune._references import renew_references
 from minitune.config import ResumeConfig, ResumeType
@@ -69,6 +70,8 @@ def parse_resume(resume: bool | str | None, resume_config: ResumeConfig | None =
         ValueError: If `resume` is something else.
     """
     if resume_config is not None:
+        if not isinstance(resume_config, ResumeConfig):
+            raise TypeError(f"resume_config must be None or a ResumeConfig, but got {shown(resume_config)}")
         return resume_config
     if resume is None or resume is False:
         return None

@@ -11,11 +11,13 @@ from dataclasses import replace
 from typing import Any
 
 from minitune._assemble import Plan
+from minitune._checks import require_flag, require_metric
 from minitune._fit import Outcome, start_run
+from minitune._paths import local_path
 from minitune._resume import parse_resume, resume_run
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
 from minitune.checkpoint import Checkpoint
-from minitune.config import CheckpointConfig, FailureConfig, ResumeConfig, RunConfig, warn_once
+from minitune.config import CheckpointConfig, FailureConfig, ResumeConfig, RunConfig, as_config, warn_once
 from minitune.error import TuneError
 from minitune.execution.storage import RunDirectory, is_run
 from minitune.experiment.experiment import Experiment, convert_to_experiments
@@ -116,11 +118,13 @@ def run(
         TuneError: As for `Tuner.fit`; and see `raise_on_failed_trial`.
         ValueError: If an argument breaks its rule.
     """
+    require_flag("raise_on_failed_trial", raise_on_failed_trial)
     failure = FailureConfig(max_failures, fail_fast, max_retries=max_retries)
     checkpoints = _with_old_arguments(
         checkpoint_config, keep_checkpoints_num, checkpoint_score_attr, checkpoint_freq, checkpoint_at_end
     )
     if local_dir is not None:
+        local_path(local_dir)  # refuses what is no path, although storage_path has precedence
         warn_once("local_dir is the old name of storage_path")
     several = isinstance(run_or_experiment, (list, tuple))
     experiments = [
@@ -213,6 +217,7 @@ def run_experiments(
     Raises:
         TuneError: As for `run`; if there are no experiments, or a spec is none.
     """
+    require_flag("concurrent", concurrent)
     found = convert_to_experiments(experiments)
     return [
         trial
@@ -239,6 +244,7 @@ def _with_old_arguments(
     if num_to_keep is not None:
         _warn_old("keep_checkpoints_num", "num_to_keep")
         old["num_to_keep"] = num_to_keep
+    require_metric("checkpoint_score_attr", score)
     if score is not None:
         _warn_old("checkpoint_score_attr", "checkpoint_score_attribute and checkpoint_score_order")
         old["checkpoint_score_attribute"] = score.removeprefix("min-").removeprefix("max-")
@@ -246,10 +252,11 @@ def _with_old_arguments(
     if frequency:
         _warn_old("checkpoint_freq", "checkpoint_frequency")
         old["checkpoint_frequency"] = frequency
+    require_flag("checkpoint_at_end", at_end)
     if at_end:
         _warn_old("checkpoint_at_end", "checkpoint_at_end")
         old["checkpoint_at_end"] = True
-    return replace(config or CheckpointConfig(), **old)
+    return replace(as_config("checkpoint_config", config, CheckpointConfig), **old)
 
 
 def _warn_old(name: str, field: str) -> None:

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from minitune._checks import shown
 from minitune.pickling import PROTOCOL
 
 METADATA_FILE = ".metadata.json"
@@ -171,13 +172,24 @@ class Checkpoint:
         return metadata
 
     def set_metadata(self, metadata: Mapping[str, Any]) -> None:
-        """Replace the metadata by `metadata`, a mapping that JSON can hold."""
-        text = json.dumps(dict(metadata))
+        """Replace the metadata by `metadata`, a mapping that JSON can hold.
+
+        Raises:
+            TypeError: If it is none.
+        """
+        try:
+            text = json.dumps(dict(metadata))
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"metadata must be a dict of what JSON can hold, but got {shown(metadata)}: {error}"
+            ) from None
         with open(os.path.join(self.path, METADATA_FILE), "w", encoding="utf-8") as file:
             file.write(text)
 
     def update_metadata(self, metadata: Mapping[str, Any]) -> None:
         """Add `metadata` to what is there; equal keys take the new value."""
+        if not isinstance(metadata, Mapping):
+            raise TypeError(f"metadata must be a dict of what JSON can hold, but got {shown(metadata)}")
         self.set_metadata({**self.get_metadata(), **metadata})
 
     def __repr__(self) -> str:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import datetime
+import inspect
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import Enum
-from numbers import Integral, Real
 from typing import Any, TypeVar
 
+from minitune._checks import is_whole, require, require_flag, require_metric
 from minitune._paths import local_path
 from minitune.settings import setting
 
@@ -18,25 +18,10 @@ logger = logging.getLogger("minitune")
 
 DURABILITIES = ("process", "batched", "strict")
 
-
-def require(condition: bool, rule: str, got: object) -> None:
-    """Refuse a bad argument.
-
-    Args:
-        condition: What must hold.
-        rule: The rule in words, with the names of the arguments.
-        got: The offending value.
-
-    Raises:
-        ValueError: If `condition` is false, with the rule and the value.
-    """
-    if not condition:
-        raise ValueError(f"{rule} must hold, but got {got!r}")
+_AnyConfig = TypeVar("_AnyConfig", bound="Config")
 
 
 _said: set[str] = set()
-
-_Creator = TypeVar("_Creator")
 
 
 def warn_once(text: str) -> None:
@@ -44,47 +29,6 @@ def warn_once(text: str) -> None:
     if text not in _said:
         _said.add(text)
         logger.warning("%s", text)
-
-
-def is_whole(value: object) -> bool:
-    """Whether `value` is a whole number, of any library; a bool is none."""
-    return isinstance(value, Integral) and not isinstance(value, bool)
-
-
-def check_num_samples(num_samples: Any) -> int:
-    """`num_samples` as an int.
-
-    Raises:
-        ValueError: If it is no int >= 1, nor -1.
-    """
-    good = is_whole(num_samples) and (num_samples >= 1 or num_samples == -1)
-    require(good, "num_samples: an int >= 1, or -1 for no end", num_samples)
-    return int(num_samples)
-
-
-def duration_s(duration: float | datetime.timedelta | None, name: str) -> float | None:
-    """A duration in seconds.
-
-    Args:
-        duration: Seconds, or a timedelta; None and 0 mean no limit.
-        name: What it is, for the error text.
-
-    Returns:
-        None for no limit.
-
-    Raises:
-        ValueError: If it is none, or negative.
-    """
-    seconds = duration.total_seconds() if isinstance(duration, datetime.timedelta) else duration
-    good = seconds is None or (isinstance(seconds, Real) and not isinstance(seconds, bool) and seconds >= 0)
-    require(good, f"{name}: None, a number of seconds >= 0 (0 means no limit), or a timedelta", duration)
-    return float(seconds) if seconds else None
-
-
-def require_creator(creator: _Creator, name: str) -> _Creator:
-    """`creator`, if it is None or can be called."""
-    require(creator is None or callable(creator), f"{name}: None or a function of the trial", creator)
-    return creator
 
 
 def refuse_out_of_scope(storage_filesystem: object, sync_config: object, export_formats: object) -> None:
@@ -95,7 +39,7 @@ def refuse_out_of_scope(storage_filesystem: object, sync_config: object, export_
     """
     require(
         storage_filesystem is None,
-        "storage_filesystem: None (mount the storage and pass storage_path)",
+        "storage_filesystem: None (mount the storage and pass the path)",
         storage_filesystem,
     )
     require(not export_formats, "export_formats: None (write what you need into a checkpoint)", export_formats)
@@ -222,14 +166,13 @@ class CheckpointConfig(Config):
         keep, order = self.num_to_keep, self.checkpoint_score_order
         require(keep is None or (is_whole(keep) and keep >= 1), "num_to_keep: None or an int >= 1", keep)
         require(order in ("max", "min"), "checkpoint_score_order: 'max' or 'min'", order)
-        score = self.checkpoint_score_attribute
-        require(score is None or isinstance(score, str), "checkpoint_score_attribute: None or a metric's name", score)
+        require_metric("checkpoint_score_attribute", self.checkpoint_score_attribute)
         frequency = self.checkpoint_frequency
         require(is_whole(frequency) and frequency >= 0, "checkpoint_frequency: an int >= 0", frequency)
         at_end = self.checkpoint_at_end
         require(at_end is None or isinstance(at_end, bool), "checkpoint_at_end: None, True or False", at_end)
         budget = self.max_total_bytes
-        require(budget is None or (is_whole(budget) and budget > 0), "max_total_bytes: None or > 0", budget)
+        require(budget is None or (is_whole(budget) and budget > 0), "max_total_bytes: None or an int > 0", budget)
 
 
 @dataclass(repr=False)
@@ -260,8 +203,9 @@ class ResumeConfig(Config):
         known = {kind.value: kind for kind in ResumeType}
         for name in ("finished", "unfinished", "errored"):
             value = getattr(self, name)
-            require(isinstance(value, ResumeType) or value in known, f"{name}: a ResumeType", value)
-            self._put(name, known.get(value, value))
+            kind = known.get(value) if isinstance(value, str) else value
+            require(isinstance(kind, ResumeType), f"{name}: a ResumeType or one of {', '.join(known)}", value)
+            self._put(name, kind)
 
 
 ResumeType = ResumeConfig.ResumeType
@@ -338,11 +282,16 @@ class RunConfig(Config):
         require(self.durability in DURABILITIES, f"durability: one of {', '.join(DURABILITIES)}", self.durability)
         refuse_out_of_scope(self.storage_filesystem, self.sync_config, None)
         if self.verbose is not None:
-            require(isinstance(self.verbose, int), "verbose: an int >= 0", self.verbose)
+            good = isinstance(self.verbose, bool) or is_whole(self.verbose)
+            require(good, "verbose: 0, 1 or 2", self.verbose)
             self._put("verbose", max(0, min(2, int(self.verbose))))
-        self._put("failure_config", _default("failure_config", self.failure_config, FailureConfig))
-        self._put("checkpoint_config", _default("checkpoint_config", self.checkpoint_config, CheckpointConfig))
+        self._put("failure_config", as_config("failure_config", self.failure_config, FailureConfig))
+        self._put("checkpoint_config", as_config("checkpoint_config", self.checkpoint_config, CheckpointConfig))
+        require_flag("progress", self.progress)
+        require_flag("keep_descendants", self.keep_descendants)
         if self.callbacks is not None:
+            good = isinstance(self.callbacks, Iterable)
+            require(good, "callbacks: None or a list of Callback objects", self.callbacks)
             self._put("callbacks", list(self.callbacks))
         if self.local_dir is not None:
             warn_once("local_dir is the old name of storage_path")
@@ -354,12 +303,22 @@ class RunConfig(Config):
         log_file_names(self.log_to_file)
 
 
-def _default(name: str, config: Any, kind: type[Any]) -> Any:
-    """`config`, or one of its kind with all defaults; a dict of its fields is understood too."""
+def as_config(name: str, config: Any, kind: type[_AnyConfig]) -> _AnyConfig:
+    """`config`, or one of its kind with all defaults; a dict of its fields is understood too.
+
+    Raises:
+        ValueError: If it is none of these, or has other fields.
+    """
     if isinstance(config, Mapping):
+        known = inspect.signature(kind).parameters
+        rule = f"{name}: a {kind.__name__}, or a dict of its fields ({', '.join(known)})"
+        require(set(config) <= set(known), rule, config)
         return kind(**config)
-    require(config is None or isinstance(config, kind), f"{name}: None or a {kind.__name__}", config)
-    return kind() if config is None else config
+    if config is None:
+        return kind()
+    require(isinstance(config, kind), f"{name}: None or a {kind.__name__}", config)
+    made: _AnyConfig = config
+    return made
 
 
 def log_file_names(log_to_file: bool | str | Sequence[str]) -> tuple[str, str]:

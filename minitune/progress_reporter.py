@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from minitune import _table as table
+from minitune._checks import require_flag
 from minitune._reporter_base import ProgressReporter, TuneReporterBase
 from minitune._table import memory_line, resources_line, total_time_line
 from minitune.experiment.trial import Trial
@@ -93,6 +94,7 @@ class JupyterNotebookReporter(TuneReporterBase):
             mode=mode,
             sort_by_metric=sort_by_metric,
         )
+        require_flag("overwrite", overwrite)
         try:
             importlib.import_module("IPython.display")
         except ImportError as error:

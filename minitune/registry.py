@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from minitune import _checks
 from minitune.error import TuneError
 
 _trainables: dict[str, Any] = {}
@@ -87,10 +88,13 @@ def register_env(name: str, env_creator: Callable[..., Any]) -> None:
     """Register a creator of environments; trials whose `config["env"]` is `name` can fetch it.
 
     Raises:
-        TypeError: If `env_creator` cannot be called.
+        TypeError: If `name` is not text, or `env_creator` cannot be called.
     """
+    if not isinstance(name, str):
+        raise TypeError(f"name must be text, but got {_checks.shown(name)}")
     if not callable(env_creator):
-        raise TypeError(f"env_creator must be callable, but got {env_creator!r}")
+        got = _checks.shown(env_creator)
+        raise TypeError(f"env_creator must be a function of the environment's config, but got {got}")
     _env_creators[name] = env_creator
 
 

@@ -7,10 +7,12 @@ Amounts are logical: they admit trials, they do not limit what a process uses. T
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any
+
+from minitune._checks import shown
 
 CPU = "CPU"
 GPU = "GPU"
@@ -37,6 +39,8 @@ class Resources:
     __slots__ = ("_hash", "_total", "bundles", "head_bundle_is_empty", "strategy")
 
     def __init__(self, bundles: Sequence[Mapping[str, float]], strategy: str = "PACK", *args: Any, **kwargs: Any):
+        if not isinstance(bundles, Iterable) or isinstance(bundles, (str, Mapping)):
+            raise ValueError(f"bundles must be a list of dicts such as [{{'CPU': 1}}], but got {shown(bundles)}")
         if not bundles:
             raise ValueError("bundles must hold at least one bundle, but got an empty list; use [{}] for an empty head")
         self.bundles: list[dict[str, float]] = [_clean(bundle) for bundle in bundles]

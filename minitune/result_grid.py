@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
+from minitune._checks import require, shown
 from minitune._paths import local_path
 from minitune.analysis.experiment_analysis import ExperimentAnalysis, last_result_of, trial_rows
 from minitune.analysis.rows import Row, import_pandas, read_params, read_rows
@@ -155,6 +156,7 @@ class Result:
             RuntimeError: If no kept checkpoint has the metric.
             ValueError: If the mode is none.
         """
+        require(isinstance(metric, str), "metric: the metric's name", metric)
         check_mode(mode)
         scored = [(flatten(metrics).get(metric), checkpoint) for checkpoint, metrics in self.best_checkpoints]
         best = best_of(((value, checkpoint) for value, checkpoint in scored if is_number(value)), mode)
@@ -187,6 +189,11 @@ class ResultGrid(Sequence[Result]):
         interrupted: bool = False,
         checkpoint_config: CheckpointConfig | None = None,
     ):
+        if not isinstance(experiment_analysis, ExperimentAnalysis):
+            raise TypeError(
+                f"experiment_analysis must be an ExperimentAnalysis, but got {shown(experiment_analysis)}; that "
+                "of a directory is ExperimentAnalysis(path)"
+            )
         self._analysis = experiment_analysis
         self._results = [Result.of(trial, checkpoint_config or CheckpointConfig()) for trial in self._analysis.trials]
         self.interrupted = interrupted

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from minitune._checks import require_flag
 from minitune.shared import ObjectRef, store
 from minitune.trainable.session import current_session
 
@@ -108,6 +109,8 @@ def init(
     from minitune.execution.devices import machine_resources
 
     _check_address(address)
+    require_flag("local_mode", local_mode)
+    require_flag("ignore_reinit_error", ignore_reinit_error)
     unknown = sorted(name for name in other if name not in _OF_A_CLUSTER.split() and not name.startswith("_"))
     if unknown:
         raise TypeError(f"init() does not know {', '.join(unknown)}; see its docstring")

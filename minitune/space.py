@@ -107,8 +107,7 @@ def randint(lower: int, upper: int) -> Integer:
     Raises:
         ValueError: Unless lower < upper.
     """
-    _check_not_empty(lower, upper)
-    return Integer(lower, upper).uniform()
+    return _not_empty(Integer(lower, upper)).uniform()
 
 
 def qrandint(lower: int, upper: int, q: int = 1) -> Integer:
@@ -126,8 +125,7 @@ def lograndint(lower: int, upper: int, base: object = None) -> Integer:
     Raises:
         ValueError: Unless 0 < lower < upper.
     """
-    _check_not_empty(lower, upper)
-    return Integer(lower, upper).loguniform(base)
+    return _not_empty(Integer(lower, upper)).loguniform(base)
 
 
 def qlograndint(lower: int, upper: int, q: int, base: object = None) -> Integer:
@@ -172,6 +170,7 @@ def sample_from(func: Callable[..., Any]) -> Function:
     return Function(func)
 
 
-def _check_not_empty(lower: int, upper: int) -> None:
-    if not lower < upper:
-        raise ValueError(f"lower < upper must hold, but got lower={lower!r}, upper={upper!r}")
+def _not_empty(domain: Integer) -> Integer:
+    if not domain.lower < domain.upper:
+        raise ValueError(f"lower < upper must hold, but got lower={domain.lower!r}, upper={domain.upper!r}")
+    return domain

@@ -7,7 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from minitune.config import Config, check_num_samples, duration_s, is_whole, require, require_creator
+from minitune._checks import (
+    check_num_samples,
+    duration_s,
+    is_whole,
+    require,
+    require_creator,
+    require_flag,
+    require_metric,
+)
+from minitune.config import Config
 from minitune.config import ResumeConfig as ResumeConfig
 from minitune.experiment.trial import Trial
 
@@ -58,7 +67,7 @@ class TuneConfig(Config):
 
     def _check(self) -> None:
         require(self.mode in (None, "min", "max"), "mode: None, 'min' or 'max'", self.mode)
-        require(self.metric is None or isinstance(self.metric, str), "metric: None or the metric's name", self.metric)
+        require_metric("metric", self.metric)
         check_num_samples(self.num_samples)
         limit = self.max_concurrent_trials
         require(
@@ -69,7 +78,8 @@ class TuneConfig(Config):
         for name in ("time_budget_s", "trial_timeout_s", "report_timeout_s"):
             duration_s(getattr(self, name), name)
         require(self.seed is None or is_whole(self.seed), "seed: None or an int", self.seed)
-        known = not isinstance(self.executor, str) or self.executor in EXECUTORS
+        require_flag("reuse_actors", self.reuse_actors)
+        known = self.executor in EXECUTORS if isinstance(self.executor, str) else hasattr(self.executor, "can_start")
         require(known, "executor: 'local', 'inline' or a TrialExecutor", self.executor)
         require_creator(self.trial_name_creator, "trial_name_creator")
         require_creator(self.trial_dirname_creator, "trial_dirname_creator")

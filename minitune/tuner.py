@@ -6,12 +6,13 @@ import os
 from typing import Any
 
 from minitune._assemble import Plan
+from minitune._checks import is_whole, require, require_flag, shown
 from minitune._fit import Outcome, start_run
 from minitune._paths import local_path
 from minitune._resume import Fresh, resume_run
 from minitune._tuner_file import RecordedTuner, load_tuner_file
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
-from minitune.config import ResumeConfig, ResumeType, RunConfig, refuse_out_of_scope, require
+from minitune.config import ResumeConfig, ResumeType, RunConfig, refuse_out_of_scope
 from minitune.error import TuneError
 from minitune.execution.read_run import read_run
 from minitune.execution.replay import INTERRUPTED
@@ -87,6 +88,7 @@ class Tuner:
             TuneError: If a callback, scheduler, searcher, stopper or reporter has raised, if the trials ask for more
                 than the machine has, or see `raise_on_failed_trial`.
         """
+        require_flag("raise_on_failed_trial", raise_on_failed_trial)
         if self._resumes is None:
             outcome, run = start_run(self._plan)
         else:
@@ -163,6 +165,13 @@ class Tuner:
             UntrustedStateError: If somebody else may have written the files that must be unpickled.
         """
         refuse_out_of_scope(storage_filesystem, None, None)
+        require_flag("resume_unfinished", resume_unfinished)
+        require_flag("resume_errored", resume_errored)
+        require_flag("restart_errored", restart_errored)
+        resume_config = _checked("_resume_config", _resume_config, ResumeConfig)
+        if _resume_config is None:
+            resume_config.unfinished = ResumeType.RESUME if resume_unfinished else ResumeType.SKIP
+            resume_config.errored = _errored_type(resume_errored, restart_errored)
         run = RunDirectory(local_path(path))
         recorded = load_tuner_file(run)
         _check_not_lost(recorded, param_space=param_space, tune_config=tune_config, run_config=run_config)
@@ -181,10 +190,7 @@ class Tuner:
             )
         _check_samples(add_samples, tuner._plan.tune_config.num_samples)
         tuner._resumes = run
-        tuner._resume_config = _resume_config or ResumeConfig(
-            unfinished=ResumeType.RESUME if resume_unfinished else ResumeType.SKIP,
-            errored=_errored_type(resume_errored, restart_errored),
-        )
+        tuner._resume_config = resume_config
         tuner._add_samples = add_samples
         tuner._fresh = Fresh(tune_config is not None, run_config is not None)
         return tuner
@@ -216,8 +222,7 @@ def _errored_type(resume: bool, restart: bool) -> ResumeType:
 
 
 def _check_samples(add_samples: Any, num_samples: int) -> None:
-    is_whole = isinstance(add_samples, int) and not isinstance(add_samples, bool)
-    require(is_whole and add_samples >= 0, "add_samples: an int >= 0", add_samples)
+    require(is_whole(add_samples) and add_samples >= 0, "add_samples: an int >= 0", add_samples)
     if add_samples and num_samples == -1:
         raise ValueError(
             f"add_samples must be 0 for a run with num_samples=-1, which has no end, but got {add_samples}"
@@ -228,7 +233,7 @@ def _checked(name: str, value: Any, kind: type) -> Any:
     if value is None:
         return kind()
     if not isinstance(value, kind):
-        raise TypeError(f"{name} must be a {kind.__name__}, but got {value!r:.200}")
+        raise TypeError(f"{name} must be a {kind.__name__}, but got {shown(value)}")
     return value
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from minitune._checks import require, require_flag, require_metric
 from minitune._paths import local_path
 from minitune.analysis.rows import Row, flat_row, import_pandas, pick_row, read_rows
 from minitune.checkpoint import Checkpoint
@@ -55,6 +56,7 @@ class ExperimentAnalysis:
         default_mode: str | None = None,
     ):
         refuse_out_of_scope(storage_filesystem, None, None)
+        require_metric("default_metric", default_metric)
         if default_mode is not None:
             check_mode(default_mode)
         self.default_metric = default_metric or (DEFAULT_METRIC if default_mode else None)
@@ -66,6 +68,8 @@ class ExperimentAnalysis:
             except FileNotFoundError as error:
                 raise ValueError(str(error)) from error
             path, trials = run.path, run.trials
+        good = isinstance(trials, Iterable) and all(isinstance(trial, Trial) for trial in trials)
+        require(good, "trials: None or a list of Trial objects, such as those of another analysis", trials)
         self.experiment_path = path
         self.trials = list(trials)
 
@@ -105,6 +109,7 @@ class ExperimentAnalysis:
         Raises:
             ValueError: If the mode is none, or there is no metric for it.
         """
+        require_metric("metric", metric)
         if mode is not None:
             check_mode(mode)
             if metric is None:
@@ -179,6 +184,8 @@ class ExperimentAnalysis:
         Raises:
             ValueError: If metric or mode is not known, or scope is none of these.
         """
+        require_metric("metric", metric)
+        require_flag("filter_nan_and_inf", filter_nan_and_inf)
         wanted = metric or self.default_metric
         if len(self.trials) == 1 and (wanted in (None, DEFAULT_METRIC) or not (mode or self.default_mode)):
             return self.trials[0]
@@ -206,8 +213,9 @@ class ExperimentAnalysis:
             mode: By default `default_mode`.
 
         Raises:
-            ValueError: If the mode is not known.
+            ValueError: If the mode is not known, or `trial` is none.
         """
+        require(isinstance(trial, Trial), "trial: one of this analysis' trials", trial)
         metric, mode = self._goal(metric or self.default_metric or TRAINING_ITERATION, mode)
         scored = ((flatten(kept.metrics).get(metric), kept) for kept in trial.checkpoints)
         best = best_of(((value, kept) for value, kept in scored if is_number(value)), mode)
@@ -226,10 +234,13 @@ class ExperimentAnalysis:
             metric: The metric.
             mode: `"min"` or `"max"`.
         """
+        require_metric("metric", metric)
+        check_mode(mode)
         trial = trial or self.get_best_trial(metric, mode)
         return None if trial is None else self.get_best_checkpoint(trial, TRAINING_ITERATION, "max")
 
     def _goal(self, metric: str | None, mode: str | None) -> tuple[str, str]:
+        require_metric("metric", metric)
         metric, mode = metric or self.default_metric, mode or self.default_mode
         if metric is None or mode is None:
             raise ValueError(

@@ -23,8 +23,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from minitune._checks import require
 from minitune.checkpoint import CheckpointRecord
-from minitune.config import CheckpointConfig, require
+from minitune.config import CheckpointConfig
 from minitune.execution import files, storage
 from minitune.execution.housekeeper import Housekeeper
 from minitune.experiment.lifecycle import TERMINATED
@@ -94,7 +95,7 @@ class CheckpointManager:
         settles: bool = False,
     ):
         require(mode in ("max", "min", None), "mode: 'max', 'min' or None", mode)
-        require(not settles or housekeeper is not None, "settles: only with a housekeeper", settles)
+        require(not settles or housekeeper is not None, "settles: False where there is no housekeeper", settles)
         self._budget_bytes = configs[0].max_total_bytes
         self._limits = [_Limit.of(config) for config in configs]
         self._housekeeper = housekeeper

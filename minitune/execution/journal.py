@@ -25,7 +25,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from minitune.config import DURABILITIES, require
+from minitune._checks import require
+from minitune.config import DURABILITIES
 from minitune.error import JournalCorruptError, TuneError
 from minitune.execution import files, journal_codec, records
 from minitune.execution.disk_space import DiskSpace

@@ -10,17 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from minitune._checks import check_num_samples, duration_s, require_creator, shown
 from minitune._paths import local_path
 from minitune.checkpoint import Checkpoint
 from minitune.config import (
     CheckpointConfig,
     FailureConfig,
-    check_num_samples,
+    as_config,
     default_storage_path,
-    duration_s,
     log_file_names,
     refuse_out_of_scope,
-    require_creator,
 )
 from minitune.error import TuneError
 from minitune.execution.storage import check_run_name, default_run_name
@@ -103,7 +102,7 @@ class Experiment:
         self._stopper = None if isinstance(stop, Mapping) or not stop else make_stopper(stop)
         self.time_budget_s = time_budget_s
         duration_s(time_budget_s, "time_budget_s")
-        self.checkpoint_config = _as_checkpoint_config(checkpoint_config)
+        self.checkpoint_config = as_config("checkpoint_config", checkpoint_config, CheckpointConfig)
         self.trial_name_creator = require_creator(trial_name_creator, "trial_name_creator")
         self.trial_dirname_creator = require_creator(trial_dirname_creator, "trial_dirname_creator")
         self.output_names = log_file_names(log_to_file)
@@ -260,6 +259,8 @@ class Experiment:
         Raises:
             TuneError: If there is no trainable, or an argument that is none.
         """
+        if not isinstance(spec, Mapping):
+            raise TuneError(f"the spec of experiment {name!r} must be a dict, but got {shown(spec)}")
         if "run" not in spec:
             raise TuneError(
                 f"experiment {name!r} has no trainable: its spec needs the key 'run', but has {sorted(spec)}"
@@ -319,7 +320,7 @@ def convert_to_experiments(experiments: Any) -> list[Experiment]:
         found = []
     if not found:
         raise TuneError(
-            f"experiments must be an Experiment, a dict of specs, or a list of these, but got {experiments!r}"
+            f"experiments must be an Experiment, a dict of specs, or a list of these, but got {shown(experiments)}"
         )
     return found
 
@@ -353,14 +354,6 @@ def _declares_resources(trainable: Any) -> bool:
     return getattr(trainable, "resources", None) is not None
 
 
-def _as_checkpoint_config(config: CheckpointConfig | Mapping[str, Any] | None) -> CheckpointConfig:
-    if isinstance(config, Mapping):
-        return CheckpointConfig(**config)
-    if config is not None and not isinstance(config, CheckpointConfig):
-        raise TypeError(f"checkpoint_config must be a CheckpointConfig, but got {config!r:.200}")
-    return config or CheckpointConfig()
-
-
 def _as_checkpoint(restore: str | os.PathLike[str] | Checkpoint | None) -> Checkpoint | None:
     if not restore:
         return None
@@ -384,5 +377,5 @@ def as_space(param_space: Any) -> dict[str, Any]:
     if not isinstance(param_space, Mapping) and hasattr(param_space, "to_dict"):
         param_space = param_space.to_dict()
     if not isinstance(param_space, Mapping):
-        raise ValueError(f"param_space must be a dict, or an object with to_dict, but got {param_space!r}")
+        raise ValueError(f"param_space must be a dict, or an object with to_dict, but got {shown(param_space)}")
     return copy.copy(dict(param_space))

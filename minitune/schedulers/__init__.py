@@ -6,6 +6,7 @@ import inspect
 import logging
 from typing import Any
 
+from minitune._checks import shown
 from minitune.schedulers.async_hyperband import ASHAScheduler, AsyncHyperBandScheduler
 from minitune.schedulers.trial_scheduler import FIFOScheduler, SchedulerContext, TrialScheduler
 
@@ -41,7 +42,10 @@ def create_scheduler(scheduler: str, **kwargs: Any) -> TrialScheduler:
     """
     kind = _BY_NAME.get(scheduler.lower()) if isinstance(scheduler, str) else None
     if kind is None:
-        raise ValueError(f"scheduler must be one of {', '.join(_BY_NAME)}, but got {scheduler!r}")
+        raise ValueError(
+            f"scheduler must be one of {', '.join(_BY_NAME)}, but got {shown(scheduler)}; others are passed as "
+            "an object"
+        )
     known = inspect.signature(kind).parameters
     dropped = sorted(set(kwargs) - set(known))
     if dropped:

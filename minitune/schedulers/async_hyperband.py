@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from minitune import decision
+from minitune._checks import is_real, is_whole, require, require_flag, require_metric, shown
 from minitune.decision import Decision
 from minitune.experiment.lifecycle import PAUSED, PENDING, RUNNING
 from minitune.experiment.trial import Trial
@@ -83,6 +84,9 @@ class AsyncHyperBandScheduler(FIFOScheduler):
         stop_last_trials: bool = True,
         variant: str = "stop",
     ):
+        require(isinstance(time_attr, str), "time_attr: the name of a result that grows", time_attr)
+        require_metric("metric", metric)
+        require_flag("stop_last_trials", stop_last_trials)
         check_mode(mode)
         _check_range(max_t, grace_period, reduction_factor, brackets)
         if variant not in ("stop", "promote"):
@@ -375,14 +379,13 @@ ASHAScheduler = AsyncHyperBandScheduler
 def _check_range(max_t: float, grace_period: float, reduction_factor: float, brackets: int) -> None:
     """Raise ValueError for the first argument that is out of range."""
     for name, value in (("max_t", max_t), ("grace_period", grace_period), ("reduction_factor", reduction_factor)):
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
-            raise ValueError(f"0 < {name} < infinity must hold, but got {value!r}")
+        if not is_real(value) or not 0 < value < math.inf:
+            raise ValueError(f"0 < {name} < infinity must hold, but got {shown(value)}")
     if grace_period > max_t:
         raise ValueError(f"grace_period <= max_t must hold, but got grace_period={grace_period}, max_t={max_t}")
     if reduction_factor <= 1:
         raise ValueError(f"reduction_factor > 1 must hold, but got {reduction_factor!r}")
-    if isinstance(brackets, bool) or not isinstance(brackets, int) or brackets < 1:
-        raise ValueError(f"brackets must be a whole number of at least 1, but got {brackets!r}")
+    require(is_whole(brackets) and brackets >= 1, "brackets: an int >= 1", brackets)
 
 
 def _make_brackets(count: int, grace_period: float, max_t: float, factor: float) -> list[list[Level]]:

@@ -8,6 +8,7 @@ import logging
 from typing import Any
 
 from minitune._alias import submodules
+from minitune._checks import shown
 from minitune.search.basic_variant import BasicVariantGenerator
 from minitune.search.concurrency_limiter import ConcurrencyLimiter
 from minitune.search.repeater import Repeater
@@ -65,7 +66,7 @@ def create_searcher(search_alg: str, **kwargs: Any) -> Searcher | SearchAlgorith
         ValueError: If there is no searcher of that name.
         ImportError: If the library that it wraps is not installed.
     """
-    name = search_alg.lower() if isinstance(search_alg, str) else search_alg
+    name = search_alg.lower() if isinstance(search_alg, str) else ""
     if name in _OUT:
         raise ValueError(
             f"search_alg {search_alg!r} is not supported; there are {', '.join(_BY_NAME)}. To use its library, write a "
@@ -73,8 +74,8 @@ def create_searcher(search_alg: str, **kwargs: Any) -> Searcher | SearchAlgorith
         )
     if name not in _BY_NAME:
         raise ValueError(
-            f"search_alg must be one of {', '.join(_BY_NAME)}, but got {search_alg!r}; others are passed as an object, "
-            "such as one of your own subclass of minitune.search.Searcher"
+            f"search_alg must be one of {', '.join(_BY_NAME)}, but got {shown(search_alg)}; others are passed "
+            "as an object, such as one of your own subclass of minitune.search.Searcher"
         )
     module, _, kind_name = _BY_NAME[name].partition(":")
     kind = getattr(importlib.import_module(f"{__name__}.{module}"), kind_name)

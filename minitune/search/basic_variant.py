@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from minitune._checks import is_whole, require, require_flag, shown
 from minitune.experiment.trial import Trial
 from minitune.experiment.trial_maker import TrialMaker
 from minitune.search.search_algorithm import ExperimentSpec, SearchAlgorithm, experiment_list
@@ -31,7 +32,7 @@ class BasicVariantGenerator(SearchAlgorithm):
         random_state: A seed or generator; see `minitune.space.random_generator`. It takes precedence over the run's.
 
     Raises:
-        ValueError: If `max_concurrent` is negative.
+        ValueError: If `max_concurrent` is no int >= 0.
         TypeError: If `points_to_evaluate` is no list of dicts, or `random_state` no seed.
     """
 
@@ -45,10 +46,12 @@ class BasicVariantGenerator(SearchAlgorithm):
         random_state: Any = None,
     ):
         points = points_to_evaluate if points_to_evaluate is not None else []
-        if isinstance(points, Mapping) or not all(isinstance(point, Mapping) for point in points):
-            raise TypeError(f"points_to_evaluate must be a list of dicts, but got {points_to_evaluate!r}")
-        if max_concurrent < 0:
-            raise ValueError(f"max_concurrent must be >= 0 (0: no limit), but got {max_concurrent!r}")
+        is_list = isinstance(points, Iterable) and not isinstance(points, Mapping)
+        if not is_list or not all(isinstance(point, Mapping) for point in points):
+            raise TypeError(f"points_to_evaluate must be a list of dicts, but got {shown(points_to_evaluate)}")
+        good = is_whole(max_concurrent) and max_concurrent >= 0
+        require(good, "max_concurrent: an int >= 0 (0: no limit)", max_concurrent)
+        require_flag("constant_grid_search", constant_grid_search)
         self.max_concurrent = max_concurrent
         self._points = list(points)
         self._constant_grid_search = constant_grid_search

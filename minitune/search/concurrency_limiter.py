@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from minitune._checks import is_whole, require, require_flag
 from minitune.search.searcher import Metric, Searcher, SearcherWrapper, Suggestion
 
 _Outcome = tuple[dict[str, Any] | None, bool]
@@ -31,8 +32,8 @@ class ConcurrencyLimiter(SearcherWrapper):
 
     def __init__(self, searcher: Searcher, max_concurrent: int, batch: bool = False):
         super().__init__(searcher)
-        if max_concurrent < 1:
-            raise ValueError(f"max_concurrent must be >= 1, but got {max_concurrent!r}")
+        require(is_whole(max_concurrent) and max_concurrent >= 1, "max_concurrent: an int >= 1", max_concurrent)
+        require_flag("batch", batch)
         self.max_concurrent = max_concurrent
         self.batch = batch
         self._running: set[str] = set()

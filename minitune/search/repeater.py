@@ -8,6 +8,7 @@ import numbers
 from dataclasses import dataclass, field
 from typing import Any
 
+from minitune._checks import is_whole, require, require_flag
 from minitune.search.searcher import Metric, Searcher, SearcherWrapper, Suggestion
 from minitune.search.space_tree import copy_tree
 
@@ -59,8 +60,8 @@ class Repeater(SearcherWrapper):
 
     def __init__(self, searcher: Searcher, repeat: int = 1, set_index: bool = True):
         super().__init__(searcher)
-        if repeat < 1:
-            raise ValueError(f"repeat must be >= 1, but got {repeat!r}")
+        require(is_whole(repeat) and repeat >= 1, "repeat: an int >= 1", repeat)
+        require_flag("set_index", set_index)
         self.repeat = repeat
         self._set_index = set_index
         self._group_of: dict[str, _Group] = {}

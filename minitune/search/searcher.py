@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from copy import deepcopy
 from typing import Any
 
+from minitune._checks import require, shown
 from minitune.experiment.trial import Trial
 from minitune.result import DONE, flatten
 
@@ -248,7 +249,7 @@ class SearcherWrapper(Searcher):
     def __init__(self, searcher: Searcher):
         if not isinstance(searcher, Searcher):
             raise TypeError(
-                f"searcher must be a Searcher, but got a {type(searcher).__name__}; the default search algorithm "
+                f"searcher must be a Searcher, but got {shown(searcher)}; the default search algorithm "
                 "has a max_concurrent of its own"
             )
         self.searcher = searcher
@@ -344,9 +345,12 @@ def check_mode(metric: Metric, mode: str | list[str] | None) -> None:
     Raises:
         ValueError: If a mode is unknown, or the lists differ in length.
     """
+    metrics = metric if isinstance(metric, (list, tuple)) else [metric]
+    named = metric is None or all(isinstance(each, str) for each in metrics)
+    require(named, "metric: None, a metric's name or a list of names", metric)
     modes = mode if isinstance(mode, (list, tuple)) else [mode]
     if mode is not None and not all(each in MODES for each in modes):
-        raise ValueError(f"mode must be one of {', '.join(MODES)}, or a list of them, but got {mode!r}")
+        raise ValueError(f"mode must be one of {', '.join(MODES)}, or a list of them, but got {shown(mode)}")
     if metric is None or mode is None:
         return
     is_list = isinstance(metric, (list, tuple))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import insort
 from typing import Any
 
-from minitune.stopper.stopper import MISSING, Stopper, check_std, check_whole, lookup, number_of, spread
+from minitune.stopper.stopper import MISSING, Stopper, check_metric, check_std, check_whole, lookup, number_of, spread
 
 
 class ExperimentPlateauStopper(Stopper):
@@ -25,6 +25,7 @@ class ExperimentPlateauStopper(Stopper):
     def __init__(self, metric: str, std: float = 0.001, top: int = 10, mode: str = "min", patience: int = 0):
         if mode not in ("min", "max"):
             raise ValueError(f"mode must be 'min' or 'max', but got {mode!r}")
+        check_metric(metric)
         check_std(std)
         self._metric = metric
         self._std = std

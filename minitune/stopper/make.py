@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from minitune._checks import shown
 from minitune.stopper.dict_stopper import DictStopper
 from minitune.stopper.function_stopper import FunctionStopper
 from minitune.stopper.noop import NoopStopper
@@ -37,4 +38,6 @@ def make_stopper(stop: Any) -> Stopper:
         raise ValueError(f"an object with stop_all() must be a minitune.Stopper, but got {stop!r}; derive its class")
     if callable(stop):
         return FunctionStopper(stop)
-    raise ValueError(f"stop must be a dict, a function of (trial_id, result), a Stopper or a list, but got {stop!r}")
+    raise ValueError(
+        f"stop must be a dict, a function of (trial_id, result), a Stopper or a list, but got {shown(stop)}"
+    )

@@ -7,6 +7,7 @@ import numbers
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from minitune._checks import require, shown
 from minitune.result import flatten
 
 ASKED_EVERY_S = 1.0
@@ -57,7 +58,7 @@ class CombinedStopper(Stopper):
     def __init__(self, *stoppers: Stopper):
         for stopper in stoppers:
             if not isinstance(stopper, Stopper):
-                raise ValueError(f"CombinedStopper takes instances of Stopper, but got {stopper!r}")
+                raise ValueError(f"CombinedStopper takes instances of Stopper, one by one, but got {shown(stopper)}")
         self._stoppers = stoppers
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
@@ -131,8 +132,13 @@ def check_whole(name: str, value: Any, least: int) -> int:
     """
     is_whole = isinstance(value, numbers.Real) and not isinstance(value, bool) and float(value).is_integer()
     if not is_whole or value < least:
-        raise ValueError(f"{name} must be a whole number of at least {least}, but got {value!r}")
+        raise ValueError(f"{name} must be a whole number of at least {least}, but got {shown(value)}")
     return int(value)
+
+
+def check_metric(metric: Any) -> None:
+    """Raise ValueError unless `metric` is a name."""
+    require(isinstance(metric, str), "metric: the metric's name", metric)
 
 
 def check_std(std: Any) -> None:

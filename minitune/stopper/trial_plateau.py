@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from minitune.stopper.stopper import MISSING, Stopper, check_std, check_whole, lookup, number_of, spread
+from minitune._checks import shown
+from minitune.stopper.stopper import MISSING, Stopper, check_metric, check_std, check_whole, lookup, number_of, spread
 
 
 class TrialPlateauStopper(Stopper):
@@ -31,11 +32,12 @@ class TrialPlateauStopper(Stopper):
         metric_threshold: float | None = None,
         mode: str | None = None,
     ):
+        check_metric(metric)
         check_std(std)
         if mode not in (None, "min", "max") or (metric_threshold is not None and mode is None):
-            raise ValueError(f"with a metric_threshold, mode must be 'min' or 'max', but got {mode!r}")
+            raise ValueError(f"mode must be 'min' or 'max' (None without a metric_threshold), but got {shown(mode)}")
         if metric_threshold is not None and number_of(metric_threshold) is None:
-            raise ValueError(f"metric_threshold must be a number, but got {metric_threshold!r}")
+            raise ValueError(f"metric_threshold must be a number, but got {shown(metric_threshold)}")
         self._metric = metric
         self._std = std
         self._num_results = check_whole("num_results", num_results, 1)

@@ -25,6 +25,7 @@ from numbers import Number
 from queue import SimpleQueue
 from typing import Any
 
+from minitune._checks import shown
 from minitune.checkpoint import Checkpoint
 from minitune.error import TrialStopped
 from minitune.experiment.trial import TrialInfo
@@ -355,7 +356,14 @@ def wrap_function(train_func: UserFunction, name: str | None = None) -> type[Fun
 
     Returns:
         A subclass of FunctionTrainable with that name.
+
+    Raises:
+        TypeError: If it is no function, or the name no text.
     """
+    if not callable(train_func):
+        raise TypeError(f"train_func must be a function of the configuration, but got {shown(train_func)}")
+    if name is not None and not isinstance(name, str):
+        raise TypeError(f"name must be None or text, but got {shown(name)}")
     called = name or str(getattr(train_func, "__name__", type(train_func).__name__))
     body = {
         "_name": called,

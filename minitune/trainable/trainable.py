@@ -16,6 +16,7 @@ from datetime import datetime
 from typing import Any
 
 from minitune import clock
+from minitune._checks import shown
 from minitune.checkpoint import Checkpoint, Gone, directory_name, read_dict, write_dict
 from minitune.config import default_storage_path
 from minitune.experiment.trial import TrialInfo
@@ -72,6 +73,8 @@ class Trainable:
     def __init__(self, config: dict[str, Any] | None = None, storage: None = None):
         if storage is not None:
             raise ValueError(f"storage must be None: directories lie on the local file system, but got {storage!r}")
+        if config is not None and not isinstance(config, Mapping):
+            raise TypeError(f"config must be None or a dict, but got {shown(config)}")
         self._tune_info = _take_info()
         self.config: dict[str, Any] = config or {}
         self._tune_last_result: dict[str, Any] = {}

@@ -185,7 +185,7 @@ def test_totals_and_ends() -> None:
 
 
 def test_bad_arguments_are_refused() -> None:
-    with pytest.raises(ValueError, match="max_concurrent must be >= 0"):
+    with pytest.raises(ValueError, match="max_concurrent must be an int >= 0"):
         BasicVariantGenerator(max_concurrent=-1)
     with pytest.raises(TypeError, match="random_state"):
         BasicVariantGenerator(random_state="seed")

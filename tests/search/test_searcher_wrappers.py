@@ -184,8 +184,8 @@ def test_results_and_errors_pass_through_a_limiter() -> None:
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (lambda: ConcurrencyLimiter(Recording(), 0), "max_concurrent must be >= 1, but got 0"),
-        (lambda: Repeater(Recording(), 0), "repeat must be >= 1, but got 0"),
+        (lambda: ConcurrencyLimiter(Recording(), 0), "max_concurrent must be an int >= 1, but got 0"),
+        (lambda: Repeater(Recording(), 0), "repeat must be an int >= 1, but got 0"),
     ],
 )
 def test_bad_numbers_are_refused(make: Any, text: str) -> None:

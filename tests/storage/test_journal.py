@@ -91,7 +91,7 @@ def test_a_missing_journal_is_an_error_and_not_a_new_one(tmp_path: Path) -> None
 
 
 def test_an_unknown_durability_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"process, batched, strict must hold, but got 'fast'"):
+    with pytest.raises(ValueError, match=r"process, batched, strict, but got 'fast'"):
         Journal.create(tmp_path / "journal", "fast")
 
 

@@ -1,0 +1,99 @@
+"""Checks of arguments: each refuses a bad one at once, with its name, the rule and the value."""
+
+from __future__ import annotations
+
+import datetime
+import reprlib
+from numbers import Integral, Real
+from typing import Any, TypeVar
+
+_Creator = TypeVar("_Creator")
+
+_REPR = reprlib.Repr()  # shows the beginning of large containers, and survives a failing __repr__
+_REPR.maxother = _REPR.maxstring = 200
+_REPR.maxlevel = 3
+
+
+def shown(value: object) -> str:
+    """`value` as an error text shows it, shortened."""
+    return _REPR.repr(value)
+
+
+def require(condition: bool, rule: str, got: object) -> None:
+    """Refuse a bad argument.
+
+    Args:
+        condition: What must hold.
+        rule: The argument's name, a colon, and what it must be.
+        got: The offending value.
+
+    Raises:
+        ValueError: If `condition` is false, with the rule and the value.
+    """
+    if not condition:
+        name, _, what = rule.partition(": ")
+        raise ValueError(f"{name} must be {what}, but got {shown(got)}")
+
+
+def is_whole(value: object) -> bool:
+    """Whether `value` is a whole number, of any library; a bool is none."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def is_real(value: object) -> bool:
+    """Whether `value` is a real number, of any library; a bool is none."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def require_flag(name: str, value: object) -> None:
+    """Refuse what is neither true nor false by itself: a text such as `"no"` would count as true.
+
+    Raises:
+        ValueError: If it is text, a container or another object; numbers, numpy's bools and None are welcome.
+    """
+    require(hasattr(type(value), "__bool__"), f"{name}: True or False", value)
+
+
+def require_metric(name: str, metric: object) -> None:
+    """Refuse what is no metric's name.
+
+    Raises:
+        ValueError: If it is neither None nor text.
+    """
+    require(metric is None or isinstance(metric, str), f"{name}: None or the metric's name", metric)
+
+
+def check_num_samples(num_samples: Any) -> int:
+    """`num_samples` as an int.
+
+    Raises:
+        ValueError: If it is no int >= 1, nor -1.
+    """
+    good = is_whole(num_samples) and (num_samples >= 1 or num_samples == -1)
+    require(good, "num_samples: an int >= 1, or -1 for no end", num_samples)
+    return int(num_samples)
+
+
+def duration_s(duration: float | datetime.timedelta | None, name: str) -> float | None:
+    """A duration in seconds.
+
+    Args:
+        duration: Seconds, or a timedelta; None and 0 mean no limit.
+        name: What it is, for the error text.
+
+    Returns:
+        None for no limit.
+
+    Raises:
+        ValueError: If it is none, or negative.
+    """
+    seconds = duration.total_seconds() if isinstance(duration, datetime.timedelta) else duration
+    good = seconds is None or (is_real(seconds) and seconds >= 0)
+    require(good, f"{name}: None, a number of seconds >= 0 (0 means no limit), or a timedelta", duration)
+    return float(seconds) if seconds else None
+
+
+def require_creator(creator: _Creator, name: str) -> _Creator:
+    """`creator`, if it is None or can be called."""
+    require(creator is None or callable(creator), f"{name}: None or a function of the trial", creator)
+    return creator
