@@ -495,7 +495,9 @@ class TuneController:
 
     def _on_lack_of_space(self, live: Live, error: TrialError, *, gone: bool) -> None:
         """An attempt has failed while the disk is full, and most probably for that; the trial is not to blame."""
-        logger.warning("trial %s failed while the disk is full, which does not count (%s)", live.trial.name, error)
+        logger.warning(
+            "trial %s failed while the disk is full, which does not count (%s)", live.trial.name, error.summary()
+        )
         if not gone:
             self._actions.let_go(live)
         self._actions.move(live.trial, Step.RETRY, f"{LOST}no space is left on the disk")
