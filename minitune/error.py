@@ -230,7 +230,7 @@ def _dual_error(kind: type[TrialError], original: Exception, text: str) -> Trial
 
 
 def dual_error(
-    kind: type[_Kind], original: Exception, text: str, reduce: Callable[[_Kind], tuple[Any, ...]]
+    kind: type[_Kind], original: Exception, text: str, reduce: Callable[[Any], tuple[Any, ...]] | None = None
 ) -> _Kind | None:
     """An error that is told apart by two classes.
 
@@ -238,7 +238,7 @@ def dual_error(
         kind: The one class.
         original: An exception of the other one; the error gets its arguments and attributes.
         text: What the error says.
-        reduce: How it is pickled: its `__reduce__`.
+        reduce: How it is pickled, its `__reduce__`; by default as a `kind` with this text.
 
     Returns:
         An instance of both `kind` and the class of `original`, or None where Python or the class refuses.
@@ -251,7 +251,7 @@ def dual_error(
         return text
 
     try:
-        body = {"__str__": show, "__reduce__": reduce, "__module__": kind.__module__}
+        body = {"__str__": show, "__reduce__": reduce or (lambda self: (kind, (text,))), "__module__": kind.__module__}
         dual = type(f"{kind.__name__}({user_class.__name__})", (kind, user_class), body)
         new = BaseException.__new__ if isinstance(original, MemoryError) else dual.__new__  # its own makes only itself
         error: _Kind = new(dual, *original.args)

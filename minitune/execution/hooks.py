@@ -38,15 +38,6 @@ class PluginError(TuneError):
     Where that is possible it is also an instance of what was raised, so that a script can wait for either.
     """
 
-    @classmethod
-    def of(cls, error: Exception, text: str) -> PluginError:
-        """The error for an exception of a plug-in."""
-
-        def reduce(self: PluginError) -> tuple[Any, ...]:
-            return cls, (text,)
-
-        return dual_error(cls, error, text, reduce) or cls(text)
-
 
 def call_plugin(hook: Callable[..., Any], trial: Trial | None, /, *args: Any, **kwargs: Any) -> Any:
     """Call a hook of a plug-in.
@@ -65,12 +56,12 @@ def call_plugin(hook: Callable[..., Any], trial: Trial | None, /, *args: Any, **
     except PluginError:
         raise
     except Exception as error:
-        raise PluginError.of(
-            error,
+        text = (
             f"{_hook_name(hook)} raised {type(error).__name__}: {error}"
             + (f" (while it was told of trial {trial.name})" if trial is not None else "")
-            + "; the run was ended, what it had reported is kept",
-        ) from error
+            + "; the run was ended, what it had reported is kept"
+        )
+        raise (dual_error(PluginError, error, text) or PluginError(text)) from error
 
 
 class Hooks:
