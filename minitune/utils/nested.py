@@ -44,18 +44,19 @@ def unflatten_dict(dt: Mapping[str, Any], delimiter: str = "/") -> dict[str, Any
     """Undo `flatten_dict`, except for lists.
 
     Args:
-        dt: A dict of one level; it stays as it is.
+        dt: A dict of one level; it stays as it is. All levels of the result are of its class.
         delimiter: Where keys are split.
 
     Raises:
         TypeError: If one key leads through the value of another.
     """
-    nested: dict[str, Any] = {}
+    kind: type[dict[str, Any]] = type(dt) if isinstance(dt, dict) else dict
+    nested = kind()
     for key, value in dt.items():
         *way, last = key.split(delimiter)
         level = nested
         for part in way:
-            level = level.setdefault(part, {})
+            level = level.setdefault(part, kind())
             if not isinstance(level, dict):
                 raise TypeError(f"a key must not lead through the value of another, but {key!r} does at {part!r}")
         level[last] = value

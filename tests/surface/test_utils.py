@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
+from collections import OrderedDict
 
 import pytest
 from minitune.tune.utils import (
@@ -30,6 +31,12 @@ def test_flattening_and_back():
     assert flatten_dict(nested, delimiter=".", flatten_list=True) == {"a.b": 1, "a.c.d.0": 1, "a.c.d.1.e": 2, "f": 3}
     assert unflatten_dict(flatten_dict(nested)) == nested
     assert flatten_dict({"a": {}}) == {}
+
+
+def test_what_is_unflattened_stays_of_its_class():
+    nested = unflatten_dict(OrderedDict({"a/b": 1, "c": 2}))
+    assert (type(nested), type(nested["a"])) == (OrderedDict, OrderedDict)
+    assert nested == {"a": {"b": 1}, "c": 2}
 
 
 def test_a_key_with_the_delimiter_is_refused_if_asked_to():
