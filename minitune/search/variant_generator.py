@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from minitune.error import dual_error
 from minitune.search.space_tree import (
     ConfigView,
     Path,
@@ -379,7 +380,8 @@ def _call(config: Any, functions: _Unresolved, rng: random.Random) -> tuple[Any,
                 waiting.append((path, function))
                 continue
             except Exception as error:
-                raise ValueError(f"sample_from of parameter {path_text(path)!r} failed: {error!r}") from error
+                text = f"sample_from of parameter {path_text(path)!r} failed: {error!r}"
+                raise (dual_error(ValueError, error, text) or ValueError(text)) from error
             config = assign_value(config, path, value)
             found.extend(find_unresolved(value, path))
         if not waiting or len(waiting) == len(functions):

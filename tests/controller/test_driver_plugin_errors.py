@@ -20,6 +20,7 @@ from minitune import (
     Stopper,
     TuneError,
     Tuner,
+    sample_from,
 )
 
 
@@ -257,3 +258,8 @@ def test_a_reporter_that_raises(hook: str) -> None:
     with pytest.raises(TuneError, match=rf"Spoiled\.{hook} raised Bad") as caught:
         fit(SavedCounter, {"end": 2}, verbose=1, progress_reporter=spoiled(Quiet, hook, error))
     assert caught.value.__cause__ is error
+
+
+def test_an_error_in_the_search_space_is_of_its_own_class_too() -> None:
+    with pytest.raises(ZeroDivisionError, match="parameter 'a' failed: ZeroDivisionError"):
+        fit(SavedCounter, {"a": sample_from(lambda config: 1 // 0)})
