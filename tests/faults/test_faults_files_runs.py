@@ -103,7 +103,7 @@ def rows(grid: ResultGrid) -> list[list[int]]:
     return [[row["n"] for row in result.get_rows()] for result in grid]
 
 
-# -- the journal -----------------------------------------------------------------------------------------------------
+# -- the journal -------------------------------------------------------------------------------------------------------
 
 
 def test_a_damaged_journal_is_refused_and_its_beginning_can_be_kept() -> None:
@@ -160,7 +160,7 @@ def test_a_run_without_its_main_files_is_an_error_and_no_new_start(name: str, da
     assert rows(resume()) == [[1, 2, 3, 4, 5, 6]] * 2
 
 
-# -- checkpoints -----------------------------------------------------------------------------------------------------
+# -- checkpoints -------------------------------------------------------------------------------------------------------
 
 
 def change_a_byte(directory: Path) -> None:
@@ -294,7 +294,7 @@ def test_a_driver_killed_between_commit_and_removal_leaves_a_whole_checkpoint(sc
     assert left == ["checkpoint_000002"]
 
 
-# -- directories -----------------------------------------------------------------------------------------------------
+# -- directories -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("has_checkpoints", [True, False])
@@ -377,7 +377,7 @@ def test_a_finished_run_can_be_resumed_again_and_again() -> None:
     assert STARTS == [(1, 0), (2, 0)]
 
 
-# -- the budget ------------------------------------------------------------------------------------------------------
+# -- the budget --------------------------------------------------------------------------------------------------------
 
 
 def test_checkpoints_stay_within_the_budget() -> None:
@@ -400,7 +400,7 @@ def test_checkpoints_stay_within_the_budget() -> None:
     assert len(named) == len(left), "the record names what is there, and nothing else"
 
 
-# -- errors of the disk -----------------------------------------------------------------------------------------------
+# -- errors of the disk ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("failures", [1, 1000])
@@ -428,3 +428,115 @@ def test_a_sync_that_fails_is_tried_once_more_and_then_ends_the_run(
             tuner.fit()
         left[0] = 0
         assert [result.metrics["n"] for result in resume()] == [6]
+
+
+# -- the user's own directories ----------------------------------------------------------------------------------------
+
+
+def test_a_reported_directory_of_the_users_is_copied_and_stays_what_it_is(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    (own / "deep").mkdir(parents=True)
+    (own / "deep" / "state").write_text("first")
+    (own / "link").symlink_to("deep/state")
+    (own / "away").symlink_to(tmp_path)
+
+    def trainable(config: dict[str, Any]) -> None:
+        report({"n": 1}, checkpoint=Checkpoint.from_directory(own))
+        (own / "deep" / "state").write_text("second")
+        report({"n": 2}, checkpoint=Checkpoint.from_directory(own))
+        (own / "deep" / "state").write_text("third")
+
+    (result,) = fit(trainable, xs=[1])
+    copies = [checkpoint.path for checkpoint, _ in result.best_checkpoints]
+    assert sorted(os.path.basename(path) for path in copies) == ["checkpoint_000000", "checkpoint_000001"]
+    assert [Path(path, "deep", "state").read_text() for path in sorted(copies)] == ["first", "second"]
+    assert all(os.readlink(os.path.join(path, "link")) == "deep/state" for path in copies)
+    assert all(os.readlink(os.path.join(path, "away")) == str(tmp_path) for path in copies)
+    assert (own / "deep" / "state").read_text() == "third"
+    assert sorted(path.name for path in own.iterdir()) == ["away", "deep", "link"]
+
+
+# -- killed while it is resumed ----------------------------------------------------------------------------------------
+
+KILLED_AGAIN = """
+    import os, signal, sys
+    from minitune import RunConfig, TuneConfig, Tuner, _resume, report, uniform
+    from minitune.execution import journal, open_run, plain_files, recorder
+
+    STORAGE = os.environ["MINITUNE_STORAGE_PATH"]
+    RUN, SECOND, KILLED = (os.path.join(STORAGE, name) for name in ("run", "second", "killed"))
+
+    def die(*args, **kwargs):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def trainable(config):
+        for n in range(1, 4):
+            if n == 2 and os.path.exists(SECOND) and not os.path.exists(KILLED):
+                open(KILLED, "w").close()
+                die()
+            report({"n": n, "x": config["x"]})
+        open(SECOND, "w").close()
+
+    def in_a_child(work):
+        sys.stdout.flush()
+        pid = os.fork()
+        if not pid:
+            work()
+            os._exit(0)
+        return os.waitpid(pid, 0)[1]
+
+    def after(original):
+        def then_die(*args, **kwargs):
+            original(*args, **kwargs)
+            die()
+        return then_die
+
+    def fit():
+        tune = TuneConfig(executor="inline", num_samples=3, max_concurrent_trials=1)
+        Tuner(trainable, param_space={"x": uniform(0, 1)}, tune_config=tune,
+              run_config=RunConfig(name="run", verbose=0)).fit()
+
+    def resume(owner=None, name=None, replacement=None):
+        if owner is not None:
+            setattr(owner, name, replacement)
+        return Tuner.restore(RUN, trainable).fit()
+
+    assert in_a_child(fit) == signal.SIGKILL
+    with open(os.path.join(RUN, "journal"), "ab") as file:
+        file.write(b"torn")
+    STEPS = [
+        (journal, "_cut", die),
+        (journal, "_cut", after(journal._cut)),
+        (_resume, "build_components", die),
+        (open_run.OpenRun, "begin", after(open_run.OpenRun.begin)),
+        (_resume, "reconcile", die),
+        (_resume, "reconcile", after(_resume.reconcile)),
+        (recorder.Recorder, "prepare_directory", after(recorder.Recorder.prepare_directory)),
+        (recorder.Recorder, "rolls_back", after(recorder.Recorder.rolls_back)),
+        (recorder.Recorder, "attempt_starts", after(recorder.Recorder.attempt_starts)),
+        (recorder.Recorder, "trial_added", after(recorder.Recorder.trial_added)),
+        (recorder.Recorder, "result", after(recorder.Recorder.result)),
+    ]
+    for owner, name, replacement in STEPS:
+        status = in_a_child(lambda: resume(owner, name, replacement))
+        print(name, "killed" if status == signal.SIGKILL else status)
+    grid = resume()
+    print("end", grid.num_terminated, [result.metrics["n"] for result in grid])
+"""
+
+
+def test_a_driver_killed_at_every_step_of_a_resume(script: Any) -> None:
+    lines = script.run(KILLED_AGAIN).splitlines()
+    assert lines[-1] == "end 3 [3, 3, 3]"
+    assert [line for line in lines[:-1] if not line.endswith(" killed")] == []
+    journal_file = script.storage / "run" / "journal"
+    found = list(journal.read(journal_file))
+    added = [record for record in found if record["type"] == "trial"]
+    assert len({record["trial"] for record in added}) == len(added) == 3
+    for trial in added:
+        own = [record for record in found if record["type"] == "result" and record["trial"] == trial["trial"]]
+        assert {record["metrics"]["x"] for record in own} == {trial["config"]["x"]}
+        rows = next((script.storage / "run").glob(f"*{trial['trial']}*/result.json")).read_text().splitlines()
+        assert len(rows) == len(own)
+    first = [record for record in found if record["type"] == "start" and record["trial"] == added[0]["trial"]]
+    assert len(first) == 1, "what was finished did not run again"
