@@ -295,11 +295,12 @@ def build_executor(plan: Plan, run: RunDirectory) -> TrialExecutor:
         raise ValueError(f"MINITUNE_EXECUTOR must be 'local' or 'inline', but got {name!r}")
     from minitune.execution.local import LocalTrialExecutor
 
+    changes = plan.tune_config.chdir_to_trial_dir
     return LocalTrialExecutor(
         machine,
         directory=run.path,
         output_names=plan.experiment.output_names,
-        changes_directory=is_on("CHDIR_TO_TRIAL_DIR"),
+        changes_directory=is_on("CHDIR_TO_TRIAL_DIR") if changes is None else changes,
         keep_descendants=plan.run_config.keep_descendants,
         needed=(make_trial_actor,),
     )

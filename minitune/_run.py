@@ -65,6 +65,7 @@ def run(
     checkpoint_score_attr: str | None = None,
     checkpoint_freq: int = 0,
     checkpoint_at_end: bool = False,
+    chdir_to_trial_dir: bool | None = None,
     local_dir: str | os.PathLike[str] | None = None,
     max_retries: int | None = None,
 ) -> ExperimentAnalysis:
@@ -108,6 +109,7 @@ def run(
         checkpoint_score_attr: Old name of `CheckpointConfig.checkpoint_score_attribute`; `"min-x"`: smaller is better.
         checkpoint_freq: Old name of `CheckpointConfig.checkpoint_frequency`.
         checkpoint_at_end: Old place of `CheckpointConfig.checkpoint_at_end`.
+        chdir_to_trial_dir: See `TuneConfig`.
         local_dir: Old name of `storage_path`.
         max_retries: Another name of `max_failures`.
 
@@ -166,6 +168,7 @@ def run(
             reuse_actors=reuse_actors,
             trial_name_creator=experiments[0].trial_name_creator,
             trial_dirname_creator=experiments[0].trial_dirname_creator,
+            chdir_to_trial_dir=chdir_to_trial_dir,
         ),
         RunConfig(
             name=experiments[0].name,

@@ -325,16 +325,19 @@ def log_file_names(log_to_file: bool | str | Sequence[str]) -> tuple[str, str]:
     """Names of the files that take a trial's stdout and stderr.
 
     Args:
-        log_to_file: True, False, one name for both, or a pair of names.
+        log_to_file: True, False, one name for both, or a pair of names. A name is one within the trial's directory, or
+            an absolute path, where the trials of a run share a file.
 
     Raises:
-        ValueError: If it is none of these, or a name is a path.
+        ValueError: If it is none of these.
     """
     if log_to_file is None or isinstance(log_to_file, bool):
         return "stdout", "stderr"
     rule = "log_to_file: a bool, a file name, or a pair of names (stdout, stderr)"
     require(isinstance(log_to_file, Sequence), rule, log_to_file)
     names = (log_to_file, log_to_file) if isinstance(log_to_file, str) else tuple(log_to_file)
-    good = len(names) == 2 and all(isinstance(name, str) and name and os.path.basename(name) == name for name in names)
+    require(len(names) == 2 and all(isinstance(name, str) and name for name in names), rule, log_to_file)
+    stdout, stderr = map(os.path.expanduser, names)
+    good = all(os.path.isabs(name) or os.path.basename(name) == name for name in (stdout, stderr))
     require(good, rule, log_to_file)
-    return names[0], names[1]
+    return stdout, stderr

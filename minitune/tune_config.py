@@ -16,7 +16,7 @@ from minitune._checks import (
     require_flag,
     require_metric,
 )
-from minitune.config import Config
+from minitune.config import Config, warn_once
 from minitune.config import ResumeConfig as ResumeConfig
 from minitune.experiment.trial import Trial
 
@@ -38,6 +38,8 @@ class TuneConfig(Config):
         reuse_actors: Hand a trial's worker on to the next one.
         trial_name_creator: Makes a trial's name from the trial.
         trial_dirname_creator: Makes the name of a trial's directory from the trial.
+        chdir_to_trial_dir: Old form of the variable `RAY_CHDIR_TO_TRIAL_DIR`: whether a worker works in the directory
+            of its trial; None means what the variable says.
         seed: Base seed of every component; None draws one from numpy's global state if numpy is already imported, else
             from `random`'s.
         executor: `"local"` for processes, `"inline"` for one process (a debugger works), or a `TrialExecutor`.
@@ -60,6 +62,7 @@ class TuneConfig(Config):
     reuse_actors: bool = False
     trial_name_creator: Callable[[Trial], str] | None = None
     trial_dirname_creator: Callable[[Trial], str] | None = None
+    chdir_to_trial_dir: bool | None = None
     seed: int | None = None
     executor: Any = "local"
     trial_timeout_s: int | float | datetime.timedelta | None = None
@@ -77,6 +80,10 @@ class TuneConfig(Config):
         )
         for name in ("time_budget_s", "trial_timeout_s", "report_timeout_s"):
             duration_s(getattr(self, name), name)
+        changes = self.chdir_to_trial_dir
+        require(changes is None or isinstance(changes, bool), "chdir_to_trial_dir: None, True or False", changes)
+        if changes is not None:
+            warn_once(f"chdir_to_trial_dir is old: set RAY_CHDIR_TO_TRIAL_DIR={int(changes)} in the environment")
         require(self.seed is None or is_whole(self.seed), "seed: None or an int", self.seed)
         require_flag("reuse_actors", self.reuse_actors)
         known = self.executor in EXECUTORS if isinstance(self.executor, str) else hasattr(self.executor, "can_start")

@@ -136,11 +136,25 @@ def test_output_of_a_trial_has_the_names_that_were_given(log_to_file: Any, names
     assert "to stderr" in lines_of(result, names[1])
 
 
+def test_trials_may_share_a_file_for_their_output(tmp_path: Path) -> None:
+    shared = tmp_path / "all.log"
+    fit(talk, {"x": tune.grid_search([1, 2])}, executor="local", log_to_file=("stdout", str(shared)))
+    assert shared.read_text(encoding="utf-8").count("to stderr") == 2
+    with pytest.raises(ValueError, match="a file name"):
+        fit(talk, log_to_file="below/it.log")
+
+
 @pytest.mark.parametrize("changes", [True, False])
 def test_a_trial_knows_where_the_driver_works(changes: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_CHDIR_TO_TRIAL_DIR", str(int(changes)))
     (result,) = fit(talk, executor="local")
     assert set(result.metrics["variables"].values()) == {os.getcwd() if changes else None}
+
+
+def test_the_old_name_of_that_setting(caplog: pytest.LogCaptureFixture) -> None:
+    analysis = tune.run(talk, chdir_to_trial_dir=False, name="run", verbose=0)
+    assert set(analysis.trials[0].last_result["variables"].values()) == {None}
+    assert caplog.text.count("set RAY_CHDIR_TO_TRIAL_DIR=0 in the environment") == 1
 
 
 # -- console -----------------------------------------------------------------------------------------------------------

@@ -44,11 +44,11 @@ DIFFERENCES: dict[str, str] = {
     "tune.Trainable.reset": "users do not call it with a storage",
     "tune.Trainable.resource_help": "out; the error says what to use",
     "tune.Trainable.train_buffered": "out; the error says what to use",
-    "tune.TuneConfig": "chdir_to_trial_dir is an error in Ray Tune, too",
+    "tune.TuneConfig": "chdir_to_trial_dir works, with a warning",
     "tune.TuneContext.get_metadata": "part of Ray Train",
     "tune.experiment.Trial": "users do not make trials; storage, files and checkpoints belong to the run",
     **{f"tune.experiment.Trial.{name}": "part of Ray's engine" for name in INTERNAL.split()},
-    "tune.run": "chdir_to_trial_dir is an error in Ray Tune, too",
+    "tune.run": "chdir_to_trial_dir works, with a warning",
 }
 """Deliberate differences, each with its reason."""
 
