@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from minitune._checks import shown
+from minitune._paths import local_path
 from minitune.pickling import PROTOCOL
 
 METADATA_FILE = ".metadata.json"
@@ -147,7 +148,7 @@ class Checkpoint:
             FileNotFoundError: If the directory is gone.
         """
         with self.as_directory() as source:
-            target = tempfile.mkdtemp(prefix=_TEMPORARY_COPY_PREFIX) if path is None else _absolute(path)
+            target = tempfile.mkdtemp(prefix=_TEMPORARY_COPY_PREFIX) if path is None else local_path(path)
             shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
         return target
 
@@ -224,10 +225,6 @@ def read_dict(directory: str) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     return state
-
-
-def _absolute(path: str | os.PathLike[str]) -> str:
-    return os.path.abspath(os.path.expanduser(os.fspath(path)))
 
 
 @dataclass(frozen=True)

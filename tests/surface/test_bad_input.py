@@ -1,0 +1,203 @@
+"""What no argument may be: refused at once, with the rule, the value and a way out; see bad_values.txt."""
+
+from __future__ import annotations
+
+import datetime
+import fnmatch
+import inspect
+import re
+import sys
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import minitune
+from minitune import stopper
+
+TABLE = Path(__file__).parent / "bad_values.txt"
+PUBLIC = {name: getattr(module, name) for module in (minitune, stopper) for name in module.__all__}
+
+OF_USERS = {
+    "Tuner": "tuner",
+    "Experiment": "Experiment",
+    "Checkpoint": "checkpoint",
+    "Result": "result",
+    "ResultGrid": "grid",
+    "ExperimentAnalysis": "analysis",
+}
+"""Classes whose methods users call, where those of others are called by runs; and how the table calls an object."""
+
+LEFT_OUT = {
+    "Experiment.new_maker": "for the library",
+    "Experiment.request": "for the library",
+    "Experiment.wants_other_limits": "for the library",
+    "Result.of": "for the library",
+    "ExperimentAnalysis.dataframe": "get_rows in a frame; needs pandas",
+    "ResultGrid.get_dataframe": "get_rows in a frame; needs pandas",
+    "ResultGrid.count": "of every sequence",
+    "ResultGrid.index": "of every sequence",
+}
+
+
+@dataclass
+class Section:
+    """What is called, with which other arguments, and for each argument (name, bad value, error, text)."""
+
+    path: str
+    others: str
+    rows: list[list[str]] = field(default_factory=list)
+
+
+def _read() -> list[Section]:
+    sections: list[Section] = []
+    for line in TABLE.read_text(encoding="utf-8").splitlines():
+        heading = re.fullmatch(r"\[([\w.]+)\] ?(.*)", line)
+        if heading:
+            sections.append(Section(heading[1], heading[2]))
+        elif line and not line.startswith("#"):
+            sections[-1].rows.append(line.split(" | ", 3))
+    return sections
+
+
+SECTIONS = _read()
+
+
+def f(config: dict[str, Any]) -> dict[str, Any]:
+    """A trainable."""
+    return {"x": 1}
+
+
+def other(config: dict[str, Any]) -> dict[str, Any]:
+    """Another one."""
+    return {"x": 1}
+
+
+def _fit(storage: Any, tune: Any = None, run: Any = None, trainable: Any = f) -> Any:
+    run = run or minitune.RunConfig(storage_path=storage, verbose=0)
+    return minitune.Tuner(trainable, tune_config=tune, run_config=run).fit()
+
+
+@pytest.fixture(scope="module")
+def grid(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A run that has ended."""
+    return _fit(tmp_path_factory.mktemp("done"), minitune.TuneConfig(executor="inline"))
+
+
+@pytest.fixture
+def names(grid: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """What the expressions of the table may name; IPython is among the modules."""
+    monkeypatch.setenv("MINITUNE_EXECUTOR", "inline")
+    for module in ("IPython", "IPython.display"):
+        monkeypatch.setitem(sys.modules, module, types.ModuleType(module))
+
+    def report(metrics: Any = None, *, checkpoint: Any = None, **legacy: Any) -> None:
+        """`report` in a trial; raises what it raises."""
+        trainable = lambda config: minitune.report(metrics, checkpoint=checkpoint, **legacy)  # noqa: E731  # by value
+        for error in _fit(tmp_path / "reports", trainable=trainable).errors:
+            raise error.__cause__ or error
+
+    storage = tmp_path / "minitune_results"
+    storage.mkdir()
+    analysis = minitune.ExperimentAnalysis(grid.experiment_path)
+    known = {"f": f, "other": other, "datetime": datetime, "tmp": str(storage), "__file__": __file__, "report": report}
+    known |= {"grid": grid, "result": grid[0], "run_path": grid.experiment_path, "trial_path": grid[0].path}
+    known |= {"analysis": analysis, "trial": analysis.trials[0], "tuner": minitune.Tuner(f), "ref": minitune.put(1)}
+    known |= {"searcher": minitune.Searcher(metric="x", mode="max"), "checkpoint": minitune.Checkpoint(storage)}
+    yield {**PUBLIC, **known}
+    minitune.shutdown()
+
+
+def _call(section: Section, given: dict[str, Any], names: dict[str, Any]) -> None:
+    """Call it; what configures a run is used in one."""
+    target = eval(section.path, names)
+    arguments = {**eval(f"dict({section.others})", names), **given}
+    positional: Any = ()
+    for parameter in inspect.signature(target).parameters.values():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            arguments |= arguments.pop(parameter.name, {})
+        elif parameter.kind is parameter.VAR_POSITIONAL:
+            positional = arguments.pop(parameter.name, ())
+    made = target(*positional, **arguments)
+    if isinstance(made, minitune.Tuner):
+        made.fit()
+    elif isinstance(made, (minitune.TuneConfig, minitune.RunConfig)):
+        run = made if isinstance(made, minitune.RunConfig) else None
+        _fit(names["tmp"], None if run else made, run)
+
+
+def _fits(text: str, said: str) -> bool:
+    return fnmatch.fnmatchcase(said, re.sub(r"[\[*?]", "?", text).replace("...", "*"))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.path)
+def test_bad_values_are_refused_at_once_with_rule_value_and_way_out(section: Section, names: dict[str, Any]) -> None:
+    wrong = []
+    for argument, expression, kind, text in section.rows:
+        if kind == "any":
+            continue
+        if section.path == "init":
+            minitune.shutdown()
+        said = "nothing: it was accepted"
+        try:
+            _call(section, {argument: eval(expression, names)}, names)
+        except Exception as error:
+            said = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        if not _fits(f"{kind}: {text}", said) or len(said) > 800:
+            wrong.append((argument, expression, f"{kind}: {text}", said))
+        if any(path.is_dir() for path in Path(names["tmp"]).glob("*/*")):
+            wrong.append((argument, expression, "no trial may begin", said))
+    assert wrong == []
+
+
+def _arguments(path: str, value: Any, skip_self: bool = False) -> Iterator[tuple[str, str]]:
+    try:
+        found = list(inspect.signature(value).parameters)[skip_self:]
+    except (TypeError, ValueError):
+        found = []
+    for name in found:
+        yield path, name
+
+
+def _public_arguments() -> Iterator[tuple[str, str]]:
+    """(what is called, argument) of all that users call."""
+    for name, value in PUBLIC.items():
+        if callable(value) and not (isinstance(value, type) and issubclass(value, Exception)):
+            yield from _arguments(name, value)
+    for kind, instance in OF_USERS.items():
+        for name, value in inspect.getmembers(PUBLIC[kind]):
+            if name.startswith("_") or f"{kind}.{name}" in LEFT_OUT:
+                continue
+            if inspect.ismethod(value):  # a class method
+                yield from _arguments(f"{kind}.{name}", value)
+            elif inspect.isfunction(value):
+                yield from _arguments(f"{instance}.{name}", value, skip_self=True)
+
+
+def test_every_argument_has_a_row(names: dict[str, Any]) -> None:
+    aliases: dict[int, str] = {}
+    for name, value in PUBLIC.items():
+        if name in {section.path for section in SECTIONS}:
+            aliases[id(value)] = name
+    rows = {(section.path, row[0]) for section in SECTIONS for row in section.rows}
+    missing = [
+        (path, name)
+        for path, name in _public_arguments()
+        for known in [aliases.get(id(PUBLIC.get(path, path)), path)]
+        if not rows & {(known, name), (known, "*")}
+    ]
+    assert missing == []
+
+
+def test_every_row_is_of_an_argument(names: dict[str, Any]) -> None:
+    unknown = [
+        (section.path, row[0])
+        for section in SECTIONS
+        for row in section.rows
+        if row[0] != "*" and row[0] not in inspect.signature(eval(section.path, names)).parameters
+    ]
+    assert unknown == []
