@@ -9,6 +9,7 @@ import signal
 import sys
 import textwrap
 import time
+from typing import Any
 
 import psutil
 import pytest
@@ -49,6 +50,15 @@ RESUME = (
 
 def journal(script) -> bytes:
     return (script.storage / "run" / "journal").read_bytes()
+
+
+def records_in(script) -> list[dict[str, Any]]:
+    """The whole records; a torn end is none."""
+    return [json.loads(line[9:]) for line in journal(script).splitlines(keepends=True) if line.endswith(b"\n")]
+
+
+def results_in(script) -> list[dict[str, Any]]:
+    return [record for record in records_in(script) if record["type"] == "result"]
 
 
 def wait_for_reports(script, trials: int = 2) -> None:
@@ -169,10 +179,8 @@ def test_five_hundred_signals_at_bad_moments_tear_nothing(script):
     )
     assert stdout == "500 0 True True\n"
     seen: dict[str, list[int]] = {}
-    for line in journal(script).splitlines():
-        record = json.loads(line[9:])
-        if record["type"] == "result":
-            seen.setdefault(record["trial"], []).append(record["metrics"]["i"])
+    for record in results_in(script):
+        seen.setdefault(record["trial"], []).append(record["metrics"]["i"])
     assert len(seen) == 2
     assert all(numbers == list(range(1, len(numbers) + 1)) for numbers in seen.values())
 
@@ -298,6 +306,53 @@ def test_a_live_run_is_locked_and_free_at_once_when_its_driver_was_killed(script
     assert re.search(r"since|\d\d:\d\d", last)
     driver.kill()
     assert script.run(RESUME) == "[0, 1] 0 False\n"
+
+
+@pytest.mark.parametrize("lines", [1, 13, 150])
+def test_what_report_has_returned_for_is_on_record_when_the_driver_is_killed(script, lines):
+    """And what nobody has heard of is not told twice by the run that goes on."""
+    witness = script.directory / "witness"
+    source = (
+        PRELUDE
+        + """
+    import tempfile
+    from minitune import Checkpoint, get_checkpoint
+
+    def slow(config):
+        checkpoint = get_checkpoint()
+        start = int(open(os.path.join(checkpoint.path, "i")).read()) if checkpoint else 0
+        for i in range(start + 1, 201):
+            with tempfile.TemporaryDirectory(dir=".") as directory:
+                open(os.path.join(directory, "i"), "w").write(str(i))
+                report({"i": i}, checkpoint=Checkpoint.from_directory(directory) if i % 5 == 0 else None)
+            with open(sys.argv[1], "a") as file:
+                file.write(f"{config['x']} {i}\\n")
+
+    if len(sys.argv) == 2:
+        tuner_of(slow).fit()
+    else:
+        results = Tuner.restore(os.path.join(STORAGE, "run"), slow).fit()
+        print([r.metrics["i"] == r.metrics["training_iteration"] == 200 for r in results], results.num_errors)
+    """
+    )
+    driver = script.start(source, str(witness), MINITUNE_NUM_CPUS="2")
+    script.wait_until(lambda: witness.exists() and witness.read_text().count("\n") >= lines)
+    workers = workers_of(driver)
+    driver.kill()
+    driver.wait()
+    assert_gone(workers)
+    recorded = {(r["trial"][-5:], r["metrics"]["i"]) for r in results_in(script)}
+    heard = {(f"{int(x):05d}", int(i)) for x, i in map(str.split, witness.read_text().splitlines())}
+    assert len(heard) >= lines
+    assert heard <= recorded
+    assert script.run(source, str(witness), "restore") == "[True, True] 0\n"
+    live: dict[str, list[int]] = {}
+    for record in records_in(script):
+        if record["type"] == "rollback":
+            del live[record["trial"]][record["number"] :]
+        elif record["type"] == "result":
+            live.setdefault(record["trial"], []).append(record["metrics"]["i"])
+    assert list(live.values()) == [list(range(1, 201))] * 2
 
 
 def test_a_driver_that_is_killed_while_a_trial_holds_the_interpreters_lock_in_c(script):

@@ -30,20 +30,21 @@ PRELUDE = """
 def test_half_a_report_does_not_count_and_delays_nobody_else(script, number):
     """It is hit while 50 MB are on their way; if it was only frozen, the other one kills it when it is done itself."""
     stdout = script.run(PRELUDE + """
-    import fcntl, termios
+    import fcntl, stat, termios
     number, place = getattr(signal, sys.argv[2]), os.path.join(sys.argv[1], "frozen")
 
-    def is_on_its_way(name):
+    def is_socket(descriptor):
         try:
-            return int.from_bytes(fcntl.ioctl(int(name), termios.TIOCOUTQ, bytes(4)), sys.byteorder) > 0
-        except OSError:
+            return stat.S_ISSOCK(os.fstat(descriptor).st_mode)
+        except OSError:  # the one by which the listing was read
             return False
 
-    def strike():
-        while not any(map(is_on_its_way, os.listdir("/proc/self/fd"))):
+    def unsent_bytes(descriptor):
+        return int.from_bytes(fcntl.ioctl(descriptor, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
+
+    def strike(channel):
+        while not unsent_bytes(channel):
             pass
-        with open(place, "w") as file:
-            file.write(f"{os.getpid()}\\n")
         os.kill(os.getpid(), number)
 
     def is_stopped(pid):
@@ -65,7 +66,10 @@ def test_half_a_report_does_not_count_and_delays_nobody_else(script, number):
         report({"i": 1})
         if config["x"] == "other":
             return other()
-        threading.Thread(target=strike).start()
+        with open(place, "w") as file:
+            file.write(f"{os.getpid()}\\n")
+        [channel] = [fd for fd in map(int, os.listdir("/proc/self/fd")) if fd >= 1000 and is_socket(fd)]
+        threading.Thread(target=strike, args=(channel,)).start()
         report({"i": 2, "blob": os.urandom(50_000_000)})
 
     print(json.dumps([[r.metrics["i"], str(r.error)] for r in fit(trainable, ["hit", "other"])]))
@@ -382,3 +386,78 @@ def test_a_flood_of_output_goes_to_its_file_and_not_through_the_driver(script):
     size = path.stat().st_size
     path.unlink()
     assert size == 200_000_000
+
+
+# -- what a trial has started ------------------------------------------------------------------------------------------
+
+FAMILY = (
+    PRELUDE
+    + """
+    import subprocess
+
+    DAEMON = "import os, time\\nif os.fork() == 0:\\n os.setsid()\\n if os.fork() == 0: time.sleep(600)\\nos._exit(0)"
+
+    def start_all():
+        children = [
+            subprocess.Popen(["sleep", "600"]),
+            subprocess.Popen(["sleep", "600"], start_new_session=True, close_fds=False),
+            subprocess.Popen(["sh", "-c", "trap '' TERM; sleep 600 & wait"]),
+        ]
+        children[0].send_signal(signal.SIGSTOP)
+        subprocess.run([sys.executable, "-c", DAEMON])
+        if os.fork() == 0:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            time.sleep(600)
+        marker = f"MINITUNE_TRIAL={os.environ['MINITUNE_TRIAL']}".encode()
+        pids = []
+        while len(pids) < 7:  # five started, a shell's own child, ourselves
+            pids = [pid for pid in os.listdir("/proc") if pid.isdigit() and carries(pid, marker)]
+            time.sleep(0.01)
+        return pids
+
+    def carries(pid, marker):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                return marker in file.read()
+        except OSError:
+            return False
+
+    def is_alive(pid):
+        try:
+            with open(f"/proc/{pid}/stat") as file:
+                return file.read().rpartition(")")[2].split()[0] != "Z"
+        except OSError:
+            return False
+
+    def trainable(config):
+        place = os.path.join(sys.argv[1], "family")
+        pids = open(place).read().split() if os.path.exists(place) else []
+        alive = list(filter(is_alive, pids))
+        family = [] if config["x"] == "looks" else start_all()
+        with open(place, "w") as file:
+            file.write(" ".join(family))
+        report({"looked_at": len(pids), "alive": alive})
+        if config["x"] == "raises":
+            raise ValueError("on purpose")
+        if config["x"] == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if config["x"] == "late":
+            time.sleep(600)
+        if config["x"] == "stopped":
+            report({"looked_at": len(pids), "alive": alive, "stop": 1})
+            time.sleep(600)
+
+    order = ["returns", "raises", "killed", "late", "stopped", "looks"]
+    results = fit(trainable, order, stop={"stop": 1}, report_timeout_s=2, max_concurrent_trials=1)
+    print(json.dumps([[r.metrics["looked_at"], r.metrics["alive"], r.error is None] for r in results]))
+"""
+)
+
+
+def test_the_next_trial_starts_when_all_that_the_last_one_has_started_is_dead(script):
+    """However the last one ended. They are looked for while the run goes on: at its end everything is gone."""
+    stdout = script.run(FAMILY, str(script.directory), MINITUNE_FORCE_TRIAL_CLEANUP_S="0.1")
+    returned, *later = json.loads(stdout)
+    assert returned == [0, [], True]
+    assert [[count, alive] for count, alive, _ in later] == [[7, []]] * 5
+    assert [went_well for _, _, went_well in later] == [False, False, False, True, True]
