@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger("minitune")
 
 _SHOWN_AUTO_KEYS = (DONE, TRIAL_ID, EXPERIMENT_TAG)
+_NAMES_SHOWN, _NAME_LENGTH = 20, 40
+"""How many metrics a message names, and the characters of each."""
 _HIDDEN_KEYS = frozenset(AUTO_RESULT_KEYS) - set(_SHOWN_AUTO_KEYS)
 _CHECKPOINT = re.compile(r"checkpoint_(\d{6,})")
 
@@ -264,10 +266,19 @@ class ResultGrid(Sequence[Result]):
             raise RuntimeError(
                 f"no trial of {len(self)} has reported a {'finite ' if filter_nan_and_inf else ''}value of "
                 f"{metric or self._analysis.default_metric!r}"
+                + (f"; reported was {names}" if (names := self._metric_names()) else "; nothing was reported")
                 + (f"; {self.num_errors} trials have failed" if failed else "")
                 + ("; infinities and NaN count with filter_nan_and_inf=False" if filter_nan_and_inf else "")
             ) from failed
         return self._results[self._analysis.trials.index(best)]
+
+    def _metric_names(self) -> str:
+        """What the trials have reported last, in a few words; without what is added to each report."""
+        names: dict[str, None] = {}
+        for result in self._results:
+            names |= dict.fromkeys(flatten({k: v for k, v in result.metrics.items() if k not in AUTO_RESULT_KEYS}))
+        shown = [f"{name}"[:_NAME_LENGTH] for name in list(names)[:_NAMES_SHOWN]]
+        return ", ".join(shown if len(names) <= _NAMES_SHOWN else [*shown, "..."])
 
     def get_rows(self, filter_metric: str | None = None, filter_mode: str | None = None) -> list[Row]:
         """One flattened report for each trial, with `config/<key>` and `logdir`, the trial's directory.

@@ -50,6 +50,20 @@ def test_a_lone_trial_is_checked_only_if_a_metric_is_known() -> None:
         fit(lambda config: {"a": 1}, {}, name="metric").get_best_result("b", "max")
 
 
+def test_a_metric_that_nobody_has_reported_is_refused_with_those_that_are_there() -> None:
+    def train(config: dict[str, Any]) -> dict[str, Any]:
+        return {"loss": 1, "eval": {"acc": 2}, **({f"m{i}": i for i in range(30)} if config["many"] else {})}
+
+    few = fit(train, {"i": {"grid_search": [0, 1]}, "many": False})
+    with pytest.raises(RuntimeError, match=r"no trial of 2 .* value of 'lss'; reported was loss, eval/acc; infin"):
+        few.get_best_result("lss", "min")
+    with pytest.raises(RuntimeError, match=r"m18, \.\.\.; infinities"):
+        fit(train, {"many": True}, name="many").get_best_result("lss", "min")
+    silent = fit(lambda config: None, {"i": {"grid_search": [0, 1]}}, name="silent")
+    with pytest.raises(RuntimeError, match="nothing was reported"):
+        silent.get_best_result("lss", "min")
+
+
 def test_what_a_result_holds(grid: ResultGrid) -> None:
     result = grid[0]
     assert result.metrics["config"] == result.config
