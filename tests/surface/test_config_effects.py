@@ -1,0 +1,385 @@
+"""Every field of every config does something that a user can see: here in one process, or in the test that is named."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+import minitune
+from minitune import CheckpointConfig, FailureConfig, ResumeConfig, RunConfig, TuneConfig, Tuner, tune
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+NO_EFFECT = {
+    "RunConfig.storage_filesystem": "only None is possible",
+    "RunConfig.sync_config": "nothing is synchronised on one machine, which is logged",
+    **{f"SyncConfig.{entry.name}": "nothing is synchronised on one machine" for entry in fields(minitune.SyncConfig)},
+}
+
+ELSEWHERE = {
+    "CheckpointConfig.max_total_bytes": "tests/faults/test_faults_files_runs.py::"
+    "test_checkpoints_stay_within_the_budget",
+    "TuneConfig.max_concurrent_trials": "tests/controller/test_driver_limits.py::test_never_more_trials_than_allowed",
+    "TuneConfig.report_timeout_s": "tests/faults/test_faults_timeouts.py::test_limits_hold_on_a_virtual_clock",
+    "TuneConfig.trial_timeout_s": "tests/faults/test_faults_timeouts.py::test_limits_hold_on_a_virtual_clock",
+    "TuneConfig.reuse_actors": "tests/runs/test_hostile_trials.py::test_a_reused_worker_is_clean",
+    "RunConfig.log_to_file": "tests/output/test_output_of_a_run.py::"
+    "test_output_of_a_trial_has_the_names_that_were_given",
+    "RunConfig.durability": "tests/faults/test_faults_files_begin.py::"
+    "test_settings_and_first_records_are_on_the_disk_before_a_trial_starts",
+    "TuneConfig.chdir_to_trial_dir": "tests/output/test_output_of_a_run.py::test_the_old_name_of_that_setting",
+}
+"""Effects that need processes, a clock or a kernel of their own, by the id of the test."""
+
+EFFECTS: dict[str, Callable[[str], None]] = {}
+
+
+def shows(name: str) -> Callable[[Callable[[str], None]], Callable[[str], None]]:
+    """Put a check into the table under the field that it is about."""
+
+    def put(check: Callable[[str], None]) -> Callable[[str], None]:
+        EFFECTS[name] = check
+        return check
+
+    return put
+
+
+def steps(config: dict[str, Any]) -> None:
+    """Reports x = 0, 1, 2, 3 above the configuration's, each with a checkpoint that is named after it."""
+    for step in range(4):
+        checkpoint = minitune.Checkpoint.from_dict({"step": step}) if config.get("saves") else None
+        minitune.report({"x": config.get("x", 0) + step, "score": -abs(step - 1)}, checkpoint=checkpoint)
+
+
+def fails(config: dict[str, Any]) -> dict[str, Any]:
+    """Fails until its directory holds as many marks as the configuration says."""
+    mark = Path(minitune.get_context().get_trial_dir(), "marks")
+    with mark.open("a") as file:
+        file.write(".")
+    if len(mark.read_text()) <= config["failures"]:
+        raise OSError("not yet")
+    return {"attempts": len(mark.read_text())}
+
+
+class Counter(minitune.Trainable):
+    """Counts its steps; ends after four."""
+
+    def setup(self, config: dict[str, Any]) -> None:
+        self.steps = 0
+
+    def step(self) -> dict[str, Any]:
+        self.steps += 1
+        return {"steps": self.steps, "done": self.steps == 4}
+
+    def save_checkpoint(self, directory: str) -> dict[str, Any]:
+        return {"steps": self.steps}
+
+    def load_checkpoint(self, state: Any) -> None:
+        self.steps = state["steps"]
+
+
+def fit(storage: str, trainable: Any = steps, space: Any = None, tune: Any = None, **run: Any) -> minitune.ResultGrid:
+    """The results of a run in this process."""
+    run_config = RunConfig(**{"storage_path": storage, "verbose": 0, **run})
+    return Tuner(trainable, param_space=space, tune_config=_config(tune or {}), run_config=run_config).fit()
+
+
+def _config(given: dict[str, Any]) -> TuneConfig:
+    return TuneConfig(**{"executor": "inline", **given})
+
+
+def kept(grid: minitune.ResultGrid, key: str = "step") -> list[Any]:
+    """What the kept checkpoints of the first trial hold, in their order."""
+    return [checkpoint.to_dict()[key] for checkpoint, _ in grid[0].best_checkpoints]
+
+
+GRID = {"x": tune.grid_search([1, 3, 2])}
+
+
+# -- TuneConfig --------------------------------------------------------------------------------------------------------
+
+
+@shows("TuneConfig.mode")
+def _(storage: str) -> None:
+    for mode, x in (("min", 1), ("max", 3)):
+        assert fit(storage, space=GRID, tune={"metric": "x", "mode": mode}).get_best_result().config["x"] == x
+
+
+@shows("TuneConfig.metric")
+def _(storage: str) -> None:
+    (error,) = fit(storage, tune={"metric": "loss", "mode": "min"}).errors
+    assert "loss" in str(error)
+    assert fit(storage, space=GRID, tune={"metric": "x", "mode": "max"}).get_best_result().metrics["x"] == 6
+
+
+@shows("TuneConfig.search_alg")
+def _(storage: str) -> None:
+    search = minitune.BasicVariantGenerator(points_to_evaluate=[{"x": 0.5}])
+    assert fit(storage, space={"x": tune.uniform(0, 1)}, tune={"search_alg": search})[0].config == {"x": 0.5}
+
+
+@shows("TuneConfig.scheduler")
+def _(storage: str) -> None:
+    scheduler = minitune.ASHAScheduler(metric="x", mode="max", max_t=2)
+    assert fit(storage, tune={"scheduler": scheduler})[0].metrics["x"] == 1
+    assert fit(storage)[0].metrics["x"] == 3
+
+
+@shows("TuneConfig.num_samples")
+def _(storage: str) -> None:
+    assert len(fit(storage, space=GRID, tune={"num_samples": 2})) == 6
+
+
+@shows("TuneConfig.time_budget_s")
+def _(storage: str) -> None:
+    def endless(config: dict[str, Any]) -> None:
+        while True:
+            minitune.report({"x": 1})
+
+    assert fit(storage, endless, tune={"time_budget_s": 0.01})[0].metrics["x"] == 1
+
+
+@shows("TuneConfig.trial_name_creator")
+def _(storage: str) -> None:
+    grid = fit(storage, space={"x": 7}, tune={"trial_name_creator": lambda trial: f"x_is_{trial.config['x']}"})
+    assert os.path.basename(grid[0].path).startswith("x_is_7")
+
+
+@shows("TuneConfig.trial_dirname_creator")
+def _(storage: str) -> None:
+    grid = fit(storage, space={"x": 7}, tune={"trial_dirname_creator": lambda trial: f"x_is_{trial.config['x']}"})
+    assert os.path.basename(grid[0].path) == "x_is_7"
+
+
+@shows("TuneConfig.seed")
+def _(storage: str) -> None:
+    space = {"x": tune.uniform(0, 1)}
+    first, again, other = (fit(storage, space=space, tune={"seed": seed})[0].config["x"] for seed in (1, 1, 2))
+    assert first == again != other
+
+
+@shows("TuneConfig.executor")
+def _(storage: str) -> None:
+    assert fit(storage, lambda config: {"x": os.getpid()})[0].metrics["x"] == os.getpid()
+
+
+# -- RunConfig ---------------------------------------------------------------------------------------------------------
+
+
+@shows("RunConfig.name")
+def _(storage: str) -> None:
+    assert fit(storage, name="mine").experiment_path == os.path.join(storage, "mine")
+    assert os.path.basename(fit(storage).experiment_path).startswith("steps_")
+
+
+@shows("RunConfig.storage_path")
+def _(storage: str) -> None:
+    elsewhere = os.path.join(storage, "elsewhere")
+    assert os.path.dirname(fit(storage, storage_path=elsewhere).experiment_path) == elsewhere
+
+
+@shows("RunConfig.local_dir")
+def _(storage: str) -> None:
+    elsewhere = os.path.join(storage, "elsewhere")
+    assert os.path.dirname(fit(storage, storage_path=None, local_dir=elsewhere).experiment_path) == elsewhere
+
+
+@shows("RunConfig.failure_config")
+def _(storage: str) -> None:
+    grid = fit(storage, fails, {"failures": 1}, failure_config=FailureConfig(max_failures=1))
+    assert grid[0].metrics["attempts"] == 2
+
+
+@shows("RunConfig.checkpoint_config")
+def _(storage: str) -> None:
+    assert kept(fit(storage, space={"saves": True}, checkpoint_config=CheckpointConfig(num_to_keep=1))) == [3]
+
+
+@shows("RunConfig.stop")
+def _(storage: str) -> None:
+    assert fit(storage, stop={"x": 2})[0].metrics["x"] == 2
+
+
+@shows("RunConfig.callbacks")
+def _(storage: str) -> None:
+    seen = []
+
+    class Watch(minitune.Callback):
+        def on_trial_result(self, iteration: int, trials: Any, trial: Any, result: Any, **info: Any) -> None:
+            seen.append(result["x"])
+
+    fit(storage, callbacks=[Watch()])
+    assert seen == [0, 1, 2, 3]
+
+
+class Reporter(minitune.ProgressReporter):
+    """Counts what it is told."""
+
+    blocks = 0
+
+    def should_report(self, trials: Any, done: bool = False) -> bool:
+        return done
+
+    def report(self, trials: Any, done: bool, *sys_info: str) -> None:
+        self.blocks += 1
+
+
+def _blocks(storage: str, **run: Any) -> int:
+    reporter = Reporter()
+    fit(storage, progress_reporter=reporter, **run)
+    return reporter.blocks
+
+
+@shows("RunConfig.progress_reporter")
+def _(storage: str) -> None:
+    assert _blocks(storage, verbose=1) == 1
+
+
+@shows("RunConfig.verbose")
+def _(storage: str) -> None:
+    assert [_blocks(storage, verbose=verbose) for verbose in (0, 1)] == [0, 1]
+
+
+@shows("RunConfig.progress")
+def _(storage: str) -> None:
+    assert [_blocks(storage, verbose=1, progress=progress) for progress in (False, True)] == [0, 1]
+
+
+@shows("RunConfig.keep_descendants")
+def _(storage: str) -> None:
+    def starts(config: dict[str, Any]) -> dict[str, Any]:
+        command = [sys.executable, "-c", "import time; time.sleep(600)"]
+        return {"child": subprocess.Popen(command, start_new_session=True).pid}
+
+    children = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("MINITUNE_EXECUTOR")
+        for keeps in (False, True):
+            grid = fit(storage, starts, tune={"executor": "local"}, keep_descendants=keeps)
+            children.append(grid[0].metrics["child"])
+    assert not psutil.pid_exists(children[0])
+    child = psutil.Process(children[1])
+    child.kill()
+    child.wait(timeout=10)
+
+
+# -- FailureConfig, CheckpointConfig -----------------------------------------------------------------------------------
+
+
+@shows("FailureConfig.max_failures")
+def _(storage: str) -> None:
+    for retries, num_errors in ((0, 1), (1, 0), (-1, 0)):
+        grid = fit(storage, fails, {"failures": 1}, failure_config=FailureConfig(max_failures=retries))
+        assert grid.num_errors == num_errors
+
+
+@shows("FailureConfig.fail_fast")
+def _(storage: str) -> None:
+    space = {"failures": 1, "n": tune.grid_search([1, 2, 3])}
+    one_by_one = {"max_concurrent_trials": 1}
+    assert fit(storage, fails, space, one_by_one).num_errors == 3
+    assert fit(storage, fails, space, one_by_one, failure_config=FailureConfig(fail_fast=True)).num_errors == 1
+    with pytest.raises(OSError, match="not yet"):
+        fit(storage, fails, space, one_by_one, failure_config=FailureConfig(fail_fast="raise"))
+
+
+@shows("CheckpointConfig.num_to_keep")
+def _(storage: str) -> None:
+    assert kept(fit(storage, space={"saves": True})) == [0, 1, 2, 3]
+    assert kept(fit(storage, space={"saves": True}, checkpoint_config=CheckpointConfig(2))) == [2, 3]
+
+
+@shows("CheckpointConfig.checkpoint_score_attribute")
+def _(storage: str) -> None:
+    best = CheckpointConfig(num_to_keep=1, checkpoint_score_attribute="score")
+    assert kept(fit(storage, space={"saves": True}, checkpoint_config=best)) == [1]
+
+
+@shows("CheckpointConfig.checkpoint_score_order")
+def _(storage: str) -> None:
+    worst = CheckpointConfig(num_to_keep=1, checkpoint_score_attribute="score", checkpoint_score_order="min")
+    assert kept(fit(storage, space={"saves": True}, checkpoint_config=worst)) == [3]
+
+
+@shows("CheckpointConfig.checkpoint_frequency")
+def _(storage: str) -> None:
+    every_third = CheckpointConfig(checkpoint_frequency=3, checkpoint_at_end=False)
+    assert kept(fit(storage, Counter, checkpoint_config=every_third), "steps") == [3]
+
+
+@shows("CheckpointConfig.checkpoint_at_end")
+def _(storage: str) -> None:
+    for at_end, steps_kept in ((None, [4]), (True, [4]), (False, [])):
+        config = CheckpointConfig(checkpoint_at_end=at_end)
+        assert kept(fit(storage, Counter, checkpoint_config=config), "steps") == steps_kept
+
+
+# -- ResumeConfig ------------------------------------------------------------------------------------------------------
+
+
+def _resumed(storage: str, **choice: Any) -> list[int]:
+    """The attempts of a trial that ends well at the second one, and of its successors, after a resume."""
+    run = {"name": "run", "storage_path": storage, "verbose": 0, "raise_on_failed_trial": False}
+    minitune.run(fails, config={"failures": 1}, **run)
+    again = minitune.run(fails, config={"failures": 1}, resume_config=ResumeConfig(**choice), **run)
+    return [trial.last_result.get("attempts", 0) for trial in again.trials]
+
+
+@shows("ResumeConfig.errored")
+def _(storage: str) -> None:
+    assert _resumed(os.path.join(storage, "skip")) == [0]
+    assert _resumed(os.path.join(storage, "resume"), errored="resume") == [2]
+
+
+@shows("ResumeConfig.finished")
+def _(storage: str) -> None:
+    run = {"name": "run", "storage_path": storage, "verbose": 0}
+    first = minitune.run(steps, **run)
+    skipped, restarted = (
+        minitune.run(steps, resume_config=ResumeConfig(finished=finished), **run) for finished in ("skip", "restart")
+    )
+    ids = [analysis.trials[0].trial_id for analysis in (first, skipped, restarted)]
+    assert ids[0] == ids[1] != ids[2]
+
+
+@shows("ResumeConfig.unfinished")
+def _(storage: str) -> None:
+    class Quit(minitune.Callback):
+        def on_trial_result(self, iteration: int, trials: Any, trial: Any, result: Any, **info: Any) -> None:
+            raise RuntimeError("enough")
+
+    for unfinished, x in (("skip", 0), ("resume", 3)):
+        run = {"name": unfinished, "storage_path": storage, "verbose": 0, "raise_on_failed_trial": False}
+        with pytest.raises(minitune.TuneError):
+            minitune.run(steps, callbacks=[Quit()], **run)
+        again = minitune.run(steps, resume_config=ResumeConfig(unfinished=unfinished), **run)
+        assert again.trials[0].last_result.get("x", 0) == x
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", EFFECTS)
+def test_effect(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINITUNE_EXECUTOR", "inline")
+    EFFECTS[name](str(tmp_path))
+
+
+def test_every_field_has_an_effect() -> None:
+    configs = [getattr(minitune, name) for name in minitune.__all__ if name.endswith("Config")]
+    known = {f"{kind.__name__}.{entry.name}" for kind in configs for entry in fields(kind)}
+    assert known ^ {*EFFECTS, *ELSEWHERE, *NO_EFFECT} == set()
+
+
+@pytest.mark.parametrize("test_id", sorted(set(ELSEWHERE.values())))
+def test_the_test_that_shows_an_effect_exists(test_id: str) -> None:
+    path, _, name = test_id.partition("::")
+    assert f"def {name}(" in (ROOT / path).read_text(encoding="utf-8")
