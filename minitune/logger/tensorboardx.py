@@ -131,11 +131,8 @@ class TBXLoggerCallback(LoggerCallback):
 
 
 def _number_of(value: Any) -> int | float | None:
-    """A number that is no bool, numpy's scalars among them."""
-    if isinstance(value, bool):
-        return None
-    number = value if isinstance(value, (int, float)) else scalar_of(value)
-    return None if isinstance(number, bool) else number
+    """A number, bools and numpy's scalars among them."""
+    return value if isinstance(value, (int, float)) else scalar_of(value)
 
 
 def _hyperparameter(value: Any) -> Any:

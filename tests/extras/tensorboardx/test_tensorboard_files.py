@@ -72,7 +72,8 @@ def test_numbers_lists_and_hyperparameters(trial: Trial) -> None:
     found = scalars(directory)
     assert found["ray/tune/loss"][:2] == [(1, 1.0), (2, 0.5)]
     assert found["ray/tune/eval/acc"][:2] == [(1, 0.5), (2, 0.5)]
-    assert set(found) == {"ray/tune/loss", "ray/tune/eval/acc"}
+    assert found["ray/tune/flag"][0] == (1, 1.0)
+    assert set(found) == {"ray/tune/loss", "ray/tune/eval/acc", "ray/tune/flag"}
     assert tags(directory, "histo") == {"ray/tune/weights", "ray/tune/array"}
     raw = b"".join(path.read_bytes() for path in directory.glob("events*"))
     assert all(word in raw for word in (b"hparams", b"opt/name", b"sgd"))
