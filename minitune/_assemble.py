@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import logging
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +13,7 @@ from minitune._checks import require, shown
 from minitune._pristine import before_any_run, for_this_run
 from minitune._progress import TrialProgress
 from minitune._samplers import draw_global_seed
+from minitune._trial_output import TrialOutput
 from minitune._tuner_file import RecordedTuner
 from minitune.callback import Callback, check_callbacks, environment_callbacks
 from minitune.config import CheckpointConfig, FailureConfig, RunConfig, warn_once
@@ -165,7 +165,7 @@ def build_components(plan: Plan, seed: int) -> Components:
         search_alg=build_search_alg(plan, seed),
         scheduler=build_scheduler(plan, seed),
         stopper=plan.experiment.stopper or NoopStopper(),
-        callbacks=build_callbacks(plan.run_config.callbacks or (), reporter),
+        callbacks=build_callbacks(plan, reporter),
         reporter=reporter,
     )
 
@@ -241,11 +241,11 @@ def _limited(searcher: Searcher, max_concurrent_trials: int | None) -> Searcher:
     return searcher
 
 
-def build_callbacks(callbacks: Sequence[Any], reporter: ProgressReporter | None) -> list[Callback]:
+def build_callbacks(plan: Plan, reporter: ProgressReporter | None) -> list[Callback]:
     """The user's callbacks, those of the environment, the reporter, then the loggers that are not there already.
 
     Args:
-        callbacks: The user's; the sequence is not changed.
+        plan: Holds the user's callbacks; the sequence is not changed.
         reporter: The run's reporter, or None.
 
     Raises:
@@ -253,8 +253,10 @@ def build_callbacks(callbacks: Sequence[Any], reporter: ProgressReporter | None)
     """
     from minitune.logger import default_loggers
 
-    given = [*check_callbacks(callbacks), *environment_callbacks()]
-    progress = [TrialProgress(reporter)] if reporter is not None else []
+    given = [*check_callbacks(plan.run_config.callbacks or ()), *environment_callbacks()]
+    progress: list[Callback] = [TrialProgress(reporter)] if reporter is not None else []
+    if reporter is not None and plan.verbose >= 2:
+        progress.insert(0, TrialOutput(reporter, plan.experiment.output_names))
     loggers = [] if is_on("DISABLE_AUTO_CALLBACK_LOGGERS") else default_loggers(given)
     return [*given, *progress, *loggers]
 

@@ -1,0 +1,89 @@
+"""What trials print, on the console of the driver."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from minitune.callback import Callback
+from minitune.execution.hooks import call_plugin
+from minitune.experiment.trial import Trial
+from minitune.progress_reporter import ProgressReporter
+
+_CHUNK_BYTES = 1_000_000
+"""So much of a file is shown at once at most; the rest follows at the next occasion."""
+
+
+class TrialOutput(Callback):
+    """Shows what trials have written to stdout and stderr, line by line, each under its trial's name.
+
+    It is read from the files that take it anyway, when a trial has reported or ended, and at the end of the run; so
+    trials are never held up by a slow console. Executors without such files print for themselves.
+
+    Args:
+        reporter: Where the lines go.
+        names: Names of the files in a trial's directory.
+    """
+
+    def __init__(self, reporter: ProgressReporter, names: tuple[str, str]):
+        self._reporter = reporter
+        self._names = tuple(dict.fromkeys(names))
+        self._shown_bytes: dict[str, int] | None = None
+        self._trials: dict[str, Trial] = {}
+
+    def on_step_begin(self, iteration: int, trials: list[Trial], **info: Any) -> None:
+        """Before the first worker starts: what an earlier run has left is not shown again."""
+        if self._shown_bytes is None:
+            paths = [path for trial in trials for path in self._paths(trial)]
+            self._shown_bytes = {path: os.path.getsize(path) for path in paths if os.path.exists(path)}
+
+    def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        """A worker is ready: from now on there may be output."""
+        self._trials[trial.trial_id] = trial
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
+    ) -> None:
+        """A trial has reported."""
+        self._show(trial)
+
+    def on_trial_recover(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        """A trial has failed, and will be tried again, by another worker."""
+        self._show(trial, at_end=True)
+
+    def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        """A trial has failed for good."""
+        self._show(trial, at_end=True)
+
+    def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
+        """All workers are gone: what they have written since, a last line without an end included."""
+        for trial in self._trials.values():
+            while self._show(trial, at_end=True):
+                pass
+
+    def _paths(self, trial: Trial) -> list[str]:
+        return [os.path.join(trial.local_path, name) for name in self._names]
+
+    def _show(self, trial: Trial, at_end: bool = False) -> bool:
+        """Show what is new; returns whether there was anything."""
+        lines: list[str] = []
+        for path in self._paths(trial):
+            lines += self._new_lines(path, at_end)
+        if lines:
+            text = "\n".join(f"({trial}) {line}" for line in lines)
+            call_plugin(self._reporter.say, trial, text)
+        return bool(lines)
+
+    def _new_lines(self, path: str, at_end: bool) -> list[str]:
+        shown = self._shown_bytes or {}
+        try:
+            with open(path, "rb") as file:
+                file.seek(shown.get(path, 0))
+                data = file.read(_CHUNK_BYTES)
+        except OSError:  # there is none, or it was removed by the user
+            return []
+        if not at_end and len(data) < _CHUNK_BYTES:
+            data = data[: data.rfind(b"\n") + 1]
+        shown[path] = shown.get(path, 0) + len(data)
+        self._shown_bytes = shown
+        return data.decode("utf-8", "replace").splitlines()

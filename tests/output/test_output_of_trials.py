@@ -1,0 +1,61 @@
+"""What trials print, on the console."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import minitune as tune
+from minitune import FailureConfig, ResultGrid, RunConfig, Tuner
+
+
+def talk(config: dict[str, Any]) -> None:
+    print("before")
+    print("problem", file=sys.stderr)
+    tune.report({"a": 1})
+    print("after")
+    print("no end", end="")
+    if config["fails"]:
+        raise ValueError("on purpose")
+
+
+def fit(tmp_path: Path, fails: bool = False, **run: Any) -> ResultGrid:
+    return Tuner(
+        talk,
+        param_space={"fails": fails},
+        run_config=RunConfig(name="run", storage_path=str(tmp_path), **run),
+    ).fit()
+
+
+def printed(text: str, result: tune.Result) -> list[str]:
+    prefix = f"(talk_{result.metrics['trial_id']}) "
+    return [line.removeprefix(prefix) for line in text.splitlines() if line.startswith(prefix)]
+
+
+def test_it_is_shown_under_the_name_of_its_trial(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (result,) = fit(tmp_path, verbose=2)
+
+    text = capsys.readouterr().out
+    assert printed(text, result) == ["before", "problem", "after", "no end"]
+    assert text.index(") before") < text.index("iteration 1:")
+
+
+def test_it_is_shown_once_over_failures_and_resumes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (result,) = fit(tmp_path, fails=True, verbose=2, failure_config=FailureConfig(max_failures=1), log_to_file="all")
+    lines = printed(capsys.readouterr().out, result)
+    assert lines.count("before") == 2
+    assert any("on purpose" in line for line in lines) is False
+
+    (result,) = Tuner.restore(str(tmp_path / "run"), talk, resume_errored=True).fit()
+    assert printed(capsys.readouterr().out, result).count("before") == 2
+
+
+@pytest.mark.parametrize("verbose", [0, 1])
+def test_it_is_shown_only_if_asked_for(tmp_path: Path, capfd: pytest.CaptureFixture[str], verbose: int) -> None:
+    (result,) = fit(tmp_path, verbose=verbose)
+
+    assert "before" not in capfd.readouterr().out
+    assert Path(result.path, "stdout").read_text() == "before\nafter\nno end"
