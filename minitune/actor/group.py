@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import sys
+import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
@@ -223,12 +224,14 @@ class ActorGroup:
         return events
 
     def _actor(self, actor_id: str) -> ActorProcess:
+        self._loop.stand_still_if_halted()
         try:
             return self._actors[actor_id]
         except KeyError:
             raise RuntimeError(f"there is no actor {actor_id!r} (any more)") from None
 
     def _check_open(self) -> None:
+        self._loop.stand_still_if_halted()
         if not self._finalizer.alive:
             raise RuntimeError("the group is closed")
 
@@ -242,6 +245,8 @@ def _release(driver_pid: int, loop: Loop, launcher: Launcher, actors: dict[str, 
     """Kill what is left and free everything; also for a group that nobody has closed, and at exit."""
     if os.getpid() != driver_pid:  # a process that was forked from the driver: none of this is its own
         return
+    if not threading.main_thread().is_alive():  # the interpreter ends
+        loop.halt()
     for actor in list(actors.values()):
         actor.close()
     actors.clear()

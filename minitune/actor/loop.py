@@ -6,6 +6,7 @@ import heapq
 import itertools
 import selectors
 import socket
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
@@ -40,6 +41,7 @@ class Loop:
             end.setblocking(False)
         self._selector.register(self._wake_out, READ, lambda mask: self._drain())
         self._was_woken = False
+        self._halted_by = 0
 
     def watch(self, descriptor: int, callback: Callable[[int], object], events: int = READ) -> None:
         """Call `callback(events that are there)` whenever a descriptor is ready; replaces what was set before."""
@@ -95,7 +97,13 @@ class Loop:
         Returns:
             Whether `wake` was called.
         """
-        for key, mask in self._selector.select(self._pause_s(timeout_s)):
+        try:
+            ready = self._selector.select(self._pause_s(timeout_s))
+        except (OSError, ValueError):  # closed meanwhile?
+            self.stand_still_if_halted()
+            raise
+        self.stand_still_if_halted()
+        for key, mask in ready:
             key.data(mask)
         while self._posted:
             self._posted.popleft()()
@@ -116,6 +124,19 @@ class Loop:
             return timeout_s
         due_s = max(0.0, self._timers[0][0] - time.monotonic())
         return due_s if timeout_s is None else min(due_s, timeout_s)
+
+    def halt(self) -> None:
+        """The calling thread ends everything: no other thread may go on with this loop."""
+        self._halted_by = threading.get_ident()
+
+    def stand_still_if_halted(self) -> None:
+        """Never return in a thread that drives while the interpreter is ended by another one.
+
+        It is a daemon thread, or it would have been waited for. It must not take what the end brings for deaths.
+        """
+        if self._halted_by not in (0, threading.get_ident()):
+            while True:
+                time.sleep(3600)
 
     def close(self) -> None:
         """Free the loop's own descriptors. Any number of times."""
