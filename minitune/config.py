@@ -247,13 +247,14 @@ class RunConfig(Config):
         failure_config: See `FailureConfig`.
         checkpoint_config: See `CheckpointConfig`.
         sync_config: Accepted for Ray Tune's signature and ignored: everything is written in place.
-        verbose: 0 silent, 1 default, 2 also each iteration; None means 1.
+        verbose: 0 silent, 1 default, 2 also each iteration and what trials print; None means 1.
         stop: When a trial stops: a dict of metrics and limits, a callable or a `Stopper`.
         callbacks: `Callback` objects, called in this order.
         progress_reporter: A `ProgressReporter` in place of the default one.
         log_to_file: Names for the files of a trial's output: True, one name, or a pair (stdout, stderr).
         local_dir: Old name of `storage_path`.
         durability: `"process"`, `"batched"` or `"strict"`: what a power cut may cost.
+        show_output: Show what trials print at `verbose=1` too.
         progress: Show the progress at `verbose >= 1`.
         keep_descendants: Leave processes that a trial has started alone when it ends.
 
@@ -274,6 +275,7 @@ class RunConfig(Config):
     log_to_file: bool | str | Sequence[str] = False
     local_dir: str | os.PathLike[str] | None = None
     durability: str = field(default="batched")
+    show_output: bool = False
     progress: bool = True
     keep_descendants: bool = False
 
@@ -287,6 +289,7 @@ class RunConfig(Config):
             self._put("verbose", max(0, min(2, int(self.verbose))))
         self._put("failure_config", as_config("failure_config", self.failure_config, FailureConfig))
         self._put("checkpoint_config", as_config("checkpoint_config", self.checkpoint_config, CheckpointConfig))
+        require_flag("show_output", self.show_output)
         require_flag("progress", self.progress)
         require_flag("keep_descendants", self.keep_descendants)
         if self.callbacks is not None:

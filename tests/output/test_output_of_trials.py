@@ -36,11 +36,11 @@ def printed(text: str, result: tune.Result) -> list[str]:
 
 
 def test_it_is_shown_under_the_name_of_its_trial(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (result,) = fit(tmp_path, verbose=2)
+    (result,) = fit(tmp_path, verbose=1, show_output=True)
 
     text = capsys.readouterr().out
     assert printed(text, result) == ["before", "problem", "after", "no end"]
-    assert text.index(") before") < text.index("iteration 1:")
+    assert text.index(") before") < text.index("Total run time")
 
 
 def test_it_is_shown_once_over_failures_and_resumes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,6 +33,7 @@ ELSEWHERE = {
     "TuneConfig.reuse_actors": "tests/runs/test_hostile_trials.py::test_a_reused_worker_is_clean",
     "RunConfig.log_to_file": "tests/output/test_output_of_a_run.py::"
     "test_output_of_a_trial_has_the_names_that_were_given",
+    "RunConfig.show_output": "tests/output/test_output_of_trials.py::test_it_is_shown_under_the_name_of_its_trial",
     "RunConfig.durability": "tests/faults/test_faults_files_begin.py::"
     "test_settings_and_first_records_are_on_the_disk_before_a_trial_starts",
     "TuneConfig.chdir_to_trial_dir": "tests/output/test_output_of_a_run.py::test_the_old_name_of_that_setting",
