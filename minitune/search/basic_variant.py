@@ -77,7 +77,9 @@ class BasicVariantGenerator(SearchAlgorithm):
             self._seed = seed
             self._reseed_tables()
 
-    def add_configurations(self, experiments: ExperimentSpec | Iterable[ExperimentSpec]) -> None:
+    def add_configurations(
+        self, experiments: ExperimentSpec | Iterable[ExperimentSpec] | Mapping[str, Mapping[str, Any]]
+    ) -> None:
         """Take experiments; their trials are made in this order.
 
         Raises:

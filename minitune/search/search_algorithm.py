@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from minitune.experiment.trial import Trial
 from minitune.experiment.trial_maker import TrialMaker
+from minitune.resources import Resources
 from minitune.search.searcher import Metric, newest_file, read_state, write_state
 
 
@@ -19,6 +21,42 @@ class ExperimentSpec(Protocol):
     num_samples: int
     """Rounds; -1 for endlessly many."""
     maker: TrialMaker
+
+
+@dataclass
+class PlainExperiment:
+    """An experiment as a dict describes it, for a search algorithm that is used without a run.
+
+    Attributes:
+        param_space: The search space.
+        num_samples: Rounds; -1 for endlessly many.
+        maker: Makes its trials.
+    """
+
+    param_space: dict[str, Any]
+    num_samples: int
+    maker: TrialMaker
+
+    @classmethod
+    def of(cls, name: str, spec: Mapping[str, Any]) -> PlainExperiment:
+        """The experiment of a name and the arguments of `Experiment`; those that concern a run have no effect here.
+
+        Raises:
+            ValueError: If there is no `run`, or its resources are none.
+        """
+        if "run" not in spec:
+            raise ValueError(
+                f"{name!r} must hold a trainable under the key 'run', but it has {sorted(spec)}"
+            )
+        run, stop = spec["run"], spec.get("stop")
+        maker = TrialMaker(
+            run if isinstance(run, str) else getattr(run, "__name__", name),
+            request=Resources.of(spec.get("resources_per_trial")),
+            stopping_criterion=stop if isinstance(stop, Mapping) else None,
+            max_failures=spec.get("max_failures", 0),
+            name_creator=spec.get("trial_name_creator"),
+        )
+        return cls(dict(spec.get("config") or {}), spec.get("num_samples", 1), maker)
 
 
 class SearchAlgorithm:
@@ -45,8 +83,10 @@ class SearchAlgorithm:
     def set_seed(self, seed: int) -> None:
         """Seed all random choices, unless the user has done so. Called before the first trial."""
 
-    def add_configurations(self, experiments: ExperimentSpec | Iterable[ExperimentSpec]) -> None:
-        """Take one experiment, or several, whose trials are to be made.
+    def add_configurations(
+        self, experiments: ExperimentSpec | Iterable[ExperimentSpec] | Mapping[str, Mapping[str, Any]]
+    ) -> None:
+        """Take one experiment, or several, or a dict of their arguments by name, whose trials are to be made.
 
         Raises:
             ValueError: If an experiment's space or number of samples makes no sense.
@@ -152,5 +192,7 @@ class SearchAlgorithm:
 
 
 def experiment_list(experiments: Any) -> list[ExperimentSpec]:
-    """One experiment or several, as a list."""
+    """One experiment or several, or a dict of arguments by name, as a list."""
+    if isinstance(experiments, Mapping):
+        return [PlainExperiment.of(name, spec) for name, spec in experiments.items()]
     return list(experiments) if isinstance(experiments, Iterable) else [experiments]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from minitune.experiment.trial import Trial
@@ -76,7 +76,9 @@ class SearchGenerator(SearchAlgorithm):
         self._seed = seed
         self.searcher.set_seed(seed)
 
-    def add_configurations(self, experiments: ExperimentSpec | Iterable[ExperimentSpec]) -> None:
+    def add_configurations(
+        self, experiments: ExperimentSpec | Iterable[ExperimentSpec] | Mapping[str, Mapping[str, Any]]
+    ) -> None:
         """Take the experiment; a searcher serves one.
 
         Raises:

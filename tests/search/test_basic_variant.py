@@ -197,3 +197,17 @@ def test_the_base_says_what_to_override() -> None:
     for call in (SearchAlgorithm().next_trial, lambda: SearchAlgorithm().add_configurations([])):
         with pytest.raises(NotImplementedError, match="must override"):
             call()
+
+
+def test_experiments_may_be_dicts_of_their_arguments() -> None:
+    generator = BasicVariantGenerator()
+    generator.add_configurations(
+        {"test": {"run": "my_trainable", "config": {"x": grid_search([1, 2])}, "num_samples": 2, "max_failures": 3}}
+    )
+    trials = []
+    while not generator.is_finished():
+        trials.append(generator.next_trial())
+    assert [trial.config["x"] for trial in trials] == [1, 2, 1, 2]
+    assert (trials[0].trainable_name, trials[0].max_failures) == ("my_trainable", 3)
+    with pytest.raises(ValueError, match="under the key 'run'"):
+        generator.add_configurations({"test": {"config": {}}})
