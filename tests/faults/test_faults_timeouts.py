@@ -135,5 +135,5 @@ def test_limits_hold_on_a_virtual_clock(tmp_path):
 
 @pytest.mark.parametrize("name", ["trial_timeout_s", "report_timeout_s"])
 def test_a_limit_that_is_none_is_refused(name):
-    with pytest.raises(ValueError, match=f"{name}: None, a number of seconds"):
+    with pytest.raises(ValueError, match=f"{name} must be None, a number of seconds"):
         TuneConfig(**{name: -1})
