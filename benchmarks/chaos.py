@@ -46,6 +46,7 @@ class Seen:
         orphans_s: How long it took after each until nothing of the run was alive.
         restarts_s: How long it took each later driver until it had a new record in the journal.
         drivers: Of each driver, its memory in bytes, descriptors and threads, each time a worker was killed.
+        lost: Acknowledged reports, by trial and step, that no record held when they were looked for.
         left: Processes that were alive 2 s after a driver had ended by any means.
     """
 
@@ -54,6 +55,7 @@ class Seen:
     orphans_s: list[float] = field(default_factory=list)
     restarts_s: list[float] = field(default_factory=list)
     drivers: list[list[tuple[int, int, int]]] = field(default_factory=list)
+    lost: set[tuple[str, int]] = field(default_factory=set)
     left: list[str] = field(default_factory=list)
 
 
@@ -92,6 +94,7 @@ class Chaos:
             driver.wait()
             self.seen.driver_kills += 1
             self._wait_for_orphans()
+            self.seen.lost |= lost_reports(self.witness, self.journal)  # now: a resume would make some of them again
         driver = self._start()
         self._torment(driver, time.time() + self.options.limit_s)
         return self._finish(driver)
@@ -204,8 +207,18 @@ class Gate:
 
 
 def read_journal(path: Path) -> list[dict[str, Any]]:
-    """The records; a line is a checksum, a space and a JSON object."""
-    return [json.loads(line.partition(" ")[2]) for line in path.read_text().splitlines()]
+    """The records; a line is a checksum, a space and a JSON object. A last line that is torn does not count."""
+    whole = path.read_text().rpartition("\n")[0] if path.exists() else ""
+    return [json.loads(line.partition(" ")[2]) for line in whole.splitlines()]
+
+
+def lost_reports(witness: Path, journal: Path) -> set[tuple[str, int]]:
+    """The reports, by trial and step, that were acknowledged according to their trial and that no record holds."""
+    told = set()
+    for path in witness.iterdir():
+        lines = [line.split() for line in path.read_text().splitlines()]
+        told |= {(path.name, int(line[1])) for line in lines if line[0] == "told"}
+    return told - {(r["trial"], r["metrics"]["step"]) for r in read_journal(journal) if r["type"] == "result"}
 
 
 def live_steps(records: list[dict[str, Any]]) -> dict[str, list[int]]:
@@ -252,16 +265,8 @@ def _check_trials(chaos: Chaos, trials: list[dict[str, Any]], records: list[dict
 
 
 def _check_results(chaos: Chaos, records: list[dict[str, Any]]) -> list[Gate]:
-    recorded = {(r["trial"], r["metrics"]["step"]) for r in records if r["type"] == "result"}
-    lost, executed = [], 0
-    for path in chaos.witness.iterdir():
-        lines = [line.split() for line in path.read_text().splitlines()]
-        lost += [
-            (path.name, int(step))
-            for word, step, *_ in lines
-            if word == "told" and (path.name, int(step)) not in recorded
-        ]
-        executed += sum(word == "says" for word, *_ in lines)
+    lost = chaos.seen.lost | lost_reports(chaos.witness, chaos.journal)
+    executed = sum(path.read_text().count("says") for path in chaos.witness.iterdir())
     live = live_steps(records)
     broken = [trial for trial, steps in live.items() if steps != list(range(1, len(steps) + 1))]
     needed = sum(map(len, live.values()))

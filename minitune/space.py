@@ -6,7 +6,7 @@ reachable here and as `minitune.search.sample`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from minitune._domains import GRID_KEY, AttributeDict, Categorical, Domain, Function, as_domain, fits, is_grid, is_same
@@ -154,7 +154,10 @@ def grid_search(values: Iterable[Any]) -> dict[str, Sequence[Any]]:
 
     Raises:
         ValueError: If there are none.
+        TypeError: If they are a dict: of its keys, or of its values?
     """
+    if isinstance(values, Mapping):
+        raise TypeError(f"grid_search takes a list of values, but got a dict, {values!r:.200}; list its keys or values")
     return {GRID_KEY: Categorical(values).categories}
 
 

@@ -54,7 +54,7 @@ def make_launcher(loop: Loop, run_id: str, keep_descendants: bool, limit_bytes: 
         ValueError: See `start_method`.
     """
     method = start_method()
-    _log.info("workers are started by the %s method", method)
+    _log.debug("workers are started by the %s method", method)
     if method == "zygote":
         from minitune.actor.zygote_launcher import ZygoteLauncher
 
