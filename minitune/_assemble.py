@@ -145,9 +145,7 @@ class Components:
 
 def base_seed(seed: int | None) -> int:
     """The base seed of a run: the user's, else one draw from numpy's global state if it is loaded, else `random`'s."""
-    if seed is not None:
-        return seed
-    return draw_global_seed()
+    return draw_global_seed() if seed is None else seed
 
 
 def build_components(plan: Plan, seed: int) -> Components:

@@ -56,6 +56,12 @@ class Outcome:
     failed_fast: Trial | None = None
     raises: bool = False
 
+    def raise_failure(self) -> None:
+        """Raise the exception of the trial whose failure is to come out of `fit`, if there is one: the user's own."""
+        error = self.failed_fast.error if self.failed_fast is not None else None
+        if self.raises and error is not None:
+            raise error.__cause__ or error
+
 
 def start_run(plan: Plan) -> tuple[Outcome, RunDirectory]:
     """Make a new run's directory and run the trials of a plan in it. Blocks.

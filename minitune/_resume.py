@@ -67,6 +67,7 @@ def parse_resume(resume: bool | str | None, resume_config: ResumeConfig | None =
         What becomes of the trials; None for a new run.
 
     Raises:
+        TypeError: If `resume_config` is something else.
         ValueError: If `resume` is something else.
     """
     if resume_config is not None:
@@ -112,7 +113,8 @@ def resume_run(
     with open_run(plan, run, is_new=False) as opened:
         begins = opened.is_blank
         record = run_record(plan, run, base_seed(plan.tune_config.seed)) if begins else read_run_record(opened.read())
-        _check_same(plan, run, record)
+        check_same_trainable(plan, record["trainable"])
+        _warn_of_other_python(run, record)
         seed = int(record["seed"])
         components = build_components(plan, seed)
         opened.begin(record if begins else None)
@@ -120,17 +122,19 @@ def resume_run(
         return run_opened(plan, components, opened, seed, catch_up), run
 
 
-def _check_same(plan: Plan, run: RunDirectory, record: records.Record) -> None:
-    """Refuse another trainable; warn of another Python, whose pickles may differ.
+def check_same_trainable(plan: Plan, recorded_name: str) -> None:
+    """Refuse to go on with a trainable of another name than the run's.
 
     Raises:
-        ValueError: Naming both trainables.
+        ValueError: Naming both.
     """
-    if plan.experiment.trainable_name != record["trainable"]:
-        raise ValueError(
-            f"the trainable must have the name of the run's, {record['trainable']!r}, but got "
-            f"{plan.experiment.trainable_name!r}"
-        )
+    given_name = plan.experiment.trainable_name
+    if given_name != recorded_name:
+        raise ValueError(f"the trainable must have the name of the run's, {recorded_name!r}, but got {given_name!r}")
+
+
+def _warn_of_other_python(run: RunDirectory, record: records.Record) -> None:
+    """Warn if the run was begun by another Python, whose pickles may differ."""
     before, now = record["versions"]["python"], platform.python_version()
     if before.split(".")[:2] != now.split(".")[:2]:
         logger.warning(

@@ -183,7 +183,8 @@ def run(
         ),
     )
     outcome, directory = _start_or_resume(plan, resume, resume_config)
-    _raise_failures(outcome, raise_on_failed_trial)
+    outcome.raise_failure()
+    _tell_of_incomplete(outcome, raise_on_failed_trial)
     return ExperimentAnalysis(directory.path, trials=outcome.trials, default_metric=metric, default_mode=mode)
 
 
@@ -280,11 +281,8 @@ def _start_or_resume(
     return start_run(plan)
 
 
-def _raise_failures(outcome: Outcome, raise_on_failed_trial: bool) -> None:
-    """Raise what `fail_fast="raise"` and `raise_on_failed_trial` ask for."""
-    failed = outcome.failed_fast
-    if outcome.raises and failed is not None and failed.error is not None:
-        raise failed.error.__cause__ or failed.error
+def _tell_of_incomplete(outcome: Outcome, raise_on_failed_trial: bool) -> None:
+    """Raise, or log, that trials have not ended well, unless the run was interrupted."""
     incomplete = [trial for trial in outcome.trials if trial.status != TERMINATED]
     if incomplete and not outcome.interrupted:
         if raise_on_failed_trial:

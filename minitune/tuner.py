@@ -9,7 +9,7 @@ from minitune._assemble import Plan
 from minitune._checks import is_whole, require, require_flag, shown
 from minitune._fit import Outcome, start_run
 from minitune._paths import local_path
-from minitune._resume import Fresh, resume_run
+from minitune._resume import Fresh, check_same_trainable, resume_run
 from minitune._tuner_file import RecordedTuner, load_tuner_file
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
 from minitune.config import ResumeConfig, ResumeType, RunConfig, refuse_out_of_scope
@@ -99,7 +99,9 @@ class Tuner:
         self._grid = self._make_grid(outcome, run)
         if raise_on_failed_trial is None:
             raise_on_failed_trial = is_on("RAISE")
-        _raise_failures(outcome, self._grid, raise_on_failed_trial)
+        outcome.raise_failure()
+        if raise_on_failed_trial:
+            _raise_first(self._grid)
         return self._grid
 
     def get_results(self) -> ResultGrid:
@@ -183,11 +185,7 @@ class Tuner:
             tune_config=tune_config or recorded.tune_config,
             run_config=run_config or recorded.run_config,
         )
-        if tuner._plan.experiment.trainable_name != recorded.trainable_name:
-            raise ValueError(
-                f"the trainable must have the name of the run's, {recorded.trainable_name!r}, but got "
-                f"{tuner._plan.experiment.trainable_name!r}"
-            )
+        check_same_trainable(tuner._plan, recorded.trainable_name)
         _check_samples(add_samples, tuner._plan.tune_config.num_samples)
         tuner._resumes = run
         tuner._resume_config = resume_config
@@ -203,11 +201,9 @@ class Tuner:
         return ResultGrid(analysis, interrupted=outcome.interrupted, checkpoint_config=self._plan.checkpoint_config)
 
 
-def _raise_failures(outcome: Outcome, grid: ResultGrid, raise_on_failed_trial: bool) -> None:
-    failed = outcome.failed_fast
-    if failed is not None and failed.error is not None and outcome.raises:
-        raise failed.error.__cause__ or failed.error
-    if raise_on_failed_trial and grid.num_errors:
+def _raise_first(grid: ResultGrid) -> None:
+    """Raise the first error of a grid, with the number of them."""
+    if grid.num_errors:
         first = grid.errors[0]
         raise TuneError(
             f"{grid.num_errors} of {len(grid)} trials failed; the first of them: {first}\n(all errors are below "
