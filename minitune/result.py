@@ -59,11 +59,8 @@ AUTO_RESULT_KEYS = (
 )
 """The keys that minitune adds to a user's metrics, in the order of `result.json`."""
 
-DEFAULT_RESULT_KEYS = (TRAINING_ITERATION, TIME_TOTAL_S, MEAN_ACCURACY, MEAN_LOSS)
-"""What progress tables show unless told otherwise."""
-DEFAULT_EXPERIMENT_INFO_KEYS = ("trainable_name", EXPERIMENT_TAG, TRIAL_ID)
-DEFAULT_EXPERIMENT_NAME = "default"
-CONFIG_PREFIX = "config"
+DEBUG_METRICS = (TRIAL_ID, EXPERIMENT_ID, DATE, TIMESTAMP, PID, HOSTNAME, NODE_IP, CONFIG)
+"""Automatic keys that are no measurements: they take no part in metric checks and analyses."""
 
 EXPR_RESULT_FILE = "result.json"
 EXPR_PROGRESS_FILE = "progress.csv"
@@ -71,12 +68,17 @@ EXPR_PARAM_FILE = "params.json"
 EXPR_PARAM_PICKLE_FILE = "params.pkl"
 EXPR_ERROR_FILE = "error.txt"
 EXPR_ERROR_PICKLE_FILE = "error.pkl"
+"""Names of the files in a trial's directory."""
 
-DEBUG_METRICS = (TRIAL_ID, EXPERIMENT_ID, DATE, TIMESTAMP, PID, HOSTNAME, NODE_IP, CONFIG)
-"""Automatic keys that are no measurements: they take no part in metric checks and analyses."""
+DEFAULT_RESULT_KEYS = (TRAINING_ITERATION, TIME_TOTAL_S, MEAN_ACCURACY, MEAN_LOSS)
+DEFAULT_EXPERIMENT_INFO_KEYS = ("trainable_name", EXPERIMENT_TAG, TRIAL_ID)
+DEFAULT_EXPERIMENT_NAME = "default"
+CONFIG_PREFIX = "config"
+"""For scripts that import them, as from Ray Tune; nothing here depends on them."""
 
-
+_SCALARS = frozenset((str, int, float, bool, type(None)))
 _MAX_LEVELS = 2_500
+"""Of nesting. What goes deeper contains itself, and would be walked over for ever."""
 
 
 @dataclass(frozen=True)
@@ -93,9 +95,6 @@ class Report:
     metrics: dict[str, Any] | None
     checkpoint: CheckpointRecord | None = None
     done: bool = False
-
-
-_SCALARS = frozenset((str, int, float, bool, type(None)))
 
 
 def flatten(result: Mapping[Any, Any], delimiter: str = "/") -> dict[str, Any]:

@@ -12,9 +12,19 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from minitune.experiment.best import best_of, is_number
-from minitune.logger.csv import PROGRESS_FILE
-from minitune.logger.json import PARAMS_FILE, RESULT_FILE
-from minitune.result import CHECKPOINT_DIR_NAME, CONFIG, DATE, EXPERIMENT_TAG, HOSTNAME, NODE_IP, TRIAL_ID, flatten
+from minitune.result import (
+    CHECKPOINT_DIR_NAME,
+    CONFIG,
+    DATE,
+    EXPERIMENT_TAG,
+    EXPR_PARAM_FILE,
+    EXPR_PROGRESS_FILE,
+    EXPR_RESULT_FILE,
+    HOSTNAME,
+    NODE_IP,
+    TRIAL_ID,
+    flatten,
+)
 
 logger = logging.getLogger("minitune")
 
@@ -40,7 +50,7 @@ def read_rows(directory: str | os.PathLike[str]) -> list[Row] | None:
     Raises:
         OSError: If a file cannot be read.
     """
-    for name, parse in ((RESULT_FILE, _parse_json), (PROGRESS_FILE, _parse_csv)):
+    for name, parse in ((EXPR_RESULT_FILE, _parse_json), (EXPR_PROGRESS_FILE, _parse_csv)):
         path = os.path.join(directory, name)
         try:
             with open(path, encoding="utf-8", errors="replace", newline="\n") as file:
@@ -55,7 +65,7 @@ def read_rows(directory: str | os.PathLike[str]) -> list[Row] | None:
 def read_params(directory: str | os.PathLike[str]) -> Row:
     """The trial's configuration from `params.json`; `{}` if that is not there or damaged."""
     try:
-        with open(os.path.join(directory, PARAMS_FILE), encoding="utf-8") as file:
+        with open(os.path.join(directory, EXPR_PARAM_FILE), encoding="utf-8") as file:
             params = json.load(file)
     except (OSError, ValueError, RecursionError):
         return {}

@@ -15,7 +15,8 @@ from minitune.execution.run_settings import RunSettings
 from minitune.execution.run_state import Live, RunState
 from minitune.execution.trial_executor import Shared, TrialExecutor
 from minitune.experiment.lifecycle import Phase, Step
-from minitune.experiment.trial import Trial, TrialInfo
+from minitune.experiment.trial import Trial
+from minitune.experiment.trial_info import TrialInfo
 from minitune.registry import get_env_creator, has_env_creator
 from minitune.resources import CPU
 from minitune.search.search_generator import SearchGenerator

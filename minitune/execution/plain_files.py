@@ -13,14 +13,14 @@ from typing import Any
 from minitune.callback import Callback
 from minitune.execution import records
 from minitune.experiment.trial import Trial
-from minitune.logger.csv import PROGRESS_FILE, CSVLoggerCallback
-from minitune.logger.json import RESULT_FILE, JsonLoggerCallback
+from minitune.logger.csv import CSVLoggerCallback
+from minitune.logger.json import JsonLoggerCallback
 from minitune.logger.logger import LoggerCallback
-from minitune.result import CONFIG, EXPERIMENT_TAG
+from minitune.result import CONFIG, EXPERIMENT_TAG, EXPR_PROGRESS_FILE, EXPR_RESULT_FILE
 
 _FILES: dict[type[Callback], tuple[str, int]] = {
-    JsonLoggerCallback: (RESULT_FILE, 0),
-    CSVLoggerCallback: (PROGRESS_FILE, 1),
+    JsonLoggerCallback: (EXPR_RESULT_FILE, 0),
+    CSVLoggerCallback: (EXPR_PROGRESS_FILE, 1),
 }
 """By who writes them: their names, and how many lines they have besides one for each report."""
 _BLOCK_BYTES = 1 << 20

@@ -7,7 +7,7 @@ import uuid
 import warnings
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from minitune import clock
@@ -17,7 +17,7 @@ from minitune.experiment import lifecycle
 from minitune.experiment.lifecycle import FINISHED, STATUS, Phase, Step, after
 from minitune.experiment.metric_analysis import MetricAnalysis
 from minitune.resources import Resources
-from minitune.result import DONE, EXPERIMENT_TAG, TRIAL_ID, flatten
+from minitune.result import DONE, EXPERIMENT_TAG, EXPR_ERROR_FILE, EXPR_ERROR_PICKLE_FILE, TRIAL_ID, flatten
 
 HAS_RETURNED = "the trainable has returned"
 """The cause of the end of a trial whose function has returned after its last report, or without any."""
@@ -31,33 +31,6 @@ _PHASE_OF = {
     lifecycle.TERMINATED: Phase.TERMINATED,
     lifecycle.ERROR: Phase.ERROR,
 }
-
-
-@dataclass(frozen=True)
-class TrialInfo:
-    """What a worker is told about its trial; it is not smuggled through `config`.
-
-    Attributes:
-        trial_id: The trial's id.
-        name: Its name.
-        directory: Its directory, absolute.
-        experiment_name: The run's name.
-        resources: What it asked for.
-        seed: The trial's own seed, a function of the run's.
-        attempt: 1 for the first attempt, 2 for the first retry.
-        next_checkpoint: Number of the next checkpoint to be written.
-        config: The trial's configuration.
-    """
-
-    trial_id: str
-    name: str
-    directory: str
-    experiment_name: str
-    resources: Resources
-    seed: int
-    attempt: int = 1
-    next_checkpoint: int = 0
-    config: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -286,7 +259,7 @@ class Trial:
         Raises:
             ValueError: If the trial has a worker now.
         """
-        if self.status == "RUNNING":
+        if self.status == self.RUNNING:
             raise ValueError(
                 f"resources of trial {self.trial_id} can be changed while it waits, not while it is RUNNING"
             )
@@ -420,12 +393,12 @@ class Trial:
     @property
     def error_file(self) -> str | None:
         """Path of `error.txt` if the trial has failed, else None."""
-        return os.path.join(self.local_path, "error.txt") if self.num_failures else None
+        return os.path.join(self.local_path, EXPR_ERROR_FILE) if self.num_failures else None
 
     @property
     def pickled_error_file(self) -> str | None:
         """Path of `error.pkl`, which an exception that cannot be pickled leaves out; None without a failure."""
-        return os.path.join(self.local_path, "error.pkl") if self.num_failures else None
+        return os.path.join(self.local_path, EXPR_ERROR_PICKLE_FILE) if self.num_failures else None
 
     def get_error(self) -> str | None:
         """What `error.txt` says, or None if there is none. Blocks."""

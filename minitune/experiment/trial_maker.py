@@ -115,12 +115,6 @@ class TrialMaker:
             trial.custom_trial_name = str(self.name_creator(trial))
         return trial
 
-    def blank(self) -> Trial:
-        """A trial of this experiment without configuration, id and number, for what an earlier driver has written."""
-        trial = Trial(self.trainable_name)
-        self.adopt(trial)
-        return trial
-
     def adopt(self, trial: Trial) -> None:
         """Give a trial what all trials of this experiment have."""
         trial.experiment_number, trial.experiment_path = self.experiment_number, self.experiment_path

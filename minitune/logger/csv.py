@@ -14,8 +14,6 @@ from minitune.logger.logger import LoggerCallback
 from minitune.logger.strict_json import short_text
 from minitune.result import CONFIG, EXPR_PROGRESS_FILE, flatten
 
-PROGRESS_FILE = EXPR_PROGRESS_FILE
-
 _PLAIN = frozenset((int, float, bool, str, type(None)))
 """Types of values that need no flattening."""
 _MAX_CELL = 100_000
@@ -96,7 +94,7 @@ class CSVLoggerCallback(LoggerCallback):
 
     def _start(self, trial: Trial) -> None:
         """Open the file; rows of earlier attempts and of earlier drivers stay. Where that fails, the log says so."""
-        key, path = trial.trial_id, os.path.join(trial.local_path, PROGRESS_FILE)
+        key, path = trial.trial_id, os.path.join(trial.local_path, EXPR_PROGRESS_FILE)
         try:
             self._begin(key, path)
         except OSError as error:

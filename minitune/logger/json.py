@@ -12,10 +12,6 @@ from minitune.logger.logger import LoggerCallback
 from minitune.logger.strict_json import dumps, dumps_pretty
 from minitune.result import EXPR_PARAM_FILE, EXPR_PARAM_PICKLE_FILE, EXPR_RESULT_FILE
 
-RESULT_FILE = EXPR_RESULT_FILE
-PARAMS_FILE = EXPR_PARAM_FILE
-PARAMS_PICKLE_FILE = EXPR_PARAM_PICKLE_FILE
-
 
 class JsonLoggerCallback(LoggerCallback):
     """Writes what trials report as strict JSON, one object per line, appended across retries and resumes."""
@@ -25,7 +21,7 @@ class JsonLoggerCallback(LoggerCallback):
 
     def log_trial_start(self, trial: Trial) -> None:
         """Write the configuration, open the file. A file that cannot be written is named in the log."""
-        path = os.path.join(trial.local_path, RESULT_FILE)
+        path = os.path.join(trial.local_path, EXPR_RESULT_FILE)
         try:
             self._files.open(trial.trial_id, path)
         except OSError as error:
@@ -33,7 +29,7 @@ class JsonLoggerCallback(LoggerCallback):
         try:
             self.update_config(trial, trial.config)
         except OSError as error:
-            self._files.lapse("", os.path.join(trial.local_path, PARAMS_FILE), error)
+            self._files.lapse("", os.path.join(trial.local_path, EXPR_PARAM_FILE), error)
 
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
         """Append one line; where that fails, the log says so."""
@@ -43,7 +39,7 @@ class JsonLoggerCallback(LoggerCallback):
             try:
                 self._files.append(trial.trial_id, f"{dumps(result)}\n".encode("ascii"))
             except OSError as error:
-                self._files.lapse(trial.trial_id, os.path.join(trial.local_path, RESULT_FILE), error)
+                self._files.lapse(trial.trial_id, os.path.join(trial.local_path, EXPR_RESULT_FILE), error)
 
     def log_trial_end(self, trial: Trial, failed: bool = False) -> None:
         """Close the file."""
@@ -59,8 +55,8 @@ class JsonLoggerCallback(LoggerCallback):
         Raises:
             OSError: If a file cannot be written.
         """
-        replace_file(os.path.join(trial.local_path, PARAMS_FILE), dumps_pretty(config).encode("ascii"))
-        pickle_path = os.path.join(trial.local_path, PARAMS_PICKLE_FILE)
+        replace_file(os.path.join(trial.local_path, EXPR_PARAM_FILE), dumps_pretty(config).encode("ascii"))
+        pickle_path = os.path.join(trial.local_path, EXPR_PARAM_PICKLE_FILE)
         try:
             import cloudpickle
 

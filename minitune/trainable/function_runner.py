@@ -28,7 +28,7 @@ from typing import Any
 from minitune._checks import shown
 from minitune.checkpoint import Checkpoint
 from minitune.error import TrialStopped
-from minitune.experiment.trial import TrialInfo
+from minitune.experiment.trial_info import TrialInfo
 from minitune.resources import Allocation, Resources
 from minitune.result import DEFAULT_METRIC, DONE, RESULT_DUPLICATE, Report
 from minitune.trainable.auto_fields import LOG_SYS_USAGE, AutoFields

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from minitune.checkpoint import Checkpoint, CheckpointRecord, commit_copy
-from minitune.experiment.trial import TrialInfo
+from minitune.experiment.trial_info import TrialInfo
 from minitune.resources import Allocation
 from minitune.result import CHECKPOINT_DIR_NAME, DONE, SHOULD_CHECKPOINT, Report
 from minitune.trainable.auto_fields import AutoFields

@@ -19,7 +19,7 @@ from minitune import clock
 from minitune._checks import shown
 from minitune.checkpoint import Checkpoint, Gone, directory_name, read_dict, write_dict
 from minitune.config import default_storage_path
-from minitune.experiment.trial import TrialInfo
+from minitune.experiment.trial_info import TrialInfo
 from minitune.resources import Resources
 from minitune.result import EPISODES_TOTAL, TIME_TOTAL_S, TIMESTEPS_TOTAL, TRAINING_ITERATION
 from minitune.trainable.auto_fields import LOG_SYS_USAGE, AutoFields

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from minitune.checkpoint import Checkpoint, CheckpointRecord, commit_prepared, temporary_directory
 from minitune.error import TrialStopped
-from minitune.experiment.trial import TrialInfo
+from minitune.experiment.trial_info import TrialInfo
 from minitune.registry import register_env
 from minitune.resources import Allocation
 from minitune.result import CONFIG, DONE, TRAINING_ITERATION, Report

@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from minitune.experiment.trial import TrialInfo
+from minitune.experiment.trial_info import TrialInfo
 from minitune.resources import Allocation, Resources
 from minitune.result import Report
 from minitune.shared import SharedObject
