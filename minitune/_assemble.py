@@ -15,8 +15,9 @@ from minitune._progress import TrialProgress
 from minitune._samplers import draw_global_seed
 from minitune._trial_output import TrialOutput
 from minitune._tuner_file import RecordedTuner
+from minitune._warnings import warn_once
 from minitune.callback import Callback, check_callbacks, environment_callbacks
-from minitune.config import CheckpointConfig, FailureConfig, RunConfig, warn_once
+from minitune.config import CheckpointConfig, FailureConfig, RunConfig
 from minitune.execution.storage import RunDirectory
 from minitune.execution.trial_executor import TrialExecutor
 from minitune.experiment.experiment import Experiment

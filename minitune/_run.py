@@ -15,9 +15,10 @@ from minitune._checks import require_flag, require_metric
 from minitune._fit import Outcome, start_run
 from minitune._paths import local_path
 from minitune._resume import parse_resume, resume_run
+from minitune._warnings import warn_once
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
 from minitune.checkpoint import Checkpoint
-from minitune.config import CheckpointConfig, FailureConfig, ResumeConfig, RunConfig, as_config, warn_once
+from minitune.config import CheckpointConfig, FailureConfig, ResumeConfig, RunConfig, as_config
 from minitune.error import TuneError
 from minitune.execution.storage import RunDirectory, is_run
 from minitune.experiment.experiment import Experiment, convert_to_experiments

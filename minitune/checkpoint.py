@@ -159,8 +159,7 @@ class Checkpoint:
         Raises:
             FileNotFoundError: If the directory is gone.
         """
-        if not os.path.isdir(self.path):
-            raise FileNotFoundError(f"the checkpoint's directory {self.path} does not exist (any more)")
+        require_directory(self.path)
         yield self.path
 
     def get_metadata(self) -> dict[str, Any]:
@@ -207,6 +206,16 @@ class Checkpoint:
 
     def __fspath__(self) -> str:
         raise TypeError("a Checkpoint is no path: use checkpoint.path, or `with checkpoint.as_directory() as path:`")
+
+
+def require_directory(path: str) -> None:
+    """Refuse the path of a checkpoint whose directory is gone.
+
+    Raises:
+        FileNotFoundError: If there is no such directory.
+    """
+    if not os.path.isdir(path):
+        raise FileNotFoundError(f"the checkpoint's directory {path} does not exist (any more)")
 
 
 def write_dict(directory: str, state: dict[str, Any]) -> None:

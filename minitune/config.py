@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 import inspect
-import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any, TypeVar
 
 from minitune._checks import is_whole, require, require_flag, require_metric
 from minitune._paths import local_path
+from minitune._warnings import warn_once
 from minitune.settings import setting
 
-logger = logging.getLogger("minitune")
-
 DURABILITIES = ("process", "batched", "strict")
+"""What is brought to the disk, from nothing to every record; see `RunConfig.durability`."""
 
 _AnyConfig = TypeVar("_AnyConfig", bound="Config")
-
-
-_said: set[str] = set()
-
-
-def warn_once(text: str) -> None:
-    """Log a warning, the first time that this process comes to it."""
-    if text not in _said:
-        _said.add(text)
-        logger.warning("%s", text)
 
 
 def refuse_out_of_scope(storage_filesystem: object, sync_config: object, export_formats: object) -> None:
@@ -274,7 +263,7 @@ class RunConfig(Config):
     progress_reporter: Any = None
     log_to_file: bool | str | Sequence[str] = False
     local_dir: str | os.PathLike[str] | None = None
-    durability: str = field(default="batched")
+    durability: str = "batched"
     show_output: bool = False
     progress: bool = True
     keep_descendants: bool = False
@@ -308,6 +297,11 @@ class RunConfig(Config):
 
 def as_config(name: str, config: Any, kind: type[_AnyConfig]) -> _AnyConfig:
     """`config`, or one of its kind with all defaults; a dict of its fields is understood too.
+
+    Args:
+        name: Of the argument, for the error text.
+        config: What the user passed, or None.
+        kind: Its class.
 
     Raises:
         ValueError: If it is none of these, or has other fields.

@@ -6,8 +6,9 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
+from minitune._warnings import warn_once
 from minitune.resources import BundleAllocation, Resources
-from minitune.trainable.session import Session, current_session, warn_once, warn_outside
+from minitune.trainable.session import Session, current_session, warn_outside
 from minitune.trainable.session import get_checkpoint as get_checkpoint
 from minitune.trainable.session import report as report
 
@@ -166,7 +167,7 @@ def get_local_rank() -> int:
 
 
 def _old(name: str) -> TuneContext:
-    warn_once(f"{name}() is old: use get_context().{name}()", f"old {name}")
+    warn_once(f"{name}() is old: use get_context().{name}()")
     return _CONTEXT
 
 

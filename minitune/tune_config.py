@@ -16,7 +16,8 @@ from minitune._checks import (
     require_flag,
     require_metric,
 )
-from minitune.config import Config, warn_once
+from minitune._warnings import warn_once
+from minitune.config import Config
 from minitune.config import ResumeConfig as ResumeConfig
 from minitune.experiment.trial import Trial
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -11,7 +10,7 @@ from typing import Any, Protocol
 from minitune.experiment.trial import Trial
 from minitune.experiment.trial_maker import TrialMaker
 from minitune.resources import Resources
-from minitune.search.searcher import Metric, newest_file, read_state, write_state
+from minitune.search.searcher import Metric, in_one_step, newest_file, newest_state, read_state, write_state
 
 
 class ExperimentSpec(Protocol):
@@ -45,9 +44,7 @@ class PlainExperiment:
             ValueError: If there is no `run`, or its resources are none.
         """
         if "run" not in spec:
-            raise ValueError(
-                f"{name!r} must hold a trainable under the key 'run', but it has {sorted(spec)}"
-            )
+            raise ValueError(f"{name!r} must hold a trainable under the key 'run', but it has {sorted(spec)}")
         run, stop = spec["run"], spec.get("stop")
         maker = TrialMaker(
             run if isinstance(run, str) else getattr(run, "__name__", name),
@@ -165,13 +162,8 @@ class SearchAlgorithm:
             dirpath: The directory.
             session_str: Part of the file's name.
         """
-        temporary = os.path.join(dirpath, f".tmp-{uuid.uuid4().hex}")
-        try:
+        with in_one_step(os.path.join(dirpath, self.CKPT_FILE_TMPL.format(session_str))) as temporary:
             self._write(temporary, self.get_state())
-            os.replace(temporary, os.path.join(dirpath, self.CKPT_FILE_TMPL.format(session_str)))
-        finally:
-            if os.path.exists(temporary):
-                os.unlink(temporary)
 
     def restore_from_dir(self, dirpath: str) -> None:
         """Read the newest state from a directory. Blocks.
@@ -179,10 +171,7 @@ class SearchAlgorithm:
         Raises:
             RuntimeError: If there is none.
         """
-        path = newest_file(dirpath, self.CKPT_FILE_TMPL)
-        if path is None:
-            raise RuntimeError(f"no state of a {type(self).__name__} ({self.CKPT_FILE_TMPL}) lies in {dirpath}")
-        self.set_state(self._read(path))
+        self.set_state(self._read(newest_state(dirpath, self.CKPT_FILE_TMPL, type(self))))
 
     def _write(self, path: str, state: dict[str, Any]) -> None:
         write_state(path, state)

@@ -11,11 +11,13 @@ import logging
 import os
 import pickle
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
 
 from minitune._checks import require, shown
+from minitune.experiment.lifecycle import ERROR
 from minitune.experiment.trial import Trial
 from minitune.result import DONE, flatten
 
@@ -179,7 +181,7 @@ class Searcher:
             result = flatten(trial.last_result)
             if metric in result:
                 count += 1
-                has_failed = trial.status == "ERROR"
+                has_failed = trial.status == ERROR
                 pruned = not has_failed and not result.get(DONE, False)
                 self.add_evaluated_point(trial.config, result[metric], error=has_failed, pruned=pruned)
         if not count:
@@ -212,17 +214,11 @@ class Searcher:
             checkpoint_dir: The directory.
             session_str: Part of the file's name.
         """
-        target = os.path.join(checkpoint_dir, self.CKPT_FILE_TMPL.format(session_str))
-        temporary = os.path.join(checkpoint_dir, f".tmp-{uuid.uuid4().hex}")
         try:
-            self.save(temporary)
-            if os.path.exists(temporary):
-                os.replace(temporary, target)
+            with in_one_step(os.path.join(checkpoint_dir, self.CKPT_FILE_TMPL.format(session_str))) as temporary:
+                self.save(temporary)
         except NotImplementedError:
             logger.warning("%s cannot be saved: it does not implement save()", type(self).__name__)
-        finally:
-            if os.path.exists(temporary):
-                os.unlink(temporary)
 
     def restore_from_dir(self, checkpoint_dir: str) -> None:
         """Read the newest state from a directory. Blocks.
@@ -230,10 +226,7 @@ class Searcher:
         Raises:
             RuntimeError: If there is none.
         """
-        path = newest_file(checkpoint_dir, self.CKPT_FILE_TMPL)
-        if path is None:
-            raise RuntimeError(f"no state of a {type(self).__name__} ({self.CKPT_FILE_TMPL}) lies in {checkpoint_dir}")
-        self.restore(path)
+        self.restore(newest_state(checkpoint_dir, self.CKPT_FILE_TMPL, type(self)))
 
 
 class SearcherWrapper(Searcher):
@@ -385,10 +378,39 @@ def read_state(path: str) -> Any:
         return pickle.load(file)
 
 
+@contextmanager
+def in_one_step(path: str) -> Iterator[str]:
+    """A file that appears whole or not at all: the `with` block may write one to the path that it is given.
+
+    Args:
+        path: Where the file is put when the block has ended well.
+    """
+    temporary = os.path.join(os.path.dirname(path), f".tmp-{uuid.uuid4().hex}")
+    try:
+        yield temporary
+        if os.path.exists(temporary):
+            os.replace(temporary, path)
+    finally:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
+
+
 def newest_file(directory: str, template: str) -> str | None:
     """The file that was written last of those whose names match `template` with any session; None if there is none."""
     paths = glob.glob(os.path.join(glob.escape(directory), template.format("*")))
     return max(paths, key=lambda path: (os.stat(path).st_mtime_ns, path), default=None)
+
+
+def newest_state(directory: str, template: str, kind: type) -> str:
+    """The `newest_file` of the states of a class.
+
+    Raises:
+        RuntimeError: If there is none.
+    """
+    path = newest_file(directory, template)
+    if path is None:
+        raise RuntimeError(f"no state of a {kind.__name__} ({template}) lies in {directory}")
+    return path
 
 
 def _trials_of(trials_or_analysis: Any) -> Iterable[Trial]:

@@ -31,7 +31,6 @@ from minitune.error import TrialStopped
 from minitune.experiment.trial_info import TrialInfo
 from minitune.resources import Allocation, Resources
 from minitune.result import DEFAULT_METRIC, DONE, RESULT_DUPLICATE, Report
-from minitune.trainable.auto_fields import LOG_SYS_USAGE, AutoFields
 from minitune.trainable.session import Session
 from minitune.trainable.trainable import Trainable, TrainingResult, as_path, read_state, write_state
 
@@ -269,9 +268,8 @@ class FunctionTrainable(Trainable):
             seed=0,
             config=config,
         )
-        fields = AutoFields(self.trial_id, self.config, bool(config.get(LOG_SYS_USAGE)))
-        self._tune_fields = fields
-        self._tune_session = Session(info, Allocation(), fields)
+        self._tune_fields = self._tune_new_fields()
+        self._tune_session = Session(info, Allocation(), self._tune_fields)
         self._tune_runner = FunctionRunner(type(self)._tune_function, config, self._tune_session, _DaemonThread())
 
     def train(self) -> dict[str, Any]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from minitune._warnings import warn_once
 from minitune.checkpoint import Checkpoint, CheckpointRecord, commit_copy
 from minitune.experiment.trial_info import TrialInfo
 from minitune.resources import Allocation
@@ -16,8 +16,6 @@ from minitune.result import CHECKPOINT_DIR_NAME, DONE, SHOULD_CHECKPOINT, Report
 from minitune.trainable.auto_fields import AutoFields
 from minitune.trainable.metric_check import check_metrics
 from minitune.trainable.seeding import seed_process
-
-logger = logging.getLogger("minitune")
 
 HandOver = Callable[[Report], None]
 """Gives a report to the driver and blocks until the driver asks for the next one."""
@@ -82,9 +80,7 @@ class Session:
         """
         _check_arguments(metrics, checkpoint)
         if self.hand_over is None:
-            warn_once(
-                "report() does nothing in a class trainable: return the metrics from step() instead", "class report"
-            )
+            warn_once("report() does nothing in a class trainable: return the metrics from step() instead")
             return
         record = None
         if checkpoint is not None:
@@ -93,7 +89,9 @@ class Session:
             record = commit_copy(checkpoint.path, self.info.directory, self.take_checkpoint_number(), self.info.attempt)
             self.checkpoint = Checkpoint(os.path.join(self.info.directory, record.directory))
             self.last_record = record
-        about = {CHECKPOINT_DIR_NAME: None} if record is None else _about(record)
+        about: dict[str, Any] = {CHECKPOINT_DIR_NAME: None}
+        if record is not None:
+            about = {CHECKPOINT_DIR_NAME: record.directory, SHOULD_CHECKPOINT: True}
         result = self.fields.fill(metrics, about)
         self.hand_over(Report(result, record, bool(result[DONE])))
         self.fields.begin()
@@ -126,7 +124,6 @@ class _OfThread(threading.local):
 
 _of_thread = _OfThread()
 _of_process: Session | None = None
-_warned: set[str] = set()
 
 
 def current_session() -> Session | None:
@@ -152,15 +149,15 @@ def report(metrics: dict[str, Any] | None = None, *, checkpoint: Checkpoint | No
     """
     if "checkpoint_dir_name" in legacy:
         del legacy["checkpoint_dir_name"]
-        warn_once("report(checkpoint_dir_name=...) is ignored: checkpoints are numbered", "checkpoint_dir_name")
+        warn_once("report(checkpoint_dir_name=...) is ignored: checkpoints are numbered")
     if legacy:
         if metrics is not None:
             raise TypeError(f"report() got unexpected keywords {sorted(legacy)}: put them into the dict of metrics")
-        warn_once("report(loss=...) is old: use report({'loss': ...})", "legacy report")
+        warn_once("report(loss=...) is old: use report({'loss': ...})")
         metrics = legacy
     session = current_session()
     if session is None:
-        warn_once("report() was called outside of a trial: nothing is recorded", "report")
+        warn_once("report() was called outside of a trial: nothing is recorded")
         return
     session.report(metrics, checkpoint)  # type: ignore[arg-type]  # it refuses None with the text that it has for it
 
@@ -173,25 +170,14 @@ def get_checkpoint() -> Checkpoint | None:
     """
     session = current_session()
     if session is None:
-        warn_once("get_checkpoint() was called outside of a trial: there is no checkpoint", "get_checkpoint")
+        warn_once("get_checkpoint() was called outside of a trial: there is no checkpoint")
         return None
     return session.checkpoint
 
 
 def warn_outside(name: str) -> None:
     """Warn, once per process and name, that `name` was called outside of a trial."""
-    warn_once(f"{name}() was called outside of a trial: it has no value there", name)
-
-
-def warn_once(text: str, key: str) -> None:
-    """Log the warning `text` unless this process has warned about `key` before."""
-    if key not in _warned:
-        _warned.add(key)
-        logger.warning(text)
-
-
-def _about(record: CheckpointRecord) -> dict[str, Any]:
-    return {CHECKPOINT_DIR_NAME: record.directory, SHOULD_CHECKPOINT: True}
+    warn_once(f"{name}() was called outside of a trial: it has no value there")
 
 
 def _check_arguments(metrics: Any, checkpoint: Any) -> None:

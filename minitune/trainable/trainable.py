@@ -17,13 +17,13 @@ from typing import Any
 
 from minitune import clock
 from minitune._checks import shown
-from minitune.checkpoint import Checkpoint, Gone, directory_name, read_dict, write_dict
+from minitune._warnings import warn_once
+from minitune.checkpoint import Checkpoint, Gone, directory_name, read_dict, require_directory, write_dict
 from minitune.config import default_storage_path
 from minitune.experiment.trial_info import TrialInfo
 from minitune.resources import Resources
 from minitune.result import EPISODES_TOTAL, TIME_TOTAL_S, TIMESTEPS_TOTAL, TRAINING_ITERATION
 from minitune.trainable.auto_fields import LOG_SYS_USAGE, AutoFields
-from minitune.trainable.session import warn_once
 
 logger = logging.getLogger("minitune")
 
@@ -239,8 +239,7 @@ class Trainable:
         Raises:
             FileNotFoundError: If there is no such directory.
         """
-        if not os.path.isdir(path):
-            raise FileNotFoundError(f"the checkpoint's directory {path} does not exist (any more)")
+        require_directory(path)
         state = read_dict(path)
         self.load_checkpoint(path if state is None else state)
         self._tune_last_result = dict(metrics)

@@ -11,7 +11,7 @@ from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from minitune.checkpoint import Checkpoint, CheckpointRecord, commit_prepared, temporary_directory
+from minitune.checkpoint import Checkpoint, CheckpointRecord, commit_prepared, require_directory, temporary_directory
 from minitune.error import TrialStopped
 from minitune.experiment.trial_info import TrialInfo
 from minitune.registry import register_env
@@ -101,7 +101,7 @@ class FunctionActor:
         """
         if self._runner.is_started:
             raise RuntimeError("a function can only be restored before its first train()")
-        _require_directory(path)
+        require_directory(path)
         self._session.fields.restore(metrics)
         self._session.checkpoint = Checkpoint(path)
 
@@ -251,8 +251,3 @@ def _storage_argument(kind: type[Trainable]) -> dict[str, None]:
     """`storage`, where a constructor of the user's insists on it, as it may since Ray Tune gives it."""
     parameter = inspect.signature(kind).parameters.get("storage")
     return {"storage": None} if parameter is not None and parameter.default is parameter.empty else {}
-
-
-def _require_directory(path: str) -> None:
-    if not os.path.isdir(path):
-        raise FileNotFoundError(f"the checkpoint's directory {path} does not exist (any more)")

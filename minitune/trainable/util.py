@@ -8,10 +8,10 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from minitune._warnings import warn_once
 from minitune.resources import Resources
 from minitune.shared import ObjectRef
 from minitune.trainable.function_runner import FunctionTrainable, wrap_function
-from minitune.trainable.session import warn_once
 from minitune.trainable.trainable import Trainable
 
 DEFAULT_NAME = "DEFAULT"
@@ -92,8 +92,6 @@ def with_parameters(trainable: Any, **kwargs: Any) -> Any:
         if issubclass(trainable, FunctionTrainable):
             return wrap_function(with_parameters(trainable._tune_function, **kwargs))
         return _subclass(trainable, **_rebound(*_bound(trainable), kwargs))
-    if not callable(trainable):
-        raise ValueError(f"trainable must be a function or a Trainable subclass, but got {trainable!r:.200}")
     bound = _as_bound(trainable)
     wrapped = BoundFunction(
         bound.function, **_rebound(bound.parameters, bound.handles, kwargs), resources=bound.resources
@@ -116,15 +114,15 @@ def with_resources(trainable: Any, resources: ResourceRequest) -> Any:
     Raises:
         ValueError: If `trainable` is no trainable, or `resources` no request.
     """
-    request = resources if callable(resources) else Resources.of(_require_request(resources))
+    if resources is None:
+        raise ValueError("resources must be a dict, a PlacementGroupFactory or a function of the config, but got None")
+    request = resources if callable(resources) else Resources.of(resources)
     if isinstance(trainable, type):
         trainable = _trainable_class(trainable, ValueError)
         if issubclass(trainable, FunctionTrainable):
             return wrap_function(with_resources(trainable._tune_function, request))
         own, handles = _bound(trainable)
         return _subclass(trainable, parameters=own, handles=handles, resources=request)
-    if not callable(trainable):
-        raise ValueError(f"trainable must be a function or a Trainable subclass, but got {trainable!r:.200}")
     bound = _as_bound(trainable)
     return BoundFunction(bound.function, bound.parameters, bound.handles, request)
 
@@ -228,9 +226,7 @@ def validate_trainable(trainable: Any) -> None:
     if isinstance(trainable, type) and not issubclass(trainable, FunctionTrainable):
         _trainable_class(trainable, TypeError)
         return
-    if not callable(trainable):
-        raise TypeError(f"trainable must be a function or a Trainable subclass, but got {trainable!r:.200}")
-    _check_signature(_as_bound(as_function(trainable)), is_complete=True)
+    _check_signature(_as_bound(as_function(trainable), TypeError), is_complete=True)
 
 
 def _check_signature(bound: BoundFunction, is_complete: bool) -> None:
@@ -260,7 +256,7 @@ def _check_signature(bound: BoundFunction, is_complete: bool) -> None:
             f"{error}; {'; '.join(hints) or 'bind further arguments with with_parameters()'}"
         ) from None
     if "checkpoint_dir" in old:
-        warn_once(f"{name} takes checkpoint_dir, which is never given: {_OLD_PARAMETERS['checkpoint_dir']}", name)
+        warn_once(f"{name} takes checkpoint_dir, which is never given: {_OLD_PARAMETERS['checkpoint_dir']}")
 
 
 # -- classes -----------------------------------------------------------------------------------------------------------
@@ -310,7 +306,10 @@ def _bound(trainable: type) -> tuple[dict[str, Any], dict[str, Handle]]:
     return own.get("_tune_parameters", {}), own.get("_tune_handles", {})
 
 
-def _as_bound(function: Callable[..., Any]) -> BoundFunction:
+def _as_bound(function: Any, error: type[Exception] = ValueError) -> BoundFunction:
+    """`function` with what is bound to it so far; raises `error` if it is no function."""
+    if not callable(function):
+        raise error(f"trainable must be a function or a Trainable subclass, but got {function!r:.200}")
     return function if isinstance(function, BoundFunction) else BoundFunction(function)
 
 
@@ -325,12 +324,6 @@ def _rebound(parameters: Mapping[str, Any], handles: Mapping[str, Handle], new: 
 
 def _load(handles: Mapping[str, Handle]) -> dict[str, Any]:
     return {name: handle.get() for name, handle in handles.items()}
-
-
-def _require_request(resources: Any) -> Any:
-    if resources is None:
-        raise ValueError("resources must be a dict, a PlacementGroupFactory or a function of the config, but got None")
-    return resources
 
 
 def _trainable_class(trainable: type, error: type[Exception]) -> type[Trainable]:
