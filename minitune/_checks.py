@@ -94,6 +94,10 @@ def duration_s(duration: float | datetime.timedelta | None, name: str) -> float 
 
 
 def require_creator(creator: _Creator, name: str) -> _Creator:
-    """`creator`, if it is None or can be called."""
+    """`creator`, if it is None or can be called.
+
+    Raises:
+        ValueError: If it is neither.
+    """
     require(creator is None or callable(creator), f"{name}: None or a function of the trial", creator)
     return creator

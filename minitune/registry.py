@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from minitune import _checks
+from minitune import _checks  # not its names: those of this module are public
 from minitune.error import TuneError
 
 _trainables: dict[str, Any] = {}
@@ -27,7 +27,7 @@ def register_trainable(name: str, trainable: Any, warn: bool = True) -> None:
     from minitune.trainable.util import validate_trainable as validate
 
     if not isinstance(name, str):
-        raise TypeError(f"name must be text, but got {name!r}")
+        raise TypeError(f"name must be text, but got {_checks.shown(name)}")
     validate(trainable)
     _trainables[name] = trainable
 
@@ -93,8 +93,9 @@ def register_env(name: str, env_creator: Callable[..., Any]) -> None:
     if not isinstance(name, str):
         raise TypeError(f"name must be text, but got {_checks.shown(name)}")
     if not callable(env_creator):
-        got = _checks.shown(env_creator)
-        raise TypeError(f"env_creator must be a function of the environment's config, but got {got}")
+        raise TypeError(
+            f"env_creator must be a function of the environment's config, but got {_checks.shown(env_creator)}"
+        )
     _env_creators[name] = env_creator
 
 

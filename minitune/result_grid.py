@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("minitune")
 
-_SHOWN_AUTO_KEYS = (DONE, TRIAL_ID, EXPERIMENT_TAG)
+_HIDDEN_KEYS = frozenset(AUTO_RESULT_KEYS) - {DONE, TRIAL_ID, EXPERIMENT_TAG}
+"""What the text of a `Result` leaves out."""
 _NAMES_SHOWN, _NAME_LENGTH = 20, 40
 """How many metrics a message names, and the characters of each."""
-_HIDDEN_KEYS = frozenset(AUTO_RESULT_KEYS) - set(_SHOWN_AUTO_KEYS)
 _CHECKPOINT = re.compile(r"checkpoint_(\d{6,})")
 
 Kept = list[tuple[Checkpoint, dict[str, Any]]]
@@ -170,9 +170,9 @@ class Result:
         return best
 
     def __repr__(self) -> str:
-        shown = {key: value for key, value in self.metrics.items() if key not in _HIDDEN_KEYS}
+        metrics = {key: value for key, value in self.metrics.items() if key not in _HIDDEN_KEYS}
         checkpoint = "" if self.checkpoint is None else f"checkpoint={self.checkpoint!r}, "
-        return f"Result(metrics={shown!r}, error={self.error!r}, {checkpoint}log_dir={self.log_dir!r})"
+        return f"Result(metrics={metrics!r}, error={self.error!r}, {checkpoint}log_dir={self.log_dir!r})"
 
 
 class ResultGrid(Sequence[Result]):
@@ -277,8 +277,8 @@ class ResultGrid(Sequence[Result]):
         names: dict[str, None] = {}
         for result in self._results:
             names |= dict.fromkeys(flatten({k: v for k, v in result.metrics.items() if k not in AUTO_RESULT_KEYS}))
-        shown = [f"{name}"[:_NAME_LENGTH] for name in list(names)[:_NAMES_SHOWN]]
-        return ", ".join(shown if len(names) <= _NAMES_SHOWN else [*shown, "..."])
+        first = [name[:_NAME_LENGTH] for name in list(names)[:_NAMES_SHOWN]]
+        return ", ".join(first if len(names) <= _NAMES_SHOWN else [*first, "..."])
 
     def get_rows(self, filter_metric: str | None = None, filter_mode: str | None = None) -> list[Row]:
         """One flattened report for each trial, with `config/<key>` and `logdir`, the trial's directory.

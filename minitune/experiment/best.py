@@ -11,7 +11,7 @@ from minitune.experiment.trial import Trial
 SCOPES = ("last", "all", "avg", "last-5-avg", "last-10-avg")
 """Which value of a metric counts for a trial: its last, its best ever, or a mean."""
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 def check_mode(mode: str) -> None:
@@ -58,14 +58,14 @@ def best_trial(
     )
 
 
-def best_of(scored: Iterable[tuple[Any, T]], mode: str) -> T | None:
+def best_of(scored: Iterable[tuple[Any, _T]], mode: str) -> _T | None:
     """The item with the best value, the earlier one of equals; None if there is no item.
 
     Args:
         scored: (value, item) pairs.
         mode: `"min"` or `"max"`.
     """
-    best: tuple[Any, T] | None = None
+    best: tuple[Any, _T] | None = None
     for value, item in scored:
         if best is None or (value > best[0] if mode == "max" else value < best[0]):
             best = (value, item)

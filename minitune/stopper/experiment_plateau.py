@@ -5,7 +5,8 @@ from __future__ import annotations
 from bisect import insort
 from typing import Any
 
-from minitune.stopper.stopper import MISSING, Stopper, check_metric, check_std, check_whole, lookup, number_of, spread
+from minitune.experiment.best import check_mode
+from minitune.stopper.stopper import Stopper, check_metric, check_std, check_whole, lookup, number_of, spread
 
 
 class ExperimentPlateauStopper(Stopper):
@@ -23,8 +24,7 @@ class ExperimentPlateauStopper(Stopper):
     """
 
     def __init__(self, metric: str, std: float = 0.001, top: int = 10, mode: str = "min", patience: int = 0):
-        if mode not in ("min", "max"):
-            raise ValueError(f"mode must be 'min' or 'max', but got {mode!r}")
+        check_mode(mode)
         check_metric(metric)
         check_std(std)
         self._metric = metric
@@ -37,8 +37,7 @@ class ExperimentPlateauStopper(Stopper):
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         """See `Stopper.__call__`."""
-        found = lookup(result, self._metric)
-        value = None if found is MISSING else number_of(found)
+        value = number_of(lookup(result, self._metric))
         if value is None or value != value:
             return self.stop_all()
         insort(self._losses, value if self._mode == "min" else -value)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from minitune._checks import require, shown
+from minitune._checks import is_real, require, shown
 from minitune.result import flatten
 
 ASKED_EVERY_S = 1.0
+"""How often a `stop_all` that does not say when is asked again."""
 
 
 class Stopper:
@@ -106,12 +106,12 @@ def lookup(result: Mapping[str, Any], name: str) -> Any:
 
 
 def number_of(value: Any) -> float | None:
-    """`value` as a float, NaN included, or None if it is no number."""
+    """`value` as a float, NaN included, or None if it is no number, or `MISSING`."""
     if isinstance(value, (str, bytes, complex)) or getattr(value, "shape", ()) != ():
         return None
     try:
         return float(value)
-    except Exception:
+    except Exception:  # whatever an object of the user's raises
         return None
 
 
@@ -130,8 +130,7 @@ def check_whole(name: str, value: Any, least: int) -> int:
     Raises:
         ValueError: If it is not.
     """
-    is_whole = isinstance(value, numbers.Real) and not isinstance(value, bool) and float(value).is_integer()
-    if not is_whole or value < least:
+    if not (is_real(value) and float(value).is_integer() and value >= least):
         raise ValueError(f"{name} must be a whole number of at least {least}, but got {shown(value)}")
     return int(value)
 
@@ -143,5 +142,5 @@ def check_metric(metric: Any) -> None:
 
 def check_std(std: Any) -> None:
     """Raise ValueError unless `std` is a positive number."""
-    if isinstance(std, bool) or not isinstance(std, numbers.Real) or not float(std) > 0:
+    if not (is_real(std) and float(std) > 0):
         raise ValueError(f"std > 0 must hold, but got {std!r}")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import datetime
 import logging
 import math
-import numbers
 from typing import Any
 
 from minitune import clock
+from minitune._checks import is_real
 from minitune.stopper.stopper import Stopper
 
 
@@ -24,7 +24,7 @@ class TimeoutStopper(Stopper):
 
     def __init__(self, timeout: float | datetime.timedelta):
         seconds: Any = timeout.total_seconds() if isinstance(timeout, datetime.timedelta) else timeout
-        if isinstance(seconds, bool) or not isinstance(seconds, numbers.Real) or math.isnan(seconds) or seconds < 0:
+        if not (is_real(seconds) and seconds >= 0):
             raise ValueError(f"timeout must be seconds (timeout >= 0) or a timedelta, but got {timeout!r}")
         self._timeout_s = float(seconds)
         self._remaining_s = self._timeout_s

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from minitune._checks import shown
-from minitune.stopper.stopper import MISSING, Stopper, check_metric, check_std, check_whole, lookup, number_of, spread
+from minitune.stopper.stopper import Stopper, check_metric, check_std, check_whole, lookup, number_of, spread
 
 
 class TrialPlateauStopper(Stopper):
@@ -50,8 +50,7 @@ class TrialPlateauStopper(Stopper):
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         """See `Stopper.__call__`."""
         count = self._counts[trial_id] = self._counts.get(trial_id, 0) + 1
-        found = lookup(result, self._metric)
-        value = None if found is MISSING else number_of(found)
+        value = number_of(lookup(result, self._metric))
         if value is None:
             return False
         last = self._last.setdefault(trial_id, [])
