@@ -233,6 +233,7 @@ def _loop(
                 if interrupts.name is None and not controller.interrupted:
                     keeper.save_if_due()
                 elif not controller.interrupted:
+                    progress.tell_wait(str(interrupts.name), number_setting("FORCE_TRIAL_CLEANUP_S"))
                     keeper.save()  # the searcher hears now that all trials are over, which is not so for a resume
                     controller.end_run(f"interrupted by {interrupts.name}", resumable=True)
                 interrupts.check_second()
@@ -242,6 +243,9 @@ def _loop(
             if not controller.interrupted:
                 keeper.save()
             reason = controller.how_ended()
+        except KeyboardInterrupt:
+            progress.tell_resume("SIGINT")
+            raise
         finally:
             executor.shutdown()
             try:

@@ -136,9 +136,25 @@ class Progress:
             loop_s = (self._loop_end_s or now_s) - self._begin_s
             call_plugin(self._reporter.say, None, total_time_line(now_s - self._begin_s, loop_s))
         if interrupted_by is not None:
-            logger.warning(
-                "interrupted by %s; resume with Tuner.restore(%r, trainable).fit()", interrupted_by, self._run.path
-            )
+            self.tell_resume(interrupted_by)
+
+    def tell_wait(self, signal_name: str, grace_s: float) -> None:
+        """Say at once that a signal has been heard, since what runs may take its time to end.
+
+        Args:
+            signal_name: Name of the signal.
+            grace_s: Seconds after which the trials are terminated.
+        """
+        shortcut = "; a second Ctrl-C kills them at once" if signal_name == "SIGINT" else ""
+        logger.warning("%s: no new trials, running ones have %g s to end%s", signal_name, grace_s, shortcut)
+
+    def tell_resume(self, signal_name: str) -> None:
+        """Say how to go on with a run that a signal has ended.
+
+        Args:
+            signal_name: Name of the signal.
+        """
+        logger.warning("interrupted by %s; resume with Tuner.restore(%r, trainable).fit()", signal_name, self._run.path)
 
     def _lines(self) -> list[str]:
         totals, free = self._executor.resources()

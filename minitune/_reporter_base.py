@@ -353,17 +353,18 @@ class TuneReporterBase(ProgressReporter):
         if trial.status == ERROR:
             self.say(f"Trial {trial.name} failed: {table.last_line(trial)} ({trial.error_file})")
         else:
-            result = trial.last_result
-            self.say(
-                f"Trial {trial.name} ended after {result.get(TRAINING_ITERATION, 0)} iterations: {self._values(result)}"
-            )
+            result, values = trial.last_result, self._values(trial.last_result)
+            ended = f"Trial {trial.name} ended after {result.get(TRAINING_ITERATION, 0)} iterations"
+            self.say(f"{ended}: {values}" if values else ended)
 
     def _values(self, result: Mapping[str, Any]) -> str:
         found = table.metrics_of(result)
         first = [self._metric] if self._metric in found else []
         names = list(dict.fromkeys([*first, *found]))[: max(1, self._infer_limit)]
         values = [f"{name}={self._cell(found[name])}" for name in names if name is not None]
-        return ", ".join([*values, f"total time {self._cell(result.get(TIME_TOTAL_S))} s"])
+        if TIME_TOTAL_S in result:
+            values.append(f"total time {self._cell(result[TIME_TOTAL_S])} s")
+        return ", ".join(values)
 
     def _cell(self, value: Any) -> str:
         return table.format_cell(value, self._max_column_length)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import html
+import os
 import re
 import reprlib
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from numbers import Real
 from typing import Any
 
 from minitune import clock
+from minitune.error import TrialError
 from minitune.experiment.lifecycle import ERROR, PAUSED, PENDING, RUNNING, TERMINATED
 from minitune.experiment.trial import Trial
 from minitune.result import AUTO_RESULT_KEYS, CONFIG, DEBUG_METRICS, NODE_IP, PID, flatten
@@ -24,6 +27,8 @@ _SCANNED_TRIALS = 20
 """Trials that are looked at to find out which metrics there are."""
 _MAX_TRACEBACKS = 5
 _MAX_TRACEBACK_LINES = 40
+_NO_TERMINAL = ("bdb.BdbQuit", "EOFError: EOF when reading a line")
+"""What `breakpoint()` and `input()` end with where there is nobody to answer."""
 _HIDDEN = frozenset((*AUTO_RESULT_KEYS, *DEBUG_METRICS))
 
 
@@ -265,7 +270,7 @@ def _location(trial: Trial) -> str:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return isinstance(value, Real) and not isinstance(value, bool)  # also the scalars of NumPy
 
 
 # -- errors ------------------------------------------------------------------------------------------------------------
@@ -311,8 +316,24 @@ def error_texts(trials: Iterable[Trial]) -> list[str]:
         if len(text) > _MAX_TRACEBACK_LINES:
             text = [*text[:3], f"  ... [{len(text) - _MAX_TRACEBACK_LINES} lines left out] ...", *text[3:]]
             text = [*text[:4], *text[4 - _MAX_TRACEBACK_LINES :]]
-        lines += text
+        lines += text + _hints(alike[0].error)
     return lines
+
+
+def _hints(error: TrialError | None) -> list[str]:
+    """What to do about an error that comes from working in a trial's directory, or without a terminal."""
+    cause = None if error is None else error.__cause__
+    path = cause.filename if isinstance(cause, FileNotFoundError) else None
+    if isinstance(path, str) and path and not os.path.isabs(path):
+        meant = os.path.abspath(path)
+        if os.path.exists(meant) or (os.path.dirname(path) and os.path.isdir(os.path.dirname(meant))):
+            return [
+                f"hint: each trial works in its own directory; give it the absolute path, {meant}, or set "
+                "MINITUNE_CHDIR_TO_TRIAL_DIR=0"
+            ]
+    if error is not None and error.remote is not None and error.remote.last_line() in _NO_TERMINAL:
+        return ["hint: a trial's process has no terminal; MINITUNE_EXECUTOR=inline runs the trials in this one"]
+    return []
 
 
 def last_line(trial: Trial) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from minitune._assemble import Plan
 from minitune._checks import is_whole, require, require_flag, shown
@@ -69,10 +69,12 @@ class Tuner:
         self._fresh = Fresh()
         self._grid: ResultGrid | None = None
 
-    def __getattribute__(self, name: str) -> Any:
-        if name == "restore":  # what it returns would be lost on somebody who calls it for its effect on this object
-            raise AttributeError("Tuner.restore is called on the class: tuner = Tuner.restore(path, trainable)")
-        return super().__getattribute__(name)
+    if not TYPE_CHECKING:  # a type checker would take it to allow any name
+
+        def __getattribute__(self, name: str) -> Any:
+            if name == "restore":  # what it returns would be lost on who calls it for its effect on this object
+                raise AttributeError("Tuner.restore is called on the class: tuner = Tuner.restore(path, trainable)")
+            return super().__getattribute__(name)
 
     def fit(self, *, raise_on_failed_trial: bool | None = None) -> ResultGrid:
         """Run all trials to their ends. Blocks.

@@ -145,6 +145,6 @@ def missing_metric(metrics: Iterable[str], flat: Mapping[str, Any]) -> TrialErro
     close = get_close_matches(metric, reported, 1)
     return TrialError(
         f"the metric {metric!r} must be in every reported result, but reported were: {', '.join(reported)}"
-        + (f". Did you mean {close[0]!r}?" if close else "")
-        + ". MINITUNE_DISABLE_STRICT_METRIC_CHECKING=1 allows results without it"
+        + (f". Did you mean {close[0]!r}? " if close else ". ")
+        + "MINITUNE_DISABLE_STRICT_METRIC_CHECKING=1 allows results without it"
     )

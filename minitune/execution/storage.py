@@ -232,7 +232,8 @@ def create_run_directory(
         trainable_name: The trainable's name, for the default name.
 
     Returns:
-        The directory. If another run is there and this is no resume, its name has a suffix, with a warning.
+        The directory. If another run is there and this is no resume, its name has a suffix, with a warning
+        if the name was given.
 
     Raises:
         ValueError: If `name` is no good name.
@@ -250,7 +251,8 @@ def create_run_directory(
             f"({error.strerror or error}); choose another storage_path"
         ) from error
     if path != os.path.join(root, chosen):
-        logger.warning("a run is already at %s; this one goes to %s", os.path.join(root, chosen), path)
+        level = logging.INFO if name is None else logging.WARNING  # nobody misses a name that nobody has chosen
+        logger.log(level, "a run is already at %s; this one goes to %s", os.path.join(root, chosen), path)
     return RunDirectory(path)
 
 

@@ -130,7 +130,9 @@ def views(plan: Plan, outcome: Outcome) -> Views:
     views = {"raised": _error_lines(masker, outcome.raised), "log of the driver": _log(plan, masker, outcome)}
     views |= _journal_views(plan, masker, records)
     views |= _note_views(plan, masker, outcome.notes)
-    views["files of the run"] = sorted(_STAMP.sub(MASK, masker.text(name)) for name in os.listdir(directory)) if records else []
+    views["files of the run"] = (
+        sorted(_STAMP.sub(MASK, masker.text(name)) for name in os.listdir(directory)) if records else []
+    )
     for record in trials:
         number = record["number"]
         found = list(directory.glob(f"*{record['trial']}*"))

@@ -176,6 +176,48 @@ def test_level_1_in_a_pipe(capfd: pytest.CaptureFixture[str]) -> None:
     assert "Trial train_" not in text.replace("Error of trial train_", "")
 
 
+def reads(config: dict[str, Any]) -> None:
+    with open(config["path"], config.get("mode", "r")):
+        pass
+
+
+def test_a_relative_path_gets_a_hint_where_the_file_is(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data.txt").write_text("here")
+    (tmp_path / "out").mkdir()
+    hint = "hint: each trial works in its own directory; give it the absolute path, "
+    for space, meant in (
+        ({"path": "data.txt"}, tmp_path / "data.txt"),
+        ({"path": "out/new.txt", "mode": "w"}, tmp_path / "out" / "new.txt"),
+        ({"path": "nowhere.txt"}, None),
+        ({"path": str(tmp_path / "nowhere.txt")}, None),
+    ):
+        fit(reads, space, executor="local", verbose=1)
+        text = capfd.readouterr().out
+        assert "FileNotFoundError: " in text
+        assert (f"{hint}{meant}, or set MINITUNE_CHDIR_TO_TRIAL_DIR=0\n" in text) == (meant is not None)
+        assert ("hint:" in text) == (meant is not None)
+
+
+def asks(config: dict[str, Any]) -> None:
+    input("why? ")
+
+
+def debugs(config: dict[str, Any]) -> None:
+    import pdb
+
+    pdb.set_trace()
+    tune.report({"loss": 1})
+
+
+def test_a_debugger_in_a_worker_gets_a_hint(capfd: pytest.CaptureFixture[str]) -> None:
+    for trainable in (asks, debugs):
+        fit(trainable, executor="local", verbose=1)
+        assert "hint: a trial's process has no terminal; MINITUNE_EXECUTOR=inline runs" in capfd.readouterr().out
+
+
 def test_tracebacks_can_be_left_out(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TUNE_PRINT_ALL_TRIAL_ERRORS", "0")
     fit(space={"x": 2}, verbose=1)

@@ -321,6 +321,13 @@ def test_at_level_2_each_step_of_a_trial_is_a_line(capsys: pytest.CaptureFixture
     ]
 
 
+def test_a_trial_that_never_began_has_no_total_time(capsys: pytest.CaptureFixture[str]) -> None:
+    reporter, trial = ready(verbose=2), finished(4, 1.0)
+    trial.last_result = {}
+    reporter.trial_ended(trial)
+    assert capsys.readouterr().out == "Trial train_t0004 ended after 0 iterations\n"
+
+
 # -- nobody to read ------------------------------------------------------------------------------------------------
 
 

@@ -90,6 +90,8 @@ def test_a_second_ctrl_c_kills_at_once(script):
     driver.send_signal(signal.SIGINT)
     _, stderr = script.finish(driver, 8)
     assert driver.returncode in (130, -signal.SIGINT)
+    assert "a second Ctrl-C kills them at once" in stderr, "said while the trials unwind"
+    assert f"Tuner.restore({str(script.storage / 'run')!r}, trainable).fit()" in stderr
     assert "KeyboardInterrupt" in stderr
     _, alive = psutil.wait_procs(workers, timeout=5)
     assert not alive

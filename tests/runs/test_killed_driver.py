@@ -84,7 +84,7 @@ def test_restore_of_what_is_no_run_names_the_path(script):
     """)
     _, stderr = script.finish(process)
     assert process.returncode == 1
-    assert "TuneError: there is no run in" in stderr
+    assert "RunNotFoundError: there is no run in" in stderr
     assert "nowhere" in stderr
 
 

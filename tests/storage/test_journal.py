@@ -522,8 +522,8 @@ def test_every_kind_of_record_comes_back(tmp_path: Path) -> None:
             records.exploit("a", "b", 4, {"lr": 0.2}),
             records.status("a", "ERROR", "SIGKILL (9)"),
             records.state("searcher", "SearchGenerator", {"searcher-state-12.pkl": "ab"}, 12),
-                records.extend(3),
-                records.change("a", config={"x": 2}, tag=None, resources=Resources([{"CPU": 2}])),
+            records.extend(3),
+            records.change("a", config={"x": 2}, tag=None, resources=Resources([{"CPU": 2}])),
             records.close("done"),
         ):
             log.append(record)
