@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ class Decision(str):
         save: True to save the trial before the decision is carried out.
         exploit: (donor, config): the trial goes on from the donor's checkpoint under the new config.
         resources: The trial's new resource request.
+        facts: What the reason rests on, as plain data: `rule`, and as it applies `metric`, `value`, `time`, `rung`,
+            `bracket`, `cutoff`, `rank`, `of` (how many were ranked), `donor` (a trial id).
 
     Raises:
         ValueError: If `action` is not one of the four words.
@@ -38,6 +41,7 @@ class Decision(str):
     save: bool
     exploit: tuple[Trial, dict[str, Any]] | None
     resources: Resources | None
+    facts: Mapping[str, Any]
 
     def __new__(
         cls,
@@ -47,6 +51,7 @@ class Decision(str):
         save: bool = False,
         exploit: tuple[Trial, dict[str, Any]] | None = None,
         resources: Resources | None = None,
+        facts: Mapping[str, Any] | None = None,
     ) -> Decision:
         """Check the word and attach the rest; see the class."""
         if action not in DECISIONS:
@@ -56,6 +61,7 @@ class Decision(str):
         self.save = save
         self.exploit = exploit
         self.resources = resources
+        self.facts = facts or {}
         return self
 
     @classmethod
