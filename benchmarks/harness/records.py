@@ -1,0 +1,74 @@
+"""Holds what a run has written against the reports that it made: a figure of a run that loses some means nothing."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+Rows = Iterator[tuple[str, float]]
+"""Trial id and number of a report."""
+
+
+class VoidError(Exception):
+    """The run failed, or did not record what it had been told."""
+
+
+def check(storage: Path, records: tuple[str, ...], parameters: Mapping[str, Any], seen: Mapping[str, Any]) -> None:
+    """Compare the reports that the driver has seen with what was to be made, and with what was written. Blocks.
+
+    Args:
+        storage: The directory of the run's directories.
+        records: The kinds of files that the engine writes.
+        parameters: Of the workload.
+        seen: What the run has printed: `errors`, and `reports`, their number by trial id.
+
+    Raises:
+        VoidError: If they differ in any way.
+    """
+    reports = {str(trial): count for trial, count in seen["reports"].items()}
+    trials = parameters.get("trials") or sum(parameters["sizes"])
+    if (len(reports), seen["errors"]) != (trials, 0):
+        raise VoidError(f"{len(reports)} trials with {seen['errors']} errors instead of {trials} with 0")
+    if "reports" in parameters and set(reports.values()) != {parameters["reports"]}:
+        raise VoidError(f"{sorted(set(reports.values()))} reports per trial instead of {parameters['reports']}")
+    for kind in records:
+        found: dict[str, list[float]] = {}
+        for trial, number in _READERS[kind](storage):
+            found.setdefault(trial, []).append(number)
+        if found != {trial: list(range(count)) for trial, count in reports.items()}:
+            rows, made = sum(map(len, found.values())), sum(reports.values())
+            raise VoidError(f"{kind}: {rows} rows of {len(found)} trials do not equal {made} reports of {trials}")
+    if "checkpoint_bytes" in parameters:
+        sizes = [path.stat().st_size for path in storage.glob("*/*/checkpoint_*/model")]
+        whole = sum(size == parameters["checkpoint_bytes"] for size in sizes)
+        if whole != sum(reports.values()):
+            raise VoidError(f"{whole} whole checkpoints instead of {sum(reports.values())}")
+
+
+def _from_json(storage: Path) -> Rows:
+    for path in storage.glob("*/*/result.json"):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            row = json.loads(line)
+            yield row["trial_id"], row["number"]
+
+
+def _from_csv(storage: Path) -> Rows:
+    for path in storage.glob("*/*/progress.csv"):
+        with open(path, encoding="utf-8", newline="") as file:
+            for row in csv.DictReader(file):
+                yield row["trial_id"], float(row["number"])
+
+
+def _from_journal(storage: Path) -> Rows:
+    """A line of the journal is a checksum, a space and a JSON object."""
+    for path in storage.glob("*/journal"):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            record = json.loads(line.partition(" ")[2])
+            if record["type"] == "result":
+                yield record["trial"], record["metrics"]["number"]
+
+
+_READERS: Mapping[str, Callable[[Path], Rows]] = {"json": _from_json, "csv": _from_csv, "journal": _from_journal}
