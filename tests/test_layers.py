@@ -21,7 +21,7 @@ LAYERS: dict[str, str] = {
         error result space _domains _numbers _samplers clock _console checkpoint resources config decision
         pickling shared settings exceptions _alias _checks _paths _version _warnings
         experiment experiment.lifecycle experiment.trial experiment.trial_info experiment.trial_maker
-        experiment.metric_analysis experiment.best
+        experiment.metric_analysis experiment.best experiment.tags
         execution
     """,
     "plugins": "search.* schedulers.* stopper.* logger.* callback progress_reporter _reporter_base _table",

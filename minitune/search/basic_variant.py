@@ -11,10 +11,10 @@ from dataclasses import asdict
 from typing import Any
 
 from minitune._checks import is_whole, require, require_flag, shown
+from minitune.experiment.tags import format_tag
 from minitune.experiment.trial import Trial
 from minitune.experiment.trial_maker import TrialMaker
 from minitune.search.search_algorithm import ExperimentSpec, SearchAlgorithm, experiment_list
-from minitune.search.tags import format_tag
 from minitune.search.variant_generator import Position, VariantTable
 from minitune.space import random_generator
 

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from minitune.experiment.tags import Path, format_tag
 from minitune.experiment.trial import Trial
 from minitune.search.search_algorithm import ExperimentSpec, SearchAlgorithm, experiment_list
 from minitune.search.searcher import Metric, Searcher, SearcherWrapper, call_set_search_properties
-from minitune.search.space_tree import Path, find_unresolved, has_unresolved_values, leaves, overlay, path_text, topmost
-from minitune.search.tags import format_tag
+from minitune.search.space_tree import find_unresolved, has_unresolved_values, leaves, overlay, path_text, topmost
 from minitune.search.variant_generator import complete
 
 __all__ = ["SearchAlgorithm", "SearchGenerator"]

@@ -10,9 +10,8 @@ from copy import copy
 from typing import Any
 
 from minitune.error import TuneError
+from minitune.experiment.tags import Path, path_key
 from minitune.space import AttributeDict, Domain, as_domain, is_grid, is_same
-
-Path = tuple[Any, ...]
 
 
 class RecursiveDependencyError(TuneError):
@@ -149,11 +148,6 @@ def get_value(tree: Any, path: Path) -> Any:
     for key in path:
         tree = tree[key]
     return tree
-
-
-def path_key(path: Path) -> tuple[tuple[bool, int, str], ...]:
-    """A sort key for paths: indices by number, before names by text."""
-    return tuple((False, key, "") if isinstance(key, int) else (True, 0, str(key)) for key in path)
 
 
 def path_text(path: Path) -> str:

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from minitune.error import dual_error
+from minitune.experiment.tags import Path, format_tag, format_vars, path_key
 from minitune.search.space_tree import (
     ConfigView,
-    Path,
     RecursiveDependencyError,
     assign_value,
     copy_tree,
@@ -31,11 +31,9 @@ from minitune.search.space_tree import (
     has_unresolved_values,
     leaves,
     overlay,
-    path_key,
     path_text,
     topmost,
 )
-from minitune.search.tags import format_tag, format_vars
 from minitune.space import Categorical, Domain, fits, grid_search, is_grid, random_generator
 
 __all__ = [

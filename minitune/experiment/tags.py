@@ -10,7 +10,8 @@ from enum import Enum
 from itertools import islice
 from typing import Any
 
-from minitune.search.space_tree import Path, path_key
+Path = tuple[Any, ...]
+"""The way to a value in a tree: dict keys and list indices."""
 
 _LIMIT = 1_000
 """Characters of a value, and members of a container, that are looked at. A name has room for far fewer."""
@@ -32,6 +33,11 @@ def format_vars(resolved_vars: Mapping[Path, Any]) -> str:
 def format_tag(counter: int, resolved_vars: Mapping[Path, Any]) -> str:
     """A trial's tag: `"<counter>_k=v,k2=v2"`, or the counter alone if nothing is searched."""
     return f"{counter}_{format_vars(resolved_vars)}" if resolved_vars else str(counter)
+
+
+def path_key(path: Path) -> tuple[tuple[bool, int, str], ...]:
+    """A sort key for paths: indices by number, before names by text."""
+    return tuple((False, key, "") if isinstance(key, int) else (True, 0, str(key)) for key in path)
 
 
 def _clean(value: Any) -> str:
