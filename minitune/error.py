@@ -159,8 +159,8 @@ class RemoteError:
 def format_traceback(error: BaseException) -> str:
     """Format `error` with the user's frames only, unless the setting `FULL_TRACEBACKS` asks for all.
 
-    The frames of minitune before the first frame of the user's say nothing to a user and are left out; if there is no
-    frame of the user's, those that only served the call are. Causes and contexts are treated alike.
+    The frames of minitune before the first and after the last frame of the user's say nothing to a user and are left
+    out; if there is no frame of the user's, those that only served the call are. Causes and contexts are treated alike.
 
     Args:
         error: The exception, with its traceback.
@@ -372,10 +372,11 @@ def _drop_own_frames(formatted: traceback.TracebackException, seen: set[int]) ->
         return
     seen.add(id(formatted))
     names = [frame.filename for frame in formatted.stack]
-    first = next((i for i, name in enumerate(names) if not _is_own_frame(name)), None)
-    if first is None:
-        first = next((i for i, name in enumerate(names) if not _is_serving_frame(name)), None)
-    if first:
+    kept = [i for i, name in enumerate(names) if not _is_own_frame(name)]
+    if kept:
+        formatted.stack[:] = formatted.stack[kept[0] : kept[-1] + 1]
+    else:
+        first = next((i for i, name in enumerate(names) if not _is_serving_frame(name)), 0)
         del formatted.stack[:first]
     for linked in (formatted.__cause__, formatted.__context__):
         if linked is not None:

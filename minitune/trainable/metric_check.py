@@ -134,7 +134,7 @@ def _check_leaf(path: _Path, value: Any) -> int:
         raise TypeError(
             f"metric {_show(path)} of type {kind.__module__}.{kind.__qualname__} cannot be reported: "
             f"it cannot be {verb} ({type(error).__name__}: {error}); report numbers, text, or containers of these"
-        ) from error
+        ) from None
     return len(data)
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -124,6 +125,18 @@ def test_tracebacks_hide_our_own_frames_unless_asked_for(is_full: bool, monkeypa
     assert "in train" in text
     assert ("function_runner.py" in text) is is_full
     assert isinstance(pickle.loads(Path(result.path, "error.pkl").read_bytes()), ValueError)
+
+
+def test_what_report_refuses_is_shown_at_the_line_that_called_it() -> None:
+    def train(config: dict[str, Any]) -> None:
+        metrics = {"number": 3, "lock": {"x": threading.Lock()}, "path": {"x": 1}}[config["kind"]]
+        tune.report(metrics, checkpoint="not one" if config["kind"] == "path" else None)  # type: ignore[arg-type]
+
+    for result in fit(train, {"kind": tune.grid_search(["number", "lock", "path"])}):
+        text = str(result.error)
+        assert text.count("  File ") == 1
+        assert "in train" in text
+        assert text.splitlines()[-1].startswith("TypeError: ")
 
 
 @pytest.mark.parametrize(
