@@ -194,9 +194,9 @@ class Function(Domain):
         except (AttributeError, KeyError) as error:
             try:
                 return self.func(AttributeDict(config=config))
-            except (AttributeError, KeyError):
-                # It was not the old form either: what went wrong with the new one says more.
-                raise error from None
+            except (AttributeError, KeyError) as old_form_error:
+                # Neither form goes: which one was meant shows in what was missing.
+                raise old_form_error if "'config'" in str(error) else error from None
 
 
 class AttributeDict(dict[str, Any]):
@@ -210,7 +210,8 @@ class AttributeDict(dict[str, Any]):
         try:
             return self[name]
         except KeyError:
-            raise AttributeError(f"the configuration has no {name!r}; it has {', '.join(map(str, self))}") from None
+            names = ", ".join(map(str, self)) or "nothing"
+            raise AttributeError(f"the configuration has no {name!r}; it has {names}") from None
 
 
 def as_domain(value: Any) -> Domain | None:

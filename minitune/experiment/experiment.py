@@ -27,6 +27,7 @@ from minitune.experiment.trial import Trial
 from minitune.experiment.trial_maker import TrialMaker
 from minitune.registry import get_trainable, register_trainable
 from minitune.resources import Resources
+from minitune.space import is_grid
 from minitune.stopper import CombinedStopper, DictStopper, Stopper, TimeoutStopper, make_stopper
 from minitune.trainable.trainable import Trainable
 from minitune.trainable.util import is_function_trainable, trainable_name, trainable_resources, validate_trainable
@@ -378,4 +379,9 @@ def as_space(param_space: Any) -> dict[str, Any]:
         param_space = param_space.to_dict()
     if not isinstance(param_space, Mapping):
         raise ValueError(f"param_space must be a dict, or an object with to_dict, but got {shown(param_space)}")
+    if is_grid(param_space):
+        raise ValueError(
+            f"param_space must be a dict of parameters by name, but got the grid {shown(param_space)}; "
+            "give the grid a name: {'x': grid_search([...])}"
+        )
     return copy.copy(dict(param_space))

@@ -240,6 +240,7 @@ def test_names_of_trainables() -> None:
         ({"stop": 3}, ValueError, "stop must be"),
         ({"num_samples": 0}, ValueError, "num_samples"),
         ({"config": 3}, ValueError, "must be a dict"),
+        ({"config": grid_search([{"x": 1}, {"x": 2}])}, ValueError, "give the grid a name"),
         ({"max_failures": -2}, ValueError, "max_failures"),
         ({"checkpoint_config": CheckpointConfig(checkpoint_at_end=True)}, ValueError, "must not be set for a function"),
         ({"trial_name_creator": "name"}, ValueError, "trial_name_creator"),

@@ -154,6 +154,10 @@ def test_sample_from_takes_no_argument_or_the_configuration() -> None:
         space.sample_from(lambda a, b: 0)
     with pytest.raises(KeyError, match="missing"):
         space.sample_from(lambda config: config["missing"]).sample({"a": 1})
+    with pytest.raises(AttributeError, match="has no 'missing'; it has a, b"):
+        space.sample_from(lambda spec: spec.config.missing).sample({"a": 1, "b": 2})
+    with pytest.raises(KeyError, match="missing"):
+        space.sample_from(lambda spec: spec["config"]["missing"]).sample({"a": 1})
 
 
 def test_grid_search_is_a_plain_dict() -> None:
