@@ -306,7 +306,7 @@ def error_texts(trials: Iterable[Trial]) -> list[str]:
     ordered = sorted(groups.values(), key=len, reverse=True)
     if len(ordered) > _MAX_TRACEBACKS:
         more = sum(map(len, ordered[_MAX_TRACEBACKS:]))
-        lines.append(f"{more} trials with {len(ordered) - _MAX_TRACEBACKS} other errors: see their error files.")
+        lines.append(f"{more} more {'trial has' if more == 1 else 'trials have'} failed: see the error files.")
     # The most frequent one comes last: that is where people look first.
     for alike in reversed(ordered[:_MAX_TRACEBACKS]):
         count = len(alike) - 1

@@ -120,8 +120,8 @@ class AsyncHyperBandScheduler(FIFOScheduler):
             return False
         if self._mode is None:
             raise ValueError(
-                f"{type(self).__name__} has to know whether {self._metric!r} is to be small or large, but mode is "
-                "None; pass mode='min' or mode='max' to TuneConfig or to the scheduler"
+                f"{type(self).__name__} must know the metric and whether it is to be small or large, but got "
+                "mode=None; pass metric='...' and mode='min' or mode='max' to TuneConfig or to the scheduler"
             )
         return True
 
