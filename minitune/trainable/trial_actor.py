@@ -143,6 +143,11 @@ class ClassActor:
         with self._session.bound(), building_for(info):
             self._session.seed_generators(iteration=0)
             self._trainable = kind(config=info.config, **_storage_argument(kind))
+        if not hasattr(self._trainable, "trial_resources"):
+            raise TypeError(
+                f"__init__() of {kind.__name__} must call super().__init__(config), but it does not; call it, or "
+                "prepare in setup(self, config) instead"
+            )
 
     def _enter(self, info: TrialInfo, allocation: Allocation) -> None:
         # a class counts by itself; the fields of the session are only there for functions

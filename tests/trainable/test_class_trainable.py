@@ -320,6 +320,15 @@ def test_constructors_of_the_users(driver: FakeDriver, kind: type[Trainable]) ->
     assert (metrics["x"], metrics["trial_id"]) == (1, "t_00000")
 
 
+def test_a_constructor_that_does_not_call_ours_is_refused(driver: FakeDriver) -> None:
+    class Alone(Plain):
+        def __init__(self, config: dict[str, Any]):
+            self.x = 0
+
+    with pytest.raises(TypeError, match=r"__init__\(\) of Alone must call super\(\)"):
+        driver.start(Alone)
+
+
 # -- as a trial --------------------------------------------------------------------------------------------------------
 
 
