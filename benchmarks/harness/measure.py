@@ -5,20 +5,27 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.engines import RUNS, Installed, version_in
+from harness.engines import RUNS, Installed
 from harness.records import VoidError, check
 from harness.workloads import Workload
 
 LIMIT_S = 600.0
 """A run that takes longer than this has hung."""
+_TAIL_LINES = 15
+
+Job = tuple[Workload, Installed]
 
 
 def run_once(
-    workload: Workload, installed: Installed, storage: Path, quick: bool, profile: Path | None = None
+    workload: Workload,
+    installed: Installed,
+    storage: Path,
+    parameters: Mapping[str, Any],
+    profile: Path | None = None,
 ) -> dict[str, Any]:
     """Make one run, and check its records. Blocks.
 
@@ -26,7 +33,7 @@ def run_once(
         workload: What to run.
         installed: By which engine.
         storage: Where it writes; must not exist.
-        quick: Whether the small size will do.
+        parameters: Of the run.
         profile: Where to put what cProfile sees of the driver; None for a run without it.
 
     Returns:
@@ -35,10 +42,8 @@ def run_once(
     Raises:
         VoidError: If it fails, or a report is missing in its records.
     """
-    if workload.needs and version_in(installed.python, workload.needs) is None:
-        raise VoidError(f"{workload.needs} is not installed in {installed.python}")
     storage.mkdir(parents=True)
-    engine, parameters = installed.engine, workload.parameters(installed.engine.name, quick)
+    engine = installed.engine
     command = [installed.python, str(RUNS / engine.script), engine.name, workload.name, str(storage)]
     command += [json.dumps(parameters), *([str(profile)] if profile else [])]
     started_s = time.time()
@@ -54,50 +59,60 @@ def run_once(
     except subprocess.TimeoutExpired:
         raise VoidError(f"not done after {LIMIT_S:.0f} s") from None
     if done.returncode:
-        raise VoidError(f"exit status {done.returncode}: {(done.stderr.strip().splitlines() or [''])[-1]}")
+        tail = "\n".join(done.stderr.strip().splitlines()[-_TAIL_LINES:])
+        raise VoidError(f"exit status {done.returncode}: {tail}")
     seen = json.loads(done.stdout.splitlines()[-1])
     check(storage, engine.records, parameters, seen)
     return {**seen, "started_s": started_s, "parameters": parameters}
 
 
 def run_all(
-    workloads: Iterable[Workload],
-    engines: dict[str, Installed],
-    rounds: int,
-    directory: Path,
-    quick: bool,
-    tell: Callable[[str], None],
+    jobs: Sequence[Job], rounds: int, directory: Path, quick: bool, tell: Callable[[str], None]
 ) -> list[dict[str, Any]]:
     """Make all runs, round by round, so that a slow minute of the machine meets every engine. Blocks for minutes.
 
+    One small run of each engine that does not count comes first: it leaves compiled code and warm file caches, as any
+    installation has.
+
     Args:
-        workloads: What to run.
-        engines: The engines that are there.
-        rounds: How often each is run by each engine.
+        jobs: What to run by which engine.
+        rounds: How often.
         directory: Where everything is written.
         quick: Whether the small sizes will do.
         tell: Is given a line after each run.
 
     Returns:
-        One object per run: workload, engine, round, and its figures and times, or why it is void.
+        One object per run: `workload`, `engine`, `round`, and either `figures` (their values, in the order of the
+        workload's) and `seen`, or `void`, the reason.
     """
+    first = {installed.engine.name: (workload, installed) for workload, installed in reversed(jobs)}
+    for name, job in first.items():
+        _try(job, directory / f"warm-up-{name}", quick=True)
     runs = []
     for number in range(1, rounds + 1):
-        for workload in workloads:
-            for name in workload.sizes:
-                if name not in engines:
-                    continue
-                run: dict[str, Any] = {"workload": workload.name, "engine": name, "round": number}
-                try:
-                    seen = run_once(workload, engines[name], directory / f"{number}-{workload.name}-{name}", quick)
-                    run["figures"] = [figure.value(seen) for figure in workload.figures]
-                    run["seen"] = {key: value for key, value in seen.items() if key != "reports"}
-                    told = ", ".join(f"{v:.4g} {f.unit}" for v, f in zip(run["figures"], workload.figures, strict=True))
-                    times = ", ".join(f"{kind} {cpu_s:.2f}" for kind, cpu_s in seen["cpu_s"].items())
-                    told += f" (wall {seen['wall_s']:.2f} s; CPU s: {times})"
-                except VoidError as error:
-                    run["void"] = str(error)
-                    told = f"VOID: {error}"
-                runs.append(run)
-                tell(f"round {number} of {rounds}: {workload.name}, {name}: {told}")
+        for workload, installed in jobs:
+            name = installed.engine.name
+            outcome = _try((workload, installed), directory / f"{number}-{workload.name}-{name}", quick)
+            runs.append({"workload": workload.name, "engine": name, "round": number, **outcome})
+            tell(f"{number}/{rounds} {workload.name} {name}: {_told(workload, outcome)}")
     return runs
+
+
+def _try(job: Job, storage: Path, quick: bool) -> dict[str, Any]:
+    workload, installed = job
+    try:
+        seen = run_once(workload, installed, storage, workload.parameters(installed.engine.name, quick))
+    except VoidError as error:
+        return {"void": str(error)}
+    figures = [figure.value(seen) for figure in workload.figures]
+    return {"figures": figures, "seen": {key: value for key, value in seen.items() if key != "reports"}}
+
+
+def _told(workload: Workload, outcome: Mapping[str, Any]) -> str:
+    if "void" in outcome:
+        return f"VOID: {outcome['void']}"
+    pairs = zip(outcome["figures"], workload.figures, strict=True)
+    figures = ", ".join(f"{value:.4g} {figure.unit}" for value, figure in pairs)
+    seen = outcome["seen"]
+    cpu = ", ".join(f"{kind} {cpu_s:.2f}" for kind, cpu_s in seen["cpu_s"].items())
+    return f"{figures} (wall {seen['wall_s']:.2f} s; CPU s: {cpu})"

@@ -35,10 +35,6 @@ class Figure:
         """How many times better `ours` is."""
         return ours / theirs if self.is_rate else theirs / ours
 
-    def meets(self, value: float) -> bool:
-        """Whether a value is as good as the goal."""
-        return self.goal is None or (value >= self.goal if self.is_rate else value <= self.goal)
-
 
 @dataclass(frozen=True)
 class Workload:
@@ -76,10 +72,10 @@ def _between_reports_per_s(seen: Seen) -> float:
 
 
 def _growth(name: str) -> Callable[[Seen], float]:
-    """How many times more of something each trial of the largest run takes than one of the smallest."""
+    """How many times more of something each trial of the last run takes than one of the second; the first warms up."""
 
     def ratio(seen: Seen) -> float:
-        first, last = seen["samples"][0], seen["samples"][-1]
+        first, last = seen["samples"][1], seen["samples"][-1]
         return (last[name] / last["trials"]) / (first[name] / first["trials"])
 
     return ratio
@@ -150,7 +146,11 @@ WORKLOADS = {
         ),
         Workload(
             "asha",
-            (Figure("ASHA, at most 27 reports per trial, workers reused", "trials/s", _trials_per_s, 600, {"ray": 50}),),
+            (
+                Figure(
+                    "ASHA, at most 27 reports per trial, workers reused", "trials/s", _trials_per_s, 600, {"ray": 50}
+                ),
+            ),
             {"minitune": {"trials": 1000, "most_reports": 27}, "ray": {"trials": 200, "most_reports": 27}},
             {"trials": 12},
         ),
@@ -217,8 +217,8 @@ WORKLOADS = {
                     "bytes written per trial, 20,000 trials : 1,000", "x", _growth("written_bytes"), 1.15, is_rate=False
                 ),
             ),
-            {"minitune": {"sizes": [1000, 20_000], "reports": 1}},
-            {"sizes": [20, 60]},
+            {"minitune": {"sizes": [100, 1000, 20_000], "reports": 1}},
+            {"sizes": [5, 20, 60]},
         ),
         Workload(
             "idle",

@@ -38,8 +38,4 @@ if __name__ == "__main__":
     start_s = time.perf_counter()
     returned = mapped({"reused": trivial, "objective": busy}[WORKLOAD])
     wall_s = time.perf_counter() - start_s
-    print(
-        json.dumps(
-            {"wall_s": wall_s, "reports": dict.fromkeys(returned, 1), "errors": 0, "cpu_s": meter.read()}
-        )
-    )
+    print(json.dumps({"wall_s": wall_s, "reports": dict.fromkeys(returned, 1), "errors": 0, "cpu_s": meter.read()}))

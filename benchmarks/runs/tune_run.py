@@ -10,6 +10,8 @@ import os
 import sys
 import time
 
+from meter import Meter, memory_bytes, written_bytes
+
 ENGINE, WORKLOAD, STORAGE, PARAMETERS = sys.argv[1:5]
 PROFILE = sys.argv[5] if len(sys.argv) > 5 else None
 P = json.loads(PARAMETERS)
@@ -26,8 +28,6 @@ else:
     import minitune as tune
     from minitune.logger import CSVLoggerCallback, JsonLoggerCallback
     from minitune.schedulers import ASHAScheduler, FIFOScheduler
-
-from meter import Meter, memory_bytes, written_bytes
 
 
 class Watch(tune.Callback):
@@ -136,9 +136,7 @@ def asha():
         for number in range(P["most_reports"]):
             tune.report({"number": number, "loss": config["height"] / (1 + number)})
 
-    scheduler = ASHAScheduler(
-        metric="loss", mode="min", max_t=P["most_reports"], grace_period=1, reduction_factor=3
-    )
+    scheduler = ASHAScheduler(metric="loss", mode="min", max_t=P["most_reports"], grace_period=1, reduction_factor=3)
     return fit(descend, P["trials"], space={"height": tune.uniform(1, 2)}, scheduler=scheduler, reuse=True)[0]
 
 
@@ -217,7 +215,7 @@ def growth():
         seen, grid = fit(trivial, trials, reuse=True, space={"x": tune.uniform(0, 1)}, name=f"run{trials}")
         grids.append(grid)
         after = (time.process_time(), written_bytes(), memory_bytes("VmRSS"))
-        cpu_s, written, memory = (b - a for a, b in zip(before, after))
+        cpu_s, written, memory = (b - a for a, b in zip(before, after, strict=True))
         samples.append(
             {
                 "trials": trials,
@@ -240,7 +238,7 @@ def idle():
 
     watch = IdleWatch(P["trials"])
     seen, _ = fit(sleep, P["trials"], watch=watch, verbose=1)
-    idle_s, cpu_s = (end - begin for begin, end in zip(watch.begin, watch.end))
+    idle_s, cpu_s = (end - begin for begin, end in zip(watch.begin, watch.end, strict=True))
     return {**seen, "idle_s": idle_s, "idle_cpu_s": cpu_s}
 
 

@@ -1,0 +1,66 @@
+"""Where the time of one workload goes: CPU time by process, and a profile of the driver.
+
+    python benchmarks/profile_run.py reports
+    python benchmarks/profile_run.py asha --sort cumulative --lines 60
+    python benchmarks/profile_run.py pauses --engine ray --python PATH_OF_ITS_PYTHON --save pauses.prof
+
+Two runs are made: one as `compare.py` makes it, for the times, and one under cProfile, which slows the driver down and
+says only how its time is divided. Workers have no profile, since those of a trial are the user's own functions: what
+the engine does in them shows in their CPU time. The records of both runs are checked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pstats
+import sys
+import tempfile
+from pathlib import Path
+
+from harness.engines import OURS, find
+from harness.measure import run_once
+from harness.records import VoidError
+from harness.workloads import WORKLOADS
+
+SCRIPT = "tune_run.py"
+
+
+def arguments() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("workload", choices=list(WORKLOADS))
+    parser.add_argument("--engine", choices=(OURS, "ray"), default=OURS)
+    parser.add_argument("--python", default=sys.executable, help="interpreter that has the engine (default: this one)")
+    parser.add_argument("--quick", action="store_true", help="the small size")
+    parser.add_argument("--sort", choices=("tottime", "cumulative", "ncalls"), default="tottime")
+    parser.add_argument("--lines", type=int, default=30, help="functions that are shown (default: 30)")
+    parser.add_argument("--save", type=Path, help="file for the profile, for pstats and its viewers")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Run twice, print; returns the exit status."""
+    options = arguments()
+    workload = WORKLOADS[options.workload]
+    installed = find({options.engine: options.python})[options.engine]
+    parameters = workload.parameters(options.engine, options.quick)
+    with tempfile.TemporaryDirectory(prefix="benchmarks-") as directory:
+        path = options.save or Path(directory, "profile")
+        try:
+            seen = run_once(workload, installed, Path(directory, "plain"), parameters)
+            run_once(workload, installed, Path(directory, "profiled"), parameters, path.absolute())
+        except VoidError as error:
+            print(f"VOID: {error}", file=sys.stderr)
+            return 1
+        for figure in workload.figures:
+            print(f"{figure.title:<60}{figure.value(seen):>10.4g} {figure.unit}")
+        print(f"{'wall':<60}{seen['wall_s']:>10.3f} s")
+        for kind, cpu_s in seen["cpu_s"].items():
+            print(f"{'CPU of ' + kind:<60}{cpu_s:>10.3f} s")
+        print("\nThe driver under cProfile:")
+        pstats.Stats(str(path), stream=sys.stdout).strip_dirs().sort_stats(options.sort).print_stats(options.lines)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
