@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from minitune.result import DEBUG_METRICS
 
 _EXCLUDED = frozenset(DEBUG_METRICS)
+_NO_METRICS = frozenset((str, bool, type(None), bytes, dict, list, tuple))
+"""Types of values that are no metrics, at a glance."""
 _WINDOW = 10
 _LARGEST_INT = 10**300
 """Ints up to here can be added to floats; larger ones count as infinite."""
+_ROWS = 16
+"""So many results wait to be taken in together, which costs a fraction of taking them in one by one."""
+_SHAPES_KEPT = 256
 
 
 class MetricAnalysis:
@@ -20,38 +27,28 @@ class MetricAnalysis:
     Bools are no metrics, and the keys of `DEBUG_METRICS` take no part. NaN neither becomes a maximum nor a minimum.
     """
 
-    __slots__ = ("_metrics",)
+    __slots__ = ("_metrics", "_rows", "_shape")
 
     def __init__(self) -> None:
-        # key -> [max, min, sum, count, last values (at most 10)]
+        # key -> [max, min, sum, count, last values (at most 10)], of all but the rows
         self._metrics: dict[str, list[Any]] = {}
+        self._shape = _NO_SHAPE
+        self._rows: list[Sequence[Any]] = []
 
     def update(self, flat_result: Mapping[str, Any]) -> None:
         """Take in one flattened result. O(number of its keys)."""
-        for key, value in flat_result.items():
-            if key in _EXCLUDED:
-                continue
-            if type(value) is not float and not (type(value) is int and -_LARGEST_INT < value < _LARGEST_INT):
-                if not _is_number(value):
-                    continue
-                value = _as_float(value)
-            known = self._metrics.get(key)
-            if known is None:
-                self._metrics[key] = [value, value, value, 1, [value]]
-                continue
-            if value > known[0] or known[0] != known[0]:
-                known[0] = value
-            if value < known[1] or known[1] != known[1]:
-                known[1] = value
-            known[2] += value
-            known[3] += 1
-            last = known[4]
-            last.append(value)
-            if len(last) > _WINDOW:
-                del last[0]
+        names, kinds = tuple(flat_result), tuple(map(type, flat_result.values()))
+        shape = self._shape
+        if kinds != shape.kinds or names != shape.names:
+            self._take_in()
+            shape = self._shape = _shape_of(names, kinds)
+        self._rows.append(shape.pick(flat_result))
+        if len(self._rows) >= _ROWS:
+            self._take_in()
 
     def copy(self) -> MetricAnalysis:
         """An independent copy, to roll back to."""
+        self._take_in()
         other = MetricAnalysis()
         other._metrics = {key: [*known[:4], known[4].copy()] for key, known in self._metrics.items()}
         return other
@@ -66,12 +63,115 @@ class MetricAnalysis:
         Returns:
             The value, or None if the metric was never reported.
         """
+        self._take_in()
         known = self._metrics.get(key)
         return None if known is None else _statistics(known)[scope]
 
     def as_dict(self) -> dict[str, dict[str, float]]:
         """All statistics: `{metric: {"max": ..., "min": ..., "avg": ..., "last": ..., "last-5-avg": ..., ...}}`."""
+        self._take_in()
         return {key: _statistics(known) for key, known in self._metrics.items()}
+
+    def _take_in(self) -> None:
+        """Take in the rows."""
+        if self._rows:
+            for key, is_plain, column in zip(
+                self._shape.metrics, self._shape.are_plain, zip(*self._rows, strict=True), strict=True
+            ):
+                if not (is_plain and self._take_in_plain(key, column)):
+                    self._take_in_one_by_one(key, column)
+            self._rows = []
+
+    def _take_in_plain(self, key: str, column: Sequence[Any]) -> bool:
+        """Take in a column of floats, or of ints; False if it holds NaN or a very large int, which need a closer look.
+
+        The sum is that of one addition after the other, so that it does not depend on when they are made.
+        """
+        highest, lowest = max(column), min(column)
+        if not -_LARGEST_INT < lowest <= highest < _LARGEST_INT:
+            return False
+        known = self._metrics.get(key)
+        if known is None:
+            total = functools.reduce(operator.add, column)
+            if total == total:
+                self._metrics[key] = [highest, lowest, total, len(column), list(column[-_WINDOW:])]
+            return total == total
+        total = functools.reduce(operator.add, column, known[2])
+        if total != total:
+            return False
+        if highest > known[0]:
+            known[0] = highest
+        if lowest < known[1]:
+            known[1] = lowest
+        known[2] = total
+        known[3] += len(column)
+        known[4] = [*known[4], *column][-_WINDOW:]
+        return True
+
+    def _take_in_one_by_one(self, key: str, column: Sequence[Any]) -> None:
+        """Take in a column of whatever has been reported."""
+        for value in column:
+            if type(value) is not float and not (type(value) is int and -_LARGEST_INT < value < _LARGEST_INT):
+                if not _is_number(value):
+                    continue
+                value = _as_float(value)
+            known = self._metrics.get(key)
+            if known is None:
+                self._metrics[key] = [value, value, value, 1, [value]]
+                continue
+            if value > known[0] or known[0] != known[0]:
+                known[0] = value
+            if value < known[1] or known[1] != known[1]:
+                known[1] = value
+            known[2] += value
+            known[3] += 1
+            known[4] = [*known[4], value][-_WINDOW:]
+
+
+class _Shape:
+    """What results with the same keys, and values of the same types, have in common.
+
+    Args:
+        names: Their keys.
+        kinds: The types of the values.
+
+    Attributes:
+        metrics: The keys that may be metrics.
+        are_plain: Whether their values are floats or ints, rather than something that may be a number.
+        pick: Takes their values out of a result.
+    """
+
+    __slots__ = ("are_plain", "kinds", "metrics", "names", "pick")
+
+    def __init__(self, names: tuple[str, ...], kinds: tuple[type, ...]):
+        self.names = names
+        self.kinds = kinds
+        found = [
+            (name, kind in (float, int))
+            for name, kind in zip(names, kinds, strict=True)
+            if name not in _EXCLUDED and kind not in _NO_METRICS
+        ]
+        self.metrics = [name for name, _ in found]
+        self.are_plain = [is_plain for _, is_plain in found]
+        self.pick = _picker(self.metrics)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _shape_of, (self.names, self.kinds)
+
+
+def _picker(names: list[str]) -> Callable[[Mapping[str, Any]], Sequence[Any]]:
+    if len(names) > 1:
+        return operator.itemgetter(*names)
+    return lambda result: tuple(result[name] for name in names)  # an itemgetter of one gives no tuple
+
+
+_NO_SHAPE = _Shape((), ())
+
+
+@functools.lru_cache(_SHAPES_KEPT)
+def _shape_of(names: tuple[str, ...], kinds: tuple[type, ...]) -> _Shape:
+    """The shape of these keys and types; trials whose results have it share it."""
+    return _Shape(names, kinds)
 
 
 _NO_NUMBERS = frozenset("bcmM")
