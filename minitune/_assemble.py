@@ -46,11 +46,13 @@ class Plan:
         experiments: The trainables and their spaces. The first one's name, stopper and output count for the run.
         tune_config: How it is searched.
         run_config: How it fails and what is shown.
+        id_prefix: What the ids of its trials begin with; None for the usual one.
     """
 
     experiments: list[Experiment]
     tune_config: TuneConfig
     run_config: RunConfig
+    id_prefix: str | None = None
 
     def __post_init__(self) -> None:
         # shallow copies: one object may stand for two experiments, and users may go on with theirs
@@ -219,7 +221,7 @@ def build_search_alg(plan: Plan, seed: int) -> SearchAlgorithm:
     search_alg.set_seed(component_seed(seed, "searcher"))
     hook = search_alg.set_search_properties
     call_set_search_properties(hook, tune.metric, tune.mode, experiment.param_space, experiment.public_spec)
-    ids = TrialIds()
+    ids = TrialIds(plan.id_prefix) if plan.id_prefix else TrialIds()
     for number, one in enumerate(plan.experiments):
         one.maker = one.new_maker(ids=ids, experiment_number=number)
     search_alg.add_configurations(plan.experiments)

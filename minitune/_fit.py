@@ -16,6 +16,7 @@ from minitune.config import default_storage_path
 from minitune.execution import records
 from minitune.execution.hooks import Hooks
 from minitune.execution.interrupts import Interrupts
+from minitune.execution.memory_run import MemoryRun
 from minitune.execution.open_run import OpenRun
 from minitune.execution.plugin_states import CALLBACKS, StateKeeper
 from minitune.execution.recorder import Recorder
@@ -27,7 +28,7 @@ from minitune.execution.trial_executor import TrialExecutor
 from minitune.execution.tune_controller import TuneController
 from minitune.experiment.experiment import Experiment
 from minitune.experiment.trial import Trial
-from minitune.pickling import dumps
+from minitune.pickling import require_picklable
 from minitune.resources import GPU
 from minitune.result import flatten
 from minitune.settings import is_on, number_setting, setting
@@ -79,7 +80,7 @@ def start_run(plan: Plan) -> tuple[Outcome, RunDirectory]:
         KeyboardInterrupt: At the second Ctrl-C.
     """
     for experiment in plan.experiments:
-        dumps(bind_parameters(experiment.trainable, SharedObject), "the trainable")
+        require_picklable(bind_parameters(experiment.trainable, SharedObject), "the trainable")
     seed, first = base_seed(plan.tune_config.seed), plan.experiment
     recorded = dump_tuner(plan.recorded())
     components = build_components(plan, seed)  # refuses what is no plug-in, before anything is on disk
@@ -104,8 +105,10 @@ def run_record(plan: Plan, run: RunDirectory, seed: int) -> records.Record:
     )
 
 
-def open_run(plan: Plan, run: RunDirectory, *, is_new: bool) -> OpenRun:
-    """The run's directory, to be entered, as the plan wants it."""
+def open_run(
+    plan: Plan, run: RunDirectory, *, is_new: bool, listen: Callable[[records.Record], None] | None = None
+) -> OpenRun:
+    """The run's directory, to be entered, as the plan wants it; `listen` hears of each record of the trials."""
     tune = plan.tune_config
     return OpenRun(
         run,
@@ -115,11 +118,12 @@ def open_run(plan: Plan, run: RunDirectory, *, is_new: bool) -> OpenRun:
         metric=tune.metric,
         mode=tune.mode,
         dirname_creators=[experiment.trial_dirname_creator for experiment in plan.experiments],
+        listen=listen,
     )
 
 
 def run_opened(
-    plan: Plan, components: Components, opened: OpenRun, seed: int, catch_up: CatchUp | None = None
+    plan: Plan, components: Components, opened: OpenRun | MemoryRun, seed: int, catch_up: CatchUp | None = None
 ) -> Outcome:
     """Run the trials of a plan in a directory that is open. Blocks.
 
@@ -141,7 +145,7 @@ def run_opened(
 def _drive(
     plan: Plan,
     components: Components,
-    opened: OpenRun,
+    opened: OpenRun | MemoryRun,
     seed: int,
     executor: TrialExecutor,
     catch_up: CatchUp | None,
@@ -152,7 +156,7 @@ def _drive(
     context = DriverContext(state, components.search_alg, executor.resources()[0], supply)
     hooks = Hooks(components.scheduler, components.search_alg, components.stopper, components.callbacks, context)
     was_ended = catch_up is not None and catch_up(state, hooks, context)
-    keeper = StateKeeper(opened.run, recorder, hooks, context, opened.of_kind(records.STATE))
+    keeper = opened.keeper(hooks, context)
     _check_requests(plan, executor)
     settings = _settings(plan, opened.run.name, seed, executor)
     controller = TuneController(executor, state, context, hooks, recorder, settings)

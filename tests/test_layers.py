@@ -18,8 +18,8 @@ ROOT = Path(__file__).resolve().parent.parent / PACKAGE
 
 LAYERS: dict[str, str] = {
     "values": """
-        error result space _domains _numbers _samplers clock _console checkpoint resources config decision
-        pickling shared settings exceptions _alias _checks _paths _version _warnings
+        error result _result_json space _domains _numbers _samplers clock _console checkpoint resources config decision
+        pickling shared settings value_file exceptions _alias _checks _paths _version _warnings
         experiment experiment.lifecycle experiment.trial experiment.trial_info experiment.trial_maker
         experiment.metric_analysis experiment.best experiment.tags
         execution
@@ -34,7 +34,7 @@ LAYERS: dict[str, str] = {
     "driver": "execution.*",
     "API": """
         <top> tuner _tuner_file _references _assemble _pristine _fit _resume _progress _trial_output _run tune_config
-        result_grid analysis.* runtime _live experiment.experiment cli __main__
+        result_grid analysis.* runtime simulation _live experiment.experiment cli __main__
         html_report.* integration.* examples.* testing.* utils.*
     """,
 }

@@ -87,8 +87,6 @@ class Hooks:
         self.search_alg = search_alg
         self.stopper = stopper
         self.callbacks = tuple(callbacks)
-        self.muted = False
-        """True while a past run is replayed: callbacks are not told again of what they have seen."""
         self._context = context
         self._iteration = 0
         # A hook that takes longer holds up every trial, and is named in the log, once.
@@ -97,10 +95,22 @@ class Hooks:
         self._limits: dict[int, DictStopper] = {}
         self._listeners: dict[str, list[Callable[..., Any]]] = {}
 
+    @property
+    def muted(self) -> bool:
+        """True while a past run is replayed: callbacks are not told again of what they have seen."""
+        return self._context.is_replaying
+
+    @muted.setter
+    def muted(self, muted: bool) -> None:
+        self._context.is_replaying = muted
+
     def metrics(self, of_run: str | None) -> tuple[str, ...]:
         """The metrics that a result must hold: those of run, scheduler and searcher, by flattened name."""
         searched = self.search_alg.metric
-        named = [of_run, self.scheduler.metric, *(searched if isinstance(searched, (list, tuple)) else [searched])]
+        required = self.scheduler.required_attrs
+        if of_run == self.scheduler.metric and of_run not in required:  # a scheduler that lets results without it pass
+            of_run = None
+        named = [of_run, *required, *(searched if isinstance(searched, (list, tuple)) else [searched])]
         return tuple(dict.fromkeys(name for name in named if name and name != DEFAULT_METRIC))
 
     # -- the run -------------------------------------------------------------------------------------------------
@@ -252,7 +262,7 @@ class Hooks:
     def _reason_to_stop(self, trial: Trial, result: dict[str, Any], flat: dict[str, Any], ends: bool) -> str:
         stops = self._call(self.stopper, trial, trial.trial_id, result)
         if stops:
-            return STOP_CRITERION
+            return f"{STOP_CRITERION}: {self.stopper.describe()}"
         if ends or result.get(DONE):
             return TRAINABLE_ENDED
         reached = self._limits_of(trial).reason(flat)

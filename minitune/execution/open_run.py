@@ -13,10 +13,13 @@ from minitune.error import JournalCorruptError, TuneError
 from minitune.execution import files, journal, records
 from minitune.execution.checkpoint_manager import CheckpointManager
 from minitune.execution.disk_space import RESERVE_BYTES, DiskSpace
+from minitune.execution.hooks import Hooks
 from minitune.execution.housekeeper import Housekeeper
 from minitune.execution.journal import Journal
+from minitune.execution.plugin_states import StateKeeper
 from minitune.execution.recorder import Recorder
 from minitune.execution.run_lock import RunLock
+from minitune.execution.scheduler_context import DriverContext
 from minitune.execution.storage import RunDirectory, is_run
 from minitune.experiment.trial import Trial
 
@@ -32,6 +35,7 @@ class OpenRun:
         metric: The run's metric, or None.
         mode: Its mode, or None.
         dirname_creators: Make the names of trial directories, by experiment; None for the usual ones.
+        listen: Hears of each record of the trials once it is written.
 
     Raises:
         RunLockedError: If another driver has it.
@@ -51,6 +55,7 @@ class OpenRun:
         metric: str | None,
         mode: str | None,
         dirname_creators: Sequence[Callable[[Trial], str] | None],
+        listen: Callable[[records.Record], None] | None = None,
     ):
         self.run = run
         self._is_new = is_new
@@ -66,6 +71,7 @@ class OpenRun:
             settles=durability == "batched",
         )
         self._dirname_creators = dirname_creators
+        self._listen = listen
         self._journal: Journal | None = None
 
     def __enter__(self) -> OpenRun:
@@ -79,7 +85,8 @@ class OpenRun:
                     f"the journal {self.run.journal} is empty, although there are directories of trials beside it: "
                     "what it held is lost; put back a copy, or begin a run under another name"
                 )
-            self.recorder = Recorder(self.run, self._journal, self._manager, self._space, self._dirname_creators)
+            sink = self._journal if self._listen is None else _Overheard(self._journal, self._listen)
+            self.recorder = Recorder(self.run, sink, self._manager, self._space, self._dirname_creators)
         except BaseException:
             self.__exit__(None, None, None)
             raise
@@ -135,6 +142,10 @@ class OpenRun:
         if self._durability != "process":
             self._journal.sync()  # from here on the run can be resumed, also after a power cut
 
+    def keeper(self, hooks: Hooks, context: DriverContext) -> StateKeeper:
+        """What saves the states of the run's plug-ins."""
+        return StateKeeper(self.run, self.recorder, hooks, context, self.of_kind(records.STATE))
+
     def read(self) -> Iterator[records.Record]:
         """The records so far, objects included: this executes code of whoever wrote them."""
         return journal.read(self.run.journal, unpickle=True)
@@ -146,6 +157,29 @@ class OpenRun:
     def of_kind(self, kind: str) -> list[records.Record]:
         """The records of one kind so far."""
         return journal.of_kind(self.run.journal, kind)
+
+
+class _Overheard:
+    """A journal with a listener.
+
+    Args:
+        journal: The journal.
+        listen: Told of each record that is written.
+    """
+
+    def __init__(self, journal: Journal, listen: Callable[[records.Record], None]):
+        self._journal = journal
+        self._listen = listen
+
+    @property
+    def offset(self) -> int:
+        """See `RecordSink.offset`."""
+        return self._journal.offset
+
+    def append(self, record: records.Record) -> None:
+        """See `RecordSink.append`."""
+        self._journal.append(record)
+        self._listen(record)
 
 
 def _start_time() -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from minitune.checkpoint import CheckpointRecord
 from minitune.decision import Decision
@@ -17,7 +17,6 @@ from minitune.error import TrialError
 from minitune.execution import records
 from minitune.execution.checkpoint_manager import CheckpointManager, Surplus
 from minitune.execution.disk_space import DiskSpace
-from minitune.execution.journal import Journal
 from minitune.execution.storage import (
     RunDirectory,
     append_error,
@@ -29,6 +28,19 @@ from minitune.execution.storage import (
 from minitune.experiment.trial import KeptCheckpoint, Trial
 from minitune.resources import Resources
 from minitune.result import CONFIG
+
+
+class RecordSink(Protocol):
+    """Where records go: a `Journal`, or who listens to one."""
+
+    @property
+    def offset(self) -> int:
+        """Length of what is on record, in bytes."""
+        ...
+
+    def append(self, record: records.Record) -> None:
+        """Take one record; it is there for good when this returns."""
+        ...
 
 
 class Recorder:
@@ -45,7 +57,7 @@ class Recorder:
     def __init__(
         self,
         run: RunDirectory,
-        journal: Journal,
+        journal: RecordSink,
         checkpoints: CheckpointManager,
         space: DiskSpace,
         dirname_creators: Sequence[Callable[[Trial], str] | None] = (None,),
@@ -56,7 +68,7 @@ class Recorder:
         self._checkpoints = checkpoints
         self._dirname_creators = dirname_creators
         # by trial id, what plug-ins may change, as it is on record
-        self._known: dict[str, tuple[dict[str, Any], str, Resources]] = {}
+        self._known: dict[str, _Changeable] = {}
 
     @property
     def offset(self) -> int:
@@ -104,14 +116,15 @@ class Recorder:
         now = _changeable(trial)
         before = self._known.get(trial.trial_id, now)
         self._known[trial.trial_id] = now
-        if before[0] is now[0] and before[1:] == now[1:]:
+        if before.config is now.config and before[1:] == now[1:]:
             return
         self._journal.append(
             records.change(
                 trial.trial_id,
-                config=now[0] if before[0] is not now[0] else None,
-                tag=now[1] if before[1] != now[1] else None,
-                resources=now[2] if before[2] != now[2] else None,
+                config=now.config if before.config is not now.config else None,
+                tag=now.tag if before.tag != now.tag else None,
+                resources=now.resources if before.resources != now.resources else None,
+                evaluated_params=now.evaluated_params if before.evaluated_params != now.evaluated_params else None,
             )
         )
 
@@ -136,6 +149,10 @@ class Recorder:
         else:
             self._clean(trial)
         return trial.local_path
+
+    def has_directory(self, trial: Trial) -> bool:
+        """Whether the directory of a running trial is still there."""
+        return os.path.isdir(trial.local_path)
 
     def worker_is_gone(self, trial: Trial) -> None:
         """A worker has gone in the midst of something: remove checkpoints that it wrote and nobody has heard of.
@@ -171,7 +188,14 @@ class Recorder:
         metrics = {**result, CONFIG: None} if CONFIG in result else result
         self._journal.append(
             records.result(
-                trial.trial_id, trial.attempt, trial.report_count, metrics, decision, decision.reason, checkpoint
+                trial.trial_id,
+                trial.attempt,
+                trial.report_count,
+                metrics,
+                decision,
+                decision.reason,
+                checkpoint,
+                decision.facts,
             )
         )
 
@@ -235,10 +259,17 @@ class Recorder:
     def exploit(self, trial: Trial, donor: Trial, record: CheckpointRecord, config: dict[str, Any]) -> None:
         """A trial is to go on from another one's checkpoint under a new configuration."""
         self._journal.append(records.exploit(trial.trial_id, donor.trial_id, record.number, config))
-        _, tag, resources = self._known[trial.trial_id]
-        self._known[trial.trial_id] = (config, tag, resources)
+        self._known[trial.trial_id] = self._known[trial.trial_id]._replace(config=config)
 
 
-def _changeable(trial: Trial) -> tuple[dict[str, Any], str, Resources]:
+class _Changeable(NamedTuple):
     """What plug-ins may change about a trial."""
-    return trial.config, trial.experiment_tag, trial.resources
+
+    config: dict[str, Any]
+    tag: str
+    resources: Resources
+    evaluated_params: dict[str, Any]
+
+
+def _changeable(trial: Trial) -> _Changeable:
+    return _Changeable(trial.config, trial.experiment_tag, trial.resources, trial.evaluated_params)

@@ -152,6 +152,7 @@ def result(
     decision: str,
     reason: str = "",
     checkpoint: CheckpointRecord | None = None,
+    facts: Mapping[str, Any] | None = None,
 ) -> Record:
     """A report, what was decided upon it, and the checkpoint that came with it.
 
@@ -163,8 +164,9 @@ def result(
         decision: CONTINUE, PAUSE, STOP or NOOP.
         reason: Why.
         checkpoint: Committed with this very record.
+        facts: What the reason rests on; the field is there only if there are any.
     """
-    return {
+    record = {
         KIND: RESULT,
         "trial": trial,
         "attempt": attempt,
@@ -174,6 +176,9 @@ def result(
         "reason": reason,
         "checkpoint": None if checkpoint is None else _checkpoint_fields(checkpoint),
     }
+    if facts:
+        record["facts"] = dict(facts)
+    return record
 
 
 def checkpoint(trial: str, attempt: int, number: int, checkpoint: CheckpointRecord) -> Record:
@@ -226,7 +231,14 @@ def extend(samples: int) -> Record:
     return {KIND: EXTEND, "samples": samples}
 
 
-def change(trial: str, *, config: Mapping[str, Any] | None, tag: str | None, resources: Resources | None) -> Record:
+def change(
+    trial: str,
+    *,
+    config: Mapping[str, Any] | None,
+    tag: str | None,
+    resources: Resources | None,
+    evaluated_params: Mapping[str, Any] | None = None,
+) -> Record:
     """A plug-in has changed a trial.
 
     Args:
@@ -234,9 +246,13 @@ def change(trial: str, *, config: Mapping[str, Any] | None, tag: str | None, res
         config: Its configuration, or None if that is what it was.
         tag: Its experiment tag, likewise.
         resources: What it asks for, likewise.
+        evaluated_params: The searched parameters by path; the field is there only if they have changed.
     """
     fields = None if resources is None else _resource_fields(resources)
-    return {KIND: CHANGE, "trial": trial, "config": config, "tag": tag, "resources": fields}
+    record = {KIND: CHANGE, "trial": trial, "config": config, "tag": tag, "resources": fields}
+    if evaluated_params is not None:
+        record["evaluated_params"] = evaluated_params
+    return record
 
 
 def close(reason: str) -> Record:

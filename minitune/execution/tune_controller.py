@@ -13,7 +13,7 @@ from collections import Counter
 from typing import Any
 
 from minitune.checkpoint import Checkpoint, CheckpointRecord
-from minitune.decision import PAUSE, STOP, Decision
+from minitune.decision import CONTINUE, PAUSE, STOP, Decision
 from minitune.error import TrialError, TuneError, WorkerStartError
 from minitune.execution.deadlines import REPORT, Deadlines
 from minitune.execution.disk_space import RETRY_S
@@ -93,6 +93,7 @@ class TuneController:
             settings,
             self._deadlines,
             give_up=self._give_up_before_start,
+            run_requests=self._actions.run_requests,
         )
 
     @property
@@ -135,7 +136,7 @@ class TuneController:
             self._apply(self._patience_s(max_wait_s))
             self._stop_overdue()
         if not self._state.end_reason and self._hooks.wants_all_stopped():
-            self.end_run(STOPPER_ENDS)
+            self.end_run(self._why_ended())
         if self._state.end_reason and self._executor.now() >= self._end_deadline_s:
             self._end_overdue()
         self._hooks.step_ends()
@@ -200,6 +201,9 @@ class TuneController:
                 live.requested = Decision(STOP, reason)
             else:
                 self._actions.cut_short(live, reason)
+
+    def _why_ended(self) -> str:
+        return f"{STOPPER_ENDS}: {self._hooks.stopper.describe()}"
 
     def _end_stopped(self, trial: Trial, reason: str) -> None:
         """Bring to its end what an earlier driver could not: a RUNNING trial whose final result is on record.
@@ -344,7 +348,7 @@ class TuneController:
             self._on_return(live)
             return
         self._crash_loop.reported(trial.trial_id)
-        if not os.path.isdir(trial.local_path):
+        if not self._recorder.has_directory(trial):
             error = TrialError(f"the directory of trial {trial.name} does not exist any more: {trial.local_path}")
             self._on_failure(live, error, final=True)
             return
@@ -362,7 +366,7 @@ class TuneController:
         trial.record_result(result)
         decision = stronger(decision, live.requested)
         if decision != STOP and self._hooks.wants_all_stopped():
-            decision = Decision(STOP, STOPPER_ENDS)  # else one more step would be on its way when the run is ended
+            decision = Decision(STOP, self._why_ended())  # else one more step would be on its way when the run is ended
         self._recorder.result(trial, result, decision, report.checkpoint)
         if report.checkpoint is not None:
             self._register(trial, report.checkpoint, reported=True)
@@ -370,6 +374,8 @@ class TuneController:
         live.requested, live.decision = None, decision
         if self._save_is_due(trial, result, decision):
             self._actions.save(live)
+        elif report.has_returned and decision == CONTINUE and decision.exploit is None:
+            self._on_return(live)
         else:
             self._actions.carry_out(live, decision)
 
@@ -389,6 +395,8 @@ class TuneController:
         if not settings.saves:
             return False
         config = settings.checkpoints
+        if decision == PAUSE and decision.exploit is not None and not decision.save:
+            return False  # its own state is given up
         if decision == PAUSE or decision.save or result.get(SHOULD_CHECKPOINT):
             return True
         if decision == STOP and (config.checkpoint_at_end or self._state.interrupted):

@@ -34,10 +34,16 @@ class DictStopper(Stopper):
     def __init__(self, criteria: Mapping[str, Any]):
         self._criteria = {name: _read(name, limit) for name, limit in criteria.items()}
         self._warned: list[str] = []
+        self._reached = ""
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         """See `Stopper.__call__`."""
-        return bool(self._reason(result, lookup))
+        self._reached = self._reason(result, lookup)
+        return bool(self._reached)
+
+    def describe(self) -> str:
+        """See `Stopper.describe`."""
+        return self._reached
 
     def reason(self, flat_result: Mapping[str, Any]) -> str:
         """Which limit a flattened result has reached, in words; empty if none."""

@@ -34,6 +34,10 @@ class FunctionStopper(Stopper):
         """See `Stopper.__call__`."""
         return bool(self._function(trial_id, result))
 
+    def describe(self) -> str:
+        """See `Stopper.describe`."""
+        return f"{getattr(self._function, '__name__', type(self._function).__name__)}() said so"
+
     def get_state(self) -> dict[str, Any]:
         """Nothing: a function is part of the program."""
         return {}

@@ -26,6 +26,10 @@ class MaximumIterationStopper(Stopper):
         count = self._counts[trial_id] = self._counts.get(trial_id, 0) + 1
         return count >= self._max_iter
 
+    def describe(self) -> str:
+        """See `Stopper.describe`."""
+        return f"{self._max_iter} results were reported"
+
     def get_state(self) -> dict[str, Any]:
         """The counts."""
         return {"counts": dict(self._counts)}

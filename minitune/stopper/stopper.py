@@ -36,6 +36,10 @@ class Stopper:
         """
         return None if type(self).stop_all is Stopper.stop_all else ASKED_EVERY_S
 
+    def describe(self) -> str:
+        """What has just stopped a trial or the run, for people; asked after the stopper has said that it does."""
+        return type(self).__name__
+
     def get_state(self) -> dict[str, Any]:
         """What has to be saved with the run, as plain data; by default everything."""
         return dict(self.__dict__)
@@ -60,14 +64,25 @@ class CombinedStopper(Stopper):
             if not isinstance(stopper, Stopper):
                 raise ValueError(f"CombinedStopper takes instances of Stopper, one by one, but got {shown(stopper)}")
         self._stoppers = stoppers
+        self._which: list[Stopper] = []
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         """See `Stopper.__call__`."""
-        return any([stopper(trial_id, result) for stopper in self._stoppers])  # noqa: C419  # all have to be asked
+        return self._note([stopper(trial_id, result) for stopper in self._stoppers])
 
     def stop_all(self) -> bool:
         """See `Stopper.stop_all`."""
-        return any([stopper.stop_all() for stopper in self._stoppers])  # noqa: C419  # all have to be asked
+        return self._note([stopper.stop_all() for stopper in self._stoppers])
+
+    def describe(self) -> str:
+        """Those of the stoppers that have said so."""
+        return " and ".join(stopper.describe() for stopper in self._which) or super().describe()
+
+    def _note(self, answers: list[bool]) -> bool:
+        if not any(answers):
+            return False
+        self._which = [stopper for stopper, answer in zip(self._stoppers, answers, strict=True) if answer]
+        return True
 
     def seconds_left(self) -> float | None:
         """See `Stopper.seconds_left`."""

@@ -43,6 +43,10 @@ class TimeoutStopper(Stopper):
             )
         return True
 
+    def describe(self) -> str:
+        """See `Stopper.describe`."""
+        return f"the time budget of {self._timeout_s:g} s is used up"
+
     def seconds_left(self) -> float | None:
         """Seconds until the time is used up; None if it never is."""
         self._settle()

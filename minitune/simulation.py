@@ -1,0 +1,439 @@
+"""simulate: a run on learning curves instead of training, on a clock that jumps.
+
+Controller, searcher, scheduler, stoppers, callbacks, retries and the retention of checkpoints are those of a real run;
+only training is replaced, by what `curve(config)` yields. So a scheduler can be judged in seconds, on curves that were
+made up, or measured once, or are those of a run of one's own.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from typing import Any, NamedTuple
+
+from minitune._assemble import Plan, build_components
+from minitune._checks import is_real, is_whole, require, require_flag, shown
+from minitune._fit import Outcome, open_run, run_opened, run_record
+from minitune.analysis.experiment_analysis import ExperimentAnalysis
+from minitune.callback import Callback
+from minitune.clock import VirtualClock
+from minitune.config import RunConfig, default_storage_path
+from minitune.execution import records
+from minitune.execution.devices import Machine
+from minitune.execution.memory_run import MemoryRun
+from minitune.execution.past_run import PastRun
+from minitune.execution.simulation import Costs, SimulatedExecutor, Step
+from minitune.execution.storage import RunDirectory, create_run_directory
+from minitune.experiment.experiment import Experiment
+from minitune.logger.logger import LoggerCallback
+from minitune.resources import CPU, GPU, Resources
+from minitune.result import TRAINING_ITERATION
+from minitune.result_grid import ResultGrid
+from minitune.space import grid_search
+from minitune.stopper.stopper import MISSING, lookup
+from minitune.trainable import Trainable
+from minitune.tune_config import TuneConfig
+
+CURVE = "curve"
+"""The key of a configuration that says which curve of a table it is."""
+_ID_PREFIX = "sim"
+
+
+class Logged(NamedTuple):
+    """One line of a decision log.
+
+    Attributes:
+        time_s: Virtual seconds from the beginning.
+        trial_id: The trial.
+        event: `CONTINUE`, `PAUSE`, `STOP` or `NOOP` for what was decided upon a result; `ADDED`, `EXPLOIT`, or a status
+            for what became of the trial.
+        iteration: The result's `training_iteration`; None where there is no result.
+        value: The metric in it, likewise.
+        text: The reason; the trial's tag for `ADDED`, the donor's id for `EXPLOIT`.
+    """
+
+    time_s: float
+    trial_id: str
+    event: str
+    iteration: Any
+    value: Any
+    text: str
+
+    def __str__(self) -> str:
+        shown = [f"{self.time_s!r}", self.trial_id, self.event]
+        if self.iteration is not None:
+            shown.append(f"{self.iteration} {self.value!r}")
+        return " ".join([*shown, *([self.text] if self.text else [])])
+
+
+class Improvement(NamedTuple):
+    """A result that was better than all before it.
+
+    Attributes:
+        num_results: How many results there were by then, this one included.
+        time_s: Virtual seconds from the beginning.
+        value: The metric.
+        trial_id: Whose it is.
+    """
+
+    num_results: int
+    time_s: float
+    value: float
+    trial_id: str
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """What a simulation has come to.
+
+    Attributes:
+        results: The trials' outcomes, as from `Tuner.fit`.
+        log: What was decided and what became of it, in order.
+        makespan_s: Virtual seconds from the beginning to the end of the last trial.
+        worker_s: Virtual seconds for which workers were held, all together.
+        training_s: Those of them that were spent on steps, the lost ones included.
+        num_steps: Steps of curves that were made, those that were lost and made again included.
+        num_checkpoints: Checkpoints written.
+        num_failures: Workers that have died.
+        metric: What was optimised, or None.
+        mode: `"min"`, `"max"` or None.
+    """
+
+    results: ResultGrid
+    log: Sequence[Logged]
+    makespan_s: float
+    worker_s: float
+    training_s: float
+    num_steps: int
+    num_checkpoints: int
+    num_failures: int
+    metric: str | None
+    mode: str | None
+
+    @property
+    def decision_log(self) -> str:
+        """The log as text, one line for each entry; equal arguments give equal texts, on any machine."""
+        return "".join(f"{entry}\n" for entry in self.log)
+
+    def improvements(self) -> list[Improvement]:
+        """Each result that was better than all before it, in order; NaN and what is no number never is.
+
+        Raises:
+            ValueError: If the simulation had no metric or no mode.
+        """
+        if self.metric is None or self.mode is None:
+            raise ValueError("improvements() needs a metric and a mode: pass both in the TuneConfig of the simulation")
+        sign, best = (1 if self.mode == "max" else -1), float("-inf")
+        found, count = [], 0
+        for entry in self.log:
+            if entry.iteration is None:
+                continue
+            count += 1
+            if is_real(entry.value) and sign * entry.value > best:
+                best = sign * entry.value
+                found.append(Improvement(count, entry.time_s, entry.value, entry.trial_id))
+        return found
+
+
+def simulate(
+    curve: Any,
+    *,
+    param_space: Any = None,
+    tune_config: TuneConfig | None = None,
+    run_config: RunConfig | None = None,
+    num_workers: int = 1,
+    resources: Mapping[str, float] | None = None,
+    resources_per_trial: Mapping[str, Any] | Resources | None = None,
+    can_save: bool = True,
+    start_delay_s: float = 0.0,
+    checkpoint_cost_s: float = 0.0,
+    suggestion_cost_s: float = 0.0,
+    failure_rate: float = 0.0,
+    seed: int | None = None,
+) -> Simulation:
+    """Run trials on learning curves instead of training. Blocks while it computes; no time is waited for.
+
+    Trials are started, saved, paused, resumed, tried again and stopped as those of a class are in a real run. A paused
+    or failed one goes on from its last checkpoint, that is a position on the curve of its configuration; an exploiting
+    one from its donor's, on the curve of its own new configuration. A trial whose curve ends has ended.
+
+    Args:
+        curve: A function of the configuration that returns an iterable of (metrics, seconds), one for each result:
+            the metrics, and how long the step takes. It begins at the beginning each time; what a checkpoint holds is
+            passed over without any time. Where the next step depends on more than the position, a function of
+            (configuration, state) that yields (metrics, seconds, state): it gets the state of the checkpoint, None for
+            the beginning. Or a table: a mapping from keys to lists of (metrics, seconds); the default space is then
+            the grid of its keys under `"curve"`. Or the directory of a run of your own, or a `PastRun`: its trials'
+            curves by trial id are such a table.
+        param_space: The search space, as for `Tuner`.
+        tune_config: Searcher, scheduler, metric and limits, as for `Tuner`; its executor plays no part.
+        run_config: Stop criteria, callbacks, failures and checkpoints, as for `Tuner`. Only with a `storage_path` is
+            anything written: the journal and what loggers write, but no checkpoints. Nothing is shown unless `verbose`
+            is set.
+        num_workers: CPUs of the machine; a trial takes one unless `resources_per_trial` says otherwise.
+        resources: Other amounts of the machine by name, such as `{"GPU": 2}`.
+        resources_per_trial: What each trial needs.
+        can_save: Whether trials can be saved: if not, a paused or failed one starts over.
+        start_delay_s: Virtual seconds from the start of a worker to its first step.
+        checkpoint_cost_s: Virtual seconds to write a checkpoint, and to load one.
+        suggestion_cost_s: Virtual seconds that the driver spends on each new configuration.
+        failure_rate: Probability that the worker dies in a step; see `FailureConfig(max_failures=...)`.
+        seed: Of everything: searcher, scheduler, failures. By default that of `tune_config`, else 0.
+
+    Returns:
+        Results, times, and the log of all decisions: the same for the same arguments, always.
+
+    Raises:
+        ValueError: If an argument breaks its rule.
+        TuneError: As for `Tuner.fit`.
+
+    Example:
+        >>> from minitune import ASHAScheduler, TuneConfig, uniform
+        >>> def curve(config):
+        ...     return [({"loss": config["x"] + 1 / epoch}, 60.0) for epoch in range(1, 28)]
+        >>> config = TuneConfig(metric="loss", mode="min", num_samples=50, scheduler=ASHAScheduler(max_t=27))
+        >>> done = simulate(curve, param_space={"x": uniform(0, 1)}, tune_config=config, num_workers=4)
+        >>> len(done.results), done.num_steps < 50 * 27 / 2
+        (50, True)
+    """
+    tune = copy.copy(tune_config) if tune_config is not None else TuneConfig()
+    configured = run_config if run_config is not None else RunConfig()
+    costs = Costs(
+        _not_negative("start_delay_s", start_delay_s),
+        _not_negative("checkpoint_cost_s", checkpoint_cost_s),
+        _not_negative("failure_rate", failure_rate),
+        _seed(seed, tune),
+    )
+    require(failure_rate <= 1, "failure_rate: a probability between 0 and 1", failure_rate)
+    require_flag("can_save", can_save)
+    if isinstance(curve, (str, os.PathLike)):
+        curve = PastRun.read(curve)
+    if isinstance(curve, PastRun):
+        curve = curve.curves
+    if isinstance(curve, Mapping):
+        require(bool(curve), "curve: a table with at least one curve", curve)
+        param_space = {CURVE: grid_search(list(curve))} if param_space is None else param_space
+    executor = SimulatedExecutor(_machine(num_workers, resources), _opener(curve), costs)
+    tune.seed, tune.executor = costs.seed, executor
+    plan = _plan(curve, param_space, tune, configured, resources_per_trial, can_save)
+    log = _Log(executor, tune.metric, _not_negative("suggestion_cost_s", suggestion_cost_s))
+    with _quiet():
+        outcome, run = _run(plan, log)
+    analysis = ExperimentAnalysis(run.path, trials=outcome.trials, default_metric=tune.metric, default_mode=tune.mode)
+    grid = ResultGrid(analysis, interrupted=outcome.interrupted, checkpoint_config=plan.checkpoint_config)
+    usage = executor.usage
+    return Simulation(
+        grid,
+        log.entries,
+        makespan_s=log.end_s,
+        worker_s=usage.worker_s,
+        training_s=usage.training_s,
+        num_steps=usage.steps,
+        num_checkpoints=usage.checkpoints,
+        num_failures=usage.failures,
+        metric=tune.metric,
+        mode=tune.mode,
+    )
+
+
+class _Log:
+    """Listens to the records of a run.
+
+    Args:
+        executor: Who hears of dropped checkpoints, and whose clock a suggestion moves on.
+        metric: Whose value is noted.
+        suggestion_cost_s: Virtual seconds for each suggestion.
+    """
+
+    def __init__(self, executor: SimulatedExecutor, metric: str | None, suggestion_cost_s: float):
+        self.entries: list[Logged] = []
+        self.end_s = 0.0
+        self.directory = ""
+        self._executor = executor
+        self._clock: VirtualClock = executor.clock
+        self._metric = metric
+        self._suggestion_cost_s = suggestion_cost_s
+        self._directories: dict[str, str] = {}
+
+    def listen(self, record: records.Record) -> None:
+        """Take one record."""
+        kind = record[records.KIND]
+        if kind == records.RESULT:
+            metrics = record["metrics"]
+            value = None if self._metric is None else lookup(metrics, self._metric)
+            value = None if value is MISSING else value
+            iteration = metrics.get(TRAINING_ITERATION, record["number"])
+            self._note(record["trial"], record["decision"], record["reason"], iteration, value)
+        elif kind == records.STATUS:
+            self._note(record["trial"], record["status"], record["cause"])
+            self.end_s = self._clock.now_s
+        elif kind == records.EXPLOIT:
+            self._note(record["trial"], "EXPLOIT", record["donor"])
+        elif kind == records.TRIAL:
+            self._clock.sleep(self._suggestion_cost_s)
+            self._note(record["trial"], "ADDED", record["tag"])
+        elif kind == records.START:
+            self._directories[record["trial"]] = os.path.join(self.directory, record["directory"])
+        elif kind == records.DROP:
+            self._executor.drop_checkpoint(self._directories[record["trial"]], record["checkpoint"])
+
+    def _note(self, trial_id: str, event: str, text: str, iteration: Any = None, value: Any = None) -> None:
+        self.entries.append(Logged(self._clock.now_s, trial_id, event, iteration, value, text))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep back the warnings about single trials: that they fail, or start over, is what is simulated."""
+
+    def is_general(record: logging.LogRecord) -> bool:
+        return not str(record.msg).startswith("trial %s ")
+
+    logger = logging.getLogger("minitune")
+    logger.addFilter(is_general)
+    try:
+        yield
+    finally:
+        logger.removeFilter(is_general)
+
+
+def _run(plan: Plan, log: _Log) -> tuple[Outcome, RunDirectory]:
+    """Run the plan: in memory, or in a directory if there is to be one."""
+    seed, first = plan.tune_config.seed or 0, plan.experiment
+    components = build_components(plan, seed)
+    if first.storage_path is None:
+        run = RunDirectory(os.path.join(os.path.abspath(default_storage_path()), _ID_PREFIX))
+        components.callbacks = [one for one in components.callbacks if not isinstance(one, LoggerCallback)]
+        log.directory = run.path
+        checkpoints = [experiment.checkpoints() for experiment in plan.experiments]
+        tune = plan.tune_config
+        with MemoryRun(run, checkpoints=checkpoints, metric=tune.metric, mode=tune.mode, listen=log.listen) as memory:
+            return run_opened(plan, components, memory, seed), run
+    run = create_run_directory(first.storage_path, first.name, trainable_name=first.trainable_name)
+    log.directory = run.path
+    with open_run(plan, run, is_new=True, listen=log.listen) as opened:
+        opened.begin(run_record(plan, run, seed))
+        return run_opened(plan, components, opened, seed), run
+
+
+def _plan(
+    curve: Any,
+    param_space: Any,
+    tune: TuneConfig,
+    configured: RunConfig,
+    resources_per_trial: Mapping[str, Any] | Resources | None,
+    can_save: bool,
+) -> Plan:
+    """The plan of a run whose trainable only says what it could do."""
+    _refuse_loggers(configured)
+    name = getattr(curve, "__name__", "curve")
+    trainable = type(name if name.isidentifier() else "curve", (_Saved if can_save else Trainable,), {})
+    experiment = Experiment(
+        configured.name,
+        trainable,
+        stop=configured.stop,
+        time_budget_s=tune.time_budget_s,
+        config=param_space,
+        resources_per_trial=resources_per_trial,
+        num_samples=tune.num_samples,
+        storage_path=configured.storage_path,
+        checkpoint_config=configured.checkpoint_config,
+        trial_name_creator=tune.trial_name_creator,
+        trial_dirname_creator=tune.trial_dirname_creator,
+        max_failures=configured.failure_config.max_failures if configured.failure_config else 0,
+    )
+    silent = configured.verbose is None and configured.progress_reporter is None
+    return Plan([experiment], tune, replace(configured, verbose=0) if silent else configured, _ID_PREFIX)
+
+
+class _Saved(Trainable):
+    """A class that can be saved; it is never made."""
+
+    def save_checkpoint(self, checkpoint_dir: str) -> None:
+        """The executor keeps the position."""
+
+
+def _refuse_loggers(configured: RunConfig) -> None:
+    """Refuse callbacks that write into directories where there are none.
+
+    Raises:
+        ValueError: If there is one.
+    """
+    callbacks: Iterable[Callback] = configured.callbacks or ()
+    loggers = [type(one).__name__ for one in callbacks if isinstance(one, LoggerCallback)]
+    if loggers and configured.storage_path is None:
+        raise ValueError(
+            f"{', '.join(loggers)} writes files, but a simulation has no directory unless "
+            "RunConfig(storage_path=...) gives it one"
+        )
+
+
+def _opener(curve: Any) -> Callable[[dict[str, Any], Any, int], Iterator[Step]]:
+    """What opens the curve of a configuration at a place.
+
+    Raises:
+        TypeError: If the curve is none.
+    """
+    if isinstance(curve, Mapping):
+        return partial(_open_row, curve)
+    if not callable(curve):
+        raise TypeError(
+            "curve must be a function of the configuration, a mapping of curves, or the directory of a run, but got "
+            f"{shown(curve)}"
+        )
+    return partial(_open_from_state if _takes_state(curve) else _open_at, curve)
+
+
+def _takes_state(curve: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(curve).bind({}, None)
+    except TypeError:
+        return False
+    except ValueError:  # a built-in that does not tell its signature
+        return False
+    return True
+
+
+def _open_row(table: Mapping[Any, Sequence[Step]], config: dict[str, Any], state: Any, position: int) -> Iterator[Step]:
+    if CURVE not in config or config[CURVE] not in table:
+        raise KeyError(f"config[{CURVE!r}] must be a key of the table of curves, but the config is {shown(config)}")
+    return iter(islice(table[config[CURVE]], position, None))
+
+
+def _open_at(curve: Callable[..., Any], config: dict[str, Any], state: Any, position: int) -> Iterator[Step]:
+    return islice(iter(curve(copy.deepcopy(config))), position, None)
+
+
+def _open_from_state(curve: Callable[..., Any], config: dict[str, Any], state: Any, position: int) -> Iterator[Step]:
+    for step in curve(copy.deepcopy(config), state):
+        if len(step) != 3:
+            raise TypeError(
+                f"a curve that takes a state must yield (metrics, seconds, state), but yielded {shown(step)}"
+            )
+        yield step
+
+
+def _machine(num_workers: int, resources: Mapping[str, float] | None) -> Machine:
+    require(is_whole(num_workers) and num_workers >= 1, "num_workers: an int >= 1", num_workers)
+    totals = {CPU: float(num_workers), **Resources([dict(resources or {})]).required_resources}
+    gpus = totals.get(GPU, 0)
+    require(float(gpus).is_integer(), "resources: a mapping with a whole number of GPUs", resources)
+    return Machine(totals, tuple(str(number) for number in range(int(gpus))))
+
+
+def _seed(seed: int | None, tune: TuneConfig) -> int:
+    require(seed is None or is_whole(seed), "seed: None or an int", seed)
+    if seed is not None:
+        return int(seed)
+    return tune.seed if tune.seed is not None else 0
+
+
+def _not_negative(name: str, value: Any) -> float:
+    require(is_real(value) and 0 <= value < float("inf"), f"{name}: a number >= 0", value)
+    return float(value)
