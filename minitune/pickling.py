@@ -11,7 +11,7 @@ import io
 import pickle
 import sys
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import IO, Any
 
 PROTOCOL = 5
@@ -35,16 +35,51 @@ def dumps(value: Any, what: str) -> bytes:
     Raises:
         TypeError: If it cannot be pickled; the text names the path to the offending member.
     """
+    buffer = io.BytesIO()
+    dump(value, buffer, what)
+    return buffer.getvalue()
+
+
+def dump(value: Any, file: Any, what: str, buffer_callback: Callable[[pickle.PickleBuffer], Any] | None = None) -> None:
+    """Pickle `value` into a file, as `dumps` does. Blocks while it writes.
+
+    Args:
+        value: Any object.
+        file: An open binary file, or whatever has its `write`.
+        what: What it is, for the error.
+        buffer_callback: Gets the large buffers in it; those for which it returns something true stay in the pickle.
+
+    Raises:
+        TypeError: If it cannot be pickled; the text names the path to the offending member.
+        OSError: If the file cannot be written.
+    """
     import cloudpickle
 
     main_of_spawned = sys.modules.get("__mp_main__")
     if main_of_spawned is not None:  # what `multiprocessing` calls the user's main module in a child that it spawns
         cloudpickle.register_pickle_by_value(main_of_spawned)
     try:
-        data: bytes = cloudpickle.dumps(value, protocol=PROTOCOL)
+        cloudpickle.Pickler(file, protocol=PROTOCOL, buffer_callback=buffer_callback).dump(value)
+    except OSError:
+        raise
     except Exception as error:
         raise unpicklable_error(value, what, error) from error
-    return data
+
+
+def require_picklable(value: Any, what: str) -> None:
+    """Refuse what cannot be pickled; nothing large is copied on the way.
+
+    Raises:
+        TypeError: The text names the path to the offending member.
+    """
+    dump(value, _Nowhere(), what, lambda buffer: False)
+
+
+class _Nowhere:
+    """Forgets what is written."""
+
+    def write(self, data: Any) -> int:
+        return len(data)
 
 
 def dumps_for_later(value: Any, what: str) -> bytes:
@@ -290,7 +325,7 @@ def _describe(value: Any) -> str:
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
-def load(file: IO[bytes]) -> Any:
+def load(file: IO[bytes], buffers: Iterable[memoryview] | None = None) -> Any:
     """Unpickle what `dumps`, or cloudpickle, has pickled. May run user code and import modules.
 
     Classes and functions that came by value from the `__main__` of the driver are entered into this process's own
@@ -299,11 +334,12 @@ def load(file: IO[bytes]) -> Any:
 
     Args:
         file: An open binary file.
+        buffers: The large buffers that were kept out of the pickle.
 
     Returns:
         The object.
     """
-    return _EnteringUnpickler(file).load()
+    return _EnteringUnpickler(file, buffers=buffers).load()
 
 
 class _EnteringUnpickler(pickle.Unpickler):

@@ -5,12 +5,10 @@ Nothing has to be started: `init` only says how much trials may use, and that of
 
 from __future__ import annotations
 
-import atexit
 import itertools
 import logging
 import os
 import secrets
-import shutil
 import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
@@ -20,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from minitune._checks import require_flag
 from minitune.shared import ObjectRef, store
 from minitune.trainable.session import current_session
+from minitune.value_file import ValueFile
 
 if TYPE_CHECKING:
     from minitune.execution.devices import Machine
@@ -43,14 +42,14 @@ class _State:
         machine: What `init` has said, or None.
         is_used: Whether something was run or asked without `init`.
         local_mode: Whether trials run in this process unless something else is said.
-        directory: Where `put` stores values, or None so far.
-        owner_pid: The process that has made `directory`, and removes it.
+        values: Where `put` stores values, or None so far.
+        owner_pid: The process that has made `values`.
     """
 
     machine: Machine | None = None
     is_used: bool = False
     local_mode: bool = False
-    directory: str | None = None
+    values: ValueFile | None = None
     owner_pid: int = 0
 
 
@@ -166,8 +165,8 @@ def available_resources() -> dict[str, float]:
 def put(value: Any) -> ObjectRef:
     """Store a value once, for any number of trials. Blocks while it is written.
 
-    The file lies in a private directory among the temporary files, which is removed by `shutdown()` and at the end of
-    this process; a value that is put in a trial lies in the trial's directory and stays there.
+    It lies in a file among the temporary ones (`TMPDIR`), which goes with `shutdown()` and the end of this process; a
+    value that is put in a trial lies in the trial's directory and stays there.
 
     Args:
         value: Anything that can be pickled.
@@ -177,11 +176,19 @@ def put(value: Any) -> ObjectRef:
 
     Raises:
         TypeError: If the value cannot be pickled, or is a reference already.
+        OSError: If it cannot be written.
     """
     if isinstance(value, ObjectRef):
         raise TypeError(f"value must not be a reference, but got {value!r}; it can be passed on as it is")
-    path = os.path.join(_directory(), f"{next(_numbers)}-{secrets.token_hex(8)}.pkl")
-    return ObjectRef(store(value, path, "the value of put()").path)
+    number, what = next(_numbers), "the value of put()"
+    session = current_session()
+    if session is None:
+        spot = _values().add(value, what)
+        return ObjectRef(spot.path, spot.offset, spot.token, number)
+    directory = os.path.join(session.info.directory, "objects")  # a worker may end before those who get it
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    path = os.path.join(directory, f"{number}-{secrets.token_hex(8)}.pkl")
+    return ObjectRef(path, token=store(value, path, what).token, number=number)
 
 
 def get(object_refs: ObjectRef | Sequence[ObjectRef], *, timeout: float | None = None) -> Any:
@@ -192,7 +199,8 @@ def get(object_refs: ObjectRef | Sequence[ObjectRef], *, timeout: float | None =
         timeout: Accepted for Ray's signature: nothing is waited for.
 
     Returns:
-        The value: a copy for each call, so that no trial sees what another does to its own.
+        The value: a copy for each call, so that no trial sees what another does to its own. Large arrays are copied
+        only as far as they are written to.
 
     Raises:
         ObjectLostError: If the value is gone.
@@ -241,22 +249,16 @@ def _check_address(address: Any) -> None:
         )
 
 
-def _directory() -> str:
+def _values() -> ValueFile:
     """Where this process stores values; made when it is first needed."""
-    session = current_session()
-    if session is not None:  # a worker does not end by way of atexit
-        directory = os.path.join(session.info.directory, "objects")
-        os.makedirs(directory, mode=0o700, exist_ok=True)
-        return directory
-    if _state.directory is None or _state.owner_pid != os.getpid():
-        _state.directory = tempfile.mkdtemp(prefix="minitune-objects-")
+    if _state.values is None or _state.owner_pid != os.getpid():
+        directory = tempfile.mkdtemp(prefix="minitune-objects-")
+        _state.values = ValueFile(directory, "set TMPDIR to a directory with more space, or shutdown() what is old")
         _state.owner_pid = os.getpid()
-        atexit.register(_remove_values)
-    return _state.directory
+    return _state.values
 
 
 def _remove_values() -> None:
-    if _state.directory is not None and _state.owner_pid == os.getpid():  # a forked child leaves them alone
-        shutil.rmtree(_state.directory, ignore_errors=True)
-        _state.directory = None
-        atexit.unregister(_remove_values)
+    if _state.values is not None:
+        _state.values.close()
+        _state.values = None

@@ -10,61 +10,50 @@ from dataclasses import dataclass
 from typing import Any
 
 from minitune.error import ObjectLostError
-from minitune.pickling import PROTOCOL, load, unpicklable_error
+from minitune.value_file import Spot, read_value, write_value
 
-_HASH_CHUNK_BYTES = 1 << 20
-_loaded: dict[str, Any] = {}
+_loaded: dict[Spot, tuple[Any, bool]] = {}
 _loading = threading.RLock()
-"""One thread loads at a time: two that ask for the same file must get the same object."""
+"""One thread loads at a time: two that ask for the same value must get the same object."""
 
 
 @dataclass(frozen=True)
-class SharedFile:
-    """A handle to a pickled value in a file; small and picklable.
+class SharedFile(Spot):
+    """A handle to a value in a file; small and picklable.
 
-    The value belongs to all who ask for it in a process (and, where it was loaded before a fork, to the forked
-    processes): treat it as read-only.
-
-    Attributes:
-        path: The file, absolute.
-        sha256: Hex digest of its content, checked before it is loaded; None leaves the check out.
+    Large buffers in the value, such as those of numpy arrays, belong to who has called `get`: to write to them changes
+    no other trial's. Everything else belongs to all who ask for it in a process: treat it as read-only.
     """
-
-    path: str
-    sha256: str | None = None
 
     def get(self) -> Any:
         """The value. The first call in a process blocks to load it, later ones return the same object.
 
-        Raises:
-            FileNotFoundError: If the file is gone: it is removed when its run ends.
-            ValueError: If the content is not what the digest says.
-        """
-        try:
-            return _loaded[self.path]
-        except KeyError:
-            pass
-        with _loading:
-            if self.path not in _loaded:
-                _loaded[self.path] = self._load()
-            return _loaded[self.path]
+        A value with large buffers is loaded by each call, which maps them anew and reads only the rest; what was loaded
+        by `preload` goes to the first.
 
-    def _load(self) -> Any:
-        with open(self.path, "rb") as file:
-            if self.sha256 is not None:
-                found = _digest(file)
-                if found != self.sha256:
-                    raise ValueError(
-                        f"the content of {self.path} must have the SHA-256 {self.sha256}, but has {found}: "
-                        "it was changed after it had been stored"
-                    )
-                file.seek(0)
-            return load(file)
+        Raises:
+            FileNotFoundError: If the value is gone: it is removed when its run ends.
+        """
+        with _loading:
+            value, is_mapped = _loaded.get(self) or self._load()
+            if is_mapped:
+                self.forget()
+            return value
+
+    def preload(self) -> None:
+        """Load the value for the first `get`, here or in a process that is forked from this one. Blocks."""
+        with _loading:
+            if self not in _loaded:
+                self._load()
+
+    def _load(self) -> tuple[Any, bool]:
+        _loaded[self] = found = read_value(self)
+        return found
 
     def forget(self) -> None:
         """Drop the value from this process's cache; the next `get` loads it again."""
         with _loading:
-            _loaded.pop(self.path, None)
+            _loaded.pop(self, None)
 
 
 class SharedObject:
@@ -105,19 +94,19 @@ def _find_object(token: str) -> SharedObject:
 
 
 @dataclass(frozen=True)
-class ObjectRef:
+class ObjectRef(Spot):
     """A small picklable reference to a value that the user has stored with `put`. It may stand in a search space.
 
     Attributes:
-        path: The file that holds the value.
+        number: How many values its process has stored with it.
     """
 
-    path: str
+    number: int = 0
 
     @property
     def __name__(self) -> str:
         """What the names of trials show of it."""
-        return f"object_{os.path.basename(self.path).partition('-')[0]}"
+        return f"object_{self.number}"
 
     def __repr__(self) -> str:
         return f"ObjectRef({self.__name__})"
@@ -125,12 +114,13 @@ class ObjectRef:
     def get(self) -> Any:
         """The value: a copy for each call, so that no trial sees what another does to its own. Blocks to read it.
 
+        Large buffers in it, such as those of numpy arrays, are mapped, and copied page by page where they are written.
+
         Raises:
             ObjectLostError: If the value is gone.
         """
         try:
-            with open(self.path, "rb") as file:
-                return load(file)
+            return read_value(self)[0]
         except FileNotFoundError:
             raise ObjectLostError(
                 f"the value of {self!r} is gone: it lives until shutdown() or the end of the process that stored it; "
@@ -138,17 +128,16 @@ class ObjectRef:
             ) from None
 
 
-def store(value: Any, path: str | os.PathLike[str], what: str = "the value", digest: bool = False) -> SharedFile:
+def store(value: Any, path: str | os.PathLike[str], what: str = "the value") -> SharedFile:
     """Pickle `value` into a file that only this user can read. Blocks while it writes.
 
-    The pickler writes straight to the file, so a large array is not held a second time in memory. The file appears
-    whole or not at all.
+    Large buffers are written from where they are, not held a second time in memory. The file appears whole or not at
+    all.
 
     Args:
         value: Any object.
         path: Where to; the directory must exist. A file that is there is replaced.
         what: What it is, for the error.
-        digest: Compute the SHA-256 as well, which reads the file once more.
 
     Returns:
         The handle.
@@ -157,35 +146,17 @@ def store(value: Any, path: str | os.PathLike[str], what: str = "the value", dig
         TypeError: If it cannot be pickled; the text names the path to the offending member.
         OSError: If the file cannot be written.
     """
-    import cloudpickle
-
     target = os.path.abspath(os.fspath(path))
     temporary = f"{target}.tmp-{os.getpid()}-{threading.get_ident()}"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(temporary, flags, 0o600)
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            try:
-                cloudpickle.dump(value, file, protocol=PROTOCOL)
-            except OSError:
-                raise
-            except Exception as error:
-                raise unpicklable_error(value, what, error) from error
+        try:
+            token, _ = write_value(descriptor, 0, value, what)
+        finally:
+            os.close(descriptor)
         os.replace(temporary, target)
     except BaseException:
         os.unlink(temporary)
         raise
-    handle = SharedFile(target)
-    handle.forget()
-    if not digest:
-        return handle
-    with open(target, "rb") as written:
-        return SharedFile(target, _digest(written))
-
-
-def _digest(file: Any) -> str:
-    import hashlib
-
-    digest = hashlib.sha256()
-    while chunk := file.read(_HASH_CHUNK_BYTES):
-        digest.update(chunk)
-    return digest.hexdigest()
+    return SharedFile(target, token=token)

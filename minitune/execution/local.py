@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import itertools
 import logging
 import os
-import shutil
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -27,7 +25,8 @@ from minitune.execution.trial_executor import ActorFactory, CallRaised, CallRetu
 from minitune.pickling import dumps
 from minitune.resources import CPU, GPU, Allocation, Resources
 from minitune.settings import number_setting
-from minitune.shared import SharedFile, store
+from minitune.shared import SharedFile
+from minitune.value_file import Spot, ValueFile, read_value
 
 logger = logging.getLogger("minitune")
 
@@ -53,7 +52,7 @@ class _Actor:
         directory: Where its output goes, or None.
         reuse_key: Key under which it may be parked.
         factory: What makes its object, pickled: for its process, or for a fresh one if a reset fails.
-        factory_file: The file that holds it, if it is large.
+        factory_file: The file that holds it, if it is large; nobody loads it once the actor has ended.
         reset_deadline_s: Until when the reset in flight must be over, or None.
     """
 
@@ -63,15 +62,14 @@ class _Actor:
     allocation: Allocation
     directory: str | None
     reuse_key: str | None
-    factory: bytes
-    factory_file: SharedFile | None = None
+    factory: Callable[..., Any]
+    factory_file: ValueFile | None = None
     reset_deadline_s: float | None = None
 
     def remove_file(self) -> None:
         """Nobody loads the factory any more."""
         if self.factory_file is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(self.factory_file.path)
+            self.factory_file.close()
 
 
 class LocalTrialExecutor:
@@ -109,7 +107,7 @@ class LocalTrialExecutor:
         self.clock: Clock = clocks.REAL
         self._ledger = Ledger(machine.totals, machine.gpu_ids, find_gpus=machine.find_gpus)
         self._shared_directory = os.path.join(directory, "shared")
-        self._shared_count = itertools.count()
+        self._values: ValueFile | None = None
         self._output_names = output_names
         self._changes_directory = changes_directory
         self._group = ActorGroup(keep_descendants=keep_descendants)
@@ -130,9 +128,12 @@ class LocalTrialExecutor:
         return self._ledger.totals(), self._ledger.free()
 
     def share(self, value: Any) -> Shared:
-        """Store `value` in a file that each worker loads at most once."""
-        handle = store(value, self._new_shared_path())
-        self._group.preload(handle.get)
+        """Store `value` in a file. Workers map the large buffers in it; the rest is loaded before they are forked."""
+        if self._values is None:
+            self._values = self._new_file()
+        spot = self._values.add(value)
+        handle = SharedFile(spot.path, spot.offset, spot.token)
+        self._group.preload(handle.preload)
         return handle
 
     def can_start(self, request: Resources, waiter: str | None = None) -> bool:
@@ -163,8 +164,8 @@ class LocalTrialExecutor:
             gpu_ids = parked.allocation.gpu_ids if parked else None
             allocation = self._ledger.acquire(actor_id, request, gpu_ids or None)
             undo.callback(self._ledger.release, actor_id)
-            made, file = self._pack(functools.partial(factory, allocation=allocation))
-            actor = _Actor(actor_id, next(self._process_names), request, allocation, directory, reuse_key, made, file)
+            make = functools.partial(factory, allocation=allocation)
+            actor = _Actor(actor_id, next(self._process_names), request, allocation, directory, reuse_key, make)
             undo.callback(actor.remove_file)
             if parked is None or not self._take_over(parked, actor, reset_args):
                 self._start_process(actor)
@@ -213,45 +214,46 @@ class LocalTrialExecutor:
         """See `TrialExecutor.shutdown`."""
         self._group.close(grace_s)
         self._by_actor.clear()
+        for actor in self._by_process.values():
+            actor.remove_file()
         self._by_process.clear()
         self._parked.clear()
-        shutil.rmtree(self._shared_directory, ignore_errors=True)
+        if self._values is not None:
+            self._values.close()
+            self._values = None
 
     # -- processes -----------------------------------------------------------------------------------------------
 
-    def _pack(self, factory: Callable[..., Any]) -> tuple[bytes, SharedFile | None]:
-        """Pickle a factory for its worker.
-
-        Returns:
-            What is sent, and the file that holds the factory if it is large.
-        """
-        made = dumps(factory, "the factory")
+    def _pack(self, actor: _Actor) -> bytes:
+        """Pickle an actor's factory for its worker; a large one goes into a file of the actor's."""
+        made = dumps(actor.factory, "the factory")
         if len(made) <= LARGE_FACTORY_BYTES:
-            return made, None
-        file = store(factory, self._new_shared_path(), "the factory")
-        return dumps(functools.partial(_make_from_file, file), "the factory"), file
+            return made
+        actor.factory_file = self._new_file()
+        return dumps(
+            functools.partial(_make_from_file, actor.factory_file.add(actor.factory, "the factory")), "the factory"
+        )
 
-    def _new_shared_path(self) -> str:
-        os.makedirs(self._shared_directory, mode=0o700, exist_ok=True)
-        return os.path.join(self._shared_directory, f"{next(self._shared_count)}.pkl")
+    def _new_file(self) -> ValueFile:
+        return ValueFile(self._shared_directory, "choose a storage_path with more space")
 
     def _start_process(self, actor: _Actor) -> None:
         place = self._place(actor)
         preload = actor.request.required_resources.get(GPU, 0) == 0 and _has_one_thread({**os.environ, **place.env})
-        self._group.start(actor.process, actor.factory, place=place, preload=preload)
+        self._group.start(actor.process, self._pack(actor), place=place, preload=preload)
 
     def _take_over(self, parked: _Actor, actor: _Actor, reset_args: tuple[Any, ...]) -> bool:
         """Let a parked process take up another actor; False if it has died while it was parked."""
+        args = dumps((*reset_args, actor.allocation), "an argument of reset()")
+        if len(args) > LARGE_FACTORY_BYTES:
+            self._group.stop(parked.process, 0.0)
+            return False
         try:
-            # Must not fail once the process has moved.
-            if len(dumps(reset_args, "an argument of reset()")) > LARGE_FACTORY_BYTES:
-                self._group.stop(parked.process, 0.0)
-                return False
             self._group.move(parked.process, actor.process, self._place(actor))
         except RuntimeError as error:
             logger.debug("the worker of %s is not used again: %s", parked.actor_id, error)
             return False
-        self._group.call(actor.process, "reset", *reset_args, actor.allocation)
+        self._group.call_pickled(actor.process, "reset", args)
         actor.reset_deadline_s = self.now() + number_setting("FUNCTION_THREAD_TIMEOUT_S")
         self._resetting[actor.process] = actor
         return True
@@ -361,11 +363,9 @@ class LocalTrialExecutor:
         )
 
 
-def _make_from_file(file: SharedFile, user_thread: Any) -> Any:
+def _make_from_file(spot: Spot, user_thread: Any) -> Any:
     """Load a factory in a worker, and call it there."""
-    factory = file.get()
-    file.forget()
-    return factory(user_thread)
+    return read_value(spot)[0](user_thread)
 
 
 def _has_one_thread(environ: Mapping[str, str | None]) -> bool:

@@ -118,9 +118,9 @@ def test_what_put_and_get_refuse():
 
 def test_values_end_with_shutdown():
     ref = ray.put(1)
-    assert Path(ref.path).exists()
+    assert ray.get(ref) == 1
     ray.shutdown()
-    assert not Path(ref.path).parent.exists()
+    ray.put(2)  # in another file, which may have the path of the first
     with pytest.raises(ObjectLostError, match="object_"):
         ray.get(ref)
 
@@ -139,7 +139,7 @@ def test_references_in_a_space_and_in_a_trial(tmp_path, executor):
     assert first.metrics["started"]
     assert first.config["data"] == refs[0]
     assert first.metrics["experiment_tag"].startswith("0_data=object_")
-    assert all(Path(ref.path).exists() for ref in refs)
+    assert [ray.get(ref) for ref in refs] == [[1], [1, 2]]
 
 
 def test_a_restored_run_gets_the_references_of_the_new_space(tmp_path):

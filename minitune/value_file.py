@@ -1,0 +1,240 @@
+"""Values in files: a pickle, and beside it the large buffers in it, which whoever loads the value maps.
+
+One value, from an offset at which a mapping may begin::
+
+    header | the pickle | sizes of the buffers | buffer | buffer | ...        (each buffer at a multiple of 64 bytes)
+
+Protocol 5 of pickle hands out the buffers of numpy arrays, of pandas' columns and of all that supports it, so that
+they are neither copied where a value is stored nor read where it is loaded: the mapping is private (copy-on-write), its
+pages are the file's, which all processes share until one writes; then only that one gets a page of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import mmap
+import os
+import pickle
+import secrets
+import struct
+import sys
+import threading
+import weakref
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+from minitune.pickling import dump, load
+
+_HEADER = struct.Struct("<8s16sQQ")
+"""Magic, token, size of the pickle in bytes, number of buffers."""
+_MAGIC = b"mtvalue1"
+_ALIGNMENT_BYTES = 64
+"""Of buffers: what vector instructions like."""
+_OWN_BUFFER_BYTES = 64 * 1024
+"""A buffer smaller than this stays in the pickle."""
+_MAP_BYTES = 1 << 20
+"""Buffers of less than this together are read: a mapping costs a descriptor."""
+
+
+@dataclass(frozen=True)
+class Spot:
+    """Where a value is.
+
+    Attributes:
+        path: The file.
+        offset: Where in it, in bytes.
+        token: What the value's header must show: a path may have come to mean another file. Empty: anything.
+    """
+
+    path: str
+    offset: int = 0
+    token: str = ""
+
+
+def write_value(descriptor: int, offset: int, value: Any, what: str) -> tuple[str, int]:
+    """Write a value to an open file. Blocks while it writes; large buffers are not copied on the way.
+
+    Args:
+        descriptor: The file, open for writing.
+        offset: Where to, a multiple of what a mapping can begin at.
+        value: Any object.
+        what: What it is, for the error.
+
+    Returns:
+        Its token, and where it ends.
+
+    Raises:
+        TypeError: If it cannot be pickled.
+        OSError: If it cannot be written; what was written so far is cut off again.
+    """
+    token = secrets.token_hex(8)
+    file = io.BufferedWriter(io.FileIO(descriptor, "wb", closefd=False))
+    try:
+        file.seek(offset + _HEADER.size)
+        buffers: list[memoryview] = []
+        dump(value, file, what, lambda buffer: _stays_in_pickle(buffer, buffers))
+        pickle_bytes = file.tell() - offset - _HEADER.size
+        file.write(struct.pack(f"<{len(buffers)}Q", *map(len, buffers)))
+        for buffer in buffers:
+            file.seek(_aligned(file.tell(), _ALIGNMENT_BYTES))
+            file.write(buffer)
+        end = file.tell()
+        file.seek(offset)  # the header comes last: without it there is no value
+        file.write(_HEADER.pack(_MAGIC, token.encode(), pickle_bytes, len(buffers)))
+        file.close()
+    except BaseException:
+        with contextlib.suppress(OSError):
+            file.close()
+        os.ftruncate(descriptor, offset)
+        raise
+    return token, end
+
+
+def read_value(spot: Spot) -> tuple[Any, bool]:
+    """Load a value. Blocks while its pickle is read; large buffers are only mapped. May run user code.
+
+    Returns:
+        The value, and whether it has mapped buffers: those are its own, as if they had been copied.
+
+    Raises:
+        FileNotFoundError: If the value is not there (any more).
+    """
+    with open(spot.path, "rb") as file:
+        file.seek(spot.offset)
+        head = file.read(_HEADER.size)
+        magic, token, pickle_bytes, count = _HEADER.unpack(head) if len(head) == _HEADER.size else (b"", b"", 0, 0)
+        if magic != _MAGIC or (spot.token and token != spot.token.encode()):
+            raise FileNotFoundError(f"{spot.path} does not hold the value (any more) that was stored there")
+        if count == 0:
+            return load(file), False
+        begin = file.tell()
+        file.seek(begin + pickle_bytes)
+        sizes = struct.unpack(f"<{count}Q", file.read(8 * count))
+        places = _places(file.tell(), sizes)
+        content, base = _content(file, spot.offset, places)
+        file.seek(begin)
+        view = memoryview(content)
+        value = load(file, [view[start - base : end - base] for start, end in places])
+    return value, not isinstance(content, bytearray)
+
+
+def _stays_in_pickle(buffer: pickle.PickleBuffer, taken: list[memoryview]) -> bool:
+    """Whether the pickler is to copy a buffer; else it is added to `taken`."""
+    try:
+        view = buffer.raw()
+    except BufferError:  # it has gaps
+        return True
+    if len(view) < _OWN_BUFFER_BYTES:
+        return True
+    taken.append(view)
+    return False
+
+
+def _places(begin: int, sizes: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Where buffers of these sizes begin and end if the first may begin at `begin`."""
+    places = []
+    for size in sizes:
+        begin = _aligned(begin, _ALIGNMENT_BYTES)
+        places.append((begin, begin + size))
+        begin += size
+    return places
+
+
+def _content(file: BinaryIO, offset: int, places: list[tuple[int, int]]) -> tuple[mmap.mmap | bytearray, int]:
+    """The part of a file that holds the places, writable without effect on the file, and where it begins."""
+    begin, end = places[0][0], places[-1][1]
+    if end - begin >= _MAP_BYTES:
+        try:
+            return mmap.mmap(file.fileno(), end - offset, access=mmap.ACCESS_COPY, offset=offset), offset
+        except OSError:  # a file system without mappings, or no descriptor is left
+            pass
+    file.seek(begin)
+    content = bytearray(end - begin)
+    if file.readinto(content) != len(content):  # type: ignore[attr-defined]  # a buffered reader has it
+        raise FileNotFoundError(f"{file.name} does not hold the value (any more) that was stored there: it was cut")
+    return content, begin
+
+
+def _aligned(offset: int, to_bytes: int) -> int:
+    return -(-offset // to_bytes) * to_bytes
+
+
+class ValueFile:
+    """A file for any number of values, which lives as long as this object and this process. For any thread.
+
+    Where there is `/proc`, the file has no name: other processes reach it through this one, and however this process
+    ends, the system frees it. Elsewhere it is removed by `close`, or when the interpreter ends.
+
+    Args:
+        directory: Where it lies on disk; it is made if needed.
+        elsewhere: How the user can have another directory, for the error when the disk is full.
+
+    Raises:
+        OSError: If it cannot be made.
+    """
+
+    def __init__(self, directory: str, elsewhere: str):
+        self._directory = directory
+        self._elsewhere = elsewhere
+        self._end = 0
+        self._lock = threading.Lock()
+        self._descriptor, self._path = _open_in(directory)
+        self._finalizer = weakref.finalize(self, _release, os.getpid(), self._descriptor, self._path, directory)
+
+    def add(self, value: Any, what: str = "the value") -> Spot:
+        """Append a value. Blocks while it is written.
+
+        Args:
+            value: Any object.
+            what: What it is, for the error.
+
+        Raises:
+            TypeError: If it cannot be pickled.
+            OSError: If it cannot be written.
+        """
+        with self._lock:
+            offset = _aligned(self._end, mmap.ALLOCATIONGRANULARITY)
+            try:
+                token, self._end = write_value(self._descriptor, offset, value, what)
+            except OSError as error:
+                text = f"{what} cannot be stored in {self._directory} ({error.strerror}); {self._elsewhere}"
+                raise OSError(error.errno, text) from error
+        return Spot(self._path, offset, token)
+
+    def close(self) -> None:
+        """Give up the file with all its values. Any number of times."""
+        self._finalizer()
+
+
+def _open_in(directory: str) -> tuple[int, str]:
+    """A new file in `directory`, and a path by which other processes of this user can open it."""
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    path = os.path.join(directory, f"values-{secrets.token_hex(8)}")
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags, 0o600)
+    if sys.platform != "linux":
+        return descriptor, path
+    link = f"/proc/{os.getpid()}/fd/{descriptor}"
+    os.unlink(path)
+    with contextlib.suppress(OSError):
+        os.rmdir(directory)
+    try:
+        os.close(os.open(link, os.O_RDONLY))
+        if os.stat("/proc/self/fd").st_uid == os.geteuid():  # else nobody may look into this process
+            return descriptor, link
+    except OSError:  # a file system that does not keep files without names
+        pass
+    os.close(descriptor)
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    return os.open(path, flags, 0o600), path
+
+
+def _release(owner_pid: int, descriptor: int, path: str, directory: str) -> None:
+    if os.getpid() != owner_pid:  # a forked child leaves what its parent has
+        return
+    os.close(descriptor)
+    if os.path.dirname(path) == directory:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+            os.rmdir(directory)

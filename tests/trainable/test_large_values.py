@@ -1,0 +1,226 @@
+"""Large values are stored once, mapped by those who use them, private to each, and gone with their owner."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import minitune as tune
+from minitune.value_file import Spot, ValueFile, read_value
+
+MB = 1 << 20
+
+
+class Block:
+    """A large buffer that pickles itself out of band, as an array of numpy does."""
+
+    def __init__(self, content: Any):
+        self.view = memoryview(content)
+
+    def __reduce_ex__(self, protocol: int) -> Any:
+        return Block, (pickle.PickleBuffer(self.view),)
+
+    def is_mapped(self) -> bool:
+        return type(self.view.obj).__name__ == "mmap"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Any:
+    made = ValueFile(str(tmp_path / "values"), "have more space")
+    yield made
+    made.close()
+
+
+def fit(trainable: Any, storage: Path, **options: Any) -> tune.ResultGrid:
+    return tune.Tuner(
+        trainable,
+        param_space={"x": tune.grid_search([1, 2, 3]), **options.pop("space", {})},
+        tune_config=tune.TuneConfig(max_concurrent_trials=1, **options),
+        run_config=tune.RunConfig(storage_path=str(storage), verbose=0),
+    ).fit()
+
+
+@pytest.mark.parametrize("sizes", [[], [10], [3 * MB], [70_000, 5, 2 * MB + 1, 2 * MB], [100_000]])
+def test_values_come_back_whole(file: ValueFile, sizes: list[int]) -> None:
+    spots = [file.add({"blocks": [Block(os.urandom(size)) for size in sizes], "n": sizes}) for _ in range(3)]
+    for spot in spots:
+        value, is_mapped = read_value(spot)
+        assert value["n"] == [len(block.view) for block in value["blocks"]] == sizes
+        assert is_mapped == (sum(sizes) > MB)
+    [first, again, other] = [read_value(spot)[0]["blocks"] for spot in (spots[0], spots[0], spots[1])]
+    assert [block.view for block in first] == [block.view for block in again]
+    assert not sizes or [block.view for block in first] != [block.view for block in other]
+
+
+def test_a_buffer_stays_read_only_or_is_private(file: ValueFile) -> None:
+    spot = file.add([Block(bytes(2 * MB)), Block(bytearray(2 * MB))])
+    fixed, private = read_value(spot)[0]
+    assert fixed.view.readonly
+    private.view[:5] = b"mine!"
+    assert bytes(read_value(spot)[0][1].view[:5]) == bytes(5)
+
+
+def test_a_file_that_cannot_be_mapped_is_read(file: ValueFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    spot = file.add(Block(b"x" * 3 * MB))
+
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise OSError(19, "No such device")
+
+    monkeypatch.setattr("mmap.mmap", refuse)
+    assert bytes(read_value(spot)[0].view) == b"x" * 3 * MB
+
+
+def test_a_value_that_cannot_be_stored_leaves_the_others(file: ValueFile, tmp_path: Path) -> None:
+    import resource
+
+    first = file.add("first")
+    with pytest.raises(TypeError, match="the data cannot be pickled"):
+        file.add([Block(bytes(MB)), (x for x in ())], "the data")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2 * MB, limits[1]))
+    try:
+        with pytest.raises(OSError, match=r"the data cannot be stored in .*values \(File too large\); have more space"):
+            file.add(Block(bytes(3 * MB)), "the data")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, before)
+    assert read_value(file.add("second"))[0] == "second"
+    assert read_value(first)[0] == "first"
+
+
+def test_values_go_with_their_file(file: ValueFile, tmp_path: Path) -> None:
+    spot = file.add(Block(b"x" * 2 * MB))
+    block, _ = read_value(spot)
+    file.close()
+    file.close()
+    with pytest.raises(FileNotFoundError):
+        read_value(spot)
+    assert list(tmp_path.iterdir()) == []
+    assert bytes(block.view[:3]) == b"xxx", "who has it keeps it"
+
+
+def test_a_file_with_a_name_where_one_without_cannot_be_reached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    file = ValueFile(str(tmp_path / "values"), "have more space")
+    spot = file.add(Block(b"x" * 2 * MB))
+    assert Path(spot.path).parent == tmp_path / "values"
+    assert bytes(read_value(Spot(**vars(spot)))[0].view[:3]) == b"xxx"
+    file.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_path_that_means_another_file_by_now_is_refused(tmp_path: Path) -> None:
+    old = ValueFile(str(tmp_path / "values"), "have more space")
+    spot = old.add("old")
+    old.close()
+    new = ValueFile(str(tmp_path / "values"), "have more space")
+    assert new.add("new").offset == spot.offset
+    with pytest.raises(FileNotFoundError):
+        read_value(spot)
+    new.close()
+
+
+@pytest.mark.parametrize("reuse_actors", [False, True])
+@pytest.mark.parametrize("how", ["bound", "put", "closure"])
+def test_a_trial_may_write_and_no_other_sees_it(tmp_path: Path, how: str, reuse_actors: bool) -> None:
+    data = Block(bytearray(b"a" * 2 * MB))
+
+    def bound(config: dict[str, Any], data: Block | None = None) -> None:
+        mine = tune.get(config["data"]) if data is None else data
+        assert mine.is_mapped()
+        seen = bytes(mine.view[:1])
+        mine.view[: len(mine.view)] = b"b" * len(mine.view)
+        tune.report({"seen": seen, "pid": os.getpid()})
+
+    def closure(config: dict[str, Any]) -> None:
+        bound(config, data)
+
+    trainable = {"bound": tune.with_parameters(bound, data=data), "put": bound, "closure": closure}[how]
+    space = {"data": tune.put(data)} if how == "put" else {}
+    try:
+        grid = fit(trainable, tmp_path, space=space, reuse_actors=reuse_actors and how != "closure")
+    finally:
+        tune.shutdown()
+    assert [result.error for result in grid] == [None] * 3
+    assert [result.metrics["seen"] for result in grid] == [b"a"] * 3
+    assert bytes(data.view[:1]) == b"a"
+    assert [path.name for path in tmp_path.glob("*/*") if path.name.startswith(("shared", "values"))] == []
+
+
+def test_the_driver_holds_one_copy_and_a_trial_none(tmp_path: Path) -> None:
+    """Of a buffer of 64 MB: measured in memory that is not a file's."""
+    script = """
+        import resource, sys, pickle
+        import minitune as tune
+
+        class Block:
+            def __init__(self, view): self.view = memoryview(view)
+            def __reduce_ex__(self, protocol): return Block, (pickle.PickleBuffer(self.view),)
+
+        def own_mb():
+            with open("/proc/self/smaps_rollup") as file:
+                return sum(int(line.split()[1]) for line in file if line.startswith("Anonymous")) >> 10
+
+        def trainable(config, block):
+            assert sum(block.view[::4096]) == len(block.view) // 4096
+            tune.report({"mb": own_mb()})
+
+        block = Block(b"\\1" * (64 << 20))
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+        space = {"x": tune.grid_search([1, 2, 3])}
+        run = tune.RunConfig(storage_path=sys.argv[1], verbose=0)
+        grid = tune.Tuner(tune.with_parameters(trainable, block=block), param_space=space, run_config=run).fit()
+        assert not grid.errors, grid.errors
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024 - before, *[r.metrics["mb"] for r in grid])
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script), str(tmp_path)], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    driver_mb, *trials_mb = map(int, done.stdout.split())
+    assert driver_mb < 40, "beside the modules that a run loads there is no second copy"
+    assert max(trials_mb) < 32
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a file without a name cannot be reached by others")
+def test_nothing_is_left_of_a_killed_driver(tmp_path: Path) -> None:
+    script = """
+        import os, signal, sys
+        import minitune as tune
+
+        def trainable(config, data):
+            assert len(tune.get(config["more"])) == len(data)
+            tune.report({"x": 1})
+
+        class Kill(tune.Callback):
+            def on_trial_result(self, **info):
+                print("reported", flush=True)
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        run = tune.RunConfig(name="run", storage_path=sys.argv[1], verbose=0, callbacks=[Kill()])
+        space = {"x": 1, "more": tune.put(bytes(5_000_000))}
+        tune.Tuner(tune.with_parameters(trainable, data=bytes(5_000_000)), param_space=space, run_config=run).fit()
+    """
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script), str(tmp_path / "storage")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "TMPDIR": str(temporary)},
+    )
+    assert (done.returncode, done.stdout) == (-signal.SIGKILL, "reported\n"), done.stderr
+    assert list(temporary.iterdir()) == []
+    assert sum(path.stat().st_size for path in (tmp_path / "storage").rglob("*") if path.is_file()) < 1_000_000
