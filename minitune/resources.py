@@ -43,7 +43,10 @@ class Resources:
             raise ValueError(f"bundles must be a list of dicts such as [{{'CPU': 1}}], but got {shown(bundles)}")
         if not bundles:
             raise ValueError("bundles must hold at least one bundle, but got an empty list; use [{}] for an empty head")
-        self.bundles: list[dict[str, float]] = [_clean(bundle) for bundle in bundles]
+        self._take([_clean(bundle) for bundle in bundles], strategy)
+
+    def _take(self, bundles: list[dict[str, float]], strategy: str) -> None:
+        self.bundles = bundles
         self.strategy = strategy
         self.head_bundle_is_empty = not self.bundles[0]
         total: dict[str, float] = {}
@@ -97,7 +100,14 @@ class Resources:
         return f"PlacementGroupFactory({self.bundles!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Resources, (self.bundles, self.strategy)
+        return _checked, (self.bundles, self.strategy)
+
+
+def _checked(bundles: list[dict[str, float]], strategy: str) -> Resources:
+    """A request whose bundles have been checked before: every worker unpickles some."""
+    resources = Resources.__new__(Resources)
+    resources._take(bundles, strategy)
+    return resources
 
 
 def _clean(bundle: Mapping[str, Any]) -> dict[str, float]:

@@ -108,7 +108,11 @@ class ActorGroup:
             TypeError: If the arguments cannot be pickled.
             ValueError: If they are larger than the message limit.
         """
-        self._actor(actor_id).call(method, _pickled(args, f"an argument of {method}()") if args else b"")
+        self.call_pickled(actor_id, method, _pickled(args, f"an argument of {method}()") if args else b"")
+
+    def call_pickled(self, actor_id: str, method: str, args: bytes) -> None:
+        """The same with a tuple of arguments that was pickled with cloudpickle; empty if there is none."""
+        self._actor(actor_id).call(method, args)
 
     def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> None:
         """Let an actor go. Does not block; only Ended follows, or Parked.

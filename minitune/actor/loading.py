@@ -86,8 +86,10 @@ class _WaryPickler(pickle.Pickler):
     is_plain = True
 
     def reducer_override(self, value: Any) -> Any:
-        """Called for everything else, before it is pickled."""
-        self.is_plain = False
+        """Called for everything else, before it is pickled; what is ours counts as plain, and so do our classes."""
+        kind = value if isinstance(value, type) else type(value)
+        if kind.__module__.partition(".")[0] != _PACKAGE:
+            self.is_plain = False
         return NotImplemented
 
 

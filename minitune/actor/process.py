@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Any
 
 from minitune.actor.channel import ChannelClosedError, DriverEnd
-from minitune.actor.frames import ProtocolError, check_size, encode
+from minitune.actor.frames import ProtocolError, encode
 from minitune.actor.launch import Launcher
 from minitune.actor.limits import (
     CHANNEL_LOST_EXIT,
@@ -104,7 +104,7 @@ class ActorProcess:
         self._place = Place()
         self._number = 0
         self._awaited = {0}
-        self._held_call: Call | None = None
+        self._is_called = False  # while it moves
         self._timer: Timer | None = None
         self._is_ready = False
         self._is_stopped = False
@@ -135,16 +135,16 @@ class ActorProcess:
         self._channel.watch(self._loop, self._read)
 
     def call(self, method: str, payload: bytes) -> None:
-        """Send a call. Replied, Failed or Ended follows. During a move it waits for the end of that.
+        """Send a call. Replied, Failed or Ended follows. During a move the worker comes to it after that.
 
         Raises:
             RuntimeError: If there is a call in flight, or the actor is not there any more.
             ValueError: If the arguments are too large.
         """
         call = Call(self._number + 1, method, payload)
-        if self.phase is Phase.MOVING and self._held_call is None:
-            check_size(len(payload), self._channel.limit_bytes)
-            self._held_call = call
+        if self.phase is Phase.MOVING and not self._is_called:
+            self._send(call)
+            self._is_called = True
         elif self.phase is Phase.IDLE:
             self._send(call)
             self.phase = Phase.BUSY
@@ -180,7 +180,7 @@ class ActorProcess:
         self.actor_id = actor_id
         self._place = place
         self._is_stopped = False
-        self._held_call = None
+        self._is_called = False
         self._send(Move(self._number + 1, place))
         self.phase = Phase.MOVING
         self._set_timer(PARK_S, lambda: self._give_up_move(f"it did not answer within {PARK_S:g} s"))
@@ -385,10 +385,7 @@ class ActorProcess:
             self._give_up_move(reply.error.last_line())
             return
         self._set_timer(None)
-        self.phase = Phase.IDLE
-        if self._held_call is not None:
-            held, self._held_call = self._held_call, None
-            self.call(held.method, held.payload)
+        self.phase = Phase.BUSY if self._is_called else Phase.IDLE
 
     def _outcome(self, reply: Returned | Raised) -> GroupEvent:
         if isinstance(reply, Raised):

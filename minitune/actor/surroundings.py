@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import warnings
+from _signal import getsignal as _getsignal  # type: ignore[import-not-found]  # `signal` makes slow enums of all it says
 from typing import Any
 
 from minitune.actor.limits import HIGH_DESCRIPTOR
@@ -66,7 +67,7 @@ class Surroundings:
         self._directory = os.getcwd()
         self._environment = dict(os.environ)
         self._umask = _read_umask()
-        self._signals = {number: signal.getsignal(number) for number in signal.valid_signals()}
+        self._signals = {number: _getsignal(number) for number in range(1, signal.NSIG)}
         self._mask = _read_mask()
         self._limits = _read_limits()
         self._path, self._argv = list(sys.path), list(sys.argv)
@@ -121,7 +122,7 @@ class Surroundings:
         if threading.current_thread() is threading.main_thread():
             signal.set_wakeup_fd(-1)
         for number, handler in self._signals.items():
-            if handler is not None and signal.getsignal(number) is not handler:
+            if handler is not None and _getsignal(number) is not handler:
                 signal.signal(number, handler)
         if sys.platform != "win32":
             signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)

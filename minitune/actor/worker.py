@@ -73,6 +73,7 @@ class Worker:
         self._surroundings: Surroundings | None = None
         self._is_asked_to_stop = False
         self._unanswered: tuple[int, Future[Any]] | None = None
+        self._moving: Future[None] | None = None
         self._mask: Iterable[int] = ()
         self._control_thread = 0
 
@@ -178,12 +179,16 @@ class Worker:
         elif isinstance(message, Quit):
             self._on_quit(message)
         elif isinstance(message, Move):
-            self._answer_when_done(message.number, self._executor.submit(self._move, message))
+            self._moving = self._executor.submit(self._move, message)
+            self._answer_when_done(message.number, self._moving)
         else:
             raise ProtocolError(f"a worker does not expect {type(message).__name__}")
 
     def _on_call(self, call: Call) -> None:
         """Plain arguments are loaded here: a call must get through while user code blocks the main thread."""
+        if self._moving is not None and not self._moving.done():
+            self._executor.submit(self._load_and_invoke, call)
+            return
         try:
             args = load_plain(call.payload) if call.payload else ()
         except UserCodeNeededError:
@@ -195,7 +200,9 @@ class Worker:
         self._invoke(call, args)
 
     def _load_and_invoke(self, call: Call) -> None:
-        """The same on the user's thread."""
+        """The same on the user's thread, after a move, unless that has failed: then there is nothing to call."""
+        if self._moving is not None and self._moving.exception() is not None:
+            return
         try:
             args = load_value(call.payload)
         except BaseException as error:

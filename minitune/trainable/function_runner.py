@@ -130,7 +130,8 @@ class FunctionRunner:
         with self._reporting:
             pull = self._await_pull()  # waits only if an exception had ended the wait of the previous report
             pull.set_result(report)
-            self._await_pull()
+            if not report.has_returned:
+                self._await_pull()
 
     def _await_pull(self) -> Future[Report]:
         """The pull that is to be answered; blocks until there is one.
@@ -177,7 +178,7 @@ class FunctionRunner:
         if isinstance(value, Generator):
             value = self._drain(value)
         if value is not None:
-            self._session.report(_as_metrics(value, "returned"))
+            self._session.report(_as_metrics(value, "returned"), has_returned=True)
 
     def _drain(self, generator: Generator[Any, Any, Any]) -> Any:
         """Report whatever `generator` yields; returns what it returns.

@@ -69,8 +69,15 @@ class Session:
         self._next_checkpoint += 1
         return number
 
-    def report(self, metrics: dict[str, Any], checkpoint: Checkpoint | None = None) -> None:
+    def report(
+        self, metrics: dict[str, Any], checkpoint: Checkpoint | None = None, *, has_returned: bool = False
+    ) -> None:
         """Hand over one result; see `report`.
+
+        Args:
+            metrics: See `report`.
+            checkpoint: Likewise.
+            has_returned: Whether the function has returned these metrics, so that it waits for nothing.
 
         Raises:
             TypeError: If an argument has the wrong type or a metric cannot be pickled.
@@ -93,7 +100,7 @@ class Session:
         if record is not None:
             about = {CHECKPOINT_DIR_NAME: record.directory, SHOULD_CHECKPOINT: True}
         result = self.fields.fill(metrics, about)
-        self.hand_over(Report(result, record, bool(result[DONE])))
+        self.hand_over(Report(result, record, bool(result[DONE]), has_returned))
         self.fields.begin()
 
     @contextmanager
