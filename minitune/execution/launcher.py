@@ -39,6 +39,7 @@ class Launcher:
         recorder: Who writes down what happens.
         settings: The run's; each trial's seed follows from its base seed and the trial's number.
         give_up: Ends a trial for good that cannot be started.
+        run_requests: Carries out what the scheduler has asked for.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Launcher:
         deadlines: Deadlines,
         *,
         give_up: Callable[[Trial, TrialError], None],
+        run_requests: Callable[[], None],
     ):
         self.supply = OPEN
         self._state = state
@@ -61,6 +63,7 @@ class Launcher:
         self._deadlines = deadlines
         self._max_running = settings.max_concurrent_trials or math.inf
         self._give_up = give_up
+        self._run_requests = run_requests
         self._shared_env_creators: dict[str, Shared] = {}
         self._is_model_based = isinstance(hooks.search_alg, SearchGenerator)
         cpus = executor.resources()[0].get(CPU, 1)
@@ -70,15 +73,18 @@ class Launcher:
         """Start what the scheduler chooses, then what waits, while there is room; then look a little ahead.
 
         Does not block. New trials are drawn one by one, so that the first worker is on its way before the second
-        configuration is drawn, and a model-based searcher is asked only for what can start now.
+        configuration is drawn, and a model-based searcher is asked only for what can start now. When the searcher
+        has none, the scheduler is asked once more: `supply` tells it so, and what it says is never of yesterday.
         """
+        if self.supply == WAITING:
+            self.supply = OPEN
         asked_at = None
         while self.supply != asked_at:  # a scheduler may choose otherwise once it knows that no more will come
             asked_at = self.supply
             while (
                 self._num_running() < self._max_running
                 and not self._recorder.space.is_short
-                and (self._start_one() or self._add_one())
+                and (self._start_one() or (self.supply != WAITING and self._add_one()))
             ):
                 pass
         if not (self._is_model_based or self._recorder.space.is_short):
@@ -127,6 +133,7 @@ class Launcher:
         self._recorder.trial_added(trial)
         self._state.add(trial)
         self._hooks.added(trial)
+        self._recorder.note_changes(trial)  # a scheduler may have completed its configuration
         try:
             self._executor.can_start(trial.resources)
         except TuneError as error:
@@ -138,6 +145,7 @@ class Launcher:
     def _start_one(self) -> bool:
         """Start the scheduler's choice, or else the first waiting trial that there is room for."""
         chosen = self._hooks.choose()
+        self._run_requests()  # what it asked for about those that wait must be true before they start
         candidates = [trial for trial in self._state.queue.heads() if trial is not chosen]
         if chosen is not None and self._state.is_startable(chosen):
             candidates.insert(0, chosen)

@@ -243,6 +243,8 @@ class Replay:
             trial.set_config(record["config"])
         if record["tag"] is not None:
             trial.set_experiment_tag(record["tag"])
+        if record.get("evaluated_params") is not None:
+            trial.evaluated_params = record["evaluated_params"]
         if record["resources"] is not None:
             self.state.change_resources(trial, records.resources_of(record))
 

@@ -61,6 +61,7 @@ class DriverContext:
         supply: SupplyView,
     ):
         self.search_alg = search_alg
+        self.is_replaying = False
         self.requests: deque[Request] = deque()
         self._state = state
         self._supply = supply

@@ -61,8 +61,11 @@ class TrialActions:
 
     def carry_out(self, live: Live, decision: Decision) -> None:
         """Do what was decided; no call is in flight now."""
-        if decision.exploit is not None and self._exploit(live.trial, *decision.exploit):
-            return
+        if decision.exploit is not None:
+            if self._exploit(live.trial, *decision.exploit):
+                return
+            if decision == PAUSE:  # it was not saved to be put aside
+                decision = Decision(CONTINUE, decision.reason)
         if decision == STOP:
             self.end(live, decision.reason)
         elif decision == PAUSE:
@@ -270,7 +273,8 @@ class TrialActions:
             kept = donor.checkpoints[-1]
             donation = Donation.of(donor, kept.record, kept.metrics, trial)
         else:
-            logger.warning("trial %s cannot exploit %s, which has no checkpoint", trial.name, donor.name)
+            whom = "itself" if donor is trial else donor.name
+            logger.warning("trial %s cannot exploit %s, which has no checkpoint; it goes on as it is", trial.name, whom)
             return False
         self._recorder.pin(donation.donor, donation.record)
         self.release_donation(trial)
@@ -283,15 +287,16 @@ class TrialActions:
             self.move(trial, Step.PAUSE, f"exploits {donor.name}")
             self._hooks.paused(trial)
         trial.set_config(config)
+        self._recorder.note_changes(trial)
         return True
 
 
 def stronger(decision: Decision, other: Decision | None) -> Decision:
-    """STOP beats PAUSE beats the rest, so a later CONTINUE never replaces either; of two pauses one with a request."""
+    """STOP beats PAUSE beats the rest, so a later CONTINUE never replaces either; of two pauses one that does more."""
     if other is None:
         return decision
     rank = {STOP: 2, PAUSE: 1, CONTINUE: 0, NOOP: 0}
     mine, others = rank[str(decision)], rank[str(other)]
-    if mine == others == 1 and decision.resources is None:
+    if mine == others == 1 and decision.resources is None and decision.exploit is None:
         return other
     return decision if mine >= others else other

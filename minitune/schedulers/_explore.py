@@ -18,8 +18,8 @@ from typing import Any
 from minitune._checks import is_real, is_whole, shown
 from minitune.space import Categorical, Domain, Float, Function, Integer, Normal, Quantized, is_grid, is_same
 
-Changes = dict[str, tuple[Any, Any, str]]
-"""By path (`"a/b"`): the old value, the new one, and how it came about."""
+Changes = dict[tuple[str, ...], tuple[Any, Any, str]]
+"""By path: the old value, the new one, and how it came about."""
 
 RESAMPLED = "drawn anew"
 
@@ -49,16 +49,21 @@ class Explorer:
             The new configuration, and what was done.
         """
         changes: Changes = {}
-        return self._mutate(config, self.mutations, "", changes, rng), changes
+        return self._mutate(config, self.mutations, (), changes, rng), changes
 
     def _mutate(
-        self, config: Mapping[str, Any], mutations: Mapping[str, Any], prefix: str, changes: Changes, rng: random.Random
+        self,
+        config: Mapping[str, Any],
+        mutations: Mapping[str, Any],
+        prefix: tuple[str, ...],
+        changes: Changes,
+        rng: random.Random,
     ) -> dict[str, Any]:
         new: dict[str, Any] = copied(config)
         for name, mutation in mutations.items():
-            path, old = f"{prefix}{name}", config.get(name)
+            path, old = (*prefix, name), config.get(name)
             if isinstance(mutation, Mapping) and isinstance(old, Mapping):
-                new[name] = self._mutate(old, mutation, f"{path}/", changes, rng)
+                new[name] = self._mutate(old, mutation, path, changes, rng)
                 continue
             if name not in config or rng.random() < self.resample_probability:
                 value, how = draw(mutation, rng), RESAMPLED
@@ -118,10 +123,10 @@ def fill(config: Mapping[str, Any], mutations: Mapping[str, Any], rng: random.Ra
     for name, mutation in mutations.items():
         if isinstance(mutation, Mapping) and isinstance(new.get(name, {}), Mapping):
             new[name], inner = fill(new.get(name, {}), mutation, rng)
-            drawn.update({f"{name}/{path}": change for path, change in inner.items()})
+            drawn.update({(name, *path): change for path, change in inner.items()})
         elif name not in new:
             new[name] = draw(mutation, rng)
-            drawn[name] = (None, new[name], RESAMPLED)
+            drawn[name,] = (None, new[name], RESAMPLED)
     return new, drawn
 
 
@@ -165,7 +170,7 @@ def copied(value: Any) -> Any:
 
 def describe(changes: Changes) -> str:
     """Such as `lr 0.1 -> 0.12 (* 1.2), size 4 -> 8 (right)`."""
-    texts = [f"{path} {_short(old)} -> {_short(new)} ({how})" for path, (old, new, how) in changes.items()]
+    texts = [f"{'/'.join(path)} {_short(old)} -> {_short(new)} ({how})" for path, (old, new, how) in changes.items()]
     return ", ".join(texts) or "nothing"
 
 
@@ -238,8 +243,8 @@ def _spread(domain: Float | Integer) -> float:
 def _grid_ends(domain: Float | Integer, step: float) -> tuple[float, float]:
     """The least and the largest multiple of `step` in the domain, in steps. Ints without a grid exclude `upper`."""
     if isinstance(domain, Integer):
-        low = -(-domain.lower // int(step))
-        return low, max(low, (domain.upper - (step == 1)) // int(step))
+        first = -(-domain.lower // int(step))
+        return first, max(first, (domain.upper - (step == 1)) // int(step))
     ends = (domain.lower / step, domain.upper / step)
     low, high = (float(round(end)) if math.isfinite(end) else end for end in ends)
     return low, high

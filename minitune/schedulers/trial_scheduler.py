@@ -37,11 +37,13 @@ class SchedulerContext(Protocol):
 
     Attributes:
         search_alg: The run's search algorithm.
+        is_replaying: Whether hooks are told again of what an earlier driver has seen: its effects outside are there.
         supply: `OPEN` while new trials can come at any time, `WAITING` while the search algorithm has none just now,
             `ENDED` once there will be no new trial.
     """
 
     search_alg: Any
+    is_replaying: bool
     _resource_updater: ResourceTotals
 
     @property
@@ -102,6 +104,11 @@ class TrialScheduler:
     def metric(self) -> str | None:
         """The flattened name of the metric that decides, or None if none has been set."""
         return self._metric
+
+    @property
+    def required_attrs(self) -> tuple[str, ...]:
+        """What every result has to hold, by flattened name: a trial whose result does not has failed."""
+        return (self._metric,) if self._metric else ()
 
     @property
     def supports_buffered_results(self) -> bool:

@@ -1,0 +1,176 @@
+"""The members of a population: how they rank, and who of those that wait has trained least."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from bisect import bisect_left, insort
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import Any
+
+from minitune.experiment.lifecycle import Phase
+from minitune.experiment.trial import Trial
+from minitune.schedulers._rungs import Entry
+
+_WAITS = frozenset({Phase.QUEUED, Phase.PAUSED})
+_ENDS_SOON = frozenset({Phase.TRAINING, Phase.SAVING})
+
+
+@dataclass(slots=True)
+class Member:
+    """What a population knows of one unfinished trial.
+
+    Attributes:
+        trial_id: Which one.
+        tag: Its tag before anything was perturbed.
+        entry: Its score in the order of the population, or None before its first turn.
+        time: How long it, or whom it was cloned from, has trained.
+        last_turn: The time of its last turn.
+        iteration: Its `training_iteration` at its last turn.
+        is_clone: Whether it has been given another one's state, which it can pass on.
+        is_pausing: Whether it is about to be put aside, or was.
+        ticket: Which of its places in the waiting line counts.
+    """
+
+    trial_id: str
+    tag: str
+    entry: Entry | None = None
+    time: float = 0.0
+    last_turn: float = 0.0
+    iteration: int = 0
+    is_clone: bool = False
+    is_pausing: bool = False
+    ticket: int = 0
+
+    @property
+    def score(self) -> float:
+        """The score of its last turn: larger is better."""
+        return -self.entry.loss if self.entry is not None else -math.inf
+
+    @property
+    def is_worst(self) -> bool:
+        """Whether its last value was no number."""
+        return self.score == -math.inf
+
+
+class Population:
+    """Members by trial id, ranked by the score of their last turn. Every operation is O(log n) comparisons.
+
+    Args:
+        fraction: The part of the population that makes its upper, and its lower, end.
+    """
+
+    def __init__(self, fraction: int | Fraction):
+        self.members: dict[str, Member] = {}
+        self._fraction = fraction
+        self._ranked: list[Entry] = []
+        self._arrivals = 0
+        self._line: list[tuple[float, int, str]] = []
+
+    def __len__(self) -> int:
+        return len(self._ranked)
+
+    def add(self, trial_id: str, tag: str) -> Member:
+        """Take in a new member."""
+        member = self.members[trial_id] = Member(trial_id, tag)
+        return member
+
+    def remove(self, trial_id: str) -> None:
+        """Forget a member, if it is one."""
+        member = self.members.pop(trial_id, None)
+        if member is not None:
+            self._unrank(member)
+
+    # -- ranks -------------------------------------------------------------------------------------------------------
+
+    def record(self, member: Member, score: float) -> None:
+        """Give a member its new score. Of two equal ones the score that came first ranks better."""
+        self._unrank(member)
+        member.entry = Entry(-score, self._arrivals, member.trial_id)
+        self._arrivals += 1
+        insort(self._ranked, member.entry)
+
+    def rank(self, member: Member) -> int:
+        """The rank of a member that has a score, 1 for the best."""
+        return bisect_left(self._ranked, member.entry) + 1  # type: ignore[type-var]  # it has an entry
+
+    def is_low(self, member: Member) -> bool:
+        """Whether a member belongs to the lower end, or has no number for a score while the others may."""
+        ends = self._size_of_ends()
+        return ends > 0 and (self.rank(member) > len(self) - ends or member.is_worst)
+
+    def lower(self) -> list[Member]:
+        """Those for which `is_low` holds, the best first. O(n)."""
+        return [member for member in self._from_best() if self.is_low(member)]
+
+    def upper(self) -> list[Member]:
+        """The upper end, the best first; empty if there are too few members. O(size of it)."""
+        return [self.members[entry.trial_id] for entry in self._ranked[: self._size_of_ends()]]
+
+    def _size_of_ends(self) -> int:
+        return min(math.ceil(len(self) * self._fraction), len(self) // 2)
+
+    def _from_best(self) -> list[Member]:
+        return [self.members[entry.trial_id] for entry in self._ranked]
+
+    def _unrank(self, member: Member) -> None:
+        if member.entry is not None:
+            del self._ranked[bisect_left(self._ranked, member.entry)]
+            member.entry = None
+
+    # -- the waiting line ----------------------------------------------------------------------------------------------
+
+    def wait(self, member: Member) -> None:
+        """A member waits, or will when it has been put aside."""
+        member.ticket += 1
+        heapq.heappush(self._line, (member.time, member.ticket, member.trial_id))
+
+    def leave_line(self, member: Member) -> None:
+        """A member does not wait: it runs, or must not run now."""
+        member.ticket += 1
+        member.is_pausing = False
+
+    def first_waiting(self, find: Callable[[str], Trial | None]) -> Trial | None:
+        """Who has trained least of those that wait and can be started.
+
+        Args:
+            find: Gives the live trial of an id.
+        """
+        not_yet = []
+        chosen = None
+        while self._line and chosen is None:
+            _, ticket, trial_id = self._line[0]
+            member, trial = self.members.get(trial_id), find(trial_id)
+            if member is not None and trial is not None and ticket == member.ticket:
+                if trial.phase in _WAITS:
+                    chosen = trial
+                    break
+                if member.is_pausing and trial.phase in _ENDS_SOON:
+                    not_yet.append(self._line[0])
+            heapq.heappop(self._line)
+        for place in not_yet:
+            heapq.heappush(self._line, place)
+        return chosen
+
+    # -- state -------------------------------------------------------------------------------------------------------
+
+    def get_state(self) -> dict[str, Any]:
+        """The population as plain data."""
+        members = [
+            {**asdict(member), "entry": None if member.entry is None else tuple(member.entry)}
+            for member in self.members.values()
+        ]
+        return {"members": members, "arrivals": self._arrivals}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take over what `get_state` returned."""
+        known = [Member(**fields) for fields in state["members"]]
+        for member in known:
+            member.entry = None if member.entry is None else Entry(*member.entry)
+        self.members = {member.trial_id: member for member in known}
+        self._ranked = sorted(member.entry for member in known if member.entry is not None)
+        self._line = [(member.time, member.ticket, member.trial_id) for member in known]
+        heapq.heapify(self._line)
+        self._arrivals = state["arrivals"]

@@ -1,0 +1,515 @@
+"""Population based training.
+
+Source: Jaderberg et al., "Population Based Training of Neural Networks" (arXiv 1711.09846). From time to time each
+member of a population has its turn: if it is among the worst, it goes on from a copy of one of the best (exploit), with
+other hyperparameters (explore). Every member is saved at its turn, so that anyone can be copied.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from minitune import decision
+from minitune._checks import is_real, require, require_flag, shown
+from minitune._warnings import warn_once
+from minitune.decision import Decision
+from minitune.error import TuneError, dual_error
+from minitune.experiment.lifecycle import PAUSED, Phase
+from minitune.experiment.tags import format_vars
+from minitune.experiment.trial import Trial
+from minitune.result import TRAINING_ITERATION
+from minitune.schedulers._explore import Changes, Explorer, check_mutations, describe, fill
+from minitune.schedulers._metric_scheduler import MetricScheduler, number_text
+from minitune.schedulers._policy import PERTURBED, Step, write_step
+from minitune.schedulers._population import Member, Population
+from minitune.schedulers._rungs import exact
+from minitune.schedulers.pbt_replay import PopulationBasedTrainingReplay
+from minitune.schedulers.trial_scheduler import (
+    CONTINUE,
+    SchedulerContext,
+    as_number,
+)
+
+__all__ = ["PopulationBasedTraining", "PopulationBasedTrainingReplay"]
+
+_log = logging.getLogger("minitune")
+
+_ROUNDING = 1e-9
+
+
+class PopulationBasedTraining(MetricScheduler):
+    """Trains all trials of a run as one population, and lets the worst go on from copies of the best.
+
+    A value that is NaN or no number ranks below every other, and its trial is replaced at its next turn. Trials that
+    find no room wait, and all get their share of the time. Trials have to save checkpoints: functions report them,
+    classes have `save_checkpoint` and `load_checkpoint`. Who took over what is written to `pbt_global.txt` and
+    `pbt_policy_<trial id>.txt` in the run's directory; `PopulationBasedTrainingReplay` reads the latter.
+
+    Args:
+        time_attr: The result key that tells how far a trial is: any number that grows.
+        metric: The result key to optimise; by default the run's.
+        mode: `min` or `max`; by default the run's.
+        perturbation_interval: A member has its turn when it has trained so long since its last one, in units of
+            `time_attr`.
+        burn_in_period: No member has a turn before this time.
+        hyperparam_mutations: By name, how a hyperparameter is drawn and perturbed: a list or tuple of values in their
+            order, a domain such as `tune.loguniform(1e-4, 1e-1)`, a function without arguments, or a dict of these for
+            nested ones. What is missing from a trial's configuration is drawn at its start.
+        quantile_fraction: The part of the population that is replaced, and the part that replaces it: 0 to 0.5.
+        resample_probability: How often a hyperparameter is drawn anew instead of being perturbed.
+        perturbation_factors: What a number is multiplied by when it is perturbed: one of these.
+        custom_explore_fn: Gets the new configuration and returns the one that is used.
+        log_config: Whether the files are written.
+        require_attrs: Whether a result without metric or time is an error of its trial.
+        synch: Whether all members wait for each other at each turn; then the run has to have a fixed number of samples.
+
+    Raises:
+        TuneError: If there is neither a mutation nor a `custom_explore_fn`; it is a ValueError too.
+        TypeError: If a mutation is of no known kind.
+        ValueError: If another argument is out of range.
+    """
+
+    def __init__(
+        self,
+        time_attr: str = "time_total_s",
+        metric: str | None = None,
+        mode: str | None = None,
+        perturbation_interval: float = 60.0,
+        burn_in_period: float = 0.0,
+        hyperparam_mutations: Mapping[str, Any] | None = None,
+        quantile_fraction: float = 0.25,
+        resample_probability: float = 0.25,
+        perturbation_factors: Sequence[float] = (1.2, 0.8),
+        custom_explore_fn: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+        log_config: bool = True,
+        require_attrs: bool = True,
+        synch: bool = False,
+    ):
+        mutations = {} if hyperparam_mutations is None else hyperparam_mutations
+        check_mutations(mutations)
+        _check_explore(mutations, custom_explore_fn, resample_probability, perturbation_factors)
+        super().__init__(time_attr, metric, mode)
+        _check_turns(perturbation_interval, burn_in_period, quantile_fraction)
+        for name, flag in (("log_config", log_config), ("require_attrs", require_attrs), ("synch", synch)):
+            require_flag(name, flag)
+        self._interval = perturbation_interval
+        self._burn_in = burn_in_period
+        self._explorer = Explorer(mutations, resample_probability, tuple(perturbation_factors))
+        self._custom_explore_fn = custom_explore_fn
+        self._log_config = log_config
+        self._require_attrs = require_attrs
+        self._synch = synch
+        self._population = Population(exact(quantile_fraction))
+        self._trials: dict[str, Trial] = {}
+        self._failed: set[str] = set()
+        self._turn = max(1, math.ceil(burn_in_period / perturbation_interval))
+        self._arrived: set[str] = set()
+        self._rng = random.Random(0)
+        self._num_checkpoints = 0
+        self._num_perturbations = 0
+
+    @property
+    def required_attrs(self) -> tuple[str, ...]:
+        """See `TrialScheduler.required_attrs`."""
+        return (self._metric or "", self._time_attr) if self._require_attrs else ()
+
+    def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
+        """See `TrialScheduler.set_search_properties`.
+
+        Raises:
+            ValueError: If no mode is known afterwards, or members would have to wait for an endless supply of others.
+        """
+        if not super().set_search_properties(metric, mode, **spec):
+            return False
+        if self._synch and spec.get("num_samples") == -1:
+            raise ValueError(
+                "with synch=True all members of the population wait for each other, so num_samples must be their "
+                "number, but got -1"
+            )
+        return True
+
+    def set_seed(self, seed: int) -> None:
+        """Seed whatever is drawn: donors, factors, new values."""
+        self._rng = random.Random(seed)
+
+    # -- hooks ---------------------------------------------------------------------------------------------------
+
+    def on_trial_add(self, tune_controller: SchedulerContext, trial: Trial) -> None:
+        """Take in a member and complete its configuration; one that is tried again may need another's checkpoint.
+
+        Raises:
+            ValueError: If the run has a searcher: configurations that change on the way would mislead it.
+        """
+        super().on_trial_add(tune_controller, trial)
+        self._check_search_alg(tune_controller)
+        self._trials[trial.trial_id] = trial
+        member = self._population.members.get(trial.trial_id)
+        if member is None:
+            member = self._population.add(trial.trial_id, trial.experiment_tag.partition(PERTURBED)[0])
+            self._complete(trial)
+        elif not self._can_give(tune_controller, member):
+            self._restart(tune_controller, member, trial)
+        self._population.wait(member)
+
+    def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
+        """Give the trial its turn if it is time for it. O(log n) comparisons, but for an exploit.
+
+        Args:
+            tune_controller: The context.
+            trial: The trial that reported.
+            result: Its result, flattened.
+
+        Returns:
+            The decision, with the rank as its reason.
+
+        Raises:
+            RuntimeError: If `require_attrs` and metric or time are missing; a run refuses such a result before.
+        """
+        at = self._time_of(result)
+        if at is None:
+            return CONTINUE
+        self._forget_failed()
+        member = self._member(trial)
+        member.time = at
+        self._population.leave_line(member)
+        if at < self._burn_in:
+            return CONTINUE
+        if self._synch:
+            return self._reach_turn(member, at, result)
+        if _turns(at - member.last_turn, self._interval) < 1:
+            return CONTINUE
+        self._record(member, at, result)
+        return self._take_turn(tune_controller, member)
+
+    def on_trial_complete(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> None:
+        """A member has ended: it leaves the population."""
+        self._forget(trial.trial_id)
+
+    def on_trial_remove(self, tune_controller: SchedulerContext, trial: Trial) -> None:
+        """A waiting member is ended: it leaves the population."""
+        self._forget(trial.trial_id)
+
+    def on_trial_error(self, tune_controller: SchedulerContext, trial: Trial) -> None:
+        """A member that has failed for good leaves the population, at the latest when its end is known."""
+        self._failed.add(trial.trial_id)
+
+    def choose_trial_to_run(self, tune_controller: SchedulerContext) -> Trial | None:
+        """The waiting member that has trained least; with `synch`, of those that have not come to this turn yet."""
+        self._forget_failed()
+        if self._synch and self._have_all_arrived(tune_controller):
+            self._take_turns(tune_controller)
+        chosen = self._population.first_waiting(lambda trial_id: self._find(tune_controller, trial_id))
+        if chosen is None and not self._synch:
+            return super().choose_trial_to_run(tune_controller)
+        return chosen
+
+    def debug_string(self) -> str:
+        """How often members were saved for the sake of others, and how often one went on from another."""
+        return f"{type(self).__name__}: {self._num_checkpoints} checkpoints, {self._num_perturbations} perturbs"
+
+    # -- state ---------------------------------------------------------------------------------------------------
+
+    def get_state(self) -> dict[str, Any]:
+        """See `TrialScheduler.get_state`."""
+        return {
+            "population": self._population.get_state(),
+            "failed": sorted(self._failed),
+            "turn": self._turn,
+            "arrived": sorted(self._arrived),
+            "rng": self._rng.getstate(),
+            "num_checkpoints": self._num_checkpoints,
+            "num_perturbations": self._num_perturbations,
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """See `TrialScheduler.set_state`."""
+        self._population.set_state(state["population"])
+        self._trials = {}
+        self._failed, self._arrived = set(state["failed"]), set(state["arrived"])
+        self._turn = state["turn"]
+        version, numbers, gauss = state["rng"]
+        self._rng.setstate((version, tuple(numbers), gauss))
+        self._num_checkpoints = state["num_checkpoints"]
+        self._num_perturbations = state["num_perturbations"]
+
+    # -- turns ---------------------------------------------------------------------------------------------------
+
+    def _take_turn(self, context: SchedulerContext, member: Member) -> Decision:
+        """The turn of one member, whatever the others are at."""
+        facts = self._facts(member)
+        if self._population.is_low(member):
+            donor = self._draw_donor(context, member, self._population.upper())
+            if donor is not None:
+                exploit, reason = self._clone(context, member, donor, facts)
+                self._put_aside(member)
+                return Decision(decision.PAUSE, reason, exploit=exploit, save=donor is member, facts=facts)
+        if super().choose_trial_to_run(context) is None:
+            return Decision(decision.CONTINUE, f"{self._standing(facts)}: goes on", save=True, facts=facts)
+        self._put_aside(member)
+        return Decision(decision.PAUSE, f"{self._standing(facts)}: makes room for a trial that waits", facts=facts)
+
+    def _reach_turn(self, member: Member, at: float, result: dict[str, Any]) -> Decision:
+        """With `synch`: put a member aside that has come to the turn, however far beyond."""
+        if member.trial_id in self._arrived:  # it runs again: that turn is over, an earlier driver has seen to it
+            self._begin_turn()
+        if _turns(at, self._interval) < self._turn:
+            return CONTINUE
+        self._record(member, at, result)
+        self._arrived.add(member.trial_id)
+        facts = self._facts(member)
+        reason = f"{self._standing(facts)}: waits until all have come to turn {self._turn}"
+        return Decision(decision.PAUSE, reason, facts=facts)
+
+    def _have_all_arrived(self, context: SchedulerContext) -> bool:
+        """Whether all members, of whom no more will come, are put aside at the turn."""
+        members = self._population.members
+        if not members or len(self._arrived) < len(members) or getattr(context, "supply", "ENDED") != "ENDED":
+            return False
+        found = [self._find(context, trial_id) for trial_id in members]
+        return all(trial is not None and trial.status == PAUSED for trial in found)
+
+    def _take_turns(self, context: SchedulerContext) -> None:
+        """With `synch`: the turn of all members; everybody has been saved. O(n)."""
+        upper = self._population.upper()
+        for member in self._population.lower():
+            donor = self._draw_donor(context, member, upper)
+            if donor is not None:
+                exploit, reason = self._clone(context, member, donor, self._facts(member))
+                context.exploit_trial(self._trials[member.trial_id], *exploit)
+                _log.info("trial %s, %s", self._trials[member.trial_id].name, reason)
+        self._begin_turn()
+
+    def _begin_turn(self) -> None:
+        self._turn += 1
+        self._arrived.clear()
+        for member in self._population.members.values():
+            self._population.wait(member)
+
+    def _record(self, member: Member, at: float, result: dict[str, Any]) -> None:
+        """Take down how a member stands at its turn."""
+        self._population.record(member, self._score_of(result))
+        member.last_turn = at
+        member.iteration = result.get(TRAINING_ITERATION, 0)
+        self._num_checkpoints += 1
+
+    def _put_aside(self, member: Member) -> None:
+        member.is_pausing = True
+        self._population.wait(member)
+
+    # -- exploit and explore ---------------------------------------------------------------------------------------
+
+    def _draw_donor(self, context: SchedulerContext, member: Member, upper: Sequence[Member]) -> Member | None:
+        """Whose copy a low member becomes: of one that is better; if there is none, its own; None if there is no copy.
+
+        A copy of one that is only as good would be nothing new.
+        """
+        better = [other for other in upper if other.score > member.score]
+        donors = [other for other in better or [member] if self._can_give(context, other)]
+        if not donors and better:
+            _log.info("trial %s goes on as it is: none that is better has saved a checkpoint", member.trial_id)
+        return self._rng.choice(donors) if donors else None
+
+    def _can_give(self, context: SchedulerContext, member: Member) -> bool:
+        """Whether a member has a state to be copied: its own, or one that it was given itself."""
+        trial = self._find(context, member.trial_id)
+        return trial is not None and (member.is_clone or trial.has_checkpoint())
+
+    def _clone(
+        self, context: SchedulerContext, member: Member, donor: Member, facts: dict[str, Any]
+    ) -> tuple[tuple[Trial, dict[str, Any]], str]:
+        """Make a member a copy of a donor (or of itself) that has explored.
+
+        Args:
+            context: The context.
+            member: Who is to change.
+            donor: Who is copied.
+            facts: How the member stands; completed.
+
+        Returns:
+            The donor and the new configuration, for the decision, and what happens, in words.
+        """
+        trial, giver = self._trials[member.trial_id], self._trials[donor.trial_id]
+        config, changes = self._new_config(member, donor, giver.config)
+        config = self._customized(config)
+        changes = {path: (old, _look_up(config, path), how) for path, (old, _, how) in changes.items()}
+        self._write_down(
+            context,
+            trial,
+            giver,
+            Step(member.tag, donor.tag, member.iteration, _iteration(giver, donor), giver.config, config),
+        )
+        values = {path: new for path, (_, new, _) in changes.items()}
+        trial.set_experiment_tag(f"{member.tag}{PERTURBED}{format_vars(values)}]")
+        shown_values = {"/".join(path): new for path, new in values.items()}
+        trial.evaluated_params = {**trial.evaluated_params, **shown_values}
+        member.last_turn, member.time, member.is_clone = donor.last_turn, donor.time, True
+        self._num_perturbations += 1
+        facts["donor"] = donor.trial_id
+        facts["perturbed"] = {"/".join(path): [plain(old), plain(new)] for path, (old, new, _) in changes.items()}
+        standing = self._standing(facts)
+        which = (
+            "its own checkpoint"
+            if donor is member
+            else f"that of {donor.trial_id} ({self._metric}={self._shown(donor.score)})"
+        )
+        return (giver, config), f"{standing}: goes on from {which}, with {describe(changes)}"
+
+    def _new_config(
+        self, member: Member, donor: Member, donor_config: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], Changes]:
+        """Explore: what a member that takes over a donor's state is to go on with, and what was changed."""
+        return self._explorer.explore(donor_config, self._rng)
+
+    def _customized(self, config: dict[str, Any]) -> dict[str, Any]:
+        """What the user's function makes of a new configuration."""
+        if self._custom_explore_fn is None:
+            return config
+        config = self._custom_explore_fn(config)
+        if not isinstance(config, dict):
+            raise ValueError(
+                f"custom_explore_fn must return the new configuration, a dict, but returned {shown(config)}; end it "
+                "with 'return config'"
+            )
+        return config
+
+    def _write_down(self, context: SchedulerContext, trial: Trial, giver: Trial, step: Step) -> None:
+        """Write the files; not while a past run is told again, and not for trials of no run."""
+        path = trial.local_experiment_path
+        if not self._log_config or not path or getattr(context, "is_replaying", False):
+            return
+        try:
+            write_step(path, trial.trial_id, giver.trial_id, step)
+        except OSError as error:
+            warn_once(f"what population based training does cannot be written to {path}: {error}", "pbt policy files")
+
+    def _restart(self, context: SchedulerContext, member: Member, trial: Trial) -> None:
+        """A member is tried again that has nothing to go on from: it becomes a copy of one of the best."""
+        donors = [other for other in self._population.upper() if other is not member and self._can_give(context, other)]
+        if donors:
+            exploit, _ = self._clone(context, member, self._rng.choice(donors), {})
+            context.exploit_trial(trial, *exploit)
+
+    def _complete(self, trial: Trial) -> None:
+        """Draw the hyperparameters that a new trial's configuration does not have."""
+        config, drawn = fill(trial.config, self._explorer.mutations, self._rng)
+        if drawn:
+            trial.set_config(config)
+            values = {"/".join(path): new for path, (_, new, _) in drawn.items()}
+            trial.evaluated_params = {**trial.evaluated_params, **values}
+
+    # -- small things ------------------------------------------------------------------------------------------------
+
+    def _check_search_alg(self, context: SchedulerContext) -> None:
+        searcher = getattr(context.search_alg, "searcher", None)
+        if searcher is not None:
+            raise ValueError(
+                f"{type(self).__name__} changes configurations while they are trained, so it takes no search "
+                f"algorithm, but got {type(searcher).__name__}; leave out search_alg"
+            )
+
+    def _time_of(self, result: dict[str, Any]) -> float | None:
+        """How far a trial is; None if the result lacks metric or time, which may be so."""
+        at = as_number(result.get(self._time_attr))
+        if at is not None and self._metric in result:
+            return at
+        missing = self._metric if at is not None else self._time_attr
+        text = f"{type(self).__name__} needs {missing!r} in every result, but got {shown(sorted(map(str, result)))}"
+        if self._require_attrs:
+            raise RuntimeError(f"{text}; report it, or pass require_attrs=False to let such results pass")
+        warn_once(f"{text}; the trial goes on (said once)", f"pbt lacks {missing}")
+        return None
+
+    def _facts(self, member: Member) -> dict[str, Any]:
+        """What a decision about a member rests on."""
+        return {
+            "rule": "pbt",
+            "metric": self._metric,
+            "value": self._value(member.score),
+            "time": member.time,
+            "rank": self._population.rank(member),
+            "of": len(self._population),
+        }
+
+    def _standing(self, facts: Mapping[str, Any]) -> str:
+        if "rank" not in facts:
+            return "tried again without a checkpoint"
+        value = "no number" if facts["value"] is None else number_text(facts["value"])
+        where = f"{self._time_attr} {number_text(facts['time'])}"
+        return f"rank {facts['rank']} of {facts['of']} at {where} ({facts['metric']}={value})"
+
+    def _member(self, trial: Trial) -> Member:
+        """What is known of a trial that runs."""
+        self._trials[trial.trial_id] = trial
+        return self._population.members.get(trial.trial_id) or self._population.add(
+            trial.trial_id, trial.experiment_tag.partition(PERTURBED)[0]
+        )
+
+    def _find(self, context: SchedulerContext, trial_id: str) -> Trial | None:
+        """The live trial of that id; after a restore the scheduler knows ids only."""
+        if trial_id not in self._trials:
+            self._trials.update((trial.trial_id, trial) for trial in context.get_live_trials())
+        return self._trials.get(trial_id)
+
+    def _forget_failed(self) -> None:
+        """Let those go that have failed for good; others are tried again."""
+        for trial_id in sorted(self._failed):
+            trial = self._trials.get(trial_id)
+            if trial is None or trial.is_finished():
+                self._forget(trial_id)
+            elif trial.phase is not Phase.QUEUED:
+                self._failed.discard(trial_id)
+
+    def _forget(self, trial_id: str) -> None:
+        self._population.remove(trial_id)
+        self._trials.pop(trial_id, None)
+        self._arrived.discard(trial_id)
+        self._failed.discard(trial_id)
+
+
+def _check_explore(mutations: Mapping[str, Any], custom: Any, probability: Any, factors: Any) -> None:
+    """Raise for the first argument of exploring that is out of range."""
+    require(custom is None or callable(custom), "custom_explore_fn: None or a function of the configuration", custom)
+    if not mutations and custom is None:
+        text = "hyperparam_mutations must hold at least one hyperparameter, unless there is a custom_explore_fn"
+        raise dual_error(TuneError, ValueError(text), text) or ValueError(text)
+    good = is_real(probability) and 0 <= probability <= 1
+    require(good, "resample_probability: a number from 0 to 1", probability)
+    good = isinstance(factors, Sequence) and bool(factors)
+    good = good and all(is_real(factor) and 0 < factor < math.inf for factor in factors)
+    require(good, "perturbation_factors: numbers above 0, such as (1.2, 0.8)", factors)
+
+
+def _check_turns(interval: Any, burn_in: Any, fraction: Any) -> None:
+    """Raise ValueError for the first argument about turns that is out of range."""
+    good = is_real(interval) and 0 < interval < math.inf
+    require(good, "perturbation_interval: a finite number above 0", interval)
+    good = is_real(burn_in) and 0 <= burn_in < math.inf
+    require(good, "burn_in_period: a finite number, 0 or above", burn_in)
+    require(is_real(fraction) and 0 <= fraction <= 0.5, "quantile_fraction: a number from 0 to 0.5", fraction)
+
+
+def _turns(time: float, interval: float) -> int:
+    """How many whole intervals have passed; what is only rounding does not count."""
+    return math.floor(time / interval + _ROUNDING)
+
+
+def _iteration(trial: Trial, member: Member) -> Any:
+    """The iteration of the state that others get from a trial."""
+    newest = trial.checkpoints[-1].metrics if trial.checkpoints else {}
+    return newest.get(TRAINING_ITERATION, member.iteration)
+
+
+def _look_up(config: Mapping[str, Any], path: tuple[str, ...]) -> Any:
+    value: Any = config
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def plain(value: Any) -> Any:
+    """A value as facts hold it: a number, text, bool or None as it is, everything else as text."""
+    return value if value is None or isinstance(value, (str, int, float, bool)) else shown(value)
