@@ -45,7 +45,7 @@ def read_rows(directory: str | os.PathLike[str]) -> list[Row] | None:
 
     Returns:
         The reports, without lines that are torn; None if there is neither file. In metrics that are numbers in all
-        other rows, `null` is NaN again, and `"Infinity"` a float.
+        other rows, or NaN in `progress.csv`, `null` is NaN again, and `"Infinity"` a float.
 
     Raises:
         OSError: If a file cannot be read.
@@ -57,7 +57,7 @@ def read_rows(directory: str | os.PathLike[str]) -> list[Row] | None:
                 rows = parse(file, path)
         except FileNotFoundError:
             continue
-        _restore_numbers(rows)
+        _restore_numbers(rows, directory)
         return rows
     return None
 
@@ -146,7 +146,7 @@ def _cell(name: str, text: str) -> Any:
     return float(text) if _FLOAT.fullmatch(text) else text
 
 
-def _restore_numbers(rows: list[Row]) -> None:
+def _restore_numbers(rows: list[Row], directory: str | os.PathLike[str]) -> None:
     """Undo, in place, what strict JSON cannot spell, in the metrics where nothing else can be meant."""
     numbers: set[str] = set()
     others: set[str] = set()
@@ -163,10 +163,22 @@ def _restore_numbers(rows: list[Row]) -> None:
                 numbers.add(key)
             else:
                 others.add(key)
+    if odd - numbers - others - _TEXT_COLUMNS:  # nothing but null: None, or NaN all the time
+        numbers |= _nan_columns(directory)
     restored = odd & numbers - others
     if restored:
         for result in rows:
             _restore(result, "", restored)
+
+
+def _nan_columns(directory: str | os.PathLike[str]) -> set[str]:
+    """The metrics that are NaN somewhere in `progress.csv`, which tells NaN from None."""
+    path = os.path.join(directory, EXPR_PROGRESS_FILE)
+    try:
+        with open(path, encoding="utf-8", errors="replace", newline="\n") as file:
+            return {name for row in _parse_csv(file, path) for name, value in row.items() if value != value}
+    except FileNotFoundError:
+        return set()
 
 
 def _restore(tree: Row, prefix: str, restored: set[str]) -> None:

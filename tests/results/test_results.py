@@ -169,6 +169,19 @@ def test_only_what_must_be_a_number_becomes_one_again(tmp_path: Path) -> None:
     assert first["config/x"] is None
 
 
+def test_a_metric_that_is_nan_all_the_time_is_none_nowhere() -> None:
+    def diverge(config: dict[str, Any]) -> None:
+        for _ in range(2):
+            report({"loss": math.nan, "deep": {"loss": math.nan}, "note": None})
+
+    rows = fit(diverge, {})[0].get_rows()
+    assert len(rows) == 2
+    for row in rows:
+        assert math.isnan(row["loss"])
+        assert math.isnan(row["deep/loss"])
+        assert row["note"] is None
+
+
 def test_what_is_no_trial_directory_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="must exist"):
         Result.from_path(tmp_path / "nothing")
