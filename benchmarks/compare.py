@@ -9,8 +9,10 @@
 (`runs/`): silent, with JSON and CSV logs and no others, two trials at a time. Ray's cluster is started before the clock
 in all but the cold start. Rounds go through all workloads and engines in turns. A figure counts only if every report
 that was made stands in `result.json`, in `progress.csv` and, for this package, in the run's journal: anything else
-makes it VOID, and the exit status 1. Nothing is deleted before the end, since deleting many files slows down whoever
-creates some later. Linux only: the processes are measured by /proc.
+makes it VOID, and the exit status 1. Linux only: the processes are measured by /proc.
+
+What the runs have written, about a gigabyte per round, stays unless --clean is given: on ext4, to delete many files
+slows down whoever creates some in the next minutes, such as the next measurement.
 """
 
 from __future__ import annotations
@@ -19,12 +21,11 @@ import argparse
 import json
 import os
 import platform
-import shutil
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
+from harness import workspace
 from harness.engines import ENGINES, Installed, find, version_in
 from harness.measure import Job, run_all
 from harness.summary import markdown, summarise
@@ -68,7 +69,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, help="runs of each workload by each engine (default: 3, or 1 if quick)")
     parser.add_argument("--quick", action="store_true", help="small sizes, less than a minute")
     parser.add_argument("--json", type=Path, help="file for everything that was measured")
-    parser.add_argument("--directory", type=Path, help="a new directory, kept at the end (default: a temporary one)")
+    workspace.add_arguments(parser)
     options = parser.parse_args()
     options.peer = dict(pair.partition("=")[::2] for pair in options.peer)
     if not set(options.peer) <= set(ENGINES):
@@ -86,12 +87,8 @@ def main() -> int:
     engines = {name: found[name] for name in options.engines if name in found}
     absent = [f"{ENGINES[name].title}, which is not installed" for name in options.engines if name not in found]
     jobs, missing = plan(options.only, engines)
-    directory = options.directory or Path(tempfile.mkdtemp(prefix="benchmarks-"))
-    try:
+    with workspace.workspace(options) as directory:
         runs = run_all(jobs, options.rounds, directory, options.quick, lambda line: print(line, file=sys.stderr))
-    finally:
-        if options.directory is None:
-            shutil.rmtree(directory)
     document = {
         "machine": machine(),
         "rounds": options.rounds,

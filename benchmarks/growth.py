@@ -4,7 +4,8 @@
     python benchmarks/growth.py --sizes 500 1000 5000 --output small.png --json small.json
 
 One process makes a run of each size, one after the other; a small one that is not shown warms it up. What costs the
-same for each trial, however many there are, is a level line. Needs matplotlib, which the extra `plot` installs.
+same for each trial, however many there are, is a level line. Needs matplotlib, which the extra `plot` installs. What
+the runs have written stays unless --clean is given; `compare.py` says why.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ import argparse
 import importlib.util
 import json
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from harness import workspace
 from harness.engines import OURS, find
 from harness.measure import run_once
 from harness.records import VoidError
@@ -61,6 +62,7 @@ def main() -> int:
     parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 2000, 5000, 10_000, 20_000])
     parser.add_argument("--output", type=Path, default=Path("growth.png"), help="the picture (default: growth.png)")
     parser.add_argument("--json", type=Path, help="file for the numbers")
+    workspace.add_arguments(parser)
     options = parser.parse_args()
     if importlib.util.find_spec("matplotlib") is None:
         parser.error("a plot needs matplotlib: pip install 'minitune[plot]'")
@@ -68,9 +70,9 @@ def main() -> int:
         parser.error(f"--sizes takes different numbers >= 1, but got {options.sizes}")
     workload, installed = WORKLOADS["growth"], find({})[OURS]
     parameters = {**workload.parameters(OURS, quick=False), "sizes": [WARM_UP, *options.sizes]}
-    with tempfile.TemporaryDirectory(prefix="benchmarks-") as directory:
+    with workspace.workspace(options) as directory:
         try:
-            samples = run_once(workload, installed, Path(directory, "run"), parameters)["samples"][1:]
+            samples = run_once(workload, installed, directory / "run", parameters)["samples"][1:]
         except VoidError as error:
             print(f"VOID: {error}", file=sys.stderr)
             return 1

@@ -6,7 +6,8 @@
 
 Two runs are made: one as `compare.py` makes it, for the times, and one under cProfile, which slows the driver down and
 says only how its time is divided. Workers have no profile, since those of a trial are the user's own functions: what
-the engine does in them shows in their CPU time. The records of both runs are checked.
+the engine does in them shows in their CPU time. The records of both runs are checked. What they have written stays
+unless --clean is given; `compare.py` says why.
 """
 
 from __future__ import annotations
@@ -14,15 +15,13 @@ from __future__ import annotations
 import argparse
 import pstats
 import sys
-import tempfile
 from pathlib import Path
 
+from harness import workspace
 from harness.engines import OURS, find
 from harness.measure import run_once
 from harness.records import VoidError
 from harness.workloads import WORKLOADS
-
-SCRIPT = "tune_run.py"
 
 
 def arguments() -> argparse.Namespace:
@@ -35,6 +34,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--sort", choices=("tottime", "cumulative", "ncalls"), default="tottime")
     parser.add_argument("--lines", type=int, default=30, help="functions that are shown (default: 30)")
     parser.add_argument("--save", type=Path, help="file for the profile, for pstats and its viewers")
+    workspace.add_arguments(parser)
     return parser.parse_args()
 
 
@@ -44,11 +44,11 @@ def main() -> int:
     workload = WORKLOADS[options.workload]
     installed = find({options.engine: options.python})[options.engine]
     parameters = workload.parameters(options.engine, options.quick)
-    with tempfile.TemporaryDirectory(prefix="benchmarks-") as directory:
-        path = options.save or Path(directory, "profile")
+    with workspace.workspace(options) as directory:
+        path = options.save or directory / "profile"
         try:
-            seen = run_once(workload, installed, Path(directory, "plain"), parameters)
-            run_once(workload, installed, Path(directory, "profiled"), parameters, path.absolute())
+            seen = run_once(workload, installed, directory / "plain", parameters)
+            run_once(workload, installed, directory / "profiled", parameters, path.absolute())
         except VoidError as error:
             print(f"VOID: {error}", file=sys.stderr)
             return 1

@@ -61,12 +61,8 @@ def test_a_profile_names_the_drivers_functions_and_the_processes(
 ) -> None:
     done = run(
         "profile_run.py",
-        "reports",
-        "--quick",
-        "--sort",
-        "cumulative",
-        "--save",
-        str(tmp_path / "profile"),
+        *("reports", "--quick", "--sort", "cumulative", "--save", str(tmp_path / "profile")),
+        *("--directory", str(tmp_path / "runs"), "--clean"),
         bound_s=bound_s(60),
     )
 
@@ -74,6 +70,7 @@ def test_a_profile_names_the_drivers_functions_and_the_processes(
     assert "CPU of workers" in done.stdout
     assert "tune_controller.py" in done.stdout
     assert (tmp_path / "profile").stat().st_size > 0
+    assert not (tmp_path / "runs").exists()
 
 
 def test_without_matplotlib_the_plot_names_the_extra(tmp_path: Path, bound_s: Callable[[float], float]) -> None:

@@ -65,7 +65,7 @@ ENGINES = {
         ),
         Engine("optuna", "Optuna", "optuna", "optuna_run.py", {}),
         Engine("joblib", "joblib", "joblib", "map_run.py", {}),
-        Engine("pool", "ProcessPoolExecutor", "", "map_run.py", {}),
+        Engine("pool", "ProcessPoolExecutor of Python", "", "map_run.py", {}),
     )
 }
 """All engines by name; the first is what everything else is compared with."""

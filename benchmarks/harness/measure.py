@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +33,7 @@ def run_once(
     Args:
         workload: What to run.
         installed: By which engine.
-        storage: Where it writes; must not exist.
+        storage: Where it writes; does not exist, but its parent does.
         parameters: Of the run.
         profile: Where to put what cProfile sees of the driver; None for a run without it.
 
@@ -42,7 +43,8 @@ def run_once(
     Raises:
         VoidError: If it fails, or a report is missing in its records.
     """
-    storage.mkdir(parents=True)
+    storage.mkdir()
+    os.sync()  # what earlier runs have left for the disk is not for this one to wait for
     engine = installed.engine
     command = [installed.python, str(RUNS / engine.script), engine.name, workload.name, str(storage)]
     command += [json.dumps(parameters), *([str(profile)] if profile else [])]

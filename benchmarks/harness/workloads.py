@@ -60,15 +60,15 @@ class Workload:
 
 
 def _trials_per_s(seen: Seen) -> float:
-    return len(seen["reports"]) / seen["wall_s"]
+    return float(len(seen["reports"]) / seen["wall_s"])
 
 
 def _reports_per_s(seen: Seen) -> float:
-    return sum(seen["reports"].values()) / seen["wall_s"]
+    return float(sum(seen["reports"].values()) / seen["wall_s"])
 
 
 def _between_reports_per_s(seen: Seen) -> float:
-    return (sum(seen["reports"].values()) - 1) / (seen["last_s"] - seen["first_s"])
+    return float((sum(seen["reports"].values()) - 1) / (seen["last_s"] - seen["first_s"]))
 
 
 def _growth(name: str) -> Callable[[Seen], float]:
@@ -76,14 +76,14 @@ def _growth(name: str) -> Callable[[Seen], float]:
 
     def ratio(seen: Seen) -> float:
         first, last = seen["samples"][1], seen["samples"][-1]
-        return (last[name] / last["trials"]) / (first[name] / first["trials"])
+        return float((last[name] / last["trials"]) / (first[name] / first["trials"]))
 
     return ratio
 
 
 def _memory_per_trial_kb(seen: Seen) -> float:
     last = seen["samples"][-1]
-    return last["memory_bytes"] / last["trials"] / 1024
+    return float(last["memory_bytes"] / last["trials"] / 1024)
 
 
 WORKLOADS = {
@@ -107,7 +107,7 @@ WORKLOADS = {
         Workload(
             "fresh",
             (Figure("short trials, a fresh process each", "trials/s", _trials_per_s, 300, {"ray": 300}),),
-            {"minitune": {"trials": 300, "reports": 1}, "ray": {"trials": 30, "reports": 1}},
+            {"minitune": {"trials": 300, "reports": 1}, "ray": {"trials": 20, "reports": 1}},
             {"trials": 10},
         ),
         Workload(
