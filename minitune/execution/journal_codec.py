@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Iterable
 from typing import Any
 
+from minitune._json import json_encoder
 from minitune.execution import tagged_json
 from minitune.execution.pickled import ObjectStore
 
@@ -22,11 +23,12 @@ _PLAIN_CONTAINERS = 10_000
 """Records beyond these take the longer way, which ends also for structures that refer to themselves."""
 _CONTAINERS = frozenset({dict, list})
 _TEXT = frozenset({str})
+_SCALARS = tagged_json.SCALARS
 
 BODY = 9
 """Where the JSON begins in a line: behind eight digits and a space."""
 
-_plain_json = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode
+_plain_json = json_encoder(separators=(",", ":"))
 
 
 def encode(record: dict[str, Any], objects: ObjectStore | None = None) -> bytes:
@@ -64,9 +66,9 @@ def _is_plain(record: dict[str, Any]) -> bool:
                 if tagged_json.TAG in container or not _TEXT.issuperset(map(type, container)):
                     return False
                 values = container.values()
-            if tagged_json.SCALARS.issuperset(map(type, values)):
+            if _SCALARS.issuperset(map(type, values)):
                 continue
-            others = [value for value in values if type(value) not in tagged_json.SCALARS]
+            others = [value for value in values if type(value) not in _SCALARS]
             if not _CONTAINERS.issuperset(map(type, others)):
                 return False
             deeper += others

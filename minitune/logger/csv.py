@@ -16,6 +16,8 @@ from minitune.result import CONFIG, EXPR_PROGRESS_FILE, flatten
 
 _PLAIN = frozenset((int, float, bool, str, type(None)))
 """Types of values that need no flattening."""
+_LONG = frozenset((str, bytes))
+"""Types of values that may be very long."""
 _MAX_CELL = 100_000
 """Characters of a cell; longer text is cut. Python's own reader refuses cells of more than 131,072."""
 _MAX_LATE_ROWS = 10_000
@@ -112,7 +114,10 @@ class CSVLoggerCallback(LoggerCallback):
         flat = dict(result)
         flat.pop(CONFIG, None)
         is_plain = _PLAIN.issuperset(map(type, flat.values()))
-        if is_plain and table.columns and table.known.issuperset(flat):
+        if is_plain and table.columns and list(flat) == table.columns:
+            self._append(key, table, self._format(list(flat.values())))
+            table.rows += 1
+        elif is_plain and table.columns and table.known.issuperset(flat):
             self._append(key, table, self._format(list(map(flat.get, table.columns))))
             table.rows += 1
         else:
@@ -168,8 +173,12 @@ class CSVLoggerCallback(LoggerCallback):
     def _format(self, values: list[Any]) -> str:
         """One row, ending in its only newline, so that rows can be counted and cut without parsing them."""
         line = self._line
-        if any(type(value) in (str, bytes) and len(value) > _MAX_CELL for value in values):
-            values = [_text(value) for value in values]  # the formatting alone would hold up the run for seconds
+        for value in values:
+            if (
+                type(value) in _LONG and len(value) > _MAX_CELL
+            ):  # its formatting alone would hold up the run for seconds
+                values = [_text(value) for value in values]
+                break
         try:
             line.row(values)
         except Exception:  # whatever an object's text raises

@@ -11,6 +11,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from minitune._json import json_encoder
+
 MAX_DEPTH = 100
 """Deeper nesting becomes text: readers of JSON recurse too, and fail at a depth that nobody can know."""
 MAX_TEXT = 200
@@ -93,7 +95,7 @@ def _simple(value: Any) -> Any:
 
 
 # One encoder for all lines. What is nested in itself recurses too deeply, and is cleaned then.
-_encode = json.JSONEncoder(allow_nan=False, check_circular=False, default=_simple).encode
+_encode = json_encoder(_simple)
 
 
 def _clean(value: Any, depth: int, parents: set[int]) -> Any:
