@@ -2,28 +2,62 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
-import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from minitune._alias import submodules
 from minitune._checks import shown
-from minitune.schedulers.async_hyperband import ASHAScheduler, AsyncHyperBandScheduler
+from minitune._warnings import warn_once
 from minitune.schedulers.trial_scheduler import FIFOScheduler, SchedulerContext, TrialScheduler
+
+if TYPE_CHECKING:
+    from minitune.schedulers.async_hyperband import ASHAScheduler as ASHAScheduler
+    from minitune.schedulers.async_hyperband import AsyncHyperBandScheduler as AsyncHyperBandScheduler
+    from minitune.schedulers.hb_bohb import HyperBandForBOHB as HyperBandForBOHB
+    from minitune.schedulers.hyperband import HyperBandScheduler as HyperBandScheduler
+    from minitune.schedulers.median_stopping_rule import MedianStoppingRule as MedianStoppingRule
+
+_HOME = {
+    "ASHAScheduler": "async_hyperband",
+    "AsyncHyperBandScheduler": "async_hyperband",
+    "HyperBandForBOHB": "hb_bohb",
+    "HyperBandScheduler": "hyperband",
+    "MedianStoppingRule": "median_stopping_rule",
+    "PB2": "pb2",
+    "PopulationBasedTraining": "pbt",
+    "PopulationBasedTrainingReplay": "pbt",
+    "ResourceChangingScheduler": "resource_changing_scheduler",
+}
+"""Schedulers by the module below this package that has them; it is loaded when the scheduler is first used."""
 
 __all__ = [
     "ASHAScheduler",
     "AsyncHyperBandScheduler",
     "FIFOScheduler",
+    "HyperBandForBOHB",
+    "HyperBandScheduler",
+    "MedianStoppingRule",
     "SchedulerContext",
     "TrialScheduler",
     "create_scheduler",
 ]
 
-_BY_NAME: dict[str, type[TrialScheduler]] = {
-    "fifo": FIFOScheduler,
-    "async_hyperband": AsyncHyperBandScheduler,
-    "asynchyperband": AsyncHyperBandScheduler,
-    "asha": AsyncHyperBandScheduler,
+__getattr__ = submodules(__name__, _HOME)
+
+_BY_NAME = {
+    "fifo": "FIFOScheduler",
+    "asha": "ASHAScheduler",
+    "async_hyperband": "AsyncHyperBandScheduler",
+    "asynchyperband": "AsyncHyperBandScheduler",
+    "median_stopping_rule": "MedianStoppingRule",
+    "medianstopping": "MedianStoppingRule",
+    "hyperband": "HyperBandScheduler",
+    "hb_bohb": "HyperBandForBOHB",
+    "pbt": "PopulationBasedTraining",
+    "pbt_replay": "PopulationBasedTrainingReplay",
+    "pb2": "PB2",
+    "resource_changing": "ResourceChangingScheduler",
 }
 
 
@@ -40,14 +74,22 @@ def create_scheduler(scheduler: str, **kwargs: Any) -> TrialScheduler:
     Raises:
         ValueError: If there is no scheduler of that name.
     """
-    kind = _BY_NAME.get(scheduler.lower()) if isinstance(scheduler, str) else None
-    if kind is None:
+    name = scheduler.lower() if isinstance(scheduler, str) else ""
+    if name not in _BY_NAME:
+        from difflib import get_close_matches
+
+        close = get_close_matches(name, _BY_NAME, 1)
         raise ValueError(
-            f"scheduler must be one of {', '.join(_BY_NAME)}, but got {shown(scheduler)}; others are passed as "
-            "an object"
+            f"scheduler must be one of {', '.join(_BY_NAME)}, but got {shown(scheduler)}"
+            + (f" (did you mean {close[0]!r}?)" if close else "")
+            + "; one of your own is passed as an object"
         )
+    kind = getattr(importlib.import_module(__name__), _BY_NAME[name])
     known = inspect.signature(kind).parameters
     dropped = sorted(set(kwargs) - set(known))
     if dropped:
-        logging.getLogger("minitune").warning("%s does not take %s; left out", kind.__name__, ", ".join(dropped))
-    return kind(**{name: value for name, value in kwargs.items() if name in known})
+        warn_once(
+            f"{kind.__name__} does not take {', '.join(dropped)}; left out (it takes {', '.join(known) or 'nothing'})"
+        )
+    made: TrialScheduler = kind(**{key: value for key, value in kwargs.items() if key in known})
+    return made

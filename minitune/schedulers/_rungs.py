@@ -56,21 +56,20 @@ def milestones(grace_period: float, max_t: float, factor: float, bracket: int) -
     return levels
 
 
-def bracket_shares(brackets: int, factor: int | Fraction) -> list[int]:
-    """How often each bracket is drawn: HyperBand's `ceil(B / (B - s) * eta^(B - 1 - s))` for bracket s of B.
+def bracket_size(brackets: int, place: int, factor: int | Fraction) -> int:
+    """How many trials HyperBand puts into a bracket, and so how often ASHA draws it: `ceil(B / (B - p) * eta^(B-1-p))`.
 
     Source: Li et al., "Hyperband" (arXiv 1603.06560), algorithm 1: the number of configurations per bracket.
 
     Args:
         brackets: B.
+        place: p: 0 for the bracket that cuts most often, B - 1 for the one that never does.
         factor: eta.
 
     Returns:
-        One weight per bracket.
+        At least 1.
     """
-    return [
-        math.ceil(Fraction(brackets, brackets - s) * Fraction(factor) ** (brackets - 1 - s)) for s in range(brackets)
-    ]
+    return math.ceil(Fraction(brackets, brackets - place) * Fraction(factor) ** (brackets - 1 - place))
 
 
 class Level:

@@ -15,19 +15,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from minitune import decision
-from minitune._checks import is_real, is_whole, require, require_flag, require_metric, shown
+from minitune._checks import is_whole, require, require_flag
 from minitune.decision import Decision
 from minitune.experiment.lifecycle import PAUSED, PENDING, RUNNING
 from minitune.experiment.trial import Trial
-from minitune.schedulers._rungs import Entry, Level, bracket_shares, exact, milestones
-from minitune.schedulers.trial_scheduler import (
-    CONTINUE,
-    FIFOScheduler,
-    SchedulerContext,
-    as_number,
-    check_mode,
-    score,
+from minitune.schedulers._metric_scheduler import (
+    MetricScheduler,
+    has_failed_for_good,
+    number_text,
+    require_above,
+    supply_of,
 )
+from minitune.schedulers._rungs import Entry, Level, bracket_size, exact, milestones
+from minitune.schedulers.trial_scheduler import CONTINUE, SchedulerContext
 
 _log = logging.getLogger("minitune")
 
@@ -49,7 +49,7 @@ class _Standing:
     promoted: bool = True
 
 
-class AsyncHyperBandScheduler(FIFOScheduler):
+class AsyncHyperBandScheduler(MetricScheduler):
     """Compares trials at levels `r, r * eta, r * eta^2, ...` and lets about the best 1/eta of each go on.
 
     A value that is NaN or no number ranks below every other. Of equal values the one that arrived first ranks better.
@@ -84,23 +84,18 @@ class AsyncHyperBandScheduler(FIFOScheduler):
         stop_last_trials: bool = True,
         variant: str = "stop",
     ):
-        require(isinstance(time_attr, str), "time_attr: the name of a result that grows", time_attr)
-        require_metric("metric", metric)
+        super().__init__(time_attr, metric, mode)
         require_flag("stop_last_trials", stop_last_trials)
-        check_mode(mode)
         _check_range(max_t, grace_period, reduction_factor, brackets)
         if variant not in ("stop", "promote"):
             raise ValueError(f"variant must be 'stop' or 'promote', but got {variant!r}")
-        self._time_attr = time_attr
-        self._metric = metric
-        self._mode = mode
         self._max_t = max_t
         self._eta = exact(reduction_factor)
         self._stop_last_trials = stop_last_trials
         self._promotes = variant == "promote"
         self._brackets = _make_brackets(brackets, grace_period, max_t, reduction_factor)
         self._times = [[level.milestone for level in levels] for levels in self._brackets]
-        self._shares = bracket_shares(len(self._brackets), self._eta)
+        self._shares = [bracket_size(len(self._brackets), place, self._eta) for place in range(len(self._brackets))]
         self._from_the_top = sorted(
             (level for levels in self._brackets for level in levels), key=lambda level: -level.milestone
         )
@@ -110,21 +105,6 @@ class AsyncHyperBandScheduler(FIFOScheduler):
         self._standings: dict[str, _Standing] = {}
         self._trials: dict[str, Trial] = {}
 
-    def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
-        """See `TrialScheduler.set_search_properties`.
-
-        Raises:
-            ValueError: If no mode is known afterwards.
-        """
-        if not super().set_search_properties(metric, mode, **spec):
-            return False
-        if self._mode is None:
-            raise ValueError(
-                f"{type(self).__name__} must know the metric and whether it is to be small or large, but got "
-                "mode=None; pass metric='...' and mode='min' or mode='max' to TuneConfig or to the scheduler"
-            )
-        return True
-
     def set_seed(self, seed: int) -> None:
         """Seed the draw of brackets."""
         self._rng = random.Random(seed)
@@ -133,6 +113,7 @@ class AsyncHyperBandScheduler(FIFOScheduler):
 
     def on_trial_add(self, tune_controller: SchedulerContext, trial: Trial) -> None:
         """Draw the trial's bracket; one that is queued again keeps its own."""
+        super().on_trial_add(tune_controller, trial)
         self._standing_of(trial)
 
     def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
@@ -152,13 +133,12 @@ class AsyncHyperBandScheduler(FIFOScheduler):
         if at >= self._max_t:
             if not self._stop_last_trials:
                 return CONTINUE
-            self._num_stopped += 1
-            return Decision(decision.STOP, f"{self._time_attr} {_text(at)} has reached max_t={_text(self._max_t)}")
+            return self._at_end(at)
         standing = self._standing_of(trial)
         recorded = self._record(trial.trial_id, standing, at, result)
         if recorded is None:
             return self._between_levels(standing, at)
-        return self._put_aside(standing, *recorded) if self._promotes else self._judge(*recorded)
+        return (self._put_aside if self._promotes else self._judge)(standing, *recorded, at)
 
     def on_trial_complete(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> None:
         """Let the last result count at its level, if it was not recorded, and forget the trial."""
@@ -173,7 +153,7 @@ class AsyncHyperBandScheduler(FIFOScheduler):
 
     def on_trial_error(self, tune_controller: SchedulerContext, trial: Trial) -> None:
         """Forget the trial if it has failed for good; its values stay."""
-        if not (trial.is_finished() or 0 <= trial.max_failures < trial.num_failures):
+        if not has_failed_for_good(trial):
             return
         standing = self._forget(trial)
         if self._promotes and standing is not None and standing.entry is not None:
@@ -182,13 +162,14 @@ class AsyncHyperBandScheduler(FIFOScheduler):
     def choose_trial_to_run(self, tune_controller: SchedulerContext) -> Trial | None:
         """Promote from the highest level down, else start a new trial.
 
-        Once no new trial will come and nothing runs, every level promotes at least its best, so that one trial reaches
-        `max_t`; what is still paused when there is nobody left to promote is stopped.
+        Once no new trial comes and nothing runs, every level promotes at least its best, so that one trial reaches
+        `max_t`; what is still paused when there is nobody left to promote is stopped. (A search algorithm that has
+        none while nothing runs may wait for just that.)
         """
         if not self._promotes:
             return super().choose_trial_to_run(tune_controller)
         chosen = self._best_to_promote(tune_controller, at_least=0) or tune_controller.first_pending()
-        if chosen is not None or tune_controller.supply != "ENDED":
+        if chosen is not None or supply_of(tune_controller) == "OPEN":
             return chosen
         live = tune_controller.get_live_trials()
         if any(trial.status in (PENDING, RUNNING) for trial in live):
@@ -244,10 +225,6 @@ class AsyncHyperBandScheduler(FIFOScheduler):
 
     # -- the rule ------------------------------------------------------------------------------------------------
 
-    def _time_of(self, result: dict[str, Any]) -> float | None:
-        """How far the trial is, or None if the result does not tell or lacks the metric."""
-        return as_number(result.get(self._time_attr)) if self._metric in result else None
-
     def _standing_of(self, trial: Trial) -> _Standing:
         """The trial's standing; one that is new draws its bracket."""
         self._trials[trial.trial_id] = trial
@@ -274,13 +251,13 @@ class AsyncHyperBandScheduler(FIFOScheduler):
         if standing.entry is not None:
             self._brackets[standing.bracket][standing.level].discard_waiting(standing.entry)
         level = self._brackets[standing.bracket][index]
-        entry = Entry(-score(result[self._metric or ""], self._mode or "max"), self._arrivals, trial_id)
+        entry = Entry(-self._score_of(result), self._arrivals, trial_id)
         self._arrivals += 1
         standing.level, standing.entry = index, entry
         level.record(entry)
         return level, entry
 
-    def _judge(self, level: Level, entry: Entry) -> Decision:
+    def _judge(self, standing: _Standing, level: Level, entry: Entry, at: float) -> Decision:
         """The stopping rule: stay among the best ceil(n / eta), the newcomer included."""
         size, keep, rank = len(level), self._kept(level), level.rank(entry)
         passes = rank <= keep and entry.loss < math.inf
@@ -289,8 +266,9 @@ class AsyncHyperBandScheduler(FIFOScheduler):
         cutoff = level.ranked[keep - 1].loss
         return Decision(
             decision.CONTINUE if passes else decision.STOP,
-            f"rank {rank} of {size} at {self._time_attr} {_text(level.milestone)}, where the best {keep} go on: "
-            f"{self._metric}={self._show(entry.loss)}, cutoff {self._show(cutoff)}",
+            f"rank {rank} of {size} at {self._time_attr} {number_text(level.milestone)}, where the best {keep} go on: "
+            f"{self._metric}={self._shown(-entry.loss)}, cutoff {self._shown(-cutoff)}",
+            facts=self._facts(standing, level, entry, at, rank) | {"cutoff": self._value(-cutoff)},
         )
 
     def _kept(self, level: Level) -> int:
@@ -302,15 +280,35 @@ class AsyncHyperBandScheduler(FIFOScheduler):
         kept = self._kept(level)
         return -level.ranked[kept - 1].loss if kept else None
 
-    def _put_aside(self, standing: _Standing, level: Level, entry: Entry) -> Decision:
+    def _put_aside(self, standing: _Standing, level: Level, entry: Entry, at: float) -> Decision:
         """The promoting rule: wait at the level."""
         standing.promoted = False
         insort(level.waiting, entry)
+        rank = level.rank(entry)
         return Decision(
             decision.PAUSE,
-            f"rank {level.rank(entry)} of {len(level)} at {self._time_attr} {_text(level.milestone)}, waiting to be "
-            f"promoted: {self._metric}={self._show(entry.loss)}",
+            f"rank {rank} of {len(level)} at {self._time_attr} {number_text(level.milestone)}, waiting to be "
+            f"promoted: {self._metric}={self._shown(-entry.loss)}",
+            facts=self._facts(standing, level, entry, at, rank),
         )
+
+    def _facts(self, standing: _Standing, level: Level, entry: Entry, at: float, rank: int) -> dict[str, Any]:
+        """What the decision about a trial that has come to a level rests on."""
+        return {
+            "rule": "asha",
+            "metric": self._metric,
+            "value": self._value(-entry.loss),
+            "time": at,
+            "rung": level.milestone,
+            "bracket": standing.bracket,
+            "rank": rank,
+            "of": len(level),
+        }
+
+    def _at_end(self, at: float) -> Decision:
+        self._num_stopped += 1
+        reason = f"{self._time_attr} {number_text(at)} has reached max_t={number_text(self._max_t)}"
+        return Decision(decision.STOP, reason, facts={"rule": "asha", "time": at, "rung": self._max_t})
 
     def _between_levels(self, standing: _Standing, at: float) -> Decision:
         """Go on; but a trial that was started again without a promotion goes no further than before."""
@@ -368,23 +366,17 @@ class AsyncHyperBandScheduler(FIFOScheduler):
             self._brackets[standing.bracket][standing.level].discard_waiting(standing.entry)
         return standing
 
-    def _show(self, loss: float) -> str:
-        """A loss as the user's metric."""
-        return "no number" if loss == math.inf else _text(-loss if self._mode == "max" else loss)
-
 
 ASHAScheduler = AsyncHyperBandScheduler
 
 
 def _check_range(max_t: float, grace_period: float, reduction_factor: float, brackets: int) -> None:
     """Raise ValueError for the first argument that is out of range."""
-    for name, value in (("max_t", max_t), ("grace_period", grace_period), ("reduction_factor", reduction_factor)):
-        if not is_real(value) or not 0 < value < math.inf:
-            raise ValueError(f"0 < {name} < infinity must hold, but got {shown(value)}")
+    for name, value in (("max_t", max_t), ("grace_period", grace_period)):
+        require_above(name, value, 0)
+    require_above("reduction_factor", reduction_factor, 1)
     if grace_period > max_t:
         raise ValueError(f"grace_period <= max_t must hold, but got grace_period={grace_period}, max_t={max_t}")
-    if reduction_factor <= 1:
-        raise ValueError(f"reduction_factor > 1 must hold, but got {reduction_factor!r}")
     require(is_whole(brackets) and brackets >= 1, "brackets: an int >= 1", brackets)
 
 
@@ -402,11 +394,3 @@ def _make_brackets(count: int, grace_period: float, max_t: float, factor: float)
             max_t,
         )
     return brackets or [[]]
-
-
-def _text(number: float) -> str:
-    """A number for people, whatever its size."""
-    try:
-        return f"{number:.6g}"
-    except OverflowError:
-        return "a number above 1e308" if number > 0 else "a number below -1e308"

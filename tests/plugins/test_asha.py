@@ -257,7 +257,7 @@ def test_a_state_with_other_levels_is_refused() -> None:
         ({"max_t": 0}, "0 < max_t"),
         ({"grace_period": 0}, "0 < grace_period"),
         ({"grace_period": 65}, "grace_period <= max_t"),
-        ({"reduction_factor": 1}, "reduction_factor > 1"),
+        ({"reduction_factor": 1}, "1 < reduction_factor"),
         ({"brackets": 0}, "brackets"),
         ({"variant": "both"}, "'stop' or 'promote'"),
         ({"max_t": math.nan}, "max_t"),
@@ -349,13 +349,14 @@ def test_in_the_end_one_trial_reaches_max_t_and_the_rest_is_stopped() -> None:
     assert len(paused) == 4
 
 
-def test_while_trials_may_still_come_nobody_is_promoted_for_want_of_others() -> None:
+@pytest.mark.parametrize("supply", ["ENDED", "WAITING"])
+def test_while_trials_may_still_come_nobody_is_promoted_for_want_of_others(supply: str) -> None:
     run = PromotingRun([1, 2])
-    run.context.supply = "WAITING"
+    run.context.supply = "OPEN"
     run.to_the_end()
     assert run.resumed == []
     assert run.context.requests == []
-    run.context.supply = "ENDED"
+    run.context.supply = supply
     run.to_the_end()
     assert run.resumed == [(1, 1), (1, 4)]
 

@@ -1,0 +1,330 @@
+"""HyperBand: synchronous successive halving in brackets of several sizes.
+
+Source: Li et al., "Hyperband: A Novel Bandit-Based Approach to Hyperparameter Optimization" (JMLR 2018, arXiv
+1603.06560). As in the paper, the bracket that cuts hardest comes first and the best floor(m / eta) go on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from minitune import decision
+from minitune._checks import require_flag
+from minitune.decision import Decision
+from minitune.experiment.lifecycle import ERROR, PAUSED, PENDING, RUNNING, TERMINATED
+from minitune.experiment.trial import Trial
+from minitune.schedulers._brackets import Bracket, Closing, Member, largest_index, levels
+from minitune.schedulers._metric_scheduler import (
+    MetricScheduler,
+    has_failed_for_good,
+    number_text,
+    require_above,
+    supply_of,
+)
+from minitune.schedulers._rungs import Entry, bracket_size, exact
+from minitune.schedulers.trial_scheduler import CONTINUE, SchedulerContext
+
+
+class HyperBandScheduler(MetricScheduler):
+    """Pauses each trial at the levels of its bracket until all have come there, and lets the best 1/eta go on.
+
+    Bracket s, from the largest s with eta^s <= `max_t` down to 0, takes `ceil((s_max + 1) / (s + 1) * eta^s)` trials
+    and compares them at `max_t / eta^s`, `max_t / eta^(s-1)`, ... A new bracket begins as soon as one is full. Where
+    no more trials come, a bracket makes do with those that it has. Trials have to save checkpoints: one without starts
+    over after each pause.
+
+    A value that is NaN or no number ranks below every other and never goes on. Of equal values the one that arrived
+    first ranks better. Trials that end otherwise count at their level, but cannot be kept.
+
+    Args:
+        time_attr: The result key that tells how far a trial is: any number that grows.
+        metric: The result key to optimise; by default the run's.
+        mode: `min` or `max`; by default the run's.
+        max_t: The end of a trial, in units of `time_attr`.
+        reduction_factor: eta, above 1: one part in so many goes on.
+        stop_last_trials: Whether a trial ends at `max_t`; if not, it runs on unchecked.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+
+    _supports_buffered_results = False
+
+    def __init__(
+        self,
+        time_attr: str = "training_iteration",
+        metric: str | None = None,
+        mode: str | None = None,
+        max_t: float = 81,
+        reduction_factor: float = 3,
+        stop_last_trials: bool = True,
+    ):
+        super().__init__(time_attr, metric, mode)
+        require_above("max_t", max_t, 0)
+        require_above("reduction_factor", reduction_factor, 1)
+        require_flag("stop_last_trials", stop_last_trials)
+        self._max_t = max_t
+        self._reduction_factor = reduction_factor
+        self._eta = exact(reduction_factor)
+        self._stop_last_trials = bool(stop_last_trials)
+        self._largest = largest_index(max_t, reduction_factor)
+        self._brackets: list[Bracket] = []
+        self._homes: dict[str, Bracket] = {}
+        self._trials: dict[str, Trial] = {}
+        self._num_brackets = 0
+        self._num_stopped = 0
+        self._arrivals = 0
+
+    # -- hooks ---------------------------------------------------------------------------------------------------
+
+    def on_trial_add(self, tune_controller: SchedulerContext, trial: Trial) -> None:
+        """Give the trial a place in the first bracket that has one; who is queued again keeps its own."""
+        super().on_trial_add(tune_controller, trial)
+        self._home_of(trial)
+
+    def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
+        """Take note of the result if the trial has come to its level, and close the level with the last one.
+
+        Args:
+            tune_controller: The context.
+            trial: The trial that reported.
+            result: Its result, flattened.
+
+        Returns:
+            The decision. Others are resumed by `choose_trial_to_run`, or stopped through the context.
+        """
+        at = self._time_of(result)
+        if at is None:
+            return CONTINUE
+        bracket = self._home_of(trial)
+        member = bracket.members.get(trial.trial_id)
+        if member is None:
+            return Decision(decision.STOP, "it was dropped when its level was closed")
+        if bracket.ready:
+            bracket.ready.pop(trial.trial_id, None)
+        if at < bracket.times[member.rung]:
+            return CONTINUE
+        self._at_milestone(result, bracket.times[member.rung])
+        if at >= self._max_t and (self._stop_last_trials or bracket.is_at_end):
+            return self._at_end(bracket, at)
+        if member.entry is not None:
+            return Decision(decision.PAUSE, "back at the level where it waits for the others")
+        entry = Entry(-self._score_of(result), self._arrivals, trial.trial_id)
+        self._arrivals += 1
+        bracket.arrive(member, at, entry)
+        closings = self._close(tune_controller, bracket, reporting=trial)
+        return self._answer(bracket, member, entry, at, closings)
+
+    def on_trial_complete(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> None:
+        """The others need not wait for it any more."""
+        self._leave(tune_controller, trial, TERMINATED)
+
+    def on_trial_remove(self, tune_controller: SchedulerContext, trial: Trial) -> None:
+        """The others need not wait for it any more."""
+        self._leave(tune_controller, trial, TERMINATED)
+
+    def on_trial_error(self, tune_controller: SchedulerContext, trial: Trial) -> None:
+        """A trial that has failed for good leaves its bracket; the others are waited for."""
+        if has_failed_for_good(trial):
+            self._leave(tune_controller, trial, ERROR)
+
+    def choose_trial_to_run(self, tune_controller: SchedulerContext) -> Trial | None:
+        """The oldest bracket comes first: those in it that may go on, then its new trials.
+
+        None means that a new trial may be drawn: a free worker begins a new bracket rather than wait for stragglers.
+        Once no trial will come, or the search algorithm has none while nothing runs, the bracket that is being filled
+        makes do with what it has: so there is no state in which all wait.
+        """
+        self._stop_those_who_leave(tune_controller)
+        chosen = self._first_ready(tune_controller)
+        if chosen is None and self._is_complete(tune_controller):
+            self._brackets[-1].is_open = False
+            self._close(tune_controller, self._brackets[-1])
+            chosen = self._first_ready(tune_controller)
+        return chosen
+
+    def debug_string(self) -> str:
+        """How many were stopped, and how far each bracket has come that is not over."""
+        lines = [f"Using HyperBand: num_stopped={self._num_stopped} total_brackets={self._num_brackets}"]
+        band = None
+        for bracket in self._brackets:
+            if bracket.band != band:
+                band = bracket.band
+                lines.append(f"Round #{band}:")
+            lines.append(f"  {self._describe(bracket)}")
+        return "\n".join(lines)
+
+    def state(self) -> dict[str, int]:
+        """How many brackets there have been, and how many trials were stopped."""
+        return {"num_brackets": self._num_brackets, "num_stopped": self._num_stopped}
+
+    # -- state ---------------------------------------------------------------------------------------------------
+
+    def get_state(self) -> dict[str, Any]:
+        """See `TrialScheduler.get_state`; of the arguments it holds what the brackets depend on."""
+        return {
+            "max_t": self._max_t,
+            "reduction_factor": self._reduction_factor,
+            "brackets": [bracket.get_state() for bracket in self._brackets],
+            "num_brackets": self._num_brackets,
+            "num_stopped": self._num_stopped,
+            "arrivals": self._arrivals,
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """See `TrialScheduler.set_state`."""
+        saved, own = (state["max_t"], state["reduction_factor"]), (self._max_t, self._reduction_factor)
+        if saved != own:
+            raise ValueError(
+                f"the saved brackets belong to max_t={saved[0]}, reduction_factor={saved[1]}, but this scheduler has "
+                f"max_t={own[0]}, reduction_factor={own[1]}; use the same as before"
+            )
+        self._brackets = [Bracket.of(saved_bracket, self._eta) for saved_bracket in state["brackets"]]
+        self._homes = {
+            trial_id: bracket for bracket in self._brackets for trial_id in (*bracket.members, *bracket.leaving)
+        }
+        self._num_brackets = state["num_brackets"]
+        self._num_stopped = state["num_stopped"]
+        self._arrivals = state["arrivals"]
+
+    # -- brackets ------------------------------------------------------------------------------------------------
+
+    def _at_milestone(self, result: dict[str, Any], milestone: float) -> None:
+        """A trial has come to its level; a subclass may tell the search algorithm."""
+
+    def _home_of(self, trial: Trial) -> Bracket:
+        """The trial's bracket; a new one is given a place."""
+        bracket = self._homes.get(trial.trial_id)
+        if bracket is None:
+            if not (self._brackets and self._brackets[-1].is_open):
+                self._begin_bracket()
+            bracket = self._homes[trial.trial_id] = self._brackets[-1]
+            bracket.add(trial.trial_id)
+        self._trials[trial.trial_id] = trial
+        return bracket
+
+    def _begin_bracket(self) -> None:
+        band, place = divmod(self._num_brackets, self._largest + 1)
+        index = self._largest - place
+        size = bracket_size(self._largest + 1, place, self._eta)
+        times = levels(self._max_t, self._reduction_factor, index)
+        self._brackets.append(Bracket(index, band, size, times, self._eta))
+        self._num_brackets += 1
+
+    def _close(self, context: SchedulerContext, bracket: Bracket, reporting: Trial | None = None) -> list[Closing]:
+        """Close what can be closed in a bracket, and ask for the end of those that are dropped."""
+        if bracket.is_open and supply_of(context) == "ENDED":
+            bracket.is_open = False
+        closings = bracket.close()
+        for closing in closings:
+            self._num_stopped += len(closing.dropped)
+            for entry in closing.dropped:
+                trial = self._find(context, entry.trial_id)
+                if trial is not None and trial is not reporting and trial.status != RUNNING:
+                    context.stop_trial(trial)
+        if bracket.is_over:
+            self._brackets.remove(bracket)
+        return closings
+
+    def _leave(self, context: SchedulerContext, trial: Trial, status: str) -> None:
+        """A trial has ended: its place is free of it, which may be what the others have waited for."""
+        self._trials.pop(trial.trial_id, None)
+        bracket = self._homes.pop(trial.trial_id, None)
+        if bracket is not None:
+            bracket.remove(trial.trial_id, status)
+            self._close(context, bracket)
+
+    def _stop_those_who_leave(self, context: SchedulerContext) -> None:
+        """Ask for the end of those that were dropped while they were being saved, or by an earlier driver."""
+        for bracket in self._brackets:
+            for trial_id in list(bracket.leaving):
+                trial = self._find(context, trial_id)
+                if trial is not None and trial.status != RUNNING:
+                    context.stop_trial(trial)
+
+    def _is_complete(self, context: SchedulerContext) -> bool:
+        """Whether the bracket that is being filled gets no more trials, or none for as long as all wait."""
+        if not (self._brackets and self._brackets[-1].is_open) or supply_of(context) == "OPEN":
+            return False
+        if supply_of(context) == "ENDED":
+            return True
+        if any(bracket.num_moving for bracket in self._brackets):
+            return False
+        return not any(trial.status in (PENDING, RUNNING) for trial in context.get_live_trials())
+
+    def _first_ready(self, context: SchedulerContext) -> Trial | None:
+        """The first trial that may be started; those that are still on their way out of their workers are passed over.
+
+        At most about as many are passed over as there are workers.
+        """
+        pending = context.first_pending()
+        for bracket in self._brackets:
+            for trial_id in bracket.ready:
+                trial = self._find(context, trial_id)
+                if trial is not None and trial.status == PAUSED:
+                    return trial
+            if pending is not None and pending.trial_id in bracket.members:
+                return pending
+        return pending
+
+    def _find(self, context: SchedulerContext, trial_id: str) -> Trial | None:
+        """The live trial of that id; after a restore the scheduler knows ids only."""
+        if trial_id not in self._trials:
+            self._trials.update((trial.trial_id, trial) for trial in context.get_live_trials())
+        return self._trials.get(trial_id)
+
+    # -- answers -------------------------------------------------------------------------------------------------
+
+    def _at_end(self, bracket: Bracket, at: float) -> Decision:
+        if not self._stop_last_trials:
+            return CONTINUE
+        reason = f"{self._time_attr} {number_text(at)} has reached max_t={number_text(self._max_t)}"
+        facts = {"rule": "hyperband", "time": at, "rung": self._max_t, "bracket": bracket.index}
+        return Decision(decision.STOP, reason, facts=facts)
+
+    def _answer(self, bracket: Bracket, member: Member, entry: Entry, at: float, closings: list[Closing]) -> Decision:
+        """What becomes of a trial that has just arrived."""
+        facts = {
+            "rule": "hyperband",
+            "metric": self._metric,
+            "value": self._value(-entry.loss),
+            "time": at,
+            "bracket": bracket.index,
+        }
+        if not closings:
+            facts |= {"rung": bracket.milestone, "of": bracket.size}
+            reason = (
+                f"at {self._time_attr} {number_text(bracket.milestone)} it waits for the others of its bracket "
+                f"({bracket.num_moving} on their way): {self._metric}={self._shown(-entry.loss)}"
+            )
+            return Decision(decision.PAUSE, reason, facts=facts)
+        last = next((closing for closing in closings if entry in closing.dropped), closings[-1])
+        rank = [*last.kept, *last.dropped].index(entry) + 1
+        cutoff = None if last.cutoff is None else -last.cutoff
+        facts |= {"rung": last.milestone, "rank": rank, "of": last.entered}
+        facts["cutoff"] = None if cutoff is None else self._value(cutoff)
+        reason = (
+            f"rank {rank} of {last.entered} at {self._time_attr} {number_text(last.milestone)}, where the best "
+            f"{len(last.kept)} go on: {self._metric}={self._shown(-entry.loss)}"
+            + ("" if cutoff is None else f", cutoff {self._shown(cutoff)}")
+        )
+        if entry in last.dropped:
+            return Decision(decision.STOP, reason, facts=facts)
+        goes_on = bracket.is_at_end or member.entry is None
+        bracket.ready.pop(entry.trial_id, None)
+        return Decision(decision.CONTINUE if goes_on else decision.PAUSE, reason, facts=facts)
+
+    def _describe(self, bracket: Bracket) -> str:
+        """A bracket's line of the status block."""
+        statuses = Counter(bracket.ended)
+        statuses.update(
+            self._trials[trial_id].status
+            for trial_id in (*bracket.members, *bracket.leaving)
+            if trial_id in self._trials
+        )
+        counts = ", ".join(f"{status}: {count}" for status, count in sorted(statuses.items()))
+        return (
+            f"Bracket(Max Size (n)={bracket.size}, Milestone (r)={number_text(bracket.milestone)}, "
+            f"completed={bracket.share_done:.1%}): {{{counts}}}"
+        )
