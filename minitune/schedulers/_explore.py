@@ -168,6 +168,14 @@ def copied(value: Any) -> Any:
     return [copied(inner) for inner in value] if type(value) is list else value
 
 
+def look_up(config: Mapping[str, Any], path: tuple[str, ...]) -> Any:
+    """The value at a path, or None if there is none."""
+    value: Any = config
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
 def describe(changes: Changes) -> str:
     """Such as `lr 0.1 -> 0.12 (* 1.2), size 4 -> 8 (right)`."""
     texts = [f"{'/'.join(path)} {_short(old)} -> {_short(new)} ({how})" for path, (old, new, how) in changes.items()]
@@ -218,17 +226,33 @@ def _within(domain: Float | Integer, value: Any, factor: float) -> float | int:
 
     In a domain of orders of magnitude the same factor is the same shift of the logarithm, wherever the value stands.
     """
-    step = domain.sampler.q if isinstance(domain.sampler, Quantized) else isinstance(domain, Integer) and 1
+    step = _step(domain)
     target = float(value) * factor
     if target == value and factor != 1:  # 0.0 would stay where it is for ever
         target += (factor - 1) * _spread(domain) / 2
+    if step and factor != 1 and round(target / step) == round(float(value) / step):
+        target = value + (step if (factor > 1) == (value >= 0) else -step)
+    return snapped(domain, target)
+
+
+def snapped(domain: Float | Integer, value: float) -> float | int:
+    """The value of the domain, and of its grid, that is nearest to `value`."""
+    step = _step(domain)
     if not step:
-        return min(max(target, domain.lower), domain.upper)
+        return min(max(value, domain.lower), domain.upper)
     low, high = _grid_ends(domain, step)
-    steps: float = round(target / step)
-    if steps == round(float(value) / step) and factor != 1:
-        steps += 1 if (factor > 1) == (value >= 0) else -1
-    return _on_grid(domain, min(max(steps, low), high), step)
+    steps = min(max(round(value / step), low), high)
+    if isinstance(domain, Integer):
+        return int(steps) * int(step)
+    # written as a person would: 0.3, not 0.30000000000000004
+    return min(max(float(f"{steps * step:.12g}"), domain.lower), domain.upper)
+
+
+def _step(domain: Float | Integer) -> float:
+    """The step of a domain's grid; 0 if it has none."""
+    if isinstance(domain.sampler, Quantized):
+        return domain.sampler.q
+    return 1 if isinstance(domain, Integer) else 0
 
 
 def _spread(domain: Float | Integer) -> float:
@@ -248,11 +272,3 @@ def _grid_ends(domain: Float | Integer, step: float) -> tuple[float, float]:
     ends = (domain.lower / step, domain.upper / step)
     low, high = (float(round(end)) if math.isfinite(end) else end for end in ends)
     return low, high
-
-
-def _on_grid(domain: Float | Integer, steps: float, step: float) -> float | int:
-    """So many steps, written as a person would: 0.3, not 0.30000000000000004."""
-    if isinstance(domain, Integer):
-        return int(steps) * int(step)
-    value = float(f"{steps * step:.12g}")
-    return min(max(value, domain.lower), domain.upper)

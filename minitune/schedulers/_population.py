@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import heapq
 import math
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -32,6 +32,8 @@ class Member:
         is_clone: Whether it has been given another one's state, which it can pass on.
         is_pausing: Whether it is about to be put aside, or was.
         ticket: Which of its places in the waiting line counts.
+        history: Times and scores of what it, or whom it was cloned from, has reported; kept only where members are
+            compared at the same time.
     """
 
     trial_id: str
@@ -43,6 +45,7 @@ class Member:
     is_clone: bool = False
     is_pausing: bool = False
     ticket: int = 0
+    history: list[tuple[float, float]] = field(default_factory=list)
 
     @property
     def score(self) -> float:
@@ -91,6 +94,17 @@ class Population:
         member.entry = Entry(-score, self._arrivals, member.trial_id)
         self._arrivals += 1
         insort(self._ranked, member.entry)
+
+    def compare_at_same_time(self) -> None:
+        """Rank everybody by what it had reached at the largest time that all have reached. O(n log n)."""
+        known = [member for member in self.members.values() if member.entry is not None]
+        common = min(member.history[-1][0] for member in known)
+        for member in known:
+            place = max(1, bisect_right(member.history, (common, math.inf)))
+            del member.history[: place - 1]
+            arrival = member.entry.arrival if member.entry is not None else 0
+            member.entry = Entry(-member.history[0][1], arrival, member.trial_id)
+        self._ranked = sorted(member.entry for member in known if member.entry is not None)
 
     def rank(self, member: Member) -> int:
         """The rank of a member that has a score, 1 for the best."""

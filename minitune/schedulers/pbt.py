@@ -22,7 +22,7 @@ from minitune.experiment.lifecycle import PAUSED, Phase
 from minitune.experiment.tags import format_vars
 from minitune.experiment.trial import Trial
 from minitune.result import TRAINING_ITERATION
-from minitune.schedulers._explore import Changes, Explorer, check_mutations, describe, fill
+from minitune.schedulers._explore import Changes, Explorer, check_mutations, describe, fill, look_up
 from minitune.schedulers._metric_scheduler import MetricScheduler, number_text
 from minitune.schedulers._policy import PERTURBED, Step, write_step
 from minitune.schedulers._population import Member, Population
@@ -66,12 +66,16 @@ class PopulationBasedTraining(MetricScheduler):
         log_config: Whether the files are written.
         require_attrs: Whether a result without metric or time is an error of its trial.
         synch: Whether all members wait for each other at each turn; then the run has to have a fixed number of samples.
+        compare_at: `turn` compares what each member had reached at its last turn; `same_time` what each had reached at
+            the largest time that all have come to, so that a member is not better only because it is older.
 
     Raises:
         TuneError: If there is neither a mutation nor a `custom_explore_fn`; it is a ValueError too.
         TypeError: If a mutation is of no known kind.
         ValueError: If another argument is out of range.
     """
+
+    _rule = "pbt"
 
     def __init__(
         self,
@@ -88,6 +92,7 @@ class PopulationBasedTraining(MetricScheduler):
         log_config: bool = True,
         require_attrs: bool = True,
         synch: bool = False,
+        compare_at: str = "turn",
     ):
         mutations = {} if hyperparam_mutations is None else hyperparam_mutations
         check_mutations(mutations)
@@ -103,6 +108,8 @@ class PopulationBasedTraining(MetricScheduler):
         self._log_config = log_config
         self._require_attrs = require_attrs
         self._synch = synch
+        require(compare_at in ("turn", "same_time"), "compare_at: 'turn' or 'same_time'", compare_at)
+        self._keeps_history = compare_at == "same_time"
         self._population = Population(exact(quantile_fraction))
         self._trials: dict[str, Trial] = {}
         self._failed: set[str] = set()
@@ -175,6 +182,8 @@ class PopulationBasedTraining(MetricScheduler):
         self._forget_failed()
         member = self._member(trial)
         member.time = at
+        if self._keeps_history:
+            member.history.append((at, self._score_of(result)))
         self._population.leave_line(member)
         if at < self._burn_in:
             return CONTINUE
@@ -292,6 +301,8 @@ class PopulationBasedTraining(MetricScheduler):
     def _record(self, member: Member, at: float, result: dict[str, Any]) -> None:
         """Take down how a member stands at its turn."""
         self._population.record(member, self._score_of(result))
+        if self._keeps_history:
+            self._population.compare_at_same_time()
         member.last_turn = at
         member.iteration = result.get(TRAINING_ITERATION, 0)
         self._num_checkpoints += 1
@@ -335,7 +346,7 @@ class PopulationBasedTraining(MetricScheduler):
         trial, giver = self._trials[member.trial_id], self._trials[donor.trial_id]
         config, changes = self._new_config(member, donor, giver.config)
         config = self._customized(config)
-        changes = {path: (old, _look_up(config, path), how) for path, (old, _, how) in changes.items()}
+        changes = {path: (old, look_up(config, path), how) for path, (old, _, how) in changes.items()}
         self._write_down(
             context,
             trial,
@@ -347,6 +358,7 @@ class PopulationBasedTraining(MetricScheduler):
         shown_values = {"/".join(path): new for path, new in values.items()}
         trial.evaluated_params = {**trial.evaluated_params, **shown_values}
         member.last_turn, member.time, member.is_clone = donor.last_turn, donor.time, True
+        member.history = list(donor.history)
         self._num_perturbations += 1
         facts["donor"] = donor.trial_id
         facts["perturbed"] = {"/".join(path): [plain(old), plain(new)] for path, (old, new, _) in changes.items()}
@@ -426,7 +438,7 @@ class PopulationBasedTraining(MetricScheduler):
     def _facts(self, member: Member) -> dict[str, Any]:
         """What a decision about a member rests on."""
         return {
-            "rule": "pbt",
+            "rule": self._rule,
             "metric": self._metric,
             "value": self._value(member.score),
             "time": member.time,
@@ -501,13 +513,6 @@ def _iteration(trial: Trial, member: Member) -> Any:
     """The iteration of the state that others get from a trial."""
     newest = trial.checkpoints[-1].metrics if trial.checkpoints else {}
     return newest.get(TRAINING_ITERATION, member.iteration)
-
-
-def _look_up(config: Mapping[str, Any], path: tuple[str, ...]) -> Any:
-    value: Any = config
-    for name in path:
-        value = value.get(name) if isinstance(value, Mapping) else None
-    return value
 
 
 def plain(value: Any) -> Any:

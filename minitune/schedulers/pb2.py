@@ -1,0 +1,280 @@
+"""PB2: population based training that chooses new hyperparameters by a model of what has helped so far.
+
+Source: Parker-Holder et al., "Provably Efficient Online Hyperparameter Optimization with Population-Based Bandits"
+(NeurIPS 2020, arXiv 2002.02518), algorithm 2. Turns, donors and files are those of `PopulationBasedTraining`; only what
+a copy goes on with is found otherwise: where the upper confidence bound of the gain per unit of time is largest.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from minitune._checks import is_real, is_whole, shown
+from minitune.error import TuneError, dual_error
+from minitune.schedulers._explore import Changes, copied, look_up, snapped
+from minitune.schedulers._gaussian_process import GaussianProcess
+from minitune.schedulers._population import Member
+from minitune.schedulers.pbt import PopulationBasedTraining
+from minitune.space import Domain, Float, Integer, LogUniform, Quantized
+
+_WINDOW = 200
+"""The model knows so many of the newest gains."""
+_UNIFORM_POINTS = 200
+_NEAR_POINTS = 50
+_NEAR = 0.1
+"""Standard deviation of those near the best one, as a share of the bounds."""
+_LARGEST_GAIN = 2.0
+"""Gains are clipped at so many standard deviations: one lucky step must not hide all the others."""
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """One hyperparameter of the model.
+
+    Attributes:
+        path: Where it stands in a configuration.
+        domain: Its bounds, and what is drawn from them at the start.
+        is_log: Whether the model sees its logarithm.
+    """
+
+    path: tuple[str, ...]
+    domain: Float | Integer
+    is_log: bool
+
+    def scaled(self, config: Mapping[str, Any]) -> float:
+        """Where a configuration lies between the bounds, 0 to 1."""
+        value = look_up(config, self.path)
+        if not is_real(value):
+            return 0.5
+        low, high = self._ends()
+        bounded = min(max(float(value), float(self.domain.lower)), float(self.domain.upper))
+        return (self._seen(bounded) - low) / (high - low) if high > low else 0.5
+
+    def value(self, share: float, like: Any) -> Any:
+        """The value at a place between the bounds; an int where `like` is one."""
+        low, high = self._ends()
+        seen = low + share * (high - low)
+        value = snapped(self.domain, math.exp(seen) if self.is_log else seen)
+        if not is_whole(like):
+            return value
+        return min(max(round(value), math.ceil(self.domain.lower)), math.floor(self.domain.upper))
+
+    def _ends(self) -> tuple[float, float]:
+        return self._seen(float(self.domain.lower)), self._seen(float(self.domain.upper))
+
+    def _seen(self, value: float) -> float:
+        return math.log(value) if self.is_log else value
+
+
+@dataclass(frozen=True)
+class _Gain:
+    """What one member has gained between two turns under one configuration.
+
+    Attributes:
+        time: When it began.
+        score: Its score then.
+        place: Its hyperparameters, each 0 to 1.
+        rate: The change of the score per unit of time.
+    """
+
+    time: float
+    score: float
+    place: tuple[float, ...]
+    rate: float
+
+
+class PB2(PopulationBasedTraining):
+    """Population based training whose new hyperparameters are chosen by a Gaussian process.
+
+    Args:
+        time_attr: See `PopulationBasedTraining`, for this and all that is not told here.
+        metric: The result key to optimise; by default the run's.
+        mode: `min` or `max`; by default the run's.
+        perturbation_interval: A member has its turn when it has trained so long since its last one.
+        hyperparam_bounds: By name, `[low, high]`, or a domain of numbers with bounds (with `tune.loguniform(1e-5, 1e-1)`
+            the model sees orders of magnitude), or a dict of these for nested ones. What is missing from a trial's
+            configuration is drawn from the bounds at its start. A hyperparameter that is an int stays one.
+        quantile_fraction: The part of the population that is replaced: 0 to 0.5.
+        log_config: Whether the files are written.
+        require_attrs: Whether a result without metric or time is an error of its trial.
+        synch: Whether all members wait for each other at each turn.
+        custom_explore_fn: Gets the new configuration and returns the one that is used.
+
+    Raises:
+        TuneError: If there are no bounds; it is a ValueError too.
+        ValueError: If bounds are no numbers or the wrong way round, or another argument is out of range.
+    """
+
+    _rule = "pb2"
+
+    def __init__(
+        self,
+        time_attr: str = "time_total_s",
+        metric: str | None = None,
+        mode: str | None = None,
+        perturbation_interval: float = 60.0,
+        hyperparam_bounds: Mapping[str, Any] | None = None,
+        quantile_fraction: float = 0.25,
+        log_config: bool = True,
+        require_attrs: bool = True,
+        synch: bool = False,
+        custom_explore_fn: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+    ):
+        if not hyperparam_bounds:
+            text = "hyperparam_bounds must hold at least one hyperparameter, such as {'lr': [1e-4, 1e-1]}"
+            raise dual_error(TuneError, ValueError(text), text) or ValueError(text)
+        domains = _domains(hyperparam_bounds, "hyperparam_bounds")
+        super().__init__(
+            time_attr=time_attr,
+            metric=metric,
+            mode=mode,
+            perturbation_interval=perturbation_interval,
+            hyperparam_mutations=domains,
+            quantile_fraction=quantile_fraction,
+            resample_probability=0,
+            custom_explore_fn=custom_explore_fn,
+            log_config=log_config,
+            require_attrs=require_attrs,
+            synch=synch,
+        )
+        self._axes = list(_axes(domains))
+        self._gains: list[_Gain] = []
+        self._begun: dict[str, tuple[float, float]] = {}
+        self._explored: dict[str, tuple[float, ...]] = {}
+
+    def get_state(self) -> dict[str, Any]:
+        """See `TrialScheduler.get_state`."""
+        gains = [(gain.time, gain.score, gain.place, gain.rate) for gain in self._gains]
+        return {**super().get_state(), "gains": gains, "begun": dict(self._begun), "explored": dict(self._explored)}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """See `TrialScheduler.set_state`."""
+        super().set_state(state)
+        self._gains = [_Gain(*gain) for gain in state["gains"]]
+        self._begun, self._explored = dict(state["begun"]), dict(state["explored"])
+
+    # -- what the model learns from ------------------------------------------------------------------------------
+
+    def _record(self, member: Member, at: float, result: dict[str, Any]) -> None:
+        """Take down how a member stands, and what it has gained since its last turn, or since it became a copy."""
+        super()._record(member, at, result)
+        self._explored.pop(member.trial_id, None)
+        begun = self._begun.pop(member.trial_id, None)
+        if not math.isfinite(member.score):
+            return
+        if begun is not None and at > begun[0]:
+            place = self._place(self._trials[member.trial_id].config)
+            self._gains.append(_Gain(*begun, place, (member.score - begun[1]) / (at - begun[0])))
+            del self._gains[:-_WINDOW]
+        self._begun[member.trial_id] = (at, member.score)
+
+    def _forget(self, trial_id: str) -> None:
+        super()._forget(trial_id)
+        self._begun.pop(trial_id, None)
+        self._explored.pop(trial_id, None)
+
+    def _place(self, config: Mapping[str, Any]) -> tuple[float, ...]:
+        return tuple(axis.scaled(config) for axis in self._axes)
+
+    # -- what it is asked ----------------------------------------------------------------------------------------
+
+    def _new_config(
+        self, member: Member, donor: Member, donor_config: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], Changes]:
+        """The hyperparameters with the best prospects from where the donor stands."""
+        place = self._best_place(donor)
+        how = "drawn uniformly" if place is None else "best prospects"
+        shares = place if place is not None else [self._rng.random() for _ in self._axes]
+        config, changes = copied(donor_config), Changes()
+        for axis, share in zip(self._axes, shares, strict=True):
+            old = look_up(donor_config, axis.path)
+            new = axis.value(share, old)
+            _assign(config, axis.path, new)
+            changes[axis.path] = (old, new, how)
+        self._explored[member.trial_id] = self._place(config)
+        if math.isfinite(donor.score):
+            self._begun[member.trial_id] = (donor.last_turn, donor.score)
+        return config, changes
+
+    def _best_place(self, donor: Member) -> Sequence[float] | None:
+        """Where the upper confidence bound of the gain is largest; None if there is nothing to learn from."""
+        rates = [gain.rate for gain in self._gains]
+        spread = statistics.pstdev(rates) if len(rates) > 1 else 0.0
+        if not spread or not math.isfinite(donor.score):
+            return None
+        middle = statistics.fmean(rates)
+        values = [min(max((rate - middle) / spread, -_LARGEST_GAIN), _LARGEST_GAIN) for rate in rates]
+        scale_time, scale_score = _scale([g.time for g in self._gains]), _scale([g.score for g in self._gains])
+        points = [(scale_time(gain.time), scale_score(gain.score), *gain.place) for gain in self._gains]
+        here = (scale_time(donor.last_turn), scale_score(donor.score))
+        model = GaussianProcess.fitted(points, values)
+        # Those that explore just now: nothing is known of them yet, but less uncertain is it where they are.
+        pseudo = [(*here, *place) for place in self._explored.values()]
+        certain = GaussianProcess(model.kernel, points + pseudo, values + [0.0] * len(pseudo)) if pseudo else model
+        width = math.sqrt(0.2 + max(0.0, math.log(0.4 * len(points))))
+        return _maximise(
+            lambda place: model.mean((*here, *place)) + width * certain.deviation((*here, *place)),
+            len(self._axes),
+            self._rng,
+        )
+
+
+def _maximise(worth: Callable[[Sequence[float]], float], size: int, rng: random.Random) -> Sequence[float]:
+    """The best of random places within the unit cube, and of some more around the best of those."""
+    best = max(([rng.random() for _ in range(size)] for _ in range(_UNIFORM_POINTS)), key=worth)
+    near = [[min(max(rng.gauss(share, _NEAR), 0.0), 1.0) for share in best] for _ in range(_NEAR_POINTS)]
+    return max([best, *near], key=worth)
+
+
+def _scale(values: Sequence[float]) -> Callable[[float], float]:
+    """Brings the range of `values` to 0 to 1."""
+    low, width = min(values), max(values) - min(values)
+    return lambda value: (value - low) / width if width else 0.0
+
+
+def _assign(config: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+    for name in path[:-1]:
+        config = config.setdefault(name, {})
+    config[path[-1]] = value
+
+
+def _axes(domains: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[_Axis]:
+    for name, domain in domains.items():
+        if isinstance(domain, Mapping):
+            yield from _axes(domain, (*path, name))
+        else:
+            inner = domain.sampler.get_sampler() if isinstance(domain.sampler, Quantized) else domain.sampler
+            yield _Axis((*path, name), domain, isinstance(inner, LogUniform))
+
+
+def _domains(bounds: Any, where: str) -> dict[str, Any]:
+    """The bounds as domains.
+
+    Raises:
+        TypeError: If they are no dict.
+        ValueError: If one of them is neither two numbers in their order nor a domain with bounds.
+    """
+    if not isinstance(bounds, Mapping):
+        raise TypeError(f"{where} must be a dict such as {{'lr': [1e-4, 1e-1]}}, but got {shown(bounds)}")
+    return {name: _domain(bound, f"{where}[{name!r}]") for name, bound in bounds.items()}
+
+
+def _domain(bound: Any, where: str) -> Any:
+    if isinstance(bound, Mapping):
+        return _domains(bound, where)
+    if isinstance(bound, (Float, Integer)) and math.isfinite(bound.lower) and math.isfinite(bound.upper):
+        return bound
+    good = isinstance(bound, (list, tuple)) and len(bound) == 2
+    if not good or not all(is_real(end) and math.isfinite(end) for end in bound):
+        kind = "a domain without bounds, or not of numbers" if isinstance(bound, Domain) else shown(bound)
+        raise ValueError(
+            f"{where} must be two numbers [low, high], or a domain such as tune.loguniform(1e-4, 1e-1), but got {kind}"
+        )
+    if bound[0] > bound[1]:
+        raise ValueError(f"low <= high must hold for {where}, but got {shown(bound)}")
+    return Float(*bound).uniform()
