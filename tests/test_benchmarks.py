@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
-WORKLOADS = ["cold", "fresh", "reused", "reports", "asha", "checkpoints", "pauses", "objective", "growth", "idle"]
+WORKLOADS = ["cold", "fresh", "reused", "reports", "asha", "checkpoints", "pauses", "population"]
+WORKLOADS += ["objective", "growth", "idle"]
 """All that need no other package."""
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="processes are measured by /proc")

@@ -107,7 +107,10 @@ def _try(job: Job, storage: Path, quick: bool) -> dict[str, Any]:
     except VoidError as error:
         return {"void": str(error)}
     figures = [figure.value(seen) for figure in workload.figures]
-    return {"figures": figures, "seen": {key: value for key, value in seen.items() if key != "reports"}}
+    return {
+        "figures": figures,
+        "seen": {key: value for key, value in seen.items() if key not in ("reports", "numbers")},
+    }
 
 
 def _told(workload: Workload, outcome: Mapping[str, Any]) -> str:

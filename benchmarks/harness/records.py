@@ -23,7 +23,8 @@ def check(storage: Path, records: tuple[str, ...], parameters: Mapping[str, Any]
         storage: The directory of the run's directories.
         records: The kinds of files that the engine writes.
         parameters: Of the workload.
-        seen: What the run has printed: `errors`, and `reports`, their number by trial id.
+        seen: What the run has printed: `errors`; `reports`, how many there were by trial id; and `numbers`, which ones,
+            where they are not 0, 1, 2 and so on.
 
     Raises:
         VoidError: If they differ in any way.
@@ -34,13 +35,14 @@ def check(storage: Path, records: tuple[str, ...], parameters: Mapping[str, Any]
         raise VoidError(f"{len(reports)} trials with {seen['errors']} errors instead of {trials} with 0")
     if "reports" in parameters and set(reports.values()) != {parameters["reports"]}:
         raise VoidError(f"{sorted(set(reports.values()))} reports per trial instead of {parameters['reports']}")
+    made = seen.get("numbers") or {trial: list(range(count)) for trial, count in reports.items()}
     for kind in records:
         found: dict[str, list[float]] = {}
         for trial, number in _READERS[kind](storage):
             found.setdefault(trial, []).append(number)
-        if found != {trial: list(range(count)) for trial, count in reports.items()}:
-            rows, made = sum(map(len, found.values())), sum(reports.values())
-            raise VoidError(f"{kind}: {rows} rows of {len(found)} trials do not equal {made} reports of {trials}")
+        if found != made:
+            rows, count = sum(map(len, found.values())), sum(reports.values())
+            raise VoidError(f"{kind}: {rows} rows of {len(found)} trials do not equal {count} reports of {trials}")
     if "checkpoint_bytes" in parameters:
         sizes = [path.stat().st_size for path in storage.glob("*/*/checkpoint_*/model")]
         whole = sum(size == parameters["checkpoint_bytes"] for size in sizes)

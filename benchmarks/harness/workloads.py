@@ -174,8 +174,22 @@ WORKLOADS = {
                     {"ray": 25},
                 ),
             ),
-            {"minitune": {"trials": 8, "reports": 40}, "ray": {"trials": 8, "reports": 8}},
+            {"minitune": {"trials": 8, "reports": 40}, "ray": {"trials": 8, "reports": 40}},
             {"reports": 4},
+        ),
+        Workload(
+            "population",
+            (
+                Figure(
+                    "population based training of 8 members that share 2 CPUs, a turn every 2 steps",
+                    "steps/s",
+                    _reports_per_s,
+                    400,
+                    {"ray": 25},
+                ),
+            ),
+            {"minitune": {"trials": 8, "steps": 40}, "ray": {"trials": 8, "steps": 40}},
+            {"steps": 4},
         ),
         Workload(
             "array",

@@ -51,6 +51,19 @@ class Watch(tune.Callback):
             self.meter.look()
 
 
+class PopulationWatch(Watch):
+    """Notes the number in each report: a member that takes over another's state goes on from that one's number."""
+
+    def __init__(self, trials):
+        super().__init__(trials)
+        self.numbers = {}
+
+    def on_trial_result(self, iteration, trials, trial, result, **info):
+        """Called for each report."""
+        super().on_trial_result(iteration, trials, trial, result, **info)
+        self.numbers.setdefault(trial.trial_id, []).append(result["number"])
+
+
 class IdleWatch(Watch):
     """Notes time and CPU time of the driver when all trials have gone to sleep, and when the first one wakes up."""
 
@@ -160,7 +173,7 @@ class Member(tune.Trainable):
 
     def step(self):
         self.number += 1
-        return {"number": self.number}
+        return {"number": self.number, "score": self.config.get("rate", 0) * self.number}
 
     def save_checkpoint(self, directory):
         return {"number": self.number}
@@ -182,6 +195,27 @@ class Pausing(FIFOScheduler):
 
 def pauses():
     return fit(Member, P["trials"], scheduler=Pausing(), stop={"training_iteration": P["reports"]}, reuse=True)[0]
+
+
+def population():
+    scheduler = tune.schedulers.PopulationBasedTraining(
+        time_attr="training_iteration",
+        metric="score",
+        mode="max",
+        perturbation_interval=2,
+        hyperparam_mutations={"rate": tune.uniform(0, 1)},
+    )
+    watch = PopulationWatch(P["trials"])
+    seen, _ = fit(
+        Member,
+        P["trials"],
+        watch=watch,
+        space={"rate": tune.uniform(0, 1)},
+        scheduler=scheduler,
+        stop={"training_iteration": P["steps"]},
+        reuse=True,
+    )
+    return {**seen, "numbers": watch.numbers}
 
 
 def array():
