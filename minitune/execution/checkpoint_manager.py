@@ -24,12 +24,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from minitune._checks import require
+from minitune._warnings import warn_once
 from minitune.checkpoint import CheckpointRecord
 from minitune.config import CheckpointConfig
 from minitune.execution import files, storage
 from minitune.execution.housekeeper import Housekeeper
 from minitune.experiment.lifecycle import TERMINATED
 from minitune.experiment.trial import KeptCheckpoint, Trial
+from minitune.result import AUTO_RESULT_KEYS
 
 logger = logging.getLogger("minitune")
 
@@ -246,6 +248,14 @@ class CheckpointManager:
         limit = self._limits[entry.trial.experiment_number]
         if limit.num_to_keep is None and (self._budget_bytes is None or not limit.score.attribute):
             return None  # everything stays, or all but the newest may go
+        attribute, metrics = limit.score.attribute, entry.kept.metrics
+        if attribute and _look_up(metrics, attribute) is None:
+            names = ", ".join(key for key in metrics if key not in AUTO_RESULT_KEYS) or "none"
+            warn_once(
+                f"checkpoint_score_attribute is {attribute!r}, but a checkpoint was reported without it and counts as "
+                f"the worst; its metrics: {names}",
+                about=f"checkpoint_score_attribute={attribute}",
+            )
         best = self._best.setdefault(entry.trial.trial_id, [])
         # among equals the newer one is better
         insort(best, (limit.score.of(entry.kept.metrics, entry.age), entry))

@@ -70,6 +70,17 @@ def test_everything_is_kept_by_default(tmp_path: Path) -> None:
     assert run.numbers(trial) == list(range(20))
 
 
+def test_a_score_that_is_never_reported_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    run = make(tmp_path, num_to_keep=1, checkpoint_score_attribute="misspelt_loss")
+    trial = run.trial()
+    for _ in range(3):
+        run.commit(trial, loss=1.0)
+
+    assert run.numbers(trial) == [2]
+    (said,) = [record.getMessage() for record in caplog.records if "misspelt_loss" in record.getMessage()]
+    assert said.endswith("its metrics: loss")
+
+
 @pytest.mark.parametrize("count", [1, 3])
 def test_without_a_score_the_newest_are_kept(tmp_path: Path, count: int) -> None:
     run = make(tmp_path, num_to_keep=count)
