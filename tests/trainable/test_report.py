@@ -183,6 +183,19 @@ def test_a_running_function_cannot_be_restored(driver: FakeDriver) -> None:
         actor.restore(str(driver.directory), {})
 
 
+def test_the_trials_own_directory_is_saved_without_its_checkpoints(driver: FakeDriver) -> None:
+    def train(config: dict[str, Any]) -> None:
+        for step in range(3):
+            Path(get_context().get_trial_dir(), "model").write_text(str(step))
+            report({"step": step}, checkpoint=Checkpoint(get_context().get_trial_dir()))
+
+    actor = driver.start(train)
+    reports = [pull(actor) for _ in range(3)]
+    directory = driver.directory / "t_00000" / reports[-1].checkpoint.directory
+    assert sorted(os.listdir(directory)) == ["model"]
+    assert (directory / "model").read_text() == "2"
+
+
 def test_a_vanished_checkpoint_is_an_error(driver: FakeDriver) -> None:
     with pytest.raises(FileNotFoundError, match="does not exist"):
         driver.start(lambda config: 1).restore(str(driver.directory / "gone"), {})
