@@ -479,6 +479,8 @@ class TuneController:
         trial.num_failures += not is_free
         self._recorder.failure(trial, error)
         after = AfterFailure.RETRY if is_free else self._policy.after(trial, final=final)
+        if after is not AfterFailure.RETRY:
+            trial.error = error  # schedulers tell by it that the trial will not come again
         if not gone:
             self._actions.let_go(live, keep=keep)
         self._hooks.failed(trial)
@@ -499,7 +501,7 @@ class TuneController:
                 self._let_rest(trial, error)
             self._actions.remove_if_run_ends(trial)
         else:
-            self._fail(trial, error, cause, after)
+            self._fail(trial, cause, after)
 
     def _on_lack_of_space(self, live: Live, error: TrialError, *, gone: bool) -> None:
         """An attempt has failed while the disk is full, and most probably for that; the trial is not to blame."""
@@ -531,12 +533,12 @@ class TuneController:
         trial.num_failures = max(1, trial.num_failures)
         self._executor.forget(trial.trial_id)
         self._recorder.failure(trial, error)
-        self._hooks.failed(trial)
-        self._fail(trial, error, str(error), self._policy.after(trial, final=True))
-
-    def _fail(self, trial: Trial, error: TrialError, cause: str, after: AfterFailure) -> None:
-        """A trial has failed for good."""
         trial.error = error
+        self._hooks.failed(trial)
+        self._fail(trial, str(error), self._policy.after(trial, final=True))
+
+    def _fail(self, trial: Trial, cause: str, after: AfterFailure) -> None:
+        """A trial has failed for good; its error is set."""
         self._actions.move(trial, Step.FAIL, cause)
         self._actions.is_over(trial)
         self._hooks.errored(trial)
