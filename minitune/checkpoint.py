@@ -8,10 +8,10 @@ attempt. Numbers only grow over all attempts of a trial.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pickle
-import re
 import shutil
 import tempfile
 import weakref
@@ -29,9 +29,9 @@ METADATA_FILE = ".metadata.json"
 DICT_CHECKPOINT_FILE = "_dict_checkpoint.pkl"
 """Holds a checkpoint that is a dict: what a class returned from `save_checkpoint`, or `from_dict` was given."""
 TEMPORARY_PREFIX = ".tmp-"
-_IN_CHECKPOINT = re.compile(rf"(checkpoint_\d{{6,}}|{re.escape(TEMPORARY_PREFIX)}\d{{6,}}-\d+)/")
 _TEMPORARY_COPY_PREFIX = "checkpoint_tmp_"
-_CHUNK_BYTES = 1 << 20
+_CHUNK_BYTES = 1 << 18
+"""Read at a time, into one buffer: memory that is new for each file costs more than the reading."""
 
 
 class Gone:
@@ -286,8 +286,7 @@ def commit_copy(
     """Copy directory `source` into the trial's directory as checkpoint `number`. Blocks while it copies.
 
     Args:
-        source: The user's directory; it stays as it is. Links are copied as links. If it is the trial's directory
-            itself, the trial's checkpoints in it are left out: each would hold all before it.
+        source: The user's directory; it stays as it is. Links are copied as links.
         trial_directory: Where to.
         number: The checkpoint's number.
         attempt: The trial's attempt.
@@ -300,12 +299,13 @@ def commit_copy(
     """
     if not os.path.isdir(source):
         raise FileNotFoundError(f"the reported checkpoint's directory {os.fspath(source)!r} does not exist")
-    names = _walk(source)
-    if os.path.samefile(source, trial_directory):
-        names = [name for name in names if not _IN_CHECKPOINT.match(name)]
     temporary = temporary_directory(trial_directory, number, attempt)
     try:
-        entries = [_copy_entry(os.path.join(source, name), os.path.join(temporary, name), name) for name in names]
+        chunk = bytearray(_CHUNK_BYTES)
+        entries = [
+            _copy_entry(os.path.join(source, name), os.path.join(temporary, name), name, chunk)
+            for name in _walk(source)
+        ]
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
@@ -323,8 +323,7 @@ def commit_prepared(temporary: str, trial_directory: str | os.PathLike[str], num
     Returns:
         The record of what was written.
     """
-    entries = [_list_entry(os.path.join(temporary, name), name) for name in _walk(temporary)]
-    return _commit(temporary, trial_directory, number, entries)
+    return _commit(temporary, trial_directory, number, _list_entries(temporary))
 
 
 def matches(record: CheckpointRecord, trial_directory: str | os.PathLike[str]) -> bool:
@@ -338,10 +337,9 @@ def matches(record: CheckpointRecord, trial_directory: str | os.PathLike[str]) -
     if not os.path.isdir(directory):
         return False
     try:
-        entries = [_list_entry(os.path.join(directory, name), name) for name in _walk(directory)]
+        return _record(record.number, _list_entries(directory)) == record
     except OSError:
         return False
-    return _record(record.number, entries) == record
 
 
 def has_its_size(record: CheckpointRecord, trial_directory: str | os.PathLike[str]) -> bool:
@@ -373,35 +371,42 @@ def _walk(top: str | os.PathLike[str]) -> list[str]:
     return sorted(names)
 
 
-def _copy_entry(source: str, target: str, name: str) -> _Entry:
+def _copy_entry(source: str, target: str, name: str, chunk: bytearray) -> _Entry:
     if name.endswith("/"):
         os.makedirs(target, exist_ok=True)
         return name, 0, 0
     if os.path.islink(source):
         os.symlink(os.readlink(source), target)
-        return _list_entry(target, name)
-    size = crc = 0
-    with open(source, "rb", buffering=0) as reader, open(target, "wb", buffering=0) as writer:
-        while chunk := reader.read(_CHUNK_BYTES):
-            crc = zlib.crc32(chunk, crc)
-            size += len(chunk)
-            view = memoryview(chunk)
-            while view:
-                view = view[writer.write(view) :]
+        return _list_entry(target, name, chunk)
+    with open(target, "wb", buffering=0) as writer:
+        entry = _read_entry(source, name, chunk, writer)
     shutil.copymode(source, target)
-    return name, size, crc
+    return entry
 
 
-def _list_entry(path: str, name: str) -> _Entry:
+def _list_entries(directory: str) -> list[_Entry]:
+    chunk = bytearray(_CHUNK_BYTES)
+    return [_list_entry(os.path.join(directory, name), name, chunk) for name in _walk(directory)]
+
+
+def _list_entry(path: str, name: str, chunk: bytearray) -> _Entry:
     if name.endswith("/"):
         return name, 0, 0
     if os.path.islink(path):
         return name, 0, zlib.crc32(os.readlink(path).encode("utf-8", "surrogateescape"))
+    return _read_entry(path, name, chunk)
+
+
+def _read_entry(path: str, name: str, chunk: bytearray, writer: io.FileIO | None = None) -> _Entry:
+    """The entry of a file, which is read chunk by chunk, and copied if there is a `writer`."""
     size = crc = 0
-    with open(path, "rb", buffering=0) as reader:
-        while chunk := reader.read(_CHUNK_BYTES):
-            crc = zlib.crc32(chunk, crc)
-            size += len(chunk)
+    with open(path, "rb", buffering=0) as reader, memoryview(chunk) as whole:
+        while count := reader.readinto(whole):
+            crc = zlib.crc32(whole[:count], crc)
+            size += count
+            written = 0
+            while writer is not None and written < count:
+                written += writer.write(whole[written:count])
     return name, size, crc
 
 
