@@ -251,9 +251,11 @@ def _check_signature(bound: BoundFunction, is_complete: bool) -> None:
     except TypeError as error:
         keywords = "".join(f", {keyword}=..." for keyword in names)
         hints = [f"instead of {parameter}, {_OLD_PARAMETERS[parameter]}" for parameter in old]
+        lacks = "missing" in str(error)
+        way_out = "bind further arguments with with_parameters()" if lacks else "give the function these parameters"
         raise ValueError(
             f"a trainable function must be callable as {name}(config{keywords}), but its signature is {signature}: "
-            f"{error}; {'; '.join(hints) or 'bind further arguments with with_parameters()'}"
+            f"{error}; {'; '.join(hints) or way_out}"
         ) from None
     if "checkpoint_dir" in old:
         warn_once(f"{name} takes checkpoint_dir, which is never given: {_OLD_PARAMETERS['checkpoint_dir']}")
