@@ -12,6 +12,7 @@ import io
 import json
 import os
 import pickle
+import re
 import shutil
 import tempfile
 import weakref
@@ -29,6 +30,7 @@ METADATA_FILE = ".metadata.json"
 DICT_CHECKPOINT_FILE = "_dict_checkpoint.pkl"
 """Holds a checkpoint that is a dict: what a class returned from `save_checkpoint`, or `from_dict` was given."""
 TEMPORARY_PREFIX = ".tmp-"
+_IN_CHECKPOINT = re.compile(rf"(checkpoint_\d{{6,}}|{re.escape(TEMPORARY_PREFIX)}\d{{6,}}-\d+)/")
 _TEMPORARY_COPY_PREFIX = "checkpoint_tmp_"
 _CHUNK_BYTES = 1 << 18
 """Read at a time, into one buffer: memory that is new for each file costs more than the reading."""
@@ -286,7 +288,8 @@ def commit_copy(
     """Copy directory `source` into the trial's directory as checkpoint `number`. Blocks while it copies.
 
     Args:
-        source: The user's directory; it stays as it is. Links are copied as links.
+        source: The user's directory; it stays as it is. Links are copied as links. If it is the trial's directory
+            itself, the trial's checkpoints in it are left out: each would hold all before it.
         trial_directory: Where to.
         number: The checkpoint's number.
         attempt: The trial's attempt.
@@ -299,12 +302,14 @@ def commit_copy(
     """
     if not os.path.isdir(source):
         raise FileNotFoundError(f"the reported checkpoint's directory {os.fspath(source)!r} does not exist")
+    names = _walk(source)
+    if os.path.samefile(source, trial_directory):
+        names = [name for name in names if not _IN_CHECKPOINT.match(name)]
     temporary = temporary_directory(trial_directory, number, attempt)
     try:
         chunk = bytearray(_CHUNK_BYTES)
         entries = [
-            _copy_entry(os.path.join(source, name), os.path.join(temporary, name), name, chunk)
-            for name in _walk(source)
+            _copy_entry(os.path.join(source, name), os.path.join(temporary, name), name, chunk) for name in names
         ]
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
