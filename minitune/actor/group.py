@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import sys
 import threading
@@ -51,7 +50,6 @@ class ActorGroup:
         self._launcher = make_launcher(self._loop, self.run_id, keep_descendants, limit_bytes)
         self._actors: dict[str, ActorProcess] = {}
         self._events: deque[GroupEvent] = deque()
-        self._tokens = itertools.count(1)
         self._memory_kills = MemoryKills()
         # Nothing that the finaliser holds may refer to the group, or it would never be collected.
         self._on_ended = partial(_forget, self._actors)
@@ -82,7 +80,6 @@ class ActorGroup:
         boot = Boot(place or Place(), data, search_path(), tuple(sys.argv), self._limit_bytes)
         actor = ActorProcess(
             actor_id,
-            str(next(self._tokens)),
             self._loop,
             self._launcher,
             self._events.append,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -61,6 +62,7 @@ class InterpreterLauncher:
         self._keep_descendants = keep_descendants
         self._limit_bytes = limit_bytes
         self._launched: dict[str, _Launched] = {}
+        self._tokens = map(str, itertools.count(1))
         self._survivors: list[_Launched] = []
         self._guard: subprocess.Popen[bytes] | None = None
         self._threads: list[threading.Thread] = []
@@ -68,8 +70,9 @@ class InterpreterLauncher:
 
     # -- Launcher ----------------------------------------------------------------------------------------------
 
-    def launch(self, token: str, listener: Listener, preload: bool) -> DriverEnd:
+    def launch(self, listener: Listener, preload: bool) -> tuple[str, DriverEnd]:
         """See `Launcher.launch`."""
+        token = next(self._tokens)
         if self._is_pumped:
             from multiprocessing import Pipe
 
@@ -78,10 +81,10 @@ class InterpreterLauncher:
             self._threads = [thread for thread in self._threads if thread.ident is None or thread.is_alive()]
             self._threads += pumped.threads
             self._loop.call_later(0.0, partial(self._start, token, listener, second))
-            return pumped
+            return token, pumped
         ours, theirs = socket_pair()
         self._loop.call_later(0.0, partial(self._start, token, listener, theirs))
-        return Channel(ours, self._limit_bytes)
+        return token, Channel(ours, self._limit_bytes)
 
     def signal(self, token: str, number: int, whole_group: bool) -> None:
         """See `Launcher.signal`."""

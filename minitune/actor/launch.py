@@ -39,16 +39,15 @@ class Launcher(Protocol):
     hello_s: float
     """How long a worker may take to its first word."""
 
-    def launch(self, token: str, listener: Listener, preload: bool) -> DriverEnd:
+    def launch(self, listener: Listener, preload: bool) -> tuple[str, DriverEnd]:
         """Make a worker.
 
         Args:
-            token: A name never used before.
             listener: Who is told. Never called from within this method.
             preload: Whether what was preloaded is of use to it.
 
         Returns:
-            The driver's end of its channel.
+            Its name, for the other methods, and the driver's end of its channel.
 
         Raises:
             OSError: If there are no descriptors left.

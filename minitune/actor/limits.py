@@ -13,6 +13,8 @@ PRELOAD_S = 120.0
 """For loading a file in the zygote; after that workers load it for themselves, without a limit."""
 DUMP_TO_TERM_S = 0.02
 """From the stack dump to the termination signal: while the first is pending, another thread would get the second."""
+SHORT_LIFE_S = 1.0
+"""Workers that live less long are followed by others so soon that it pays to have one ready."""
 TERM_TO_KILL_S = 1.0
 """From the termination signal to the kill, when the grace period is over."""
 KILL_CONFIRM_S = 10.0

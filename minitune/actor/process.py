@@ -73,7 +73,6 @@ class ActorProcess:
 
     Args:
         actor_id: Its name.
-        token: The name of its process; a process can serve several actors one after the other.
         loop: The group's loop.
         launcher: What makes and kills the process.
         emit: Takes the events.
@@ -84,7 +83,6 @@ class ActorProcess:
     def __init__(
         self,
         actor_id: str,
-        token: str,
         loop: Loop,
         launcher: Launcher,
         emit: Callable[[GroupEvent], object],
@@ -92,7 +90,7 @@ class ActorProcess:
         memory_kills: MemoryKills,
     ):
         self.actor_id = actor_id
-        self.token = token
+        self.token = ""
         self.pid = 0
         self.phase = Phase.STARTING
         self._channel: DriverEnd  # made by `start`
@@ -128,7 +126,7 @@ class ActorProcess:
         frame = encode(boot, boot.limit_bytes)
         hello_s = self._launcher.hello_s
         self._memory_kills.look()
-        self._channel = self._launcher.launch(self.token, self, preload)
+        self.token, self._channel = self._launcher.launch(self, preload)
         self._channel.send_frame(frame)
         self._place = boot.place
         self._set_timer(hello_s, lambda: self.kill(f"no sign of life within {hello_s:g} s of its start"))

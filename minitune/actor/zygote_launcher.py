@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
+import select
 import signal
 import socket
-import subprocess
 import sys
-from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO
 
@@ -16,11 +17,12 @@ if sys.platform != "linux":
     raise ImportError("the zygote needs Linux; other systems start a new interpreter per worker")
 
 from minitune.actor.channel import Channel, DriverEnd, socket_pair
-from minitune.actor.launch import Listener, interpreter_command, marker_of, search_path, worker_environment
-from minitune.actor.limits import CLOSE_S, PRELOAD_S, ZYGOTE_HELLO_S
+from minitune.actor.launch import Listener, marker_of
+from minitune.actor.limits import PRELOAD_S, SHORT_LIFE_S, ZYGOTE_HELLO_S
 from minitune.actor.loop import READ, WRITE, Loop, Timer
 from minitune.actor.sweep import Sweep
-from minitune.actor.zygote import receive_packet, send_packet
+from minitune.actor.template import Template
+from minitune.actor.zygote import receive_packet
 
 _log = logging.getLogger("minitune")
 
@@ -32,90 +34,26 @@ class _Launched:
     token: str
     marker: str
     listener: Listener
+    began_s: float
     template: Template | None = None
     worker_end: socket.socket | None = None
+    pid: int = 0
     pidfd: int = -1
-    was_forked: bool = False
-
-
-class Template:
-    """One template process. Holds no reference to its launcher, so that a finaliser can hold it.
-
-    Args:
-        run_id: Identifies the group.
-        keep_descendants: See `make_launcher`.
-
-    Raises:
-        OSError: If the process cannot be made.
-    """
-
-    def __init__(self, run_id: str, keep_descendants: bool):
-        self.end, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._unsent: deque[tuple[list[str], socket.socket | IO[bytes] | None]] = deque()
-        try:
-            with theirs:
-                self.popen = subprocess.Popen(
-                    interpreter_command("minitune.actor.zygote", theirs.fileno(), os.getpid()),
-                    pass_fds=[theirs.fileno()],
-                    stdin=subprocess.DEVNULL,
-                    env=worker_environment(run_id),
-                )
-            self.pidfd = os.pidfd_open(self.popen.pid)
-        except BaseException:
-            self.end.close()
-            raise
-        self._driver_pid = os.getpid()
-        self.end.setblocking(False)
-        self.send(["setup", "keep" if keep_descendants else "", *search_path()])
 
     @property
-    def has_unsent(self) -> bool:
-        """Whether `flush` has to be called when the socket can be written to."""
-        return bool(self._unsent)
-
-    def send(self, fields: list[str], attached: socket.socket | IO[bytes] | None = None) -> None:
-        """Send a packet, now or later; closes what goes with it."""
-        self._unsent.append((fields, attached))
-        self.flush()
-
-    def flush(self) -> None:
-        """Send what can be sent now. A dead zygote is no error here."""
-        while self._unsent:
-            fields, attached = self._unsent[0]
-            try:
-                send_packet(self.end, fields, None if attached is None else attached.fileno())
-            except BlockingIOError:
-                return
-            except OSError:
-                pass
-            self._unsent.popleft()
-            if attached is not None:
-                attached.close()
-
-    def close(self) -> None:
-        """Let it kill everything and leave. Blocks for `CLOSE_S` seconds at most. Any number of times."""
-        for _, attached in self._unsent:
-            if attached is not None:
-                attached.close()
-        self._unsent.clear()
-        if self.end.fileno() < 0 or os.getpid() != self._driver_pid:
-            return
-        # Not only closed: a process that the user forked from the driver may hold the socket too.
-        try:
-            self.end.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
-        self.end.close()
-        try:
-            self.popen.wait(CLOSE_S + 1.0)
-        except subprocess.TimeoutExpired:
-            self.popen.kill()
-            self.popen.wait()
-        os.close(self.pidfd)
+    def is_dead(self) -> bool:
+        """Whether it was forked and has died, told or not."""
+        if self.pidfd < 0:
+            return self.pid != 0
+        poll = select.poll()
+        poll.register(self.pidfd, select.POLLIN)
+        return bool(poll.poll(0))
 
 
 class ZygoteLauncher:
     """Has workers forked by a template process; by one more that has loaded a file, for those it is of use to.
+
+    While workers come and go quickly, one is always forked ahead, so that the next need not wait for its birth.
 
     Args:
         loop: The driver's loop.
@@ -139,17 +77,27 @@ class ZygoteLauncher:
         self._preloading = 0
         self._preload_timer: Timer | None = None
         self._held: dict[str, _Launched] = {}
+        self._tokens = map(str, itertools.count(1))
+        self._spare: _Launched | None = None
+        self._spare_end: socket.socket | None = None
+        self._lives_are_short = False
         self._is_closed = False
 
     # -- Launcher ----------------------------------------------------------------------------------------------
 
-    def launch(self, token: str, listener: Listener, preload: bool) -> DriverEnd:
+    def launch(self, listener: Listener, preload: bool) -> tuple[str, DriverEnd]:
         """See `Launcher.launch`."""
-        ours, theirs = socket_pair()
-        launched = _Launched(token, marker_of(self._run_id, token), listener, worker_end=theirs)
-        self._launched[token] = launched
-        self._loop.call_later(0.0, lambda: self._place(launched, preload))
-        return Channel(ours, self._limit_bytes)
+        launched, ours = self._take_spare(preload) or self._new(listener)
+        if launched.template is None:
+            self._loop.call_later(0.0, lambda: self._place(launched, preload))
+        else:
+            launched.listener = listener
+            launched.began_s = self._loop.time()
+            if launched.pid:
+                self._loop.call_later(0.0, lambda: listener.on_started(launched.pid))
+        if self._lives_are_short:
+            self._loop.call_later(0.0, lambda: self._fork_ahead(preload))
+        return launched.token, Channel(ours, self._limit_bytes)
 
     def signal(self, token: str, number: int, whole_group: bool) -> None:
         """See `Launcher.signal`."""
@@ -174,7 +122,7 @@ class ZygoteLauncher:
             return
         if launched.pidfd >= 0:
             _kill_by_descriptor(launched.pidfd)
-        elif launched.template is not None and not launched.was_forked:
+        elif launched.template is not None and not launched.pid:
             launched.template.popen.kill()
         self._sweep([launched])
 
@@ -195,6 +143,7 @@ class ZygoteLauncher:
         self._preloads.clear()
         for launched in list(self._launched.values()):
             self._forget(launched)
+        self._drop_spare()
 
     # -- templates ---------------------------------------------------------------------------------------------
 
@@ -308,7 +257,57 @@ class ZygoteLauncher:
         if launched:
             Sweep(self._loop, [one.marker for one in launched], on_done)
 
+    # -- the spare worker --------------------------------------------------------------------------------------
+
+    def _fork_ahead(self, preload: bool) -> None:
+        """Have a worker forked for whoever comes next, unless there is one or its template is busy."""
+        template = self._ready_template(preload)
+        if self._spare is not None or template is None or self._is_closed:
+            return
+        try:
+            spare, self._spare_end = self._new(_Nobody(self._drop_spare))
+        except OSError:  # no descriptors left, which the next launch will say
+            return
+        self._spare = spare
+        self._ask(template, spare)
+
+    def _take_spare(self, preload: bool) -> tuple[_Launched, socket.socket] | None:
+        """The spare worker with our end of its channel, if there is one of the right template and it lives."""
+        spare, ours = self._spare, self._spare_end
+        if spare is None or ours is None or spare.template is not self._ready_template(preload):
+            return None
+        if spare.is_dead:
+            self._drop_spare()
+            return None
+        self._spare = self._spare_end = None
+        return spare, ours
+
+    def _ready_template(self, preload: bool) -> Template | None:
+        """What `_choose` would choose, if it has nothing to wait for."""
+        if preload and self._preloads:
+            return self._loaded if self._preloading == 0 else None
+        return self._bare
+
+    def _drop_spare(self) -> None:
+        """It has died, or is not needed any more: without its channel it ends."""
+        self._spare = None
+        if self._spare_end is not None:
+            self._spare_end.close()
+            self._spare_end = None
+
     # -- workers -----------------------------------------------------------------------------------------------
+
+    def _new(self, listener: Listener) -> tuple[_Launched, socket.socket]:
+        """A worker that nobody has been asked for yet, and our end of its channel.
+
+        Raises:
+            OSError: If there are no descriptors left.
+        """
+        ours, theirs = socket_pair()
+        token = next(self._tokens)
+        launched = _Launched(token, marker_of(self._run_id, token), listener, self._loop.time(), worker_end=theirs)
+        self._launched[token] = launched
+        return launched, ours
 
     def _place(self, launched: _Launched, preload: bool) -> None:
         """Ask the right template for a worker."""
@@ -322,6 +321,9 @@ class ZygoteLauncher:
         if template is None:
             self._held[launched.token] = launched
             return
+        self._ask(template, launched)
+
+    def _ask(self, template: Template, launched: _Launched) -> None:
         launched.template = template
         worker_end, launched.worker_end = launched.worker_end, None
         self._send(template, ["fork", launched.token, launched.marker], worker_end)
@@ -345,6 +347,7 @@ class ZygoteLauncher:
 
     def _finish(self, launched: _Launched, exit_code: int | None, peak_bytes: int, survivors: bool) -> None:
         if launched.token in self._launched:
+            self._lives_are_short = self._loop.time() - launched.began_s < SHORT_LIFE_S
             self._forget(launched)
             launched.listener.on_gone(exit_code, peak_bytes, survivors)
 
@@ -414,11 +417,43 @@ class ZygoteLauncher:
 
     def _on_forked(self, launched: _Launched, pid: int, pidfd: int | None) -> None:
         """There is a process. Without its descriptor, if we had none left, its death is told by the zygote alone."""
-        launched.was_forked = True
+        launched.pid = pid
         launched.listener.on_started(pid)
         if pidfd is not None:
             launched.pidfd = pidfd
             self._loop.watch(pidfd, lambda mask: self._on_worker_dead(launched))
+
+
+class _Nobody:
+    """Listens for a spare worker: whatever goes wrong with it, there is none then.
+
+    Args:
+        drop: Forgets the spare.
+    """
+
+    def __init__(self, drop: Callable[[], object]):
+        self._drop = drop
+
+    def on_started(self, pid: int) -> None:
+        """See `Listener.on_started`."""
+
+    def on_refused(self, reason: str) -> None:
+        """See `Listener.on_refused`."""
+        self._drop()
+
+    def on_lost(self, reason: str) -> None:
+        """See `Listener.on_lost`."""
+        self._drop()
+
+    def on_dead(self) -> None:
+        """See `Listener.on_dead`."""
+        self._drop()
+
+    def on_exited(self, exit_code: int | None, peak_bytes: int) -> None:
+        """See `Listener.on_exited`."""
+
+    def on_gone(self, exit_code: int | None, peak_bytes: int, survivors: bool) -> None:
+        """See `Listener.on_gone`."""
 
 
 def _memory_file() -> IO[bytes]:

@@ -45,6 +45,37 @@ def zygote_pids() -> list[int]:
     return [child.pid for child in psutil.Process().children()]
 
 
+def spares_of(driver: Driver) -> list[int]:
+    """Workers that were forked ahead, before anybody has asked for them."""
+    workers = {child.pid for zygote in psutil.Process().children() for child in zygote.children()}
+    return sorted(pid for pid in workers - set(driver.group.pids().values()) if not is_gone(pid))
+
+
+def test_where_workers_come_and_go_quickly_one_is_forked_ahead(zygote: Driver) -> None:
+    zygote.start("a")
+    assert spares_of(zygote) == [], "nobody has gone yet"
+    zygote.stop("a")
+    zygote.start("b")
+    wait_until(lambda: zygote.group.wait(0) == [] and len(spares_of(zygote)) == 1, "there is a spare worker")
+    [spare] = spares_of(zygote)
+    assert zygote.start("c") == spare
+    assert zygote.call("c", "add", 2) == 2
+    wait_until(lambda: zygote.group.wait(0) == [] and len(spares_of(zygote)) == 1, "there is another one")
+
+
+def test_a_spare_worker_that_dies_is_nobodys_trouble(zygote: Driver) -> None:
+    zygote.start("a")
+    zygote.stop("a")
+    zygote.start("b")
+    wait_until(lambda: zygote.group.wait(0) == [] and len(spares_of(zygote)) == 1, "there is a spare worker")
+    [spare] = spares_of(zygote)
+    os.kill(spare, signal.SIGKILL)
+    wait_until(lambda: is_gone(spare), "it is dead")
+    assert zygote.start("c") != spare
+    assert zygote.call("c", "add", 2) == 2
+    assert zygote.stop("c").cause == "stopped"
+
+
 def test_zygote_killed_its_workers_are_lost_and_the_next_start_has_a_new_one(zygote: Driver, tmp_path: Path) -> None:
     for _ in range(2):
         zygote.start("a", partial(Family, str(tmp_path / "pids")))

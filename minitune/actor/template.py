@@ -1,0 +1,89 @@
+"""Template: the driver's end of a template process, which forks workers. Linux only."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from collections import deque
+from typing import IO
+
+from minitune.actor.launch import interpreter_command, search_path, worker_environment
+from minitune.actor.limits import CLOSE_S
+from minitune.actor.zygote import send_packet
+
+
+class Template:
+    """One template process. Holds no reference to its launcher, so that a finaliser can hold it.
+
+    Args:
+        run_id: Identifies the group.
+        keep_descendants: See `make_launcher`.
+
+    Raises:
+        OSError: If the process cannot be made.
+    """
+
+    def __init__(self, run_id: str, keep_descendants: bool):
+        self.end, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._unsent: deque[tuple[list[str], socket.socket | IO[bytes] | None]] = deque()
+        try:
+            with theirs:
+                self.popen = subprocess.Popen(
+                    interpreter_command("minitune.actor.zygote", theirs.fileno(), os.getpid()),
+                    pass_fds=[theirs.fileno()],
+                    stdin=subprocess.DEVNULL,
+                    env=worker_environment(run_id),
+                )
+            self.pidfd = os.pidfd_open(self.popen.pid)
+        except BaseException:
+            self.end.close()
+            raise
+        self._driver_pid = os.getpid()
+        self.end.setblocking(False)
+        self.send(["setup", "keep" if keep_descendants else "", *search_path()])
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether `flush` has to be called when the socket can be written to."""
+        return bool(self._unsent)
+
+    def send(self, fields: list[str], attached: socket.socket | IO[bytes] | None = None) -> None:
+        """Send a packet, now or later; closes what goes with it."""
+        self._unsent.append((fields, attached))
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what can be sent now. A dead zygote is no error here."""
+        while self._unsent:
+            fields, attached = self._unsent[0]
+            try:
+                send_packet(self.end, fields, None if attached is None else attached.fileno())
+            except BlockingIOError:
+                return
+            except OSError:
+                pass
+            self._unsent.popleft()
+            if attached is not None:
+                attached.close()
+
+    def close(self) -> None:
+        """Let it kill everything and leave. Blocks for `CLOSE_S` seconds at most. Any number of times."""
+        for _, attached in self._unsent:
+            if attached is not None:
+                attached.close()
+        self._unsent.clear()
+        if self.end.fileno() < 0 or os.getpid() != self._driver_pid:
+            return
+        # Not only closed: a process that the user forked from the driver may hold the socket too.
+        try:
+            self.end.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+        self.end.close()
+        try:
+            self.popen.wait(CLOSE_S + 1.0)
+        except subprocess.TimeoutExpired:
+            self.popen.kill()
+            self.popen.wait()
+        os.close(self.pidfd)
