@@ -21,8 +21,8 @@ def json_encoder(
         The function. It raises ValueError for NaN and infinities, RecursionError for what is nested in itself.
     """
     plain = json.JSONEncoder(default=default, separators=separators, allow_nan=False, check_circular=False)
-    make = json.encoder.c_make_encoder
-    if make is None:  # not in C: PyPy
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:  # this Python has none in C
         return plain.encode
     between, behind_key = separators
     chunks = make(

@@ -19,6 +19,7 @@ from minitune.error import TuneError, dual_error
 from minitune.execution.scheduler_context import DriverContext
 from minitune.experiment.trial import Trial
 from minitune.result import DEFAULT_METRIC, DONE, flatten
+from minitune.schedulers.trial_scheduler import CONTINUE as GO_ON
 from minitune.schedulers.trial_scheduler import TrialScheduler
 from minitune.search.search_generator import SearchAlgorithm, SearchGenerator
 from minitune.search.searcher import SearcherWrapper
@@ -56,12 +57,17 @@ def call_plugin(hook: Callable[..., Any], trial: Trial | None, /, *args: Any, **
     except PluginError:
         raise
     except Exception as error:
-        text = (
-            f"{_hook_name(hook)} raised {type(error).__name__}: {error}"
-            + (f" (while it was told of trial {trial.name})" if trial is not None else "")
-            + "; the run was ended, what it had reported is kept"
-        )
-        raise (dual_error(PluginError, error, text) or PluginError(text)) from error
+        raise _plugin_error(hook, trial, error) from error
+
+
+def _plugin_error(hook: Callable[..., Any], trial: Trial | None, error: Exception) -> PluginError:
+    """What a hook has raised, with its name."""
+    text = (
+        f"{_hook_name(hook)} raised {type(error).__name__}: {error}"
+        + (f" (while it was told of trial {trial.name})" if trial is not None else "")
+        + "; the run was ended, what it had reported is kept"
+    )
+    return dual_error(PluginError, error, text) or PluginError(text)
 
 
 class Hooks:
@@ -158,14 +164,17 @@ class Hooks:
 
     def wants_all_stopped(self) -> bool:
         """Whether the stopper ends the run."""
-        return bool(self._call(self.stopper.stop_all, None))
+        hook = self.stopper.stop_all
+        return not _is_left(hook, Stopper.stop_all) and bool(self._call(hook, None))
 
     def seconds_left(self) -> float | None:
         """In how many seconds the loop has to turn again although nothing happens; None: no need.
 
         The stopper says when it has to be asked; callbacks that count turns, or look at a clock in them, get some too.
         """
-        left_s: float | None = self._call(self.stopper.seconds_left, None)
+        hook, left_s = self.stopper.seconds_left, None
+        if not (_is_left(hook, Stopper.seconds_left) and _is_left(self.stopper.stop_all, Stopper.stop_all)):
+            left_s = self._call(hook, None)
         if self._listening("on_step_begin") or self._listening("on_step_end"):
             return ASKED_EVERY_S if left_s is None else min(left_s, ASKED_EVERY_S)
         return left_s
@@ -184,6 +193,11 @@ class Hooks:
     def search_ends(self) -> None:
         """The searcher is to make no more trials."""
         self._call(self.search_alg.set_finished, None)
+
+    @property
+    def chooses_plainly(self) -> bool:
+        """Whether the scheduler starts what has waited longest: then its choice depends on nothing that it knows."""
+        return _is_left(self.scheduler.choose_trial_to_run, TrialScheduler.choose_trial_to_run)
 
     def choose(self) -> Trial | None:
         """The trial that the scheduler wants to run next, or None."""
@@ -219,20 +233,32 @@ class Hooks:
         Returns:
             What to do.
         """
-        flat = flatten(result)
-        reason = self._reason_to_stop(trial, result, flat, ends)
+        reason = self._reason_to_stop(trial, result, ends)
         if reason:
             result[DONE] = True
             return Decision(STOP, reason)
+        flat = flatten(result) if self._anybody_listens() else {}
         decision = self._ask_scheduler(trial, flat)
         if decision == STOP:
             result[DONE] = True
         else:
-            self._call(self.search_alg.on_trial_result, trial, trial.trial_id, flat)
+            self._tell_searcher(trial, flat)
         return decision
+
+    def _anybody_listens(self) -> bool:
+        """Whether scheduler or searcher do anything with a result."""
+        is_left = _is_left(self.scheduler.on_trial_result, TrialScheduler.on_trial_result)
+        return not (is_left and _is_left(self.search_alg.on_trial_result, SearchAlgorithm.on_trial_result))
+
+    def _tell_searcher(self, trial: Trial, flat: dict[str, Any]) -> None:
+        hook = self.search_alg.on_trial_result
+        if not _is_left(hook, SearchAlgorithm.on_trial_result):
+            self._call(hook, trial, trial.trial_id, flat)
 
     def _ask_scheduler(self, trial: Trial, flat: dict[str, Any]) -> Decision:
         hook = self.scheduler.on_trial_result
+        if _is_left(hook, TrialScheduler.on_trial_result):
+            return GO_ON
         answer = self._call(hook, trial, self._context, trial, flat)
         try:
             return Decision.of(answer or CONTINUE)
@@ -251,22 +277,28 @@ class Hooks:
             The result on one level.
         """
         flat = flatten(result)
-        self._call(self.stopper, trial, trial.trial_id, result)
-        if not decision.reason.startswith((STOP_CRITERION, TRAINABLE_ENDED)):
+        self._stops(trial, result)
+        if self._anybody_listens() and not decision.reason.startswith((STOP_CRITERION, TRAINABLE_ENDED)):
             told = dict(flat)  # they may change it
             self._call(self.scheduler.on_trial_result, trial, self._context, trial, told)
             if not result.get(DONE):  # a stop that came from elsewhere, after the searcher had heard of the result
-                self._call(self.search_alg.on_trial_result, trial, trial.trial_id, told)
+                self._tell_searcher(trial, told)
         return flat
 
-    def _reason_to_stop(self, trial: Trial, result: dict[str, Any], flat: dict[str, Any], ends: bool) -> str:
-        stops = self._call(self.stopper, trial, trial.trial_id, result)
-        if stops:
+    def _reason_to_stop(self, trial: Trial, result: dict[str, Any], ends: bool) -> str:
+        if self._stops(trial, result):
             return f"{STOP_CRITERION}: {self.stopper.describe()}"
         if ends or result.get(DONE):
             return TRAINABLE_ENDED
-        reached = self._limits_of(trial).reason(flat)
+        if not trial.stopping_criterion:
+            return ""
+        reached = self._limits_of(trial).reason(flatten(result))
         return f"{STOP_CRITERION}: {reached}" if reached else ""
+
+    def _stops(self, trial: Trial, result: dict[str, Any]) -> bool:
+        """Whether the stopper ends a trial; it is asked about each result."""
+        is_left = _is_left(self.stopper.__call__, Stopper.__call__)
+        return not is_left and bool(self._call(self.stopper, trial, trial.trial_id, result))
 
     def _limits_of(self, trial: Trial) -> DictStopper:
         """The trial's own stopping criterion: one and the same for all trials of its experiment."""
@@ -354,7 +386,11 @@ class Hooks:
     def _call(self, hook: Callable[..., Any], trial: Trial | None, /, *args: Any, **kwargs: Any) -> Any:
         begin_s = time.monotonic()
         try:
-            return call_plugin(hook, trial, *args, **kwargs)
+            return hook(*args, **kwargs)
+        except PluginError:
+            raise
+        except Exception as error:
+            raise _plugin_error(hook, trial, error) from error
         finally:
             taken_s = time.monotonic() - begin_s
             if taken_s > self._slow_s:
@@ -364,6 +400,11 @@ class Hooks:
         if name not in self._slow:
             self._slow.add(name)
             logger.warning("%s took %.1f s; meanwhile no trial was served", name, taken_s)
+
+
+def _is_left(hook: Any, base: Any) -> bool:
+    """Whether a plug-in's hook is the one of its base class, which does nothing: it need not be called."""
+    return getattr(hook, "__func__", None) is base
 
 
 def _takes(hook: Callable[..., Any], arguments: dict[str, Any]) -> bool:

@@ -61,7 +61,8 @@ class Launcher:
         self._recorder = recorder
         self._settings = settings
         self._deadlines = deadlines
-        self._max_running = settings.max_concurrent_trials or math.inf
+        self._done_at: tuple[int, str] | None = None  # when there was nothing more to do: changes of the state, supply
+        self._max_running = min(settings.max_concurrent_trials or math.inf, hooks.search_alg.max_running or math.inf)
         self._give_up = give_up
         self._run_requests = run_requests
         self._shared_env_creators: dict[str, Shared] = {}
@@ -76,6 +77,8 @@ class Launcher:
         configuration is drawn, and a model-based searcher is asked only for what can start now. When the searcher
         has none, the scheduler is asked once more: `supply` tells it so, and what it says is never of yesterday.
         """
+        if self._done_at == (self._state.changes, self.supply) and self._state.live and self._hooks.chooses_plainly:
+            return  # most turns bring reports, and nothing by which one more could start
         if self.supply == WAITING:
             self.supply = OPEN
         asked_at = None
@@ -87,11 +90,13 @@ class Launcher:
                 and (self._start_one() or (self.supply != WAITING and self._add_one()))
             ):
                 pass
-        if not (self._is_model_based or self._recorder.space.is_short):
-            ahead = min(self._ahead, self._max_running - self._num_running())  # of those that may run, and no more
-            for _ in range(_AHEAD_PER_TURN):
-                if self._state.num_pending >= ahead or not self._ask():
-                    break
+        is_done = not self._recorder.space.is_short and (self._is_model_based or self._look_ahead())
+        self._done_at = (self._state.changes, self.supply) if is_done and self.supply != WAITING else None
+
+    def _look_ahead(self) -> bool:
+        """Draw some of the trials that may run next; whether there are as many as there should be."""
+        ahead = min(self._ahead, self._max_running - self._num_running())  # of those that may run, and no more
+        return any(self._state.num_pending >= ahead or not self._ask() for _ in range(_AHEAD_PER_TURN))
 
     def end_supply(self) -> None:
         """No more trials: the run ends."""

@@ -85,6 +85,7 @@ class RunState:
         donations: By trial id, the checkpoint of another trial that a trial goes on from for now.
         end_reason: Why the run is being ended; empty while it goes on.
         interrupted: Whether it is ended so that it can be resumed.
+        changes: Counts what may let another trial start: steps of trials, workers that leave.
         to_end: RUNNING trials of an earlier driver without an actor, whose final result is on record, with the reason.
     """
 
@@ -101,6 +102,7 @@ class RunState:
         self.end_reason = ""
         self.interrupted = False
         self.unfinished: dict[str, Trial] = {}
+        self.changes = 0
         self.to_end: list[tuple[Trial, str]] = []
         self._num_queued = 0
 
@@ -111,6 +113,7 @@ class RunState:
 
     def add(self, trial: Trial) -> None:
         """Take in a trial, whatever its phase."""
+        self.changes += 1
         self.trials.append(trial)
         self.counts[trial.status] += 1
         if trial.phase not in FINISHED:
@@ -140,6 +143,7 @@ class RunState:
         Raises:
             TuneError: If the table forbids the step; nothing has changed then.
         """
+        self.changes += 1
         before = trial.phase
         trial.move(step, reason)
         after = trial.phase
@@ -164,6 +168,7 @@ class RunState:
 
     def let_go(self, live: Live) -> None:
         """The trial's actor was stopped, or has died but its tree may still be there."""
+        self.changes += 1
         self.live.pop(live.actor_id, None)
         self.leaving[live.trial.trial_id] = live.actor_id
         self.queue.remove(live.trial)
@@ -171,6 +176,7 @@ class RunState:
 
     def has_left(self, trial_id: str) -> None:
         """The trial's last actor is gone for good; if the trial has not ended, it may be started again."""
+        self.changes += 1
         self.leaving.pop(trial_id, None)
         trial = self.unfinished.get(trial_id)
         if trial is not None:
@@ -184,6 +190,7 @@ class RunState:
     def end_rests(self, now_s: float) -> None:
         """Those that have rested long enough may be started. Few rest at a time, see `CrashLoop`."""
         for trial_id in [trial_id for trial_id, until_s in self.resting.items() if until_s <= now_s]:
+            self.changes += 1
             del self.resting[trial_id]
             self._index(self.unfinished[trial_id])
 
@@ -193,6 +200,7 @@ class RunState:
 
     def change_resources(self, trial: Trial, request: Resources) -> None:
         """Give a waiting trial another request."""
+        self.changes += 1
         was_queued = trial in self.queue
         self.queue.remove(trial)
         trial.update_resources(request)

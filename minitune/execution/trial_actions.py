@@ -203,6 +203,8 @@ class TrialActions:
 
     def run_requests(self) -> None:
         """Carry out what schedulers have asked for, in order."""
+        if not self._context.requests:
+            return
         carry_out: dict[str, Callable[[Request], None]] = {
             "stop": self._on_stop_request,
             "pause": self._on_pause_request,

@@ -243,20 +243,21 @@ class TuneController:
     def _patience_s(self, max_wait_s: float | None) -> float | None:
         """How long the loop may sleep if nothing happens."""
         limits = [] if max_wait_s is None else [max_wait_s]
+        now_s = self._executor.now()
         if self._state.end_reason:
-            limits.append(max(0.0, self._end_deadline_s - self._executor.now()))
+            limits.append(max(0.0, self._end_deadline_s - now_s))
         elif self.launcher.supply == WAITING and self.launcher.has_room_for_more() and not self._state.live:
             limits.append(self._ask_again_s)
             self._ask_again_s = min(2 * self._ask_again_s, _ASK_AGAIN_MAX_S)
-        pause_s = self._setbacks.pause_s(self._executor.now())
+        pause_s = self._setbacks.pause_s(now_s)
         if pause_s:
             limits.append(pause_s)
         if self._recorder.space.is_short:
             limits.append(RETRY_S)
-        rest_s = self._state.seconds_of_rest(self._executor.now())
+        rest_s = self._state.seconds_of_rest(now_s)
         if rest_s is not None:
             limits.append(rest_s)
-        for left_s in (self._hooks.seconds_left(), self._deadlines.seconds_left(self._executor.now())):
+        for left_s in (self._hooks.seconds_left(), self._deadlines.seconds_left(now_s)):
             if left_s is not None:
                 limits.append(max(0.0, left_s))
         return min(limits, default=None)
@@ -430,6 +431,7 @@ class TuneController:
     def _on_exited(self, event: Exited, live: Live | None) -> None:
         """The actor and all that it had started are gone."""
         trial_id, _, _ = event.actor_id.rpartition("#")
+        self._state.changes += 1
         if event.counts:
             self._setbacks.left()
         if live is not None:
@@ -479,6 +481,8 @@ class TuneController:
         trial.num_failures += not is_free
         self._recorder.failure(trial, error)
         after = AfterFailure.RETRY if is_free else self._policy.after(trial, final=final)
+        if after is not AfterFailure.RETRY:
+            trial.error = error  # schedulers tell by it that the trial will not come again
         if after is not AfterFailure.RETRY:
             trial.error = error  # schedulers tell by it that the trial will not come again
         if not gone:

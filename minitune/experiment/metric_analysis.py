@@ -95,7 +95,7 @@ class MetricAnalysis:
             total = functools.reduce(operator.add, column)
             if total == total:
                 self._metrics[key] = [highest, lowest, total, len(column), list(column[-_WINDOW:])]
-            return total == total
+            return bool(total == total)
         total = functools.reduce(operator.add, column, known[2])
         if total != total:
             return False
