@@ -153,7 +153,7 @@ def _drive(
     """Put the parts together, tell them what has happened so far, and enter the loop."""
     tune, recorder, state = plan.tune_config, opened.recorder, RunState()
     supply = SupplyView()
-    context = DriverContext(state, components.search_alg, executor.resources()[0], supply)
+    context = DriverContext(state, components.search_alg, executor.resources()[0], supply, tune.reuse_actors)
     hooks = Hooks(components.scheduler, components.search_alg, components.stopper, components.callbacks, context)
     was_ended = catch_up is not None and catch_up(state, hooks, context)
     keeper = opened.keeper(hooks, context)

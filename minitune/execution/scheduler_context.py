@@ -51,6 +51,7 @@ class DriverContext:
         search_alg: The run's search algorithm.
         totals: What the executor has, by resource name.
         supply: Tells whether more trials will come: OPEN, WAITING or ENDED.
+        reuse_actors: Whether workers are handed on from trial to trial.
     """
 
     def __init__(
@@ -59,9 +60,11 @@ class DriverContext:
         search_alg: SearchAlgorithm,
         totals: Mapping[str, float],
         supply: SupplyView,
+        reuse_actors: bool = False,
     ):
         self.search_alg = search_alg
         self.is_replaying = False
+        self.reuse_actors = reuse_actors
         self.requests: deque[Request] = deque()
         self._state = state
         self._supply = supply

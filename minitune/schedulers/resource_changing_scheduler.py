@@ -1,0 +1,416 @@
+"""ResourceChangingScheduler: another scheduler's decisions, and other resources for trials that go on.
+
+`DistributeResources` and `DistributeResourcesToTopJob` say who gets how much. Amounts are handed out in units; a trial
+never has less than the request that it came with.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from minitune import decision
+from minitune._checks import is_whole, require, require_flag, require_metric, shown
+from minitune.decision import Decision
+from minitune.experiment.lifecycle import PAUSED
+from minitune.experiment.trial import Trial
+from minitune.resources import CPU, GPU, Resources
+from minitune.result import TRAINING_ITERATION, flatten
+from minitune.schedulers.trial_scheduler import (
+    FIFOScheduler,
+    SchedulerContext,
+    TrialScheduler,
+    check_mode,
+    score,
+)
+
+_log = logging.getLogger("minitune")
+
+_HANDED_OUT = (CPU, GPU)
+_ROUNDING = 1e-9
+
+Allocate = Callable[[SchedulerContext, Trial, dict[str, Any], "ResourceChangingScheduler"], Any]
+"""Says what a trial is to have from now on: a request, or None for what it has."""
+
+
+def _amounts(name: str, amounts: Any) -> dict[str, float]:
+    """Amounts of CPUs and GPUs under their proper names.
+
+    Raises:
+        ValueError: If they are no such amounts, or all of them are zero.
+    """
+    if amounts is None or amounts == {}:
+        return {}
+    require(isinstance(amounts, Mapping), f"{name}: None or a dict such as {{'CPU': 1}}", amounts)
+    clean = Resources([amounts]).bundles[0]
+    if not clean or not set(clean) <= set(_HANDED_OUT):
+        raise ValueError(f"{name} must hold an amount of CPU or GPU, and of nothing else, but got {shown(amounts)}")
+    return clean
+
+
+@dataclass(frozen=True)
+class _Situation:
+    """What a trial's part of the machine follows from.
+
+    Attributes:
+        trial: The trial that reported.
+        result: Its result, flattened.
+        scheduler: Who asks.
+        trials: All live trials.
+        planned: By trial id, what each of them has.
+        base: What each has come with.
+        unit: What a trial grows by at a time.
+        pool: What there is for all together.
+    """
+
+    trial: Trial
+    result: Mapping[str, Any]
+    scheduler: ResourceChangingScheduler
+    trials: Sequence[Trial]
+    planned: Mapping[str, Resources]
+    base: Resources
+    unit: Mapping[str, float]
+    pool: Mapping[str, float]
+
+
+class DistributeResources:
+    """Deals out the CPUs and GPUs that the live trials leave, in equal parts.
+
+    A trial grows to its part with what is free at that moment. If more is asked for than there is, because trials have
+    joined, it shrinks.
+
+    Args:
+        add_bundles: Whether a trial grows by bundles; else the amounts are added to its only bundle.
+        increase_by: What a trial grows by at a time, such as `{"CPU": 2}`. By default its last bundle with
+            `add_bundles`; else 1 GPU if it has GPUs, or 1 CPU.
+        increase_by_times: A trial grows at most so often, if it is 1 or more and `increase_by` is given.
+        reserve_resources: What is never handed out, such as `{"CPU": 1}`.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+
+    def __init__(
+        self,
+        add_bundles: bool = False,
+        increase_by: Mapping[str, float] | None = None,
+        increase_by_times: int = -1,
+        reserve_resources: Mapping[str, float] | None = None,
+    ):
+        require_flag("add_bundles", add_bundles)
+        require(is_whole(increase_by_times), "increase_by_times: an int; below 1 means no limit", increase_by_times)
+        self.add_bundles = add_bundles
+        self.increase_by = _amounts("increase_by", increase_by)
+        self.increase_by_times = increase_by_times
+        self.reserve_resources = _amounts("reserve_resources", reserve_resources)
+
+    def __call__(
+        self,
+        tune_controller: SchedulerContext,
+        trial: Trial,
+        result: dict[str, Any],
+        scheduler: ResourceChangingScheduler,
+    ) -> Resources | None:
+        """What the trial is to have from now on.
+
+        Args:
+            tune_controller: The context of the run.
+            trial: The trial that reported.
+            result: Its result, flattened.
+            scheduler: The scheduler, which knows what the trials came with.
+
+        Returns:
+            The request, also if it is what the trial has; None before the trial's first iteration.
+
+        Raises:
+            ValueError: If trials have several bundles and `add_bundles` is False, or a metric is needed and not known.
+        """
+        base = scheduler.base_trial_resources or Resources.of(None)
+        if not self.add_bundles and len(base.bundles) > 1:
+            raise ValueError(
+                f"{type(self).__name__} can add to one bundle only, but trials ask for {len(base.bundles)}; pass "
+                "add_bundles=True"
+            )
+        if result.get(TRAINING_ITERATION, 1) < 1:
+            return None
+        unit = self._unit(base)
+        trials = tune_controller.get_live_trials()
+        planned = {other.trial_id: scheduler.planned_resources(other) for other in trials}
+        pool = self._pool(tune_controller)
+        used = _sum(planned.values())
+        free = _count(unit, {name: pool[name] - used.get(name, 0) for name in _HANDED_OUT})
+        mine = self._units(planned[trial.trial_id], base, unit)
+        limit = self._limit(_Situation(trial, result, scheduler, trials, planned, base, unit, pool))
+        grown = min(max(mine, limit), mine + free) if free >= 0 else max(0, mine + free)
+        return self._request(base, unit, grown)
+
+    def _limit(self, at: _Situation) -> int:
+        """How many units a trial may have: what is left when all have their base is dealt out in turns."""
+        needed, places = at.base.required_resources, [other.trial_id for other in at.trials]
+        rest = {name: at.pool[name] - needed.get(name, 0) * len(places) for name in _HANDED_OUT}
+        share, left = divmod(max(0, _count(at.unit, rest)), len(places))
+        place = places.index(at.trial.trial_id)
+        return min(share + (place < left), self._cap())
+
+    def _cap(self) -> int:
+        """The most units of one trial."""
+        bounded = self.increase_by and self.increase_by_times >= 1
+        return self.increase_by_times if bounded else 2**31
+
+    def _unit(self, base: Resources) -> dict[str, float]:
+        """What a trial grows by at a time."""
+        if self.increase_by:
+            return self.increase_by
+        if self.add_bundles:
+            unit = {name: amount for name, amount in base.bundles[-1].items() if name in _HANDED_OUT}
+            return unit or {CPU: 1}
+        return {GPU: 1} if base.bundles[0].get(GPU) else {CPU: 1}
+
+    def _pool(self, context: SchedulerContext) -> dict[str, float]:
+        """What there is for all trials together."""
+        totals = {CPU: context._resource_updater.get_num_cpus(), GPU: context._resource_updater.get_num_gpus()}
+        return {name: total - self.reserve_resources.get(name, 0) for name, total in totals.items()}
+
+    def _units(self, request: Resources, base: Resources, unit: Mapping[str, float]) -> int:
+        """By how many units a request exceeds the base."""
+        if self.add_bundles:
+            return max(0, len(request.bundles) - len(base.bundles))
+        name, amount = next(iter(unit.items()))
+        more = request.required_resources.get(name, 0) - base.required_resources.get(name, 0)
+        return max(0, round(more / amount))
+
+    def _request(self, base: Resources, unit: Mapping[str, float], units: int) -> Resources:
+        if self.add_bundles:
+            return Resources([*base.bundles, *([dict(unit)] * units)], base.strategy)
+        bundle = dict(base.bundles[0])
+        for name, amount in unit.items():
+            bundle[name] = bundle.get(name, 0) + amount * units
+        return Resources([bundle], base.strategy)
+
+
+class DistributeResourcesToTopJob(DistributeResources):
+    """Gives everything that is free to the best trial; what others have grown to they keep.
+
+    Args:
+        add_bundles: See `DistributeResources`.
+        increase_by: Likewise.
+        increase_by_times: Likewise.
+        reserve_resources: Likewise.
+        metric: What makes a trial the best; by default the metric of the scheduler or the run.
+        mode: `min` or `max`; likewise.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+
+    def __init__(
+        self,
+        add_bundles: bool = False,
+        increase_by: Mapping[str, float] | None = None,
+        increase_by_times: int = -1,
+        reserve_resources: Mapping[str, float] | None = None,
+        metric: str | None = None,
+        mode: str | None = None,
+    ):
+        super().__init__(add_bundles, increase_by, increase_by_times, reserve_resources)
+        require_metric("metric", metric)
+        check_mode(mode)
+        self.metric = metric
+        self.mode = mode
+
+    def _limit(self, at: _Situation) -> int:
+        """The cap for the best of those that are below it; nothing more for the others."""
+        metric, mode = self.metric or at.scheduler.metric, self.mode or at.scheduler.mode
+        if metric is None or mode is None:
+            raise ValueError(
+                f"{type(self).__name__} must know the metric and whether it is to be small or large, but got "
+                f"metric={metric!r}, mode={mode!r}; pass them to it, to the base scheduler, or to TuneConfig"
+            )
+
+        def standing(trial: Trial) -> float:
+            last = at.result if trial is at.trial else flatten(trial.last_result)
+            return score(last.get(metric), mode)
+
+        cap = self._cap()
+        growing = [other for other in at.trials if self._units(at.planned[other.trial_id], at.base, at.unit) < cap]
+        return cap if max(growing, key=standing, default=None) is at.trial else 0
+
+
+class ResourceChangingScheduler(TrialScheduler):
+    """Changes what trials ask for while they run, and leaves all else to another scheduler.
+
+    After each result with which a trial goes on, a function says what it is to have. If that is something else than it
+    has, the trial is saved, put aside, and goes on from there when there is room for its new request; in it,
+    `get_context().get_trial_resources()` or `Trainable.trial_resources` tell what it has now. Trials have to save
+    checkpoints. It cannot be combined with `reuse_actors=True`.
+
+    Args:
+        base_scheduler: Decides about trials; FIFO by default.
+        resources_allocation_function: Gets the context, the trial, its result and this scheduler; returns a request
+            (a dict or a `PlacementGroupFactory`), or None for what the trial has. None changes nothing, with a warning.
+
+    Raises:
+        ValueError: If an argument is of the wrong kind.
+    """
+
+    def __init__(
+        self,
+        base_scheduler: TrialScheduler | None = None,
+        resources_allocation_function: Allocate | None = DistributeResources(),  # noqa: B008 - it has no state
+    ):
+        good = base_scheduler is None or isinstance(base_scheduler, TrialScheduler)
+        require(good, "base_scheduler: None or a scheduler", base_scheduler)
+        good = resources_allocation_function is None or callable(resources_allocation_function)
+        require(good, "resources_allocation_function: None or a function", resources_allocation_function)
+        if resources_allocation_function is None:
+            _log.warning("resources_allocation_function is None: no trial's resources will be changed")
+        self._base = base_scheduler or FIFOScheduler()
+        self._allocate = resources_allocation_function
+        self._base_resources: Resources | None = None
+        self._planned: dict[str, Resources] = {}
+        self._put_aside: dict[str, Trial] = {}
+
+    @property
+    def metric(self) -> str | None:
+        """The base scheduler's metric, or the run's."""
+        return self._base.metric or self._metric
+
+    @property
+    def mode(self) -> str | None:
+        """The base scheduler's mode, or the run's."""
+        return self._base._mode or self._mode
+
+    @property
+    def required_attrs(self) -> tuple[str, ...]:
+        """See `TrialScheduler.required_attrs`."""
+        return self._base.required_attrs
+
+    @property
+    def base_trial_resources(self) -> Resources | None:
+        """What every trial has come with, or None if there is none yet."""
+        return self._base_resources
+
+    def planned_resources(self, trial: Trial) -> Resources:
+        """What a trial has, or will have when it is started next."""
+        return self._planned.get(trial.trial_id, trial.resources)
+
+    def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
+        """See `TrialScheduler.set_search_properties`."""
+        self._metric, self._mode = metric, mode
+        return self._base.set_search_properties(metric, mode, **spec)
+
+    def set_seed(self, seed: int) -> None:
+        """See `TrialScheduler.set_seed`."""
+        self._base.set_seed(seed)
+
+    # -- hooks ---------------------------------------------------------------------------------------------------
+
+    def on_trial_add(self, tune_controller: SchedulerContext, trial: Trial) -> None:
+        """Take the first trial's request as the one that all have come with.
+
+        Raises:
+            ValueError: If workers are to be reused.
+            RuntimeError: If another trial asks for something else.
+        """
+        if getattr(tune_controller, "reuse_actors", False):
+            raise ValueError(
+                "ResourceChangingScheduler cannot be used with reuse_actors=True, since a worker keeps what it was "
+                "given; pass reuse_actors=False to TuneConfig"
+            )
+        if self._base_resources is None:
+            self._base_resources = trial.resources
+        elif trial.trial_id not in self._planned and trial.resources != self._base_resources:
+            raise RuntimeError(
+                "with ResourceChangingScheduler all trials must ask for the same at the start, but the first one asked "
+                f"for {self._base_resources}, and trial {trial} for {trial.resources}"
+            )
+        self._base.on_trial_add(tune_controller, trial)
+
+    def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
+        """The base scheduler's decision; if the trial is to go on, perhaps with other resources."""
+        self._put_aside.pop(trial.trial_id, None)
+        decided = Decision.of(self._base.on_trial_result(tune_controller, trial, result) or decision.CONTINUE)
+        if decided != decision.CONTINUE or decided.exploit is not None or self._allocate is None:
+            return decided
+        answer = self._allocate(tune_controller, trial, result, self)
+        if not answer:
+            return decided
+        request, now = Resources.of(answer), self.planned_resources(trial)
+        if request == now:
+            return decided
+        self._planned[trial.trial_id] = request
+        self._put_aside[trial.trial_id] = trial
+        return Decision(
+            decision.PAUSE,
+            f"goes on with {_text(request)} instead of {_text(now)}",
+            resources=request,
+            facts={"rule": "resources", "old": _text(now), "new": _text(request)},
+        )
+
+    def on_trial_complete(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> None:
+        """See `TrialScheduler.on_trial_complete`."""
+        self._forget(trial)
+        self._base.on_trial_complete(tune_controller, trial, result)
+
+    def on_trial_remove(self, tune_controller: SchedulerContext, trial: Trial) -> None:
+        """See `TrialScheduler.on_trial_remove`."""
+        self._forget(trial)
+        self._base.on_trial_remove(tune_controller, trial)
+
+    def on_trial_error(self, tune_controller: SchedulerContext, trial: Trial) -> None:
+        """See `TrialScheduler.on_trial_error`."""
+        self._base.on_trial_error(tune_controller, trial)
+
+    def choose_trial_to_run(self, tune_controller: SchedulerContext) -> Trial | None:
+        """The base scheduler's choice; if it has none, one that was put aside here, of which it does not know."""
+        chosen = self._base.choose_trial_to_run(tune_controller)
+        if chosen is not None:
+            return chosen
+        for trial_id, trial in list(self._put_aside.items()):
+            if trial.status == PAUSED:
+                return trial
+            if trial.is_finished():
+                del self._put_aside[trial_id]
+        return None
+
+    def debug_string(self) -> str:
+        """The base scheduler's, marked."""
+        return f"(ResourceChangingScheduler) {self._base.debug_string()}"
+
+    def get_state(self) -> dict[str, Any]:
+        """See `TrialScheduler.get_state`."""
+        planned = {trial_id: request.bundles for trial_id, request in self._planned.items()}
+        base = None if self._base_resources is None else self._base_resources.bundles
+        return {"base": self._base.get_state(), "base_resources": base, "planned": planned}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """See `TrialScheduler.set_state`."""
+        self._base.set_state(state["base"])
+        self._base_resources = None if state["base_resources"] is None else Resources(state["base_resources"])
+        self._planned = {trial_id: Resources(bundles) for trial_id, bundles in state["planned"].items()}
+
+    def _forget(self, trial: Trial) -> None:
+        self._planned.pop(trial.trial_id, None)
+        self._put_aside.pop(trial.trial_id, None)
+
+
+def _sum(requests: Any) -> dict[str, float]:
+    """What several requests ask for together."""
+    total: dict[str, float] = {}
+    for request in requests:
+        for name, amount in request.required_resources.items():
+            total[name] = total.get(name, 0) + amount
+    return total
+
+
+def _count(unit: Mapping[str, float], amounts: Mapping[str, float]) -> int:
+    """How many units there are in `amounts`; how many are missing, negative, if there is less than nothing."""
+    return min(math.floor(amounts[name] / amount + _ROUNDING) for name, amount in unit.items())
+
+
+def _text(request: Resources) -> str:
+    """Such as `2 CPU, 1 GPU`."""
+    return ", ".join(f"{amount:g} {name}" for name, amount in request.required_resources.items()) or "nothing"
