@@ -66,6 +66,11 @@ class BasicVariantGenerator(SearchAlgorithm):
         self._paused: set[str] = set()
 
     @property
+    def max_running(self) -> int | None:
+        """See `SearchAlgorithm.max_running`."""
+        return self.max_concurrent or None
+
+    @property
     def total_samples(self) -> int:
         """See `SearchAlgorithm.total_samples`; without variants that a drawn value may bring in."""
         total = sum(table.total for table, _ in self._tables)

@@ -96,6 +96,11 @@ class SearchAlgorithm:
         return None
 
     @property
+    def max_running(self) -> int | None:
+        """How many of its trials may run at a time, be they new or taken up again; None for no limit."""
+        return None
+
+    @property
     def total_samples(self) -> int:
         """How many trials there will be; `sys.maxsize` for endlessly many."""
         return 0

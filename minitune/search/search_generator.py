@@ -10,6 +10,7 @@ from typing import Any
 
 from minitune.experiment.tags import Path, format_tag
 from minitune.experiment.trial import Trial
+from minitune.search.concurrency_limiter import ConcurrencyLimiter
 from minitune.search.search_algorithm import ExperimentSpec, SearchAlgorithm, experiment_list
 from minitune.search.searcher import Metric, Searcher, SearcherWrapper, call_set_search_properties
 from minitune.search.space_tree import find_unresolved, has_unresolved_values, leaves, overlay, path_text, topmost
@@ -48,6 +49,11 @@ class SearchGenerator(SearchAlgorithm):
     def metric(self) -> Metric:
         """See `SearchAlgorithm.metric`."""
         return self.searcher.metric
+
+    @property
+    def max_running(self) -> int | None:
+        """See `SearchAlgorithm.max_running`."""
+        return self.searcher.max_concurrent if isinstance(self.searcher, ConcurrencyLimiter) else None
 
     @property
     def total_samples(self) -> int:
