@@ -43,7 +43,8 @@ class Workload:
     Attributes:
         name: Its name on the command line.
         figures: What is taken from each run.
-        sizes: Parameters of the run, for each engine that can do it: slow engines get less to do.
+        sizes: Parameters of the run, for each engine that can do it. A slow one gets less to do where its rate does
+            not depend on that.
         quick: Parameters that replace these where only the benchmark itself is tried.
         needs: A package without which it cannot run.
     """
@@ -123,7 +124,7 @@ WORKLOADS = {
             ),
             {
                 "minitune": {"trials": 2000, "reports": 1},
-                "ray": {"trials": 200, "reports": 1},
+                "ray": {"trials": 500, "reports": 1},
                 "joblib": {"trials": 2000, "reports": 1},
                 "pool": {"trials": 2000, "reports": 1},
             },
@@ -159,7 +160,7 @@ WORKLOADS = {
             (Figure("reports with a checkpoint of 1 MB", "reports/s", _reports_per_s, 400, {"ray": 12}),),
             {
                 "minitune": {"trials": 2, "reports": 100, "checkpoint_bytes": 1_000_000},
-                "ray": {"trials": 2, "reports": 50, "checkpoint_bytes": 1_000_000},
+                "ray": {"trials": 2, "reports": 100, "checkpoint_bytes": 1_000_000},
             },
             {"reports": 3},
         ),
