@@ -483,8 +483,6 @@ class TuneController:
         after = AfterFailure.RETRY if is_free else self._policy.after(trial, final=final)
         if after is not AfterFailure.RETRY:
             trial.error = error  # schedulers tell by it that the trial will not come again
-        if after is not AfterFailure.RETRY:
-            trial.error = error  # schedulers tell by it that the trial will not come again
         if not gone:
             self._actions.let_go(live, keep=keep)
         self._hooks.failed(trial)
