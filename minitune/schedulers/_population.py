@@ -119,9 +119,14 @@ class Population:
         """Those for which `is_low` holds, the best first. O(n)."""
         return [member for member in self._from_best() if self.is_low(member)]
 
-    def upper(self) -> list[Member]:
-        """The upper end, the best first; empty if there are too few members. O(size of it)."""
-        return [self.members[entry.trial_id] for entry in self._ranked[: self._size_of_ends()]]
+    def upper(self, *, at_least: int = 0) -> list[Member]:
+        """The upper end, the best first; empty if there are too few members. O(size of it).
+
+        Args:
+            at_least: How many it holds, if there are so many members, and exploiting is wanted at all.
+        """
+        size = max(at_least, self._size_of_ends()) if self._fraction else 0
+        return [self.members[entry.trial_id] for entry in self._ranked[:size]]
 
     def _size_of_ends(self) -> int:
         return min(math.ceil(len(self) * self._fraction), len(self) // 2)

@@ -400,7 +400,10 @@ class PopulationBasedTraining(MetricScheduler):
 
     def _restart(self, context: SchedulerContext, member: Member, trial: Trial) -> None:
         """A member is tried again that has nothing to go on from: it becomes a copy of one of the best."""
-        donors = [other for other in self._population.upper() if other is not member and self._can_give(context, other)]
+        upper = self._population.upper(at_least=1)
+        donors = [
+            other for other in upper if other is not member and not other.is_worst and self._can_give(context, other)
+        ]
         if donors:
             exploit, _ = self._clone(context, member, self._rng.choice(donors), {})
             context.exploit_trial(trial, *exploit)

@@ -29,7 +29,8 @@ class FakeContext:
     def __init__(self, trials: Sequence[Trial] = ()):
         self.trials = list(trials)
         self.supply = "ENDED"
-        self.search_alg = None
+        self.search_alg: Any = None
+        self.is_replaying = False
         self.requests: list[tuple[Any, ...]] = []
         self._resource_updater = SimpleNamespace(get_num_cpus=lambda: 4.0, get_num_gpus=lambda: 0.0)
 

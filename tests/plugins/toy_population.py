@@ -1,6 +1,6 @@
 """A population without a run: trials by hand, whose decisions are carried out on the spot; and the paper's toy problem.
 
-`share_solved(range(200))` is the whole measurement; it takes some seconds.
+`share_solved(range(200), synch=True)` is the whole measurement; it takes some seconds.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Loop:
         return all(trial.status == PAUSED for trial in self.trials)
 
 
-def solve(seed: int, *, explores: bool = True, steps: int = 200) -> float:
+def solve(seed: int, *, explores: bool = True, steps: int = 200, **settings: Any) -> float:
     """The toy problem of the paper: the best that two members reach.
 
     To be maximised is 1.2 - (a^2 + b^2) from a = b = 0.9, by steps along the gradient of 1.2 - (h0 a^2 + h1 b^2): with
@@ -128,6 +128,7 @@ def solve(seed: int, *, explores: bool = True, steps: int = 200) -> float:
         hyperparam_mutations={"h0": uniform(0, 1), "h1": uniform(0, 1)} if explores else {},
         custom_explore_fn=None if explores else copy.copy,
         log_config=False,
+        **settings,
     )
     scheduler.set_seed(seed)
     configs: list[dict[str, Any]] = [{"h0": 1.0, "h1": 0.0}, {"h0": 0.0, "h1": 1.0}]
@@ -137,9 +138,9 @@ def solve(seed: int, *, explores: bool = True, steps: int = 200) -> float:
     return max(_score(state) for state in loop.states.values())
 
 
-def share_solved(seeds: Iterable[int], least: float = 1.19) -> float:
-    """How often the toy problem is solved."""
-    reached = [solve(seed) >= least for seed in seeds]
+def share_solved(seeds: Iterable[int], least: float = 1.19, **settings: Any) -> float:
+    """How often the toy problem is solved; `settings` go to the scheduler."""
+    reached = [solve(seed, **settings) >= least for seed in seeds]
     return sum(reached) / len(reached)
 
 

@@ -1,0 +1,527 @@
+"""Population based training, rule by rule, on trials made by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from plugin_fakes import FakeContext, make_trial, run_trial
+from toy_population import Loop, share_solved, solve
+
+from minitune import Trial, TuneError, choice, grid_search, sample_from, uniform
+from minitune.decision import Decision
+from minitune.experiment.lifecycle import Step
+from minitune.schedulers.pbt import PopulationBasedTraining, PopulationBasedTrainingReplay
+
+NAN = math.nan
+
+
+def pbt(**settings: Any) -> PopulationBasedTraining:
+    """One with a turn at each second iteration that maximises `score`; `lr` is multiplied by 2 or a half."""
+    scheduler = PopulationBasedTraining(
+        **{
+            "time_attr": "training_iteration",
+            "metric": "score",
+            "mode": "max",
+            "perturbation_interval": 2,
+            "hyperparam_mutations": {"lr": uniform(0, 1000)},
+            "resample_probability": 0,
+            "perturbation_factors": (2, 0.5),
+            **settings,
+        }
+    )
+    scheduler.set_seed(settings.get("seed", 0))
+    return scheduler
+
+
+def loop_of(scheduler: Any, *rates: float, **settings: Any) -> Loop:
+    """Members whose score is `lr` per iteration."""
+
+    def train(state: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:
+        state["score"] = state["score"] + config["lr"]
+        return {"score": state["score"]}
+
+    return Loop(scheduler, [{"lr": rate} for rate in rates], {"score": 0.0}, train, **settings)
+
+
+def told(scheduler: Any, context: FakeContext, trial: Trial, t: float, value: Any) -> Decision:
+    """Tell of a result; the member is saved at it."""
+    result = {"score": value, "training_iteration": t}
+    decision = Decision.of(scheduler.on_trial_result(context, trial, result))
+    trial.record_result(result)
+    if decision.save:
+        trial.record_checkpoint(SimpleNamespace(number=int(t), directory=f"c{t}"))  # type: ignore[arg-type]
+    return decision
+
+
+def members(scheduler: Any, count: int) -> tuple[FakeContext, list[Trial]]:
+    trials = [make_trial(n, config={"lr": float(n)}, experiment_tag=f"{n}_lr={n}") for n in range(count)]
+    context = FakeContext(trials)
+    for trial in trials:
+        scheduler.on_trial_add(context, trial)
+        run_trial(trial)
+    return context, trials
+
+
+# -- arguments -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "text"),
+    [
+        ({"hyperparam_mutations": None}, TuneError, "hyperparam_mutations must hold at least one"),
+        ({"hyperparam_mutations": {}}, ValueError, "hyperparam_mutations must hold at least one"),
+        ({"hyperparam_mutations": [1]}, TypeError, r"hyperparam_mutations must be a dict"),
+        ({"hyperparam_mutations": {"lr": 0.1}}, TypeError, r"hyperparam_mutations\['lr'\] must be a list"),
+        ({"hyperparam_mutations": {"lr": []}}, ValueError, "at least one value"),
+        ({"hyperparam_mutations": {"a": {"b": "x"}}}, TypeError, r"\['a'\]\['b'\] must be a list"),
+        ({"hyperparam_mutations": {"lr": sample_from(lambda: 1)}}, ValueError, "must not be a sample_from"),
+        ({"hyperparam_mutations": {"lr": grid_search([1])}}, ValueError, "must not be a grid"),
+        ({"quantile_fraction": 0.6}, ValueError, "quantile_fraction must be a number from 0 to 0.5, but got 0.6"),
+        ({"quantile_fraction": -0.1}, ValueError, "quantile_fraction"),
+        ({"quantile_fraction": NAN}, ValueError, "quantile_fraction"),
+        ({"perturbation_interval": 0}, ValueError, "perturbation_interval must be a finite number above 0"),
+        ({"perturbation_interval": "4"}, ValueError, "perturbation_interval"),
+        ({"burn_in_period": -1}, ValueError, "burn_in_period"),
+        ({"resample_probability": 1.1}, ValueError, "resample_probability must be a number from 0 to 1"),
+        ({"perturbation_factors": ()}, ValueError, "perturbation_factors must be numbers above 0"),
+        ({"perturbation_factors": (1.2, -1)}, ValueError, "perturbation_factors"),
+        ({"perturbation_factors": 1.2}, ValueError, "perturbation_factors"),
+        ({"custom_explore_fn": 3}, ValueError, "custom_explore_fn must be None or a function"),
+        ({"mode": "up"}, ValueError, "mode must be 'min' or 'max'"),
+        ({"metric": 3}, ValueError, "metric"),
+        ({"time_attr": None}, ValueError, "time_attr"),
+        ({"synch": "no"}, ValueError, "synch must be True or False"),
+        ({"compare_at": "now"}, ValueError, "compare_at must be 'turn' or 'same_time'"),
+    ],
+)
+def test_a_bad_argument_is_refused_at_once(settings: dict[str, Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        pbt(**settings)
+
+
+def test_mutations_are_not_needed_where_the_user_explores() -> None:
+    scheduler = pbt(hyperparam_mutations=None, custom_explore_fn=lambda config: {**config, "lr": 77.0})
+    loop = loop_of(scheduler, 1, 8)
+    for _ in range(4):
+        loop.step()
+    assert ("t0000", "t0001", {"lr": 77.0}) in loop.exploits()
+
+
+def test_a_mode_must_be_known() -> None:
+    with pytest.raises(ValueError, match="must know the metric and whether it is to be small or large"):
+        pbt(mode=None).set_search_properties(None, None)
+    with pytest.raises(ValueError, match="num_samples must be their number, but got -1"):
+        pbt(synch=True).set_search_properties(None, None, num_samples=-1)
+
+
+def test_a_searcher_is_refused() -> None:
+    context = FakeContext([make_trial(0)])
+    context.search_alg = SimpleNamespace(searcher=SimpleNamespace())
+    with pytest.raises(ValueError, match="takes no search algorithm"):
+        pbt().on_trial_add(context, context.trials[0])
+
+
+def test_hyperparameters_that_a_config_lacks_are_drawn() -> None:
+    scheduler = pbt(hyperparam_mutations={"lr": uniform(1, 2), "model": {"width": [8]}, "kind": choice(["a"])})
+    trial = make_trial(0, config={"model": {"depth": 3}}, evaluated_params={"model/depth": 3})
+    scheduler.on_trial_add(FakeContext([trial]), trial)
+    assert 1 <= trial.config["lr"] < 2
+    assert trial.config["model"] == {"depth": 3, "width": 8}
+    assert trial.evaluated_params == {"model/depth": 3, "lr": trial.config["lr"], "model/width": 8, "kind": "a"}
+
+
+# -- turns -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_turn_comes_after_each_interval_and_not_before_the_burn_in() -> None:
+    scheduler = pbt(perturbation_interval=3, burn_in_period=5)
+    context, (trial, _) = members(scheduler, 2)
+    saved = [t for t in range(1, 16) if told(scheduler, context, trial, t, 1.0).save]
+    assert saved == [5, 8, 11, 14]
+
+
+def test_rounding_does_not_put_off_a_turn() -> None:
+    scheduler = pbt(perturbation_interval=0.1)
+    context, (trial, _) = members(scheduler, 2)
+    assert all(told(scheduler, context, trial, t / 10, 1.0).save for t in range(1, 20))
+
+
+def test_the_worst_goes_on_from_the_best_under_other_hyperparameters() -> None:
+    scheduler = pbt()
+    loop = loop_of(scheduler, 1, 2, 3, 10, saves=True)
+    for _ in range(4):
+        loop.step()
+    taker, donor, config = loop.exploits()[0]
+    assert (taker, donor) == ("t0000", "t0003")
+    assert config["lr"] in (5.0, 20.0)
+    (decision,) = [decision for trial, decision in loop.decisions if trial.number == 0 and decision.exploit is not None]
+    assert decision == "PAUSE"
+    assert decision.facts["rule"] == "pbt"
+    assert decision.facts["donor"] == "t0003"
+    assert (decision.facts["rank"], decision.facts["of"]) == (4, 4)
+    assert decision.facts["perturbed"] == {"lr": [10, config["lr"]]}
+    assert decision.reason.startswith("rank 4 of 4 at training_iteration 4 (score=4): goes on from that of t0003")
+    assert "with lr 10 -> " in decision.reason
+    assert loop.trials[0].experiment_tag == f"0@perturbed[lr={config['lr']:.4g}]"
+    assert loop.trials[0].evaluated_params["lr"] == config["lr"]
+
+
+def test_a_copy_has_its_next_turn_when_its_donor_would_have() -> None:
+    scheduler = pbt(perturbation_interval=4)
+    context, (low, high) = members(scheduler, 2)
+    told(scheduler, context, high, 7, 10.0)
+    decision = told(scheduler, context, low, 20, 1.0)
+    assert decision.exploit is not None
+    assert decision.exploit[0] is high
+    assert not told(scheduler, context, low, 8, 1.0).reason, "it was turned back to time 7"
+    assert told(scheduler, context, low, 11, 1.0).reason
+
+
+@pytest.mark.parametrize("bad", [NAN, None, "text", -math.inf])
+def test_a_member_without_a_number_is_replaced_at_its_next_turn(bad: Any) -> None:
+    scheduler = pbt()
+    context, trials = members(scheduler, 8)
+    for n, trial in enumerate(trials[4:]):
+        told(scheduler, context, trial, 2, float(n))
+    for trial in trials[:4]:
+        decision = told(scheduler, context, trial, 2, bad)
+        assert decision.exploit is not None
+        assert decision.exploit[0] in trials[4:]
+        assert decision.facts["value"] is None
+
+
+def test_a_member_without_a_number_is_never_a_donor() -> None:
+    scheduler = pbt(quantile_fraction=0.5)
+    context, trials = members(scheduler, 4)
+    for trial in trials:
+        decision = told(scheduler, context, trial, 2, NAN)
+        assert decision.exploit is None or decision.exploit[0] is trial
+
+
+def test_small_is_good_where_the_user_says_so() -> None:
+    scheduler = pbt(mode="min")
+    context, (high, low) = members(scheduler, 2)
+    told(scheduler, context, low, 2, 1.0)
+    decision = told(scheduler, context, high, 2, 5.0)
+    assert decision.exploit is not None
+    assert decision.exploit[0] is low
+    assert decision.facts["value"] == 5.0
+
+
+def test_a_quarter_is_replaced_and_the_middle_goes_on() -> None:
+    scheduler = pbt()
+    context, trials = members(scheduler, 8)
+    for trial in trials:
+        told(scheduler, context, trial, 2, trial.number)
+    decisions = [told(scheduler, context, trial, 4, trial.number) for trial in trials]
+    assert [decision.exploit is not None for decision in decisions] == [True] * 2 + [False] * 6
+    donors = {decision.exploit[0].number for decision in decisions if decision.exploit is not None}
+    assert donors <= {6, 7}
+
+
+def test_no_share_means_no_exploit() -> None:
+    scheduler = pbt(quantile_fraction=0)
+    loop = loop_of(scheduler, 1, 2, 3)
+    for _ in range(6):
+        loop.step()
+    assert not loop.exploits()
+
+
+def test_without_a_checkpoint_nobody_is_copied() -> None:
+    loop = loop_of(pbt(), 1, 2, 3, 4, saves=False)
+    for _ in range(10):
+        loop.step()
+    assert not loop.exploits()
+
+
+def test_equals_keep_what_they_have_and_explore_their_own_config() -> None:
+    loop = loop_of(pbt(), 4, 4)
+    for _ in range(4):
+        loop.step()
+    (taker, donor, config) = loop.exploits()[0]
+    assert taker == donor
+    assert config["lr"] in (2.0, 8.0)
+    assert loop.states[taker]["score"] in (8.0, 16.0)
+
+
+def test_members_that_have_ended_or_failed_leave_the_population() -> None:
+    scheduler = pbt()
+    context, (best, second, low) = members(scheduler, 3)
+    told(scheduler, context, best, 2, 100.0)
+    told(scheduler, context, second, 2, 10.0)
+    best.move(Step.FAIL)
+    scheduler.on_trial_error(context, best)
+    decision = told(scheduler, context, low, 2, 1.0)
+    assert decision.exploit is not None
+    assert decision.exploit[0] is second
+    scheduler.on_trial_complete(context, second, {})
+    second.move(Step.STOP)
+    assert told(scheduler, context, low, 100, 1.0).exploit is None
+
+
+def test_a_member_that_is_tried_again_without_a_checkpoint_becomes_a_copy() -> None:
+    scheduler = pbt()
+    context, (best, low) = members(scheduler, 2)
+    told(scheduler, context, best, 2, 100.0)
+    scheduler.on_trial_result(context, low, {"score": 1.0, "training_iteration": 1})
+    scheduler.on_trial_error(context, low)
+    low.move(Step.RETRY)
+    scheduler.on_trial_add(context, low)
+    ((verb, taker, donor, config),) = context.requests
+    assert (verb, taker, donor) == ("exploit", low, best)
+    assert config["lr"] in (0.0, 500.0)
+    best.move(Step.RETRY)
+    scheduler.on_trial_add(context, best)
+    assert len(context.requests) == 1, "it has a checkpoint of its own"
+
+
+def test_what_a_result_lacks_is_an_error_unless_it_may_be_missing(caplog: pytest.LogCaptureFixture) -> None:
+    scheduler = pbt()
+    context, (trial, _) = members(scheduler, 2)
+    with pytest.raises(RuntimeError, match="'training_iteration' in every result"):
+        scheduler.on_trial_result(context, trial, {"score": 1.0})
+    with pytest.raises(RuntimeError, match=r"'score' in every result.*require_attrs=False"):
+        scheduler.on_trial_result(context, trial, {"training_iteration": 5})
+    lenient = pbt(require_attrs=False)
+    context, (trial, _) = members(lenient, 2)
+    assert lenient.on_trial_result(context, trial, {"training_iteration": 5}) == "CONTINUE"
+    assert lenient.on_trial_result(context, trial, {"score": 5}) == "CONTINUE"
+    assert lenient.required_attrs == ()
+    assert scheduler.required_attrs == ("score", "training_iteration")
+
+
+def test_a_custom_function_sees_and_makes_the_final_config() -> None:
+    seen: list[dict[str, Any]] = []
+
+    def halve(config: dict[str, Any]) -> dict[str, Any]:
+        seen.append(dict(config))
+        return {**config, "lr": -1.0}
+
+    loop = loop_of(pbt(custom_explore_fn=halve), 1, 8)
+    for _ in range(4):
+        loop.step()
+    assert seen[0]["lr"] in (4.0, 16.0)
+    assert loop.exploits()[0][2] == {"lr": -1.0}
+    assert loop.trials[0].experiment_tag == "0@perturbed[lr=-1]"
+    other = loop_of(pbt(custom_explore_fn=lambda config: None), 1, 8)
+    with pytest.raises(ValueError, match="must return the new configuration, a dict, but returned None"):
+        [other.step() for _ in range(6)]
+
+
+# -- time-sharing ------------------------------------------------------------------------------------------------------
+
+
+def test_members_share_the_room_and_nobody_starves() -> None:
+    loop = loop_of(pbt(), *range(1, 9), room=2)
+    for _ in range(200):
+        loop.step()
+        assert len(loop.running()) == 2
+    trained = [sum(1 for trial, _ in loop.decisions if trial.number == n) for n in range(8)]
+    assert sum(trained) == 400
+    assert min(trained) >= 30, trained
+    assert any("makes room for a trial that waits" in decision.reason for _, decision in loop.decisions)
+
+
+def test_nobody_makes_room_where_nobody_waits() -> None:
+    loop = loop_of(pbt(quantile_fraction=0), 1, 2)
+    for _ in range(10):
+        loop.step()
+    assert {str(decision) for _, decision in loop.decisions} == {"CONTINUE"}
+
+
+# -- waiting for each other ------------------------------------------------------------------------------------------
+
+
+def test_with_synch_nobody_goes_on_before_all_have_come() -> None:
+    scheduler = pbt(synch=True)
+    loop = loop_of(scheduler, 1, 2, 3, 4)
+    for trial in loop.trials[:3]:
+        loop.report(trial)
+        assert loop.report(trial) == "PAUSE"
+        assert scheduler.choose_trial_to_run(loop.context) is None
+    assert "waits until all have come to turn 1" in loop.decisions[-1][1].reason
+    loop.report(loop.trials[3])
+    loop.report(loop.trials[3])
+    chosen = scheduler.choose_trial_to_run(loop.context)
+    assert chosen is not None
+    ((verb, taker, donor, config),) = loop.context.requests
+    assert (verb, taker.number, donor.number) == ("exploit", 0, 3)
+    assert config["lr"] in (2.0, 8.0)
+
+
+def test_with_synch_turns_are_counted_and_one_that_overshoots_shifts_nothing() -> None:
+    scheduler = pbt(synch=True, quantile_fraction=0)
+    context, (fast, slow) = members(scheduler, 2)
+    answers = []
+    for t_fast, times_slow in [(7, [2]), (8, [4]), (9, [5, 6]), (10, [7, 8])]:
+        for trial, t in ((fast, t_fast), *((slow, t) for t in times_slow)):
+            assert scheduler.choose_trial_to_run(context) is None
+            decision = told(scheduler, context, trial, t, 1.0)
+            answers.append((t, str(decision)))
+            if decision == "PAUSE":
+                trial.move(Step.PAUSE)
+        while (chosen := scheduler.choose_trial_to_run(context)) is not None:
+            run_trial(chosen)
+    assert [t for t, answer in answers if answer == "CONTINUE"] == [5, 7]
+
+
+def test_with_synch_those_that_have_ended_are_not_waited_for() -> None:
+    scheduler = pbt(synch=True)
+    loop = loop_of(scheduler, 1, 2, 3)
+    for trial in loop.trials[:2]:
+        loop.report(trial)
+        loop.report(trial)
+    last = loop.trials[2]
+    assert scheduler.choose_trial_to_run(loop.context) is None
+    scheduler.on_trial_error(loop.context, last)
+    last.move(Step.FAIL)
+    assert scheduler.choose_trial_to_run(loop.context) in loop.trials[:2]
+
+
+def test_with_synch_all_that_will_come_are_waited_for() -> None:
+    scheduler = pbt(synch=True)
+    loop = loop_of(scheduler, 1, 2)
+    loop.context.supply = "OPEN"
+    for trial in loop.trials:
+        loop.report(trial)
+        loop.report(trial)
+    assert scheduler.choose_trial_to_run(loop.context) is None
+    loop.context.supply = "ENDED"
+    assert scheduler.choose_trial_to_run(loop.context) is not None
+
+
+# -- quality, state, files ---------------------------------------------------------------------------------------------
+
+
+def test_the_toy_problem_is_solved_by_exploring_and_not_without() -> None:
+    assert share_solved(range(10), synch=True) == 1.0
+    assert share_solved(range(10), compare_at="same_time") == 1.0
+    assert solve(0, explores=False) == pytest.approx(0.39, abs=0.005)
+
+
+def test_a_seed_fixes_all_that_happens() -> None:
+    def run(seed: int) -> list[Any]:
+        scheduler = pbt()
+        scheduler.set_seed(seed)
+        loop = loop_of(scheduler, *range(1, 9))
+        for _ in range(20):
+            loop.step()
+        return [(trial.number, str(decision), decision.reason) for trial, decision in loop.decisions]
+
+    assert run(1) == run(1)
+    assert run(1) != run(2)
+
+
+@pytest.mark.parametrize("settings", [{}, {"synch": True}, {"compare_at": "same_time"}])
+def test_a_saved_state_goes_on_as_if_nothing_had_happened(settings: dict[str, Any]) -> None:
+    def run(cut: bool) -> list[Any]:
+        scheduler = pbt(**settings)
+        loop = loop_of(scheduler, *range(1, 9), room=None if settings else 3)
+        for step in range(40):
+            loop.step()
+            if cut and step % 7 == 3:
+                state = pickle.loads(pickle.dumps(loop.scheduler.get_state()))
+                loop.scheduler = pbt(**settings)
+                loop.scheduler.set_state(state)
+        return [(trial.number, str(decision), decision.reason) for trial, decision in loop.decisions]
+
+    assert run(cut=True) == run(cut=False)
+
+
+def test_the_files_tell_who_took_over_what_as_ray_tune_does(tmp_path: Path) -> None:
+    loop = loop_of(pbt(), 1, 8)
+    for trial in loop.trials:
+        trial.experiment_path = str(tmp_path)
+    for _ in range(8):
+        loop.step()
+    lines = [json.loads(line) for line in (tmp_path / "pbt_global.txt").read_text().splitlines()]
+    exploits = loop.exploits()
+    assert len(lines) == len(exploits) >= 2
+    assert lines[0][:4] == ["0", "1", 4, 2] or lines[0][:4] == ["0", "1", 2, 2]
+    assert lines[0][4] == {"lr": 8.0} or lines[0][4] == {"lr": 8}
+    assert [line[5] for line in lines] == [config for _, _, config in exploits]
+    policy = [json.loads(line) for line in (tmp_path / "pbt_policy_t0000.txt").read_text().splitlines()]
+    assert policy[-1] == lines[-1]
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+def test_nothing_is_written_if_the_user_does_not_want_it_or_a_past_run_is_told_again(tmp_path: Path) -> None:
+    for log_config, is_replaying in ((False, False), (True, True)):
+        loop = loop_of(pbt(log_config=log_config), 1, 8)
+        loop.context.is_replaying = is_replaying
+        for trial in loop.trials:
+            trial.experiment_path = str(tmp_path)
+        for _ in range(8):
+            loop.step()
+        assert loop.exploits()
+    assert not list(tmp_path.iterdir())
+
+
+# -- replay ------------------------------------------------------------------------------------------------------------
+
+
+def write_policy(path: Path, *lines: Any) -> Path:
+    file = path / "pbt_policy_x.txt"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return file
+
+
+def replayed(path: Path, iterations: Any, config: Any = None) -> tuple[Trial, list[Any]]:
+    """The trial, and (iteration, config from then on) of each change."""
+    scheduler = PopulationBasedTrainingReplay(path)
+    trial = make_trial(0, config=config)
+    context = FakeContext([trial])
+    scheduler.on_trial_add(context, trial)
+    changes = [(0, dict(trial.config))]
+    for t in iterations:
+        decision = Decision.of(scheduler.on_trial_result(context, trial, {"training_iteration": t}))
+        if decision.exploit is not None:
+            assert decision.exploit[0] is trial
+            assert decision.save
+            changes.append((t, decision.exploit[1]))
+    return trial, changes
+
+
+def test_a_replay_follows_the_chain_of_donors(tmp_path: Path) -> None:
+    policy = write_policy(
+        tmp_path,
+        ["7", "8", 1, 1, {"lr": 0}, {"lr": 0}],  # overwritten by the next line, whose donor it was not
+        ["2", "3", 4, 4, {"lr": 1}, {"lr": 2}],
+        ["1", "2", 8, 10, {"lr": 2}, {"lr": 3}],
+    )
+    trial, changes = replayed(policy, range(1, 15))
+    assert changes == [(0, {"lr": 1}), (4, {"lr": 2}), (10, {"lr": 3})]
+    assert trial.experiment_tag == "replay_pbt_policy_x.txt@perturbed[lr=3]"
+
+
+def test_of_several_changes_that_were_passed_at_once_the_last_counts(tmp_path: Path) -> None:
+    policy = write_policy(tmp_path, ["2", "3", 4, 4, {"lr": 1}, {"lr": 2}], ["1", "2", 8, 10, {"lr": 2}, {"lr": 3}])
+    _, changes = replayed(policy, [1, 3, 12, 13])
+    assert changes == [(0, {"lr": 1}), (12, {"lr": 3})]
+
+
+def test_what_cannot_be_replayed_is_refused(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(ValueError, match=r"policy_file must be a file that .* has written"):
+        PopulationBasedTrainingReplay(tmp_path / "nothing.txt")
+    with pytest.raises(ValueError, match="must be a JSON list of 6 fields"):
+        PopulationBasedTrainingReplay(write_policy(tmp_path, ["1", "2"]))
+    (tmp_path / "broken.txt").write_text("{")
+    with pytest.raises(ValueError, match="must be a JSON list of 6 fields"):
+        PopulationBasedTrainingReplay(str(tmp_path / "broken.txt"))
+    policy = write_policy(tmp_path, ["2", "3", 4, 4, {"lr": 1}, {"lr": 2}])
+    scheduler = PopulationBasedTrainingReplay(policy)
+    context = FakeContext([make_trial(0, config={"lr": 5}), make_trial(1)])
+    scheduler.on_trial_add(context, context.trials[0])
+    assert "gives way to that of" in caplog.text
+    assert context.trials[0].config == {"lr": 1}
+    with pytest.raises(ValueError, match="a replay trains one trial"):
+        scheduler.on_trial_add(context, context.trials[1])
+    empty = PopulationBasedTrainingReplay(write_policy(tmp_path))
+    with pytest.raises(ValueError, match="there is no configuration"):
+        empty.on_trial_add(context, context.trials[1])
