@@ -103,7 +103,9 @@ class Population:
             place = max(1, bisect_right(member.history, (common, math.inf)))
             del member.history[: place - 1]
             arrival = member.entry.arrival if member.entry is not None else 0
-            member.entry = Entry(-member.history[0][1], arrival, member.trial_id)
+            is_lost = member.history[-1][1] == -math.inf  # it has no number now, whatever it had then
+            score = -math.inf if is_lost else member.history[0][1]
+            member.entry = Entry(-score, arrival, member.trial_id)
         self._ranked = sorted(member.entry for member in known if member.entry is not None)
 
     def rank(self, member: Member) -> int:

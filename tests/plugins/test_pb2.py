@@ -1,0 +1,190 @@
+"""PB2: its bounds, what its model learns from, and that it finds what helps."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import random
+from typing import Any
+
+import pytest
+from plugin_fakes import FakeContext, make_trial
+from toy_population import Loop
+
+from minitune import TuneError, choice, lograndint, loguniform, randint, uniform
+from minitune.schedulers._gaussian_process import GaussianProcess, Kernel
+from minitune.schedulers.pb2 import PB2
+
+
+def pb2(**settings: Any) -> PB2:
+    scheduler = PB2(
+        **{
+            "time_attr": "training_iteration",
+            "metric": "score",
+            "mode": "max",
+            "perturbation_interval": 2,
+            "hyperparam_bounds": {"x": [0.0, 1.0]},
+            **settings,
+        }
+    )
+    scheduler.set_seed(0)
+    return scheduler
+
+
+def climb(best: float = 0.7) -> Any:
+    """A step gains the more, the nearer `x` is to its best place."""
+
+    def train(state: dict[str, Any], config: dict[str, Any]) -> dict[str, Any]:
+        state["score"] += 1 - (config["x"] - best) ** 2
+        return {"score": state["score"]}
+
+    return train
+
+
+@pytest.mark.parametrize(
+    ("bounds", "error", "text"),
+    [
+        (None, TuneError, "hyperparam_bounds must hold at least one"),
+        ({}, ValueError, "hyperparam_bounds must hold at least one"),
+        ([1, 2], TypeError, "hyperparam_bounds must be a dict"),
+        ({"x": 3}, ValueError, r"hyperparam_bounds\['x'\] must be two numbers"),
+        ({"x": [1, 2, 3]}, ValueError, "must be two numbers"),
+        ({"x": [1, "2"]}, ValueError, "must be two numbers"),
+        ({"x": [0, math.inf]}, ValueError, "must be two numbers"),
+        ({"x": [2, 1]}, ValueError, r"low <= high must hold for hyperparam_bounds\['x'\], but got \[2, 1\]"),
+        ({"a": {"b": [2, 1]}}, ValueError, r"hyperparam_bounds\['a'\]\['b'\]"),
+        ({"x": choice([1, 2])}, ValueError, "a domain without bounds, or not of numbers"),
+    ],
+)
+def test_bad_bounds_are_refused_at_once(bounds: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        pb2(hyperparam_bounds=bounds)
+
+
+def test_what_a_config_lacks_is_drawn_from_the_bounds() -> None:
+    bounds = {"x": [0.5, 0.6], "log": loguniform(1e-6, 1e-3), "deep": {"n": randint(3, 5), "y": [1, 1]}}
+    trial = make_trial(0, config={"deep": {"kept": 1}})
+    pb2(hyperparam_bounds=bounds).on_trial_add(FakeContext([trial]), trial)
+    assert 0.5 <= trial.config["x"] <= 0.6
+    assert 1e-6 <= trial.config["log"] <= 1e-3
+    assert trial.config["deep"]["n"] in (3, 4)
+    assert trial.config["deep"]["y"] == 1
+    assert trial.config["deep"]["kept"] == 1
+    assert set(trial.evaluated_params) == {"x", "log", "deep/n", "deep/y"}
+
+
+def test_new_hyperparameters_stay_within_their_bounds_and_keep_their_type() -> None:
+    bounds = {
+        "x": [0.0, 1.0],
+        "n": [1, 9],
+        "log": loguniform(1e-4, 1e-1),
+        "width": lograndint(8, 64),
+        "deep": {"y": uniform(-1, 1)},
+    }
+    scheduler = pb2(hyperparam_bounds=bounds, quantile_fraction=0.5, synch=True)
+    configs = [{"x": n / 3, "n": n + 1, "log": 0.01, "width": 16, "deep": {"y": 0.0}, "kept": "k"} for n in range(4)]
+    loop = Loop(scheduler, configs, {"score": 0.0}, climb())
+    new: list[dict[str, Any]] = []
+    for _ in range(24):
+        loop.step()
+        new += [trial.config for trial in loop.trials if "@perturbed" in trial.experiment_tag]
+    assert len(new) > 10
+    for config in new:
+        assert 0 <= config["x"] <= 1
+        assert type(config["n"]) is int
+        assert 1 <= config["n"] <= 9
+        assert 1e-4 <= config["log"] <= 1e-1
+        assert type(config["width"]) is int
+        assert 8 <= config["width"] < 64
+        assert -1 <= config["deep"]["y"] <= 1
+        assert config["kept"] == "k"
+    assert len({config["n"] for config in new}) > 2
+    assert any(math.log10(config["log"]) < -3 for config in new), "orders of magnitude are alike"
+
+
+def test_it_finds_what_helps() -> None:
+    loop = Loop(
+        pb2(synch=True, quantile_fraction=0.5),
+        [{"x": 0.0}, {"x": 0.1}, {"x": 0.2}, {"x": 0.9}],
+        {"score": 0.0},
+        climb(),
+    )
+    for _ in range(24):
+        loop.step()
+    late = [trial.config["x"] for trial in loop.trials]
+    assert sum(abs(x - 0.7) < 0.2 for x in late) >= 3, late
+
+
+def test_members_that_explore_in_one_round_do_not_get_the_same_config() -> None:
+    scheduler = pb2(synch=True, quantile_fraction=0.5)
+    loop = Loop(scheduler, [{"x": n / 7} for n in range(8)], {"score": 0.0}, climb())
+    for _ in range(6):
+        loop.step()
+    new = sorted(trial.config["x"] for trial in loop.trials)
+    assert len(set(new)) == 8
+    reasons = [decision.reason for _, decision in loop.decisions]
+    assert any("waits until all" in reason for reason in reasons)
+
+
+def test_without_gains_to_learn_from_new_values_are_drawn_uniformly() -> None:
+    loop = Loop(
+        pb2(),
+        [{"x": 0.2}, {"x": 0.3}],
+        {"score": 0.0},
+        lambda state, config: {"score": math.nan if config["x"] < 0.25 else 1.0},
+    )
+    for _ in range(4):
+        loop.step()
+    assert "drawn uniformly" in loop.decisions[-2][1].reason
+    assert loop.decisions[-2][1].facts["rule"] == "pb2"
+
+
+def test_a_custom_function_has_the_last_word() -> None:
+    loop = Loop(
+        pb2(custom_explore_fn=lambda config: {**config, "x": 0.5}), [{"x": 0.0}, {"x": 0.7}], {"score": 0.0}, climb()
+    )
+    for _ in range(6):
+        loop.step()
+    assert loop.exploits()
+    assert all(config["x"] == 0.5 for _, _, config in loop.exploits())
+
+
+def test_a_saved_state_goes_on_as_if_nothing_had_happened() -> None:
+    def run(cut: bool) -> list[Any]:
+        loop = Loop(pb2(synch=True), [{"x": n / 3} for n in range(4)], {"score": 0.0}, climb())
+        for step in range(24):
+            loop.step()
+            if cut and step % 5 == 3:
+                state = pickle.loads(pickle.dumps(loop.scheduler.get_state()))
+                loop.scheduler = pb2(synch=True)
+                loop.scheduler.set_state(state)
+        return [trial.config for trial in loop.trials]
+
+    assert run(cut=True) == run(cut=False)
+
+
+# -- the model ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_model_knows_what_it_has_seen_and_is_unsure_of_the_rest() -> None:
+    points = [(0.0, share / 10) for share in range(6)]
+    values = [math.sin(5 * point[1]) for point in points]
+    model = GaussianProcess(Kernel(1.0, 0.3, 0.1), points, values)
+    assert all(abs(model.mean(point) - value) < 0.3 for point, value in zip(points, values, strict=True))
+    assert model.deviation((0.0, 0.3)) < 0.3 < model.deviation((0.0, 2.0)) <= 1
+    assert model.deviation((0.0, 0.3)) < model.deviation((20.0, 0.3)), "what was long ago says less"
+
+
+def test_the_kernel_fits_what_was_observed() -> None:
+    rng = random.Random(0)
+    points = [(0.0, rng.random()) for _ in range(40)]
+
+    def fitted(values: list[float]) -> Kernel:
+        return GaussianProcess.fitted(points, values).kernel
+
+    assert fitted([math.sin(12 * point[1]) for point in points]).length < fitted([point[1] for point in points]).length
+
+
+def test_equal_points_are_no_trouble() -> None:
+    model = GaussianProcess.fitted([(0.0, 0.5)] * 30, [1.0, -1.0] * 15)
+    assert abs(model.mean((0.0, 0.5))) < 0.1
