@@ -23,7 +23,21 @@ def demo(arguments: list[str]) -> int:
     return quickstart.main(arguments, prog="minitune demo")
 
 
-COMMANDS: dict[str, Command] = {"demo": demo}
+def explain(arguments: list[str]) -> int:
+    """Tell why each trial of a run was stopped, paused or promoted."""
+    from minitune import _explain
+
+    return _explain.main(arguments, prog="minitune explain")
+
+
+def replay(arguments: list[str]) -> int:
+    """Tell what another scheduler would have saved on a past run."""
+    from minitune import _replay
+
+    return _replay.main(arguments, prog="minitune replay")
+
+
+COMMANDS: dict[str, Command] = {"demo": demo, "explain": explain, "replay": replay}
 """Every command by the name that users type."""
 
 

@@ -7,6 +7,7 @@ trials in a second of real time on a virtual clock.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -64,8 +65,13 @@ class VirtualClock:
         return self.now_s
 
     def sleep(self, duration_s: float) -> None:
-        """Move the clock on by `duration_s` seconds; negative durations are ignored."""
-        self.now_s += max(0.0, duration_s)
+        """Move the clock on by `duration_s` seconds; negative durations are ignored.
+
+        A duration that is lost in rounding moves it by the least that it can move: who waits for a rest must not wait
+        for ever.
+        """
+        if duration_s > 0:
+            self.now_s = max(self.now_s + duration_s, math.nextafter(self.now_s, math.inf))
 
 
 REAL = RealClock()

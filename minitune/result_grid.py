@@ -18,6 +18,7 @@ from minitune.analysis.rows import Row, import_pandas, read_params, read_rows
 from minitune.checkpoint import Checkpoint
 from minitune.config import CheckpointConfig, refuse_out_of_scope
 from minitune.error import TuneError, trial_error_of_text
+from minitune.execution.decisions import TrialDecision, read_decisions
 from minitune.execution.read_run import read_run
 from minitune.execution.storage import last_error_text
 from minitune.experiment.best import best_of, check_mode, is_number
@@ -91,7 +92,7 @@ class Result:
             best_checkpoints=[
                 (Checkpoint(os.path.join(trial.local_path, item.record.directory)), item.metrics) for item in kept
             ],
-            config=trial.config,
+            config=trial.last_result.get(CONFIG) or trial.config,  # what it was given later it was not trained under
         )
 
     @classmethod
@@ -142,6 +143,19 @@ class Result:
             ImportError: If pandas is not installed.
         """
         return import_pandas().DataFrame(self.get_rows())
+
+    @cached_property
+    def decisions(self) -> list[TrialDecision]:
+        """Each stop, pause, promotion, exploit and failure of the trial, each rung that it has passed, and why.
+
+        They are read from the journal of the run, below whose directory the trial's has to lie; an empty list if it
+        says nothing. `print(result.decisions[-1])` tells in a sentence why the trial has ended.
+
+        Raises:
+            FileNotFoundError: If there is no journal.
+        """
+        run_path, name = os.path.split(self.path)
+        return list(read_decisions(run_path).by_directory.get(name, ()))
 
     def get_rows(self) -> list[Row]:
         """All reports of the trial, flattened, from its `result.json`, else `progress.csv`; needs no pandas."""

@@ -26,6 +26,7 @@ from minitune.callback import Callback
 from minitune.clock import VirtualClock
 from minitune.config import RunConfig, default_storage_path
 from minitune.execution import records
+from minitune.execution.decisions import Decisions
 from minitune.execution.devices import Machine
 from minitune.execution.memory_run import MemoryRun
 from minitune.execution.past_run import PastRun
@@ -228,6 +229,8 @@ def simulate(
         outcome, run = _run(plan, log)
     analysis = ExperimentAnalysis(run.path, trials=outcome.trials, default_metric=tune.metric, default_mode=tune.mode)
     grid = ResultGrid(analysis, interrupted=outcome.interrupted, checkpoint_config=plan.checkpoint_config)
+    for trial, result in zip(outcome.trials, grid, strict=True):
+        result.decisions = log.decisions.by_trial.get(trial.trial_id, [])
     usage = executor.usage
     return Simulation(
         grid,
@@ -261,9 +264,11 @@ class _Log:
         self._metric = metric
         self._suggestion_cost_s = suggestion_cost_s
         self._directories: dict[str, str] = {}
+        self.decisions = Decisions()
 
     def listen(self, record: records.Record) -> None:
         """Take one record."""
+        self.decisions.tell(record)
         kind = record[records.KIND]
         if kind == records.RESULT:
             metrics = record["metrics"]
@@ -314,6 +319,7 @@ def _run(plan: Plan, log: _Log) -> tuple[Outcome, RunDirectory]:
         checkpoints = [experiment.checkpoints() for experiment in plan.experiments]
         tune = plan.tune_config
         with MemoryRun(run, checkpoints=checkpoints, metric=tune.metric, mode=tune.mode, listen=log.listen) as memory:
+            log.listen(run_record(plan, run, seed))
             return run_opened(plan, components, memory, seed), run
     run = create_run_directory(first.storage_path, first.name, trainable_name=first.trainable_name)
     log.directory = run.path

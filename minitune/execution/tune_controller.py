@@ -257,7 +257,8 @@ class TuneController:
         rest_s = self._state.seconds_of_rest(now_s)
         if rest_s is not None:
             limits.append(rest_s)
-        for left_s in (self._hooks.seconds_left(), self._deadlines.seconds_left(now_s)):
+        asked_s = None if self._state.end_reason else self._hooks.seconds_left()  # a stopper has nothing more to say
+        for left_s in (asked_s, self._deadlines.seconds_left(now_s)):
             if left_s is not None:
                 limits.append(max(0.0, left_s))
         return min(limits, default=None)

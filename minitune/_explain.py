@@ -1,0 +1,88 @@
+"""`minitune explain`: why each trial of a run went the way it went, in sentences."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+
+from minitune._paths import local_path
+from minitune.config import default_storage_path
+from minitune.error import TuneError
+from minitune.execution.decisions import TrialDecision, read_decisions
+from minitune.execution.read_run import RecordedRun, read_run
+from minitune.experiment.lifecycle import ERROR, TERMINATED
+from minitune.experiment.trial import Trial
+
+
+def run_directory(run: str) -> str:
+    """The directory of a run that is given by its path, or by its name below the usual storage path."""
+    below = os.path.join(local_path(default_storage_path()), run)
+    return below if not os.path.isdir(local_path(run)) and os.path.isdir(below) else local_path(run)
+
+
+def main(arguments: list[str], prog: str) -> int:
+    """Run the command.
+
+    Args:
+        arguments: What follows its name.
+        prog: Its name, for the help.
+
+    Returns:
+        The exit status: 1 if there is no such run or trial.
+    """
+    parser = argparse.ArgumentParser(
+        prog=prog, description="Tell why each trial of a run was stopped, paused, promoted or replaced."
+    )
+    parser.add_argument("run", help="the run's directory, or its name below the storage path")
+    parser.add_argument("trial", nargs="?", help="a trial's id, the end of it, or its name: tell all about this one")
+    parser.add_argument("--json", action="store_true", help="one JSON object for each decision, with its facts")
+    options = parser.parse_args(arguments)
+    try:
+        path = run_directory(options.run)
+        run, decisions = read_run(path), read_decisions(path)
+        trials = run.trials if options.trial is None else [_find(run, options.trial)]
+    except (FileNotFoundError, LookupError, TuneError) as error:
+        print(error.args[0] if error.args else error, file=sys.stderr)
+        return 1
+    tell = _print_json if options.json else _print_trial if options.trial is not None else _print_line
+    for trial in trials:
+        tell(trial, decisions.by_trial.get(trial.trial_id, []))
+    return 0
+
+
+def _find(run: RecordedRun, wanted: str) -> Trial:
+    """The trial of this id or name, or the only one whose id ends so.
+
+    Raises:
+        LookupError: If there is none, or more than one.
+    """
+    exact = [trial for trial in run.trials if wanted in (trial.trial_id, trial.name, trial.custom_dirname)]
+    found = exact or [trial for trial in run.trials if trial.trial_id.endswith(wanted)]
+    if len(found) != 1:
+        known = ", ".join(trial.trial_id for trial in (found or run.trials)[:10])
+        many = "several trials" if found else "no trial"
+        raise LookupError(f"{many} of {run.path} have an id that ends in {wanted!r}; there are {known} ...")
+    return found[0]
+
+
+def _print_line(trial: Trial, decisions: list[TrialDecision]) -> None:
+    """What became of a trial, and what was decided last."""
+    print(f"{trial.trial_id} {trial.status}", *(decisions[-1:] or ["nothing was decided"]))
+
+
+def _print_trial(trial: Trial, decisions: list[TrialDecision]) -> None:
+    """All that was decided about a trial."""
+    print(f"{trial.trial_id} {trial.status} {trial.experiment_tag}")
+    for decision in decisions:
+        print(f"  {decision}")
+    if not decisions:
+        print("  nothing was decided" + ("" if trial.status in (TERMINATED, ERROR) else " so far"))
+
+
+def _print_json(trial: Trial, decisions: list[TrialDecision]) -> None:
+    """The same for scripts."""
+    for one in decisions:
+        fields = {"iteration": one.iteration, "action": one.action, "reason": one.reason, "facts": dict(one.facts)}
+        print(json.dumps({"trial": trial.trial_id, **fields}, default=str))
