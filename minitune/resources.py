@@ -21,6 +21,9 @@ MEMORY = "memory"
 _CANONICAL = {"cpu": CPU, "gpu": GPU, "memory": MEMORY}
 
 
+_SHARED_LIMIT = 1000
+
+
 class Resources:
     """A request: the sum of its bundles is reserved at once or not at all. Ray Tune's `PlacementGroupFactory`.
 
@@ -80,6 +83,12 @@ class Resources:
             )
         return cls([request])
 
+    def shared(self) -> Resources:
+        """An equal request, one and the same for all who ask: the trials of a large run need but a few."""
+        if len(_shared) >= _SHARED_LIMIT:
+            _shared.clear()
+        return _shared.setdefault((repr(self.bundles), self.strategy), self)
+
     @property
     def required_resources(self) -> dict[str, float]:
         """The sum over all bundles, by resource name."""
@@ -108,6 +117,10 @@ def _checked(bundles: list[dict[str, float]], strategy: str) -> Resources:
     resources = Resources.__new__(Resources)
     resources._take(bundles, strategy)
     return resources
+
+
+_shared: dict[tuple[str, str], Resources] = {}
+"""By their text, requests that trials share."""
 
 
 def _clean(bundle: Mapping[str, Any]) -> dict[str, float]:

@@ -17,7 +17,7 @@ from minitune.execution.failure import LOST
 from minitune.execution.storage import RunDirectory, last_error_text
 from minitune.experiment.lifecycle import ERROR, OWNS_ACTOR, PAUSED, PENDING, RUNNING, TERMINATED, Phase
 from minitune.experiment.trial import HAS_RETURNED, KeptCheckpoint, Trial
-from minitune.result import CONFIG, DONE
+from minitune.result import CONFIG
 
 _PHASES = {
     PENDING: Phase.QUEUED,
@@ -200,8 +200,7 @@ class _Reader:
         if status == TERMINATED and was_running:
             if cause == HAS_RETURNED:
                 trial.returns()
-            if trial.last_result:
-                trial.last_result = {**trial.last_result, DONE: True}
+            trial.completes()
         elif status == ERROR:
             trial.num_failures += 1
             trial.error = trial_error_of_text(last_error_text(trial.local_path) or cause)

@@ -215,13 +215,15 @@ class Recorder:
         """The trial has ended: a failure that a retry has made good leaves no `error.pkl`."""
         if trial.attempt > 1 and trial.error is None:
             remove_error_pickle(trial.local_path)
+        self._known.pop(trial.trial_id, None)
         self._drop(self._checkpoints.trial_ended(trial))
 
     # -- checkpoints -----------------------------------------------------------------------------------------------
 
     def adopt(self, trial: Trial) -> None:
         """Take in a trial of a resumed run with its checkpoints."""
-        self._known[trial.trial_id] = _changeable(trial)
+        if not trial.is_finished():
+            self._known[trial.trial_id] = _changeable(trial)
         self._drop(self._checkpoints.adopt(trial))
 
     def checkpoint(self, trial: Trial, kept: KeptCheckpoint, *, reported: bool) -> None:

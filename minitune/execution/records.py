@@ -298,4 +298,4 @@ def resources_of(record: Mapping[str, Any]) -> Resources:
         ValueError: If the fields are not what they should be.
     """
     fields = record["resources"]
-    return Resources(fields["bundles"], fields["strategy"])
+    return Resources(fields["bundles"], fields["strategy"]).shared()

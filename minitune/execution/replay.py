@@ -359,8 +359,7 @@ class Replay:
         if is_running:
             if cause == HAS_RETURNED:
                 trial.returns()
-            if trial.last_result:
-                trial.last_result = {**trial.last_result, DONE: True}
+            trial.completes()
             self.hooks.completed(trial)
         else:
             self.hooks.removed(trial)

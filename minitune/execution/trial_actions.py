@@ -22,7 +22,6 @@ from minitune.execution.trial_executor import TrialExecutor
 from minitune.experiment.lifecycle import OWNS_ACTOR, Phase, Step
 from minitune.experiment.trial import Trial
 from minitune.resources import Resources
-from minitune.result import DONE
 
 logger = logging.getLogger("minitune")
 
@@ -125,8 +124,7 @@ class TrialActions:
             self.let_go(live)
             self._hooks.removed(trial)
         else:
-            if trial.last_result:
-                trial.last_result = {**trial.last_result, DONE: True}
+            trial.completes()
             self._hooks.completed(trial)
             self.let_go(live)
         self.move(trial, Step.STOP, reason)

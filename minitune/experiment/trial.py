@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 import uuid
 import warnings
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +23,7 @@ HAS_RETURNED = "the trainable has returned"
 """The cause of the end of a trial whose function has returned after its last report, or without any."""
 
 _STORY_LENGTH = 20
+_SHARED_LENGTH = 100
 
 _PHASE_OF = {
     lifecycle.PENDING: Phase.QUEUED,
@@ -162,7 +163,7 @@ class Trial:
         self.analysis = MetricAnalysis()
         self.checkpoints: list[KeptCheckpoint] = []
         self.error: TrialError | None = None
-        self.story: deque[tuple[float, Phase, str]] = deque(maxlen=_STORY_LENGTH)
+        self.story: list[tuple[float, Phase, str]] = []
         if trial_name_creator is not None:
             self.custom_trial_name = str(trial_name_creator(self))
         if trial_dirname_creator is not None:
@@ -193,6 +194,8 @@ class Trial:
             )
         self.phase = phase
         self.story.append((clock.current().time(), phase, reason or step.name))
+        if len(self.story) > _STORY_LENGTH:
+            del self.story[0]
 
     def format_story(self) -> str:
         """The last transitions, one per line: time in seconds, phase, reason."""
@@ -327,6 +330,15 @@ class Trial:
         if not self.last_result:
             self.last_result = {TRIAL_ID: self.trial_id, EXPERIMENT_TAG: self.experiment_tag}
 
+    def completes(self) -> None:
+        """The trial has ended well: its last result is its final one, and says so.
+
+        Most of a large run is made of such results, so what the texts in them have in common is kept once.
+        """
+        if self.last_result:
+            self.last_result = {_shared(name): _shared(value) for name, value in self.last_result.items()}
+            self.last_result[DONE] = True
+
     def roll_back(self, to: KeptCheckpoint | None) -> None:
         """Return to the state that belongs to a checkpoint, or to the beginning.
 
@@ -412,6 +424,11 @@ class Trial:
 
     def __repr__(self) -> str:
         return self.name
+
+
+def _shared(value: Any) -> Any:
+    """A short text as one object, however often it occurs; anything else as it is."""
+    return sys.intern(value) if type(value) is str and len(value) <= _SHARED_LENGTH else value
 
 
 def _check_dirname(name: str) -> str:

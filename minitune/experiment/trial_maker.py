@@ -107,7 +107,7 @@ class TrialMaker:
             number=self.count,
             evaluated_params=evaluated_params,
             experiment_tag=experiment_tag,
-            resources=Resources.of(request),
+            resources=Resources.of(request).shared(),
         )
         self.adopt(trial)
         self.ids.count += 1
