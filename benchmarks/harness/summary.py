@@ -19,13 +19,18 @@ def summarise(runs: Sequence[Run]) -> list[dict[str, Any]]:
         runs: As `measure.run_all` returns them.
 
     Returns:
-        One object per figure. A figure of an engine is `void` as soon as one of its runs is.
+        One object per figure. A figure of an engine is `void`, with the reason, if none of its runs counts; for ours,
+        if one does not. Else `void_runs` says how many were left out.
     """
     rows = []
     for workload in _in_order(runs):
         for index, figure in enumerate(workload.figures):
             engines = {
-                name: _spread([run for run in runs if (run["workload"], run["engine"]) == (workload.name, name)], index)
+                name: _spread(
+                    [run for run in runs if (run["workload"], run["engine"]) == (workload.name, name)],
+                    index,
+                    needs_all=name == OURS,
+                )
                 for name in _engines(runs, workload)
             }
             rows.append(
@@ -42,12 +47,18 @@ def summarise(runs: Sequence[Run]) -> list[dict[str, Any]]:
     return rows
 
 
-def _spread(runs: Sequence[Run], index: int) -> dict[str, Any]:
+def _spread(runs: Sequence[Run], index: int, needs_all: bool) -> dict[str, Any]:
     voids = [run["void"] for run in runs if "void" in run]
-    if voids:
+    if len(voids) == len(runs) or (voids and needs_all):
         return {"void": voids[0]}
-    values = [run["figures"][index] for run in runs]
-    return {"values": values, "median": statistics.median(values), "min": min(values), "max": max(values)}
+    values = [run["figures"][index] for run in runs if "void" not in run]
+    return {
+        "values": values,
+        "void_runs": len(voids),
+        "median": statistics.median(values),
+        "min": min(values),
+        "max": max(values),
+    }
 
 
 def _ratios(figure: Figure, engines: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -128,9 +139,11 @@ def _value(row: Mapping[str, Any], name: str) -> str:
     if "void" in spread:
         return f"VOID: {spread['void'].splitlines()[-1]}"
     text = f"{_number(spread['median'])} {row['unit']}"
-    if spread["min"] == spread["max"]:
-        return text
-    return f"{text} ({_number(spread['min'])} - {_number(spread['max'])})"
+    if spread["min"] != spread["max"]:
+        text += f" ({_number(spread['min'])} - {_number(spread['max'])})"
+    if spread["void_runs"]:
+        text += f", without {spread['void_runs']} VOID"
+    return text
 
 
 def _number(value: float) -> str:
