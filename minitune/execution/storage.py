@@ -446,7 +446,9 @@ def clean_trial_directory(run_path: str, trial_directory: str, recorded: Contain
     Raises:
         OSError: If something cannot be removed.
     """
-    if os.path.islink(trial_directory) or not is_inside(trial_directory, run_path):
+    parent, name = os.path.split(trial_directory)
+    is_member = parent == run_path and name not in ("", ".", "..")
+    if os.path.islink(trial_directory) or not (is_member or is_inside(trial_directory, run_path)):
         return []
     removed = []
     for name in files.names(trial_directory):

@@ -18,6 +18,7 @@ class JsonLoggerCallback(LoggerCallback):
 
     def __init__(self) -> None:
         self._files = AppendFiles()
+        self._configs: dict[str, int] = {}  # by trial id, a hash of what its files hold: a trial may start often
 
     def log_trial_start(self, trial: Trial) -> None:
         """Write the configuration, open the file. A file that cannot be written is named in the log."""
@@ -44,6 +45,7 @@ class JsonLoggerCallback(LoggerCallback):
     def log_trial_end(self, trial: Trial, failed: bool = False) -> None:
         """Close the file."""
         self._files.close(trial.trial_id)
+        self._configs.pop(trial.trial_id, None)
 
     def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
         """Close what is still open."""
@@ -55,16 +57,22 @@ class JsonLoggerCallback(LoggerCallback):
         Raises:
             OSError: If a file cannot be written.
         """
-        replace_file(os.path.join(trial.local_path, EXPR_PARAM_FILE), dumps_pretty(config).encode("ascii"))
-        pickle_path = os.path.join(trial.local_path, EXPR_PARAM_PICKLE_FILE)
+        text = dumps_pretty(config).encode("ascii")
+        data: bytes | None = None
         try:
             import cloudpickle
 
             data = cloudpickle.dumps(config)
         except Exception as error:
-            logging.getLogger("minitune").debug("%s is not written: %s: %s", pickle_path, type(error).__name__, error)
-            if os.path.exists(pickle_path):  # that of an earlier configuration
-                os.unlink(pickle_path)
+            logging.getLogger("minitune").debug("%s has no params.pkl: %s: %s", trial, type(error).__name__, error)
+        content = hash((text, data))
+        if self._configs.get(trial.trial_id) == content:
             return
-        # For the owner only: whoever can write it can run code in the process that loads it.
-        replace_file(pickle_path, data, mode=0o600)
+        replace_file(os.path.join(trial.local_path, EXPR_PARAM_FILE), text)
+        pickle_path = os.path.join(trial.local_path, EXPR_PARAM_PICKLE_FILE)
+        if data is not None:
+            # For the owner only: whoever can write it can run code in the process that loads it.
+            replace_file(pickle_path, data, mode=0o600)
+        elif os.path.exists(pickle_path):  # that of an earlier configuration
+            os.unlink(pickle_path)
+        self._configs[trial.trial_id] = content

@@ -254,5 +254,7 @@ def _logged(text: str) -> Iterator[None]:
 
 def _storage_argument(kind: type[Trainable]) -> dict[str, None]:
     """`storage`, where a constructor of the user's insists on it, as it may since Ray Tune gives it."""
+    if kind.__init__ is Trainable.__init__:  # as nearly always; to look at the signature takes a millisecond
+        return {}
     parameter = inspect.signature(kind).parameters.get("storage")
     return {"storage": None} if parameter is not None and parameter.default is parameter.empty else {}
