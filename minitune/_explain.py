@@ -69,7 +69,7 @@ def _find(run: RecordedRun, wanted: str) -> Trial:
 
 def _print_line(trial: Trial, decisions: list[TrialDecision]) -> None:
     """What became of a trial, and what was decided last."""
-    print(f"{trial.trial_id} {trial.status}", *(decisions[-1:] or ["nothing was decided"]))
+    print(f"{trial.trial_id} {trial.status} {decisions[-1] if decisions else 'nothing was decided'}")
 
 
 def _print_trial(trial: Trial, decisions: list[TrialDecision]) -> None:

@@ -134,9 +134,7 @@ def _print_savings(run: PastRun, fifo: Simulation, other: Simulation, what: str)
     found, best = _best(other), _best(fifo)
     verdict = "" if found is None or best is None else ", the best" if found.value == best.value else ", not the best"
     print(f"and found {other.metric} {_text(found)}{verdict}", end="")
-    print(
-        "" if found is None else f", after {found.num_results} results ({found.num_results / all_steps:.0%} of the run's)"
-    )
+    print("" if found is None else f", after {found.num_results} results ({found.num_results / all_steps:.0%} of all)")
     ends = sum(entry.text == HAS_RETURNED and _curve_of(other, entry.trial_id) in run.cut for entry in other.log)
     if ends:
         print(

@@ -151,7 +151,7 @@ class Decisions:
         """Note a value at a rung; who waits there is ranked among all that have come to it."""
         if not self._sign:
             return None
-        value = facts.get("value")
+        value: Any = facts.get("value")
         score = self._sign * value if is_real(value) and value == value else -math.inf
         rung = (str(facts.get("bracket")), facts["rung"])
         insort(self._rungs.setdefault(rung, []), score)
