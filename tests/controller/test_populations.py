@@ -1,0 +1,291 @@
+"""Population based training in whole runs: what the trials see, what is on disk, and what a resume brings back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from driver_fakes import Counter, Spy, fit, report_state, restored_state, resume, run_path
+
+from minitune import (
+    Callback,
+    CheckpointConfig,
+    FailureConfig,
+    ResultGrid,
+    Searcher,
+    Trainable,
+    Trial,
+    TuneError,
+    get_checkpoint,
+    grid_search,
+    report,
+    uniform,
+)
+from minitune.schedulers.pb2 import PB2
+from minitune.schedulers.pbt import PopulationBasedTraining, PopulationBasedTrainingReplay
+
+END = 20
+
+
+def pbt(**settings: Any) -> PopulationBasedTraining:
+    return PopulationBasedTraining(
+        **{
+            "time_attr": "training_iteration",
+            "metric": "score",
+            "mode": "max",
+            "perturbation_interval": 4,
+            "hyperparam_mutations": {"lr": uniform(0, 100)},
+            **settings,
+        }
+    )
+
+
+class Climber(Trainable):
+    """Gains `lr` in each step; knows which rates it has been through."""
+
+    def setup(self, config: dict[str, Any]) -> None:
+        self.score, self.rates = 0.0, list[float]()
+
+    def step(self) -> dict[str, Any]:
+        self.score += self.config["lr"]
+        self.rates.append(self.config["lr"])
+        return {"score": self.score, "rates": list(self.rates), "done": len(self.rates) >= END}
+
+    def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any]:
+        return {"score": self.score, "rates": self.rates}
+
+    def load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        self.score, self.rates = checkpoint["score"], list(checkpoint["rates"])
+
+
+class ReusedClimber(Climber):
+    """The same, for workers that are handed on."""
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        self.config = new_config
+        self.score, self.rates = 0.0, []
+        return True
+
+
+def climb(config: dict[str, Any]) -> None:
+    """The same as a function."""
+    checkpoint = get_checkpoint()
+    rates: list[float] = []
+    if checkpoint is not None:
+        rates = json.loads(Path(checkpoint.path, "state").read_text())
+    while len(rates) < END:
+        rates.append(config["lr"])
+        metrics = {"score": sum(rates), "rates": list(rates), "done": len(rates) >= END}
+        report_state(json.dumps(rates), metrics)
+
+
+KINDS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "class": (Climber, {}),
+    "class, workers handed on": (ReusedClimber, {"reuse_actors": True}),
+    "function": (climb, {}),
+    "function, workers handed on": (climb, {"reuse_actors": True}),
+}
+SPACE = {"lr": grid_search([1.0, 2.0, 3.0, 50.0]), "kept": "k"}
+
+
+def exploits() -> list[list[Any]]:
+    return [json.loads(line) for line in (run_path() / "pbt_global.txt").read_text().splitlines()]
+
+
+def check(grid: ResultGrid) -> None:
+    """Every trial came to its end, by the rates that the files tell of."""
+    assert not grid.errors
+    for result in grid:
+        assert result.metrics["training_iteration"] == len(result.metrics["rates"]) == END
+        assert result.metrics["score"] == pytest.approx(sum(result.metrics["rates"]))
+        assert result.metrics["config"] == result.config
+        assert result.metrics["rates"][-1] == result.config["lr"]
+        policy = run_path() / f"pbt_policy_{result.metrics['trial_id']}.txt"
+        if policy.exists():
+            assert result.metrics["rates"][0] == PopulationBasedTrainingReplay(policy).config["lr"]
+            assert result.config == json.loads(policy.read_text().splitlines()[-1])[5]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("settings", [{}, {"synch": True}, {"compare_at": "same_time"}], ids=["", "synch", "same_time"])
+@pytest.mark.parametrize("cpus", ["4", "2"])
+def test_a_population_trains_to_its_end(
+    kind: str, settings: dict[str, Any], cpus: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINITUNE_NUM_CPUS", cpus)
+    trainable, tune = KINDS[kind]
+    checkpoint = CheckpointConfig(num_to_keep=1)
+    grid = fit(trainable, SPACE, scheduler=pbt(**settings), checkpoint=checkpoint, seed=1, **tune)
+    check(grid)
+    assert exploits()
+    assert grid[0].metrics["score"] > 4 * END, "it did not stay with what it had begun with"
+    assert "@perturbed[lr=" in grid[0].metrics["experiment_tag"]
+
+
+def test_eight_members_share_two_cpus_and_nobody_starves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINITUNE_NUM_CPUS", "2")
+    order: list[int] = []
+    spy = Spy(lambda trial, result: order.append(trial.number))
+    grid = fit(Climber, {"lr": grid_search([float(n) for n in range(1, 9)])}, scheduler=pbt(), callbacks=[spy], seed=0)
+    check(grid)
+    assert spy.most_running == 2
+    half = order[: len(order) // 2]
+    assert set(half) == set(range(8)), "all have had a turn by then"
+
+
+def test_the_metrics_of_a_copy_go_on_from_its_donors() -> None:
+    grid = fit(Climber, SPACE, scheduler=pbt(), seed=1)
+    rows = grid[0].get_rows()
+    iterations = [row["training_iteration"] for row in rows]
+    assert iterations[-1] == END
+    (first, *_) = (n for n in range(1, len(rows)) if rows[n]["score"] > rows[n - 1]["score"] + 100)
+    assert len(rows[first]["rates"]) == rows[first]["training_iteration"]
+
+
+def test_hyperparameters_that_are_missing_are_drawn_and_shown() -> None:
+    spy = Spy()
+    grid = fit(Climber, {"kept": 1}, scheduler=pbt(), num_samples=3, callbacks=[spy], seed=1)
+    check(grid)
+    assert len({result.metrics["rates"][0] for result in grid}) > 1
+    assert all(trial.evaluated_params["lr"] == trial.config["lr"] for trial in spy.trials)
+
+
+def test_a_member_that_fails_before_its_first_checkpoint_goes_on_from_the_best() -> None:
+    starts: list[list[float]] = []
+
+    class Fragile(Climber):
+        def step(self) -> dict[str, Any]:
+            if self.config["name"] == "fragile" and len(self.rates) == 2 and not starts:
+                starts.append([])
+                raise RuntimeError("no luck")
+            return super().step()
+
+        def load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+            super().load_checkpoint(checkpoint)
+            starts.append(list(self.rates))
+
+    grid = fit(
+        Fragile,
+        {"lr": 50.0, "name": grid_search(["robust", "fragile"])},
+        scheduler=pbt(perturbation_interval=2),
+        failure=FailureConfig(max_failures=1),
+        seed=1,
+    )
+    check(grid)
+    assert starts[1] == [50.0, 50.0]
+    assert grid[1].metrics["rates"][:2] == [50.0, 50.0]
+
+
+def test_a_searcher_is_refused() -> None:
+    class Fixed(Searcher):
+        def suggest(self, trial_id: str) -> dict[str, Any]:
+            return {"lr": 1.0}
+
+    with pytest.raises(ValueError, match="takes no search algorithm, but got Fixed"):
+        fit(Climber, {}, scheduler=pbt(), search_alg=Fixed())
+
+
+def test_a_result_without_time_or_metric_fails_its_trial_only() -> None:
+    def odd(config: dict[str, Any]) -> None:
+        for n in range(1, 6):
+            report({"score": n, "steps": n} if config["lr"] == 1 else {"score": n})
+
+    scheduler = pbt(time_attr="steps", hyperparam_mutations={"lr": [1, 2]})
+    grid = fit(odd, {"lr": grid_search([1, 2])}, scheduler=scheduler)
+    assert [result.error is None for result in grid] == [True, False]
+    assert "'steps' must be in every reported result" in str(grid[1].error)
+    lenient = pbt(time_attr="steps", require_attrs=False, metric=None, mode=None, hyperparam_mutations={"lr": [1, 2]})
+    grid = fit(odd, {"lr": grid_search([1, 2])}, scheduler=lenient, metric="missing", mode="max", name="lenient")
+    assert not grid.errors
+
+
+def test_trials_without_checkpoints_are_trained_to_their_end(caplog: pytest.LogCaptureFixture) -> None:
+    grid = fit(Counter, {"end": 9, "lr": grid_search([1, 2, 3])}, scheduler=pbt(metric="n"))
+    assert [result.metrics["n"] for result in grid] == [9, 9, 9]
+    assert not (run_path() / "pbt_global.txt").exists()
+
+
+def test_pb2_in_a_run() -> None:
+    scheduler = PB2("training_iteration", "score", "max", 4, hyperparam_bounds={"lr": [0.0, 60.0]}, synch=True)
+    grid = fit(Climber, {**SPACE, "lr": grid_search([1.0, 2.0, 30.0, 40.0])}, scheduler=scheduler, seed=1)
+    check(grid)
+    assert grid[0].metrics["score"] > 10 * END
+
+
+def test_a_member_that_changes_after_its_last_report_shows_what_it_was_trained_with() -> None:
+    def brief(config: dict[str, Any]) -> None:
+        for n in range(restored_state() + 1, 5):
+            report_state(n, {"score": n * config["lr"], "lr": config["lr"]})
+
+    grid = fit(brief, {"lr": grid_search([1.0, 50.0])}, scheduler=pbt(synch=True), seed=1)
+    assert exploits()[-1][2:4] == [4, 4]
+    assert [result.config["lr"] for result in grid] == [result.metrics["lr"] for result in grid] == [1.0, 50.0]
+
+
+# -- replay ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["class", "function"])
+def test_a_replay_trains_under_the_same_schedule(kind: str) -> None:
+    trainable, _ = KINDS[kind]
+    grid = fit(trainable, SPACE, scheduler=pbt(), metric=None, seed=1)
+    best = max(
+        (result for result in grid if (run_path() / f"pbt_policy_{result.metrics['trial_id']}.txt").exists()),
+        key=lambda result: result.metrics["score"],
+    )
+    policy = run_path() / f"pbt_policy_{best.metrics['trial_id']}.txt"
+    (again,) = fit(trainable, scheduler=PopulationBasedTrainingReplay(str(policy)), name="replay")
+    assert len(set(again.metrics["rates"])) > 1
+    assert again.metrics["rates"] == best.metrics["rates"]
+    assert again.config == best.config
+
+
+def test_a_replay_can_be_cut_and_gone_on_with(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.txt"
+    policy.write_text(
+        json.dumps(["1", "2", 4, 4, {"lr": 1.0}, {"lr": 2.0}])
+        + "\n"
+        + json.dumps(["0", "1", 9, 9, {"lr": 2.0}, {"lr": 3.0}])
+    )
+    with pytest.raises(TuneError):
+        fit(Climber, scheduler=PopulationBasedTrainingReplay(policy), callbacks=[CutAt(6)])
+    (result,) = resume(Climber)
+    assert result.metrics["rates"] == [1.0] * 4 + [2.0] * 5 + [3.0] * 11
+
+
+# -- resume ------------------------------------------------------------------------------------------------------------
+
+
+class CutAt(Callback):
+    """Ends the run at result number `results`, once."""
+
+    def __init__(self, results: int):
+        self.left = results
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
+    ) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise RuntimeError("cut")
+
+    def get_state(self) -> dict[str, Any]:
+        return {"left": self.left}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self.left = state["left"]
+
+
+@pytest.mark.parametrize("results", [1, 9, 17, 18, 19, 20, 26, 33, 47])
+@pytest.mark.parametrize("settings", [{}, {"synch": True}], ids=["", "synch"])
+def test_a_population_that_was_cut_off_goes_on(results: int, settings: dict[str, Any]) -> None:
+    checkpoint = CheckpointConfig(num_to_keep=1)
+    with pytest.raises(TuneError):
+        fit(Climber, SPACE, scheduler=pbt(**settings), checkpoint=checkpoint, callbacks=[CutAt(results)], seed=1)
+    before = exploits() if (run_path() / "pbt_global.txt").exists() else []
+    grid = resume(Climber)
+    check(grid)
+    assert exploits()[: len(before)] == before, "what was written stays, and is not written again"
+    assert len(exploits()) > len(before)
