@@ -1,0 +1,209 @@
+"""Who gets how much, on trials made by hand."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from plugin_fakes import FakeContext, make_trial, run_trial
+
+from minitune import ASHAScheduler, Resources, Trial
+from minitune.decision import Decision
+from minitune.experiment.lifecycle import Step
+from minitune.schedulers.resource_changing_scheduler import (
+    DistributeResources,
+    DistributeResourcesToTopJob,
+    ResourceChangingScheduler,
+)
+
+
+def machine(
+    scheduler: ResourceChangingScheduler, base: Any, *, cpus: float = 8, gpus: float = 0, count: int = 4
+) -> FakeContext:
+    trials = [run_trial(make_trial(n, resources=Resources.of(base))) for n in range(count)]
+    context = FakeContext(trials)
+    context._resource_updater = SimpleNamespace(get_num_cpus=lambda: cpus, get_num_gpus=lambda: gpus)
+    for trial in trials:
+        scheduler.on_trial_add(context, trial)
+    return context
+
+
+def reported(scheduler: ResourceChangingScheduler, context: FakeContext, trial: Trial, n: float = 1) -> Any:
+    """What the trial has after it has reported: its bundles, and the decision."""
+    result = {"n": n, "training_iteration": 4}
+    decision = Decision.of(scheduler.on_trial_result(context, trial, result))
+    trial.record_result(result)
+    if decision.resources is not None:
+        assert decision == "PAUSE"
+        trial.move(Step.PAUSE)
+        trial.update_resources(decision.resources)
+        assert scheduler.choose_trial_to_run(context) is not None
+        run_trial(trial)
+    return trial.resources.bundles
+
+
+def end(scheduler: ResourceChangingScheduler, context: FakeContext, trial: Trial) -> None:
+    scheduler.on_trial_complete(context, trial, {})
+    trial.move(Step.STOP)
+
+
+def test_what_is_free_is_dealt_out_in_equal_parts() -> None:
+    scheduler = ResourceChangingScheduler()
+    context = machine(scheduler, {"cpu": 1})
+    one, two, three, four = context.trials
+    assert [reported(scheduler, context, trial) for trial in context.trials] == [[{"CPU": 2}]] * 4
+    end(scheduler, context, four)
+    assert reported(scheduler, context, one) == [{"CPU": 3}]
+    end(scheduler, context, three)
+    assert reported(scheduler, context, one) == [{"CPU": 4}]
+    assert reported(scheduler, context, one) == [{"CPU": 4}]
+    end(scheduler, context, two)
+    assert reported(scheduler, context, one) == [{"CPU": 8}]
+
+
+def test_a_trial_shrinks_when_others_join_but_not_below_what_it_came_with() -> None:
+    scheduler = ResourceChangingScheduler()
+    context = machine(scheduler, {"cpu": 2}, count=1)
+    (trial,) = context.trials
+    assert reported(scheduler, context, trial) == [{"CPU": 8}]
+    for n in (1, 2, 3, 4):
+        new = make_trial(n, resources=Resources.of({"cpu": 2}))
+        context.trials.append(new)
+        scheduler.on_trial_add(context, new)
+        assert reported(scheduler, context, trial) == [{"CPU": max(2, 8 - 2 * n)}]
+
+
+def test_nobody_is_given_what_another_one_was_given_just_now() -> None:
+    scheduler = ResourceChangingScheduler()
+    context = machine(scheduler, {"cpu": 1}, cpus=4, count=3)
+    first, second, _ = context.trials
+    one = scheduler.on_trial_result(context, first, {"training_iteration": 1})
+    assert Decision.of(one).resources == Resources([{"CPU": 2}])
+    assert scheduler.on_trial_result(context, second, {"training_iteration": 1}) == "CONTINUE"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "base", "machine_has", "expected"),
+    [
+        ({"increase_by": {"CPU": 3}}, {"cpu": 1}, (8, 0), [{"CPU": 7}]),
+        ({"increase_by": {"cpu": 1}, "increase_by_times": 2}, {"cpu": 1}, (8, 0), [{"CPU": 3}]),
+        ({"increase_by_times": 2}, {"cpu": 1}, (8, 0), [{"CPU": 8}]),
+        ({"reserve_resources": {"CPU": 3}}, {"cpu": 1}, (8, 0), [{"CPU": 5}]),
+        ({}, {"cpu": 1, "gpu": 1}, (8, 4), [{"CPU": 1, "GPU": 4}]),
+        ({"increase_by": {"CPU": 1, "GPU": 1}}, {"cpu": 1, "gpu": 1}, (8, 4), [{"CPU": 4, "GPU": 4}]),
+        ({"add_bundles": True}, {"cpu": 2}, (8, 0), [{"CPU": 2}] * 4),
+        ({"add_bundles": True, "increase_by": {"CPU": 1}}, {"cpu": 2}, (8, 0), [{"CPU": 2}, *[{"CPU": 1}] * 6]),
+        ({}, {"cpu": 1, "memory": 5, "tokens": 2}, (8, 0), [{"CPU": 8, "memory": 5, "tokens": 2}]),
+        ({}, {"cpu": 0.5}, (2, 0), [{"CPU": 1.5}]),
+    ],
+)
+def test_in_which_units_a_lone_trial_grows(
+    arguments: dict[str, Any], base: Any, machine_has: tuple[float, float], expected: Any
+) -> None:
+    scheduler = ResourceChangingScheduler(None, DistributeResources(**arguments))
+    context = machine(scheduler, base, cpus=machine_has[0], gpus=machine_has[1], count=1)
+    assert reported(scheduler, context, context.trials[0]) == expected
+
+
+def test_several_bundles_can_only_become_more() -> None:
+    base = Resources([{}, {"CPU": 1}])
+    scheduler = ResourceChangingScheduler(None, DistributeResources())
+    context = machine(scheduler, base, count=1)
+    with pytest.raises(ValueError, match="can add to one bundle only, but trials ask for 2; pass add_bundles=True"):
+        reported(scheduler, context, context.trials[0])
+    scheduler = ResourceChangingScheduler(None, DistributeResources(add_bundles=True))
+    context = machine(scheduler, base, cpus=4, count=1)
+    assert reported(scheduler, context, context.trials[0]) == [{}, *[{"CPU": 1}] * 4]
+
+
+def test_the_best_trial_gets_all_that_is_free() -> None:
+    scheduler = ResourceChangingScheduler(None, DistributeResourcesToTopJob(metric="n", mode="max"))
+    context = machine(scheduler, {"cpu": 1})
+    one, two, three, _ = context.trials
+    assert reported(scheduler, context, one, 5) == [{"CPU": 5}], "nobody else has reported"
+    assert reported(scheduler, context, two, 7) == [{"CPU": 1}], "nothing is left"
+    end(scheduler, context, one)
+    assert reported(scheduler, context, three, math.nan) == [{"CPU": 1}]
+    assert reported(scheduler, context, two, 6) == [{"CPU": 6}]
+
+
+def test_where_the_best_has_come_to_its_cap_the_next_one_grows() -> None:
+    top = DistributeResourcesToTopJob(increase_by={"CPU": 1}, increase_by_times=2, metric="n", mode="min")
+    scheduler = ResourceChangingScheduler(None, top)
+    context = machine(scheduler, {"cpu": 1})
+    assert reported(scheduler, context, context.trials[0], 1) == [{"CPU": 3}]
+    assert reported(scheduler, context, context.trials[1], 2) == [{"CPU": 3}]
+    assert reported(scheduler, context, context.trials[2], 3) == [{"CPU": 1}]
+
+
+def test_the_metric_may_be_the_runs_but_there_must_be_one() -> None:
+    scheduler = ResourceChangingScheduler(None, DistributeResourcesToTopJob())
+    context = machine(scheduler, {"cpu": 1})
+    with pytest.raises(ValueError, match=r"must know the metric and whether it is to be small or large"):
+        reported(scheduler, context, context.trials[0])
+    scheduler.set_search_properties("n", "max")
+    assert scheduler.metric == "n"
+    assert reported(scheduler, context, context.trials[0]) == [{"CPU": 5}]
+
+
+def test_the_base_scheduler_has_the_first_word() -> None:
+    scheduler = ResourceChangingScheduler(ASHAScheduler("training_iteration", "n", "max", max_t=4))
+    context = machine(scheduler, {"cpu": 1})
+    assert scheduler.on_trial_result(context, context.trials[0], {"n": 1, "training_iteration": 4}) == "STOP"
+    assert scheduler.metric == "n"
+    assert scheduler.required_attrs == ("n",)
+    assert scheduler.debug_string().startswith("(ResourceChangingScheduler) Using AsyncHyperBand")
+
+
+@pytest.mark.parametrize("answer", [None, {}, {"cpu": 1}, Resources([{"CPU": 1}])])
+def test_a_function_of_the_users_may_leave_things_as_they_are(answer: Any) -> None:
+    scheduler = ResourceChangingScheduler(None, lambda controller, trial, result, scheduler: answer)
+    context = machine(scheduler, {"cpu": 1})
+    assert scheduler.on_trial_result(context, context.trials[0], {"n": 1}) == "CONTINUE"
+
+
+def test_a_function_of_the_users_decides() -> None:
+    def allocate(controller: Any, trial: Trial, result: dict[str, Any], scheduler: Any) -> Any:
+        assert scheduler.base_trial_resources == Resources([{"CPU": 1}])
+        return {"cpu": result["n"]}
+
+    scheduler = ResourceChangingScheduler(None, allocate)
+    context = machine(scheduler, {"cpu": 1})
+    decision = Decision.of(scheduler.on_trial_result(context, context.trials[0], {"n": 3}))
+    assert decision.resources == Resources([{"CPU": 3}])
+    assert decision.reason == "goes on with 3 CPU instead of 1 CPU"
+    assert decision.facts == {"rule": "resources", "old": "1 CPU", "new": "3 CPU"}
+
+
+def test_what_cannot_be_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+    scheduler = ResourceChangingScheduler()
+    context = machine(scheduler, {"cpu": 1})
+    with pytest.raises(RuntimeError, match="all trials must ask for the same at the start"):
+        scheduler.on_trial_add(context, make_trial(9, resources=Resources.of({"cpu": 2})))
+    context.reuse_actors = True  # type: ignore[attr-defined]  # as a run's context has it
+    with pytest.raises(ValueError, match="cannot be used with reuse_actors=True"):
+        scheduler.on_trial_add(context, context.trials[0])
+    for arguments in ({"increase_by": {"tokens": 1}}, {"increase_by": {"CPU": 0}}, {"reserve_resources": 3}):
+        with pytest.raises(ValueError, match=next(iter(arguments))):
+            DistributeResources(**arguments)  # type: ignore[arg-type]  # that is the point
+    with pytest.raises(ValueError, match="base_scheduler must be None or a scheduler"):
+        ResourceChangingScheduler("fifo")  # type: ignore[arg-type]  # that is the point
+    with pytest.raises(ValueError, match="resources_allocation_function must be None or a function"):
+        ResourceChangingScheduler(None, 3)  # type: ignore[arg-type]  # that is the point
+    ResourceChangingScheduler(None, None)
+    assert "no trial's resources will be changed" in caplog.text
+
+
+def test_a_saved_state_knows_what_trials_came_with_and_have() -> None:
+    scheduler = ResourceChangingScheduler()
+    context = machine(scheduler, {"cpu": 1}, count=2)
+    reported(scheduler, context, context.trials[0])
+    again = ResourceChangingScheduler()
+    again.set_state(pickle.loads(pickle.dumps(scheduler.get_state())))
+    again.on_trial_add(context, context.trials[0])
+    assert again.base_trial_resources == Resources([{"CPU": 1}])
+    assert reported(again, context, context.trials[0]) == [{"CPU": 4}]
+    assert reported(again, context, context.trials[1]) == [{"CPU": 4}]
