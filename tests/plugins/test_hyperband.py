@@ -1,0 +1,432 @@
+"""HyperBand by hand: who waits, who goes on, who ends, and what it says about it."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from plugin_fakes import FakeContext, make_trial, run_trial
+
+from minitune.experiment.lifecycle import Step
+from minitune.experiment.trial import Trial
+from minitune.schedulers import FIFOScheduler, HyperBandForBOHB, HyperBandScheduler
+
+
+class Band:
+    """A bracket of nine at max_t=9, eta=3: levels 1, 3, 9. Trial i reports `values[i]`, whenever it is asked to."""
+
+    def __init__(self, values: list[Any], supply: str = "ENDED", kind: type = HyperBandScheduler, **kwargs: Any):
+        self.scheduler = kind(**{"metric": "score", "mode": "max", "max_t": 9, **kwargs})
+        self.trials = [make_trial(number) for number in range(len(values))]
+        self.values = dict(enumerate(values))
+        self.context = FakeContext(self.trials)
+        self.context.supply = supply
+        for trial in self.trials:
+            self.scheduler.on_trial_add(self.context, trial)
+
+    def report(self, number: int, t: float, **more: Any) -> Any:
+        trial = self.trials[number]
+        if trial.status != "RUNNING":
+            run_trial(trial)
+        result = {"training_iteration": t, "score": self.values[number], **more}
+        answer = self.scheduler.on_trial_result(self.context, trial, result)
+        if answer == "PAUSE":
+            trial.move(Step.PAUSE)
+        elif answer == "STOP":
+            self.scheduler.on_trial_complete(self.context, trial, result)
+            trial.move(Step.STOP)
+        return answer
+
+    def report_all(self, numbers: Any, t: float) -> list[str]:
+        return [str(self.report(number, t)) for number in numbers]
+
+    def fail(self, number: int, *, for_good: bool) -> None:
+        trial = self.trials[number]
+        trial.num_failures += 1
+        trial.max_failures = 0 if for_good else 3
+        self.scheduler.on_trial_error(self.context, trial)
+        if for_good:
+            trial.move(Step.FAIL)
+        else:
+            trial.move(Step.RETRY)
+            self.scheduler.on_trial_add(self.context, trial)
+
+    def asked_to_stop(self) -> list[int]:
+        """Who was asked to end; they do."""
+        found = []
+        while self.context.requests:
+            verb, trial = self.context.requests.pop(0)
+            assert verb == "stop"
+            if trial.is_finished():
+                continue
+            found.append(trial.number)
+            self.scheduler.on_trial_remove(self.context, trial)
+            trial.move(Step.STOP)
+        return sorted(found)
+
+    def chosen(self) -> int | None:
+        trial = self.scheduler.choose_trial_to_run(self.context)
+        assert trial is self.scheduler.choose_trial_to_run(self.context), "choosing must be idempotent"
+        return None if trial is None else trial.number
+
+
+def levels_of(**kwargs: Any) -> list[tuple[int, list[float]]]:
+    """Size and levels of each bracket of the first band."""
+    band = Band([0.0] * 500, **kwargs)
+    brackets = [b for b in band.scheduler.get_state()["brackets"] if b["band"] == 0]
+    return [(bracket["capacity"], bracket["times"]) for bracket in brackets]
+
+
+def test_the_bracket_that_cuts_hardest_comes_first_as_in_the_paper() -> None:
+    assert levels_of(max_t=81) == [
+        (81, [1, 3, 9, 27, 81]),
+        (34, [3, 9, 27, 81]),
+        (15, [9, 27, 81]),
+        (8, [27, 81]),
+        (5, [81]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("max_t", "eta", "first"),
+    [
+        (100, 3, (81, [1, 4, 11, 33, 100])),
+        (50, 3, (27, [2, 6, 17, 50])),
+        (1, 3, (1, [1])),
+        (0.5, 3, (1, [0.5])),
+        (2.5, 2, (2, [1, 2.5])),
+        (5, 1.5, (4, [1, 2, 3, 5])),
+        (1000, 10, (1000, [1, 10, 100, 1000])),
+    ],
+)
+def test_every_bracket_ends_at_max_t_also_where_that_is_no_power(max_t: float, eta: float, first: Any) -> None:
+    band = HyperBandScheduler(metric="score", mode="max", max_t=max_t, reduction_factor=eta)
+    band.on_trial_add(FakeContext(), make_trial())
+    bracket = band.get_state()["brackets"][0]
+    assert (bracket["capacity"], bracket["times"]) == first
+
+
+def test_all_wait_at_a_level_and_the_best_third_goes_on() -> None:
+    band = Band([0, 1, 2, 3, 4, 5, 6, 7, 8], supply="OPEN")
+    assert band.report_all(range(8), 1) == ["PAUSE"] * 8
+    assert band.chosen() == 8, "the last one has not begun"
+    assert band.report(8, 1) == "CONTINUE", "the last one closes the level, and is among the best"
+    assert band.asked_to_stop() == [0, 1, 2, 3, 4, 5]
+    assert band.chosen() == 7
+    assert band.report(8, 2) == "CONTINUE"
+    assert band.report(8, 3) == "PAUSE"
+    assert band.report(7, 3) == "PAUSE"
+    assert band.chosen() == 6
+    assert band.report(6, 3) == "STOP"
+    assert band.asked_to_stop() == [7]
+    assert band.chosen() == 8
+    assert band.report(8, 8) == "CONTINUE"
+    assert band.report(8, 9) == "STOP"
+    assert band.scheduler.state() == {"num_brackets": 1, "num_stopped": 8}
+
+
+def test_mode_min_turns_the_order_round() -> None:
+    band = Band([0, 1, 2], mode="min", supply="ENDED")
+    assert band.report_all(range(3), 1) == ["PAUSE", "PAUSE", "STOP"]
+    assert band.asked_to_stop() == [1]
+    assert band.chosen() == 0
+
+
+def test_of_equal_values_the_first_go_on() -> None:
+    band = Band([1.0] * 9)
+    band.report_all(range(9), 1)
+    assert band.asked_to_stop() == [3, 4, 5, 6, 7]  # the ninth has heard it itself
+
+
+@pytest.mark.parametrize("bad", [math.nan, None, "high", -math.inf, [1.0]])
+def test_what_is_no_number_never_goes_on(bad: Any) -> None:
+    band = Band([bad, bad, 1, bad, bad, bad, bad, bad, bad])
+    band.report_all(range(9), 1)
+    assert band.asked_to_stop() == [0, 1, 3, 4, 5, 6, 7]
+    assert band.chosen() == 2
+    none = Band([bad] * 9)
+    assert none.report_all(range(9), 1)[-1] == "STOP"
+    assert len(none.asked_to_stop()) == 8
+    assert not none.scheduler.get_state()["brackets"]
+
+
+def test_a_result_without_metric_or_time_says_nothing() -> None:
+    band = Band([1, 2])
+    trial = run_trial(band.trials[0])
+    assert band.scheduler.on_trial_result(band.context, trial, {"training_iteration": 5}) == "CONTINUE"
+    assert band.scheduler.on_trial_result(band.context, trial, {"score": 5}) == "CONTINUE"
+    assert band.scheduler.on_trial_result(band.context, trial, {"training_iteration": math.nan, "score": 1}) == (
+        "CONTINUE"
+    )
+    assert band.scheduler.get_state()["arrivals"] == 0
+
+
+def test_a_trial_that_skips_levels_has_come_to_all_of_them_with_one_value() -> None:
+    band = Band([5, 6, 7, 0, 0, 0, 0, 0, 0])
+    assert band.report(0, 4) == "PAUSE"
+    assert band.report_all([1, 2], 1) == ["PAUSE", "PAUSE"]
+    assert band.report_all(range(3, 9), 1)[-1] == "STOP"
+    band.asked_to_stop()
+    assert band.chosen() == 2, "the trial that is beyond level 3 waits there without another step"
+    assert band.report(2, 3) == "PAUSE"
+    assert band.chosen() == 1
+    assert band.report(1, 3) == "STOP"
+    assert band.asked_to_stop() == [0]
+    assert band.chosen() == 2
+
+
+def test_a_leap_beyond_max_t_ends_a_trial_or_lets_it_wait_to_be_compared() -> None:
+    assert Band([5, 6]).report(0, 100) == "STOP"
+    free = Band([5, 6, 7], stop_last_trials=False)
+    assert free.report_all([0, 1], 100) == ["PAUSE", "PAUSE"]
+    assert free.report(2, 100) == "CONTINUE"
+    assert free.asked_to_stop() == [0, 1]
+    assert free.report(2, 1000) == "CONTINUE"
+
+
+def test_who_fails_for_good_counts_but_cannot_go_on_and_who_is_retried_is_waited_for() -> None:
+    band = Band([8, 7, 6, 5, 4, 3, 2, 1, 0])
+    band.report_all(range(7), 1)
+    for number in (7, 8):
+        run_trial(band.trials[number])
+    band.fail(7, for_good=False)
+    band.fail(8, for_good=True)
+    assert band.asked_to_stop() == []
+    assert band.chosen() == 7
+    assert band.report(7, 1) == "STOP"
+    assert band.asked_to_stop() == [3, 4, 5, 6], "three of nine go on, although one of the nine has failed"
+
+
+def test_the_last_one_missing_may_end_otherwise() -> None:
+    for how in ("complete", "remove", "error"):
+        band = Band([3, 2, 1])
+        band.report_all([0, 1], 1)
+        last = band.trials[2]
+        if how == "remove":
+            band.scheduler.on_trial_remove(band.context, last)
+            last.move(Step.STOP)
+        else:
+            run_trial(last)
+            if how == "complete":
+                result = {"training_iteration": 1, "score": 100}
+                band.scheduler.on_trial_complete(band.context, last, result)
+                last.move(Step.STOP)
+            else:
+                band.fail(2, for_good=True)
+        assert band.asked_to_stop() == [1], how
+        assert band.chosen() == 0
+
+
+def test_a_trial_that_is_started_again_while_it_waits_goes_no_further() -> None:
+    band = Band([3, 2, 1])
+    band.report(0, 1)
+    band.trials[0].move(Step.UNPAUSE)
+    assert band.report(0, 0.5) == "CONTINUE"
+    assert band.report(0, 1) == "PAUSE"
+    assert band.scheduler.get_state()["arrivals"] == 1
+
+
+def test_a_trial_that_is_being_saved_when_its_level_closes_is_stopped_when_that_is_over() -> None:
+    band = Band([1, 2, 3])
+    saving, last = band.trials[0], band.trials[2]
+    run_trial(saving)
+    assert band.scheduler.on_trial_result(band.context, saving, {"training_iteration": 1, "score": 1}) == "PAUSE"
+    saving.move(Step.SAVE)
+    band.report(1, 1)
+    run_trial(last)
+    assert band.report(2, 1) == "CONTINUE"
+    assert band.asked_to_stop() == [1]
+    band.chosen()
+    assert band.asked_to_stop() == [], "its save may be wanted"
+    saving.move(Step.PAUSE)
+    assert band.chosen() is None
+    assert band.asked_to_stop() == [0]
+
+
+def test_while_trials_may_still_come_a_bracket_waits_to_be_filled() -> None:
+    band = Band([3, 2, 1], supply="OPEN")
+    band.report_all(range(3), 1)
+    assert band.chosen() is None
+    assert not band.context.requests
+
+
+@pytest.mark.parametrize("supply", ["ENDED", "WAITING"])
+def test_where_no_more_come_a_bracket_makes_do_with_what_it_has(supply: str) -> None:
+    band = Band([3, 2, 1], supply="OPEN")
+    band.report_all(range(3), 1)
+    band.context.supply = supply
+    assert band.chosen() == 0
+    assert band.asked_to_stop() == [1, 2]
+
+
+def test_a_search_algorithm_that_has_none_just_now_is_waited_for_while_anything_runs() -> None:
+    band = Band([3, 2, 1], supply="WAITING")
+    band.report_all(range(2), 1)
+    assert band.chosen() == 2
+    run_trial(band.trials[2])
+    assert band.chosen() is None
+    assert not band.context.requests
+
+
+def test_later_trials_begin_the_next_bracket() -> None:
+    band = Band([3, 2, 1], supply="WAITING")
+    band.report_all(range(3), 1)
+    assert band.chosen() == 0
+    late = make_trial(3)
+    band.scheduler.on_trial_add(band.context, late)
+    assert [bracket["index"] for bracket in band.scheduler.get_state()["brackets"]] == [2, 1]
+
+
+def test_a_full_bracket_is_followed_by_the_next_and_the_older_one_goes_first() -> None:
+    band = Band([*range(9, 0, -1), 20, 21], supply="OPEN")
+    assert [bracket["index"] for bracket in band.scheduler.get_state()["brackets"]] == [2, 1]
+    band.report_all(range(9), 1)
+    assert band.asked_to_stop() == [3, 4, 5, 6, 7]
+    assert band.chosen() == 0, "before the trials of the next bracket, which have not begun"
+    for number in range(3):
+        run_trial(band.trials[number])
+    assert band.chosen() == 9
+
+
+def test_what_belongs_to_a_trial_goes_with_it() -> None:
+    band = Band(list(range(9)))
+    band.report_all(range(9), 1)
+    band.asked_to_stop()
+    band.report_all([7, 6], 3)
+    band.report(8, 3)
+    band.asked_to_stop()
+    band.report(8, 9)
+    state = band.scheduler.get_state()
+    assert state["brackets"] == []
+    assert (state["num_brackets"], state["num_stopped"], state["arrivals"]) == (1, 8, 12)
+
+
+def test_decisions_tell_their_reasons_and_facts() -> None:
+    band = Band([1, 2, 3], metric="eval/loss", mode="min")
+    for number in range(3):
+        waits = band.report(number, 1, **{"eval/loss": number + 0.5})
+        if number == 0:
+            assert waits.reason == (
+                "at training_iteration 1 it waits for the others of its bracket (2 on their way): eval/loss=0.5"
+            )
+            assert waits.facts == {
+                "rule": "hyperband",
+                "metric": "eval/loss",
+                "value": 0.5,
+                "time": 1,
+                "bracket": 2,
+                "rung": 1,
+                "of": 3,
+            }
+    assert waits == "STOP"
+    assert waits.reason == "rank 3 of 3 at training_iteration 1, where the best 1 go on: eval/loss=2.5, cutoff 0.5"
+    assert {key: waits.facts[key] for key in ("rank", "of", "cutoff", "value")} == {
+        "rank": 3,
+        "of": 3,
+        "cutoff": 0.5,
+        "value": 2.5,
+    }
+    band.report(0, 3, **{"eval/loss": 0.5})
+    last = band.report(0, 9, **{"eval/loss": 0.5})
+    assert last.reason == "training_iteration 9 has reached max_t=9"
+
+
+def test_debug_string_tells_how_far_the_brackets_are() -> None:
+    band = Band([3, 2, 1, 0, 0, 0, 0, 0, 0, 0], supply="OPEN")
+    band.report_all(range(2), 1)
+    lines = band.scheduler.debug_string().splitlines()
+    assert lines[0] == "Using HyperBand: num_stopped=0 total_brackets=2"
+    assert lines[1] == "Round #0:"
+    assert lines[2] == "  Bracket(Max Size (n)=9, Milestone (r)=1, completed=3.7%): {PAUSED: 2, PENDING: 7}"
+    assert lines[3] == "  Bracket(Max Size (n)=5, Milestone (r)=3, completed=0.0%): {PENDING: 1}"
+
+
+def test_a_restored_scheduler_decides_as_the_first_would(tmp_path: Path) -> None:
+    def half_way() -> Band:
+        band = Band([3, 5, 1, 7, 8, 2, 4, 0, 6])
+        band.report_all(range(5), 1)
+        return band
+
+    first, second = half_way(), half_way()
+    first.scheduler.save(str(tmp_path / "s"))
+    second.scheduler = HyperBandScheduler(metric="score", mode="max", max_t=9)
+    second.scheduler.restore(str(tmp_path / "s"))
+    for band in (first, second):
+        band.report_all(range(5, 9), 1)
+        assert band.asked_to_stop() == [0, 1, 2, 5, 6, 7]
+        assert band.chosen() == 4
+    assert first.scheduler.get_state() == second.scheduler.get_state()
+
+
+def test_a_driver_that_died_before_it_could_stop_those_who_were_dropped_stops_them_later() -> None:
+    band = Band([3, 2, 1])
+    band.report_all(range(2), 1)
+    run_trial(band.trials[2])
+    band.scheduler.on_trial_result(band.context, band.trials[2], {"training_iteration": 1, "score": 1})
+    band.context.requests.clear()
+    again = HyperBandScheduler(metric="score", mode="max", max_t=9)
+    again.set_state(band.scheduler.get_state())
+    band.scheduler = again
+    assert band.chosen() == 0
+    assert 1 in band.asked_to_stop()
+    answer = again.on_trial_result(band.context, band.trials[2], {"training_iteration": 2, "score": 1})
+    assert answer == "STOP"
+
+
+def test_a_state_of_other_brackets_is_refused() -> None:
+    with pytest.raises(ValueError, match="max_t=9, reduction_factor=3.*use the same"):
+        HyperBandScheduler(max_t=81).set_state(Band([1]).scheduler.get_state())
+
+
+@pytest.mark.parametrize("kind", [HyperBandScheduler, HyperBandForBOHB])
+@pytest.mark.parametrize(
+    ("kwargs", "words"),
+    [
+        ({"max_t": 0}, "0 < max_t < infinity must hold, but got 0"),
+        ({"max_t": math.inf}, "max_t"),
+        ({"max_t": "81"}, "max_t"),
+        ({"reduction_factor": 1}, "1 < reduction_factor"),
+        ({"reduction_factor": None}, "reduction_factor"),
+        ({"mode": "best"}, "'min' or 'max'"),
+        ({"metric": 3}, "metric"),
+        ({"time_attr": None}, "time_attr"),
+        ({"stop_last_trials": "no"}, "stop_last_trials"),
+    ],
+)
+def test_bad_arguments_are_refused(kind: type, kwargs: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        kind(**kwargs)
+
+
+def test_metric_and_mode_must_be_known_before_the_first_trial() -> None:
+    with pytest.raises(ValueError, match="mode='min' or mode='max'"):
+        HyperBandScheduler().on_trial_add(FakeContext(), make_trial())
+    with pytest.raises(ValueError, match="mode=None"):
+        HyperBandScheduler().set_search_properties("loss", None)
+    scheduler = HyperBandScheduler()
+    assert scheduler.set_search_properties("loss", "min")
+    assert scheduler.metric == "loss"
+    assert not scheduler.supports_buffered_results
+    assert isinstance(scheduler, FIFOScheduler)
+
+
+def test_bohb_tells_the_search_algorithm_which_level_was_reached() -> None:
+    band = Band([1, 2, 3], kind=HyperBandForBOHB)
+    told = []
+    for t in (0.5, 1):
+        result = {"training_iteration": t, "score": 1}
+        trial = band.trials[0]
+        band.scheduler.on_trial_result(band.context, trial if t == 1 else run_trial(trial), result)
+        told.append(result["hyperband_info"])
+    assert told == [{}, {"budget": 1}]
+
+
+def test_a_stand_in_for_the_controller_need_not_know_of_supply() -> None:
+    class Controller:
+        def __init__(self, trials: list[Trial]):
+            self.first_pending = lambda: next((t for t in trials if t.status == "PENDING"), None)
+
+    band = Band([1])
+    assert band.scheduler.choose_trial_to_run(Controller(band.trials)) is band.trials[0]  # type: ignore[arg-type]

@@ -1,0 +1,328 @@
+"""The median stopping rule by hand, and against a plain reading of it."""
+
+from __future__ import annotations
+
+import math
+import random
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+from plugin_fakes import FakeContext, make_trial, run_trial
+
+from minitune.experiment.lifecycle import Step
+from minitune.experiment.trial import Trial
+from minitune.schedulers import FIFOScheduler, MedianStoppingRule
+
+CONTEXT = FakeContext()
+
+
+def rule(**kwargs: Any) -> MedianStoppingRule:
+    defaults: dict[str, Any] = {
+        "time_attr": "training_iteration",
+        "metric": "score",
+        "mode": "max",
+        "grace_period": 0,
+        "min_samples_required": 1,
+    }
+    return MedianStoppingRule(**{**defaults, **kwargs})
+
+
+def ask(scheduler: MedianStoppingRule, trial: Trial, t: float, value: Any, context: Any = CONTEXT) -> Any:
+    return scheduler.on_trial_result(context, trial, {"training_iteration": t, "score": value})
+
+
+def end(scheduler: MedianStoppingRule, trial: Trial, t: float, value: Any) -> None:
+    scheduler.on_trial_complete(CONTEXT, trial, {"training_iteration": t, "score": value, "done": True})
+
+
+def two_curves(scheduler: MedianStoppingRule) -> tuple[Trial, Trial]:
+    """One rises to 900 in ten steps, one stays at 450 for five."""
+    rising, flat = make_trial(1), make_trial(2)
+    assert [ask(scheduler, rising, t, 100 * t) for t in range(10)] == ["CONTINUE"] * 10
+    assert [ask(scheduler, flat, t, 450) for t in range(5)] == ["CONTINUE"] * 5
+    return rising, flat
+
+
+def test_a_trial_ends_whose_best_is_worse_than_the_others_mean() -> None:
+    scheduler = rule()
+    rising, flat = two_curves(scheduler)
+    end(scheduler, rising, 10, 1000)
+    assert ask(scheduler, flat, 5, 450) == "CONTINUE"
+    assert ask(scheduler, flat, 6, 0) == "CONTINUE", "its best counts, not its last"
+    assert ask(scheduler, flat, 10, 450) == "STOP"
+    assert scheduler.debug_string() == "Using MedianStoppingRule: num_stopped=1."
+
+
+def test_only_those_are_compared_with_that_have_come_as_far() -> None:
+    scheduler = rule()
+    rising, flat = two_curves(scheduler)
+    assert ask(scheduler, flat, 100, 0) == "CONTINUE"
+    end(scheduler, rising, 101, 1000)
+    assert ask(scheduler, flat, 101, 0) == "STOP"
+
+
+def test_within_the_grace_period_nobody_ends_and_nothing_counts() -> None:
+    scheduler = rule(grace_period=2.5)
+    for trial in two_curves(scheduler):
+        end(scheduler, trial, 10, 1000)
+    late = make_trial(3)
+    assert [ask(scheduler, late, t, 10) for t in (1, 2, 3)] == ["CONTINUE", "CONTINUE", "STOP"]
+    early = rule(grace_period=5)
+    ask(early, make_trial(1), 1, 1000)
+    ask(early, make_trial(1), 5, 1)
+    assert ask(early, make_trial(2), 5, 2) == "CONTINUE", "1000 came too early to count"
+
+
+def test_with_too_few_others_nobody_ends() -> None:
+    scheduler = rule(min_samples_required=2)
+    rising, flat = two_curves(scheduler)
+    end(scheduler, rising, 10, 1000)
+    late = make_trial(3)
+    assert ask(scheduler, late, 5, -10) == "CONTINUE"
+    assert ask(scheduler, late, 6, -10) == "CONTINUE"
+    end(scheduler, flat, 10, 1000)
+    assert ask(scheduler, late, 7, -10) == "STOP"
+
+
+def test_mode_min_turns_the_order_round() -> None:
+    scheduler = rule(mode="min")
+    ask(scheduler, make_trial(1), 1, 1)
+    assert ask(scheduler, make_trial(2), 1, 2) == "STOP"
+    assert ask(scheduler, make_trial(3), 1, 0.5) == "CONTINUE"
+
+
+def test_equal_curves_do_not_end_each_other_for_a_rounding() -> None:
+    scheduler = rule(min_samples_required=3)
+    for number in range(20):
+        for t in range(1, 60):
+            assert ask(scheduler, make_trial(number), t, 0.8) == "CONTINUE"
+
+
+@pytest.mark.parametrize("bad", [math.nan, None, "high", math.inf, -math.inf, 10**400, [1.0]])
+def test_what_is_no_finite_number_is_left_out_of_means_and_nothing_else_is_worst(bad: Any) -> None:
+    scheduler = rule(min_samples_required=3)
+    for number in range(3):
+        for t, value in enumerate([bad, 1.0, bad, 1.0, 1.0], 1):
+            ask(scheduler, make_trial(number), t, value)
+    assert ask(scheduler, make_trial(3), 1, bad) == "CONTINUE", "nobody has anything to compare with at 1"
+    assert ask(scheduler, make_trial(3), 2, 1.0) == "CONTINUE"
+    assert [ask(scheduler, make_trial(4), t, bad) for t in (1, 5)] == ["CONTINUE", "STOP"]
+
+
+def test_a_result_without_metric_or_time_says_nothing() -> None:
+    scheduler = rule()
+    two_curves(scheduler)
+    trial = make_trial(3)
+    assert scheduler.on_trial_result(CONTEXT, trial, {"training_iteration": 4}) == "CONTINUE"
+    assert scheduler.on_trial_result(CONTEXT, trial, {"score": -4}) == "CONTINUE"
+    scheduler.on_trial_complete(CONTEXT, trial, {})
+    assert ask(scheduler, trial, 4, -4) == "STOP"
+
+
+def test_the_last_result_counts_once() -> None:
+    scheduler = rule()
+    first = make_trial(1)
+    for t, value in ((1, 0.0), (2, 1.0)):
+        ask(scheduler, first, t, value)
+    end(scheduler, first, 2, 1.0)
+    assert ask(scheduler, make_trial(2), 2, 0.5) == "CONTINUE", "the mean is 1/2, not 2/3"
+
+
+def test_a_trial_that_goes_back_in_time_is_not_recorded_again() -> None:
+    scheduler = rule()
+    first = make_trial(1)
+    for t in (1, 2, 3, 1, 2, 3):
+        ask(scheduler, first, t, t if t < 3 else 30)
+    assert ask(scheduler, make_trial(2), 2, 1.5) == "CONTINUE"
+    assert ask(scheduler, make_trial(3), 3, 11) == "CONTINUE"
+    assert ask(scheduler, make_trial(4), 3, 10) == "STOP"
+
+
+def test_late_and_sparse_reports() -> None:
+    scheduler = rule(time_attr="seconds")
+
+    def report(number: int, seconds: float, value: float) -> str:
+        result = {"seconds": seconds, "score": value}
+        return str(scheduler.on_trial_result(CONTEXT, make_trial(number), result))
+
+    assert [report(1, seconds, 2.0) for seconds in (0.5, 7.25)] == ["CONTINUE"] * 2
+    assert report(2, 0.25, 1.0) == "CONTINUE", "the other has come farther, but had nothing to show before"
+    assert report(2, 3.5, 1.0) == "STOP"
+
+
+def test_a_soft_stop_pauses_for_good_and_lets_run_on_unchecked_when_nobody_else_waits() -> None:
+    trials = [make_trial(number) for number in range(4)]
+    context = FakeContext(trials)
+    context.supply = "OPEN"
+    scheduler = rule(hard_stop=False, min_samples_required=2)
+    for trial in trials[:2]:
+        ask(scheduler, run_trial(trial), 1, 10, context)
+    worse = run_trial(trials[2])
+    assert ask(scheduler, worse, 1, 0, context) == "PAUSE"
+    worse.move(Step.PAUSE)
+    assert scheduler.choose_trial_to_run(context) is trials[3], "new ones first"
+    run_trial(trials[3])
+    assert scheduler.choose_trial_to_run(context) is None, "a new one may be drawn"
+    context.supply = "ENDED"
+    assert scheduler.choose_trial_to_run(context) is worse
+    run_trial(worse)
+    assert [ask(scheduler, worse, t, -1, context) for t in (2, 3)] == ["CONTINUE"] * 2
+    assert scheduler.debug_string() == "Using MedianStoppingRule: num_stopped=1."
+
+
+def test_while_the_search_algorithm_has_none_paused_ones_go_on_only_if_nothing_runs() -> None:
+    trials = [make_trial(number) for number in range(2)]
+    context = FakeContext(trials)
+    context.supply = "WAITING"
+    for trial in trials:
+        run_trial(trial)
+    trials[0].move(Step.PAUSE)
+    assert rule().choose_trial_to_run(context) is None
+    trials[1].move(Step.STOP)
+    assert rule().choose_trial_to_run(context) is trials[0]
+
+
+def test_nobody_makes_room_unless_asked_to() -> None:
+    context = FakeContext([make_trial(1), make_trial(2)])
+    scheduler = rule()
+    assert [ask(scheduler, context.trials[0], t, 1, context) for t in range(1, 20)] == ["CONTINUE"] * 19
+
+
+def test_with_slices_of_time_a_trial_makes_room_for_those_that_wait() -> None:
+    first, second = make_trial(1), make_trial(2)
+    context = FakeContext([first, second])
+    scheduler = rule(min_time_slice=4)
+    run_trial(first)
+    assert [ask(scheduler, first, t, 1, context) for t in (1, 2, 3)] == ["CONTINUE"] * 3
+    assert ask(scheduler, first, 4, 1, context) == "PAUSE"
+    first.move(Step.PAUSE)
+    assert scheduler.choose_trial_to_run(context) is second
+    run_trial(second)
+    run_trial(first)
+    assert ask(scheduler, first, 5, 1, context) == "CONTINUE"
+    assert ask(scheduler, first, 8, 1, context) == "CONTINUE", "nobody waits"
+
+
+def test_what_belongs_to_a_trial_goes_with_it_and_what_it_reported_stays() -> None:
+    scheduler = rule(hard_stop=False, min_time_slice=1)
+    context = FakeContext([make_trial(9)])
+    for number, value in ((1, 5), (2, 1), (3, 1), (4, 1)):
+        ask(scheduler, make_trial(number), 1, value, context)
+    scheduler.on_trial_complete(CONTEXT, make_trial(1), {"training_iteration": 1, "score": 5})
+    scheduler.on_trial_remove(CONTEXT, make_trial(2))
+    scheduler.on_trial_remove(CONTEXT, make_trial(3))
+    failed = make_trial(4, max_failures=0)
+    failed.num_failures = 1
+    scheduler.on_trial_error(CONTEXT, failed)
+    state = scheduler.get_state()
+    assert (state["spared"], state["slices"]) == ([], {})
+    assert len(state["curves"]) == 4
+
+
+def test_a_decision_tells_its_reason_and_facts() -> None:
+    scheduler = rule(metric="eval/loss", mode="min")
+    result = {"training_iteration": 4, "eval/loss": 0.25}
+    scheduler.on_trial_result(CONTEXT, make_trial(1), result)
+    stop: Any = scheduler.on_trial_result(CONTEXT, make_trial(2), {**result, "eval/loss": 0.5})
+    assert stop.reason == (
+        "its best eval/loss so far, 0.5, is worse than the median of the means of 1 others at training_iteration 4, 0.25"
+    )
+    assert stop.facts == {
+        "rule": "median",
+        "metric": "eval/loss",
+        "value": 0.5,
+        "time": 4,
+        "cutoff": 0.25,
+        "of": 1,
+    }
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_restored_scheduler_decides_as_the_first_would(whole: bool, tmp_path: Path) -> None:
+    rng = random.Random(5)
+    trials = [make_trial(number) for number in range(20)]
+    times = dict.fromkeys(range(20), 0.0)
+
+    def reports(count: int) -> list[tuple[int, float, float]]:
+        found = []
+        for _ in range(count):
+            number = rng.randrange(20)
+            times[number] += 1 if whole else rng.random()
+            found.append((number, times[number], rng.random()))
+        return found
+
+    first, second = rule(), rule()
+    for number, t, value in reports(200):
+        ask(first, trials[number], t, value)
+    first.save(str(tmp_path / "s"))
+    second.restore(str(tmp_path / "s"))
+    more = reports(200)
+    assert [ask(first, trials[n], t, v) for n, t, v in more] == [ask(second, trials[n], t, v) for n, t, v in more]
+    assert first.get_state() == second.get_state()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_decision_is_that_of_a_plain_reading(seed: int) -> None:
+    rng = random.Random(seed)
+    grace, required = rng.choice([0, 2, 3.5]), rng.choice([1, 2, 4])
+    scheduler = rule(grace_period=grace, min_samples_required=required)
+    curves: dict[int, list[tuple[float, float]]] = {number: [] for number in range(8)}
+    stopped: set[int] = set()
+    for _ in range(120):
+        number = rng.choice([n for n in curves if n not in stopped])
+        curve = curves[number]
+        t = (curve[-1][0] if curve else 0) + rng.choice([1, 1, 1, 2, 0.5])
+        value = rng.choice([rng.randrange(4), rng.random(), math.nan])
+        curve.append((t, value))
+        others = [c for n, c in curves.items() if n != number and c and c[-1][0] >= t]
+        counted = [[v for at, v in c if grace <= at <= t and v == v] for c in others]
+        means = [sum(values) / len(values) for values in counted if values]
+        best = max((v for _, v in curve if v == v), default=-math.inf)
+        stops = t >= grace and len(means) >= required and best < median(means) - 1e-12 * max(1, abs(median(means)))
+        assert ask(scheduler, make_trial(number), t, value) == ("STOP" if stops else "CONTINUE")
+        if stops and len(stopped) < 6:
+            stopped.add(number)
+
+
+def test_after_very_many_times_one_that_is_close_serves() -> None:
+    """Each trial reports at times of its own: the rule still decides, and keeps no list for each of them."""
+    rng = random.Random(1)
+    scheduler = rule(time_attr="seconds", min_samples_required=3)
+    for number in range(60):
+        seconds = 0.0
+        for _ in range(60):
+            seconds += rng.uniform(0.5, 1.5)
+            answer = scheduler.on_trial_result(CONTEXT, make_trial(number), {"seconds": seconds, "score": 100 - number})
+            if answer == "STOP":
+                break
+        assert (answer == "STOP") == (number >= 3), number
+    assert len(scheduler.get_state()["moments"]) < 1500
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "words"),
+    [
+        ({"mode": "best"}, "'min' or 'max'"),
+        ({"metric": 3}, "metric"),
+        ({"time_attr": 3}, "time_attr"),
+        ({"grace_period": -1}, "0 <= grace_period < infinity must hold, but got -1"),
+        ({"grace_period": "60"}, "grace_period"),
+        ({"min_samples_required": 0}, "min_samples_required must be an int >= 1, but got 0"),
+        ({"min_samples_required": 2.5}, "min_samples_required"),
+        ({"min_time_slice": -1}, "min_time_slice"),
+        ({"hard_stop": "no"}, "hard_stop"),
+    ],
+)
+def test_bad_arguments_are_refused(kwargs: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        MedianStoppingRule(**kwargs)
+
+
+def test_metric_and_mode_must_be_known_before_the_first_trial() -> None:
+    with pytest.raises(ValueError, match="mode='min' or mode='max'"):
+        MedianStoppingRule().on_trial_add(CONTEXT, make_trial())
+    assert MedianStoppingRule(metric="loss").set_search_properties(None, "min")
+    assert not MedianStoppingRule(metric="loss").set_search_properties("loss", "min")
+    assert isinstance(MedianStoppingRule(), FIFOScheduler)
