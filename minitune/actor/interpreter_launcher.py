@@ -14,7 +14,7 @@ from typing import Any
 
 from minitune.actor import tree
 from minitune.actor.channel import Channel, DriverEnd, socket_pair
-from minitune.actor.launch import Listener, interpreter_command, marker_of, worker_environment
+from minitune.actor.launch import Listener, interpreter_command, marker_of, starting_directory, worker_environment
 from minitune.actor.limits import CLOSE_S, INTERPRETER_HELLO_S, QUIET_PASSES, SWEEP_TICK_S
 from minitune.actor.loop import Loop
 from minitune.actor.pump import PumpedChannel
@@ -154,7 +154,14 @@ class InterpreterLauncher:
             return subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, env=env, startupinfo=info, creationflags=flags, close_fds=True
             )
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, env=env, pass_fds=[handle], start_new_session=True)
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            env=env,
+            pass_fds=[handle],
+            start_new_session=True,
+            cwd=starting_directory(),
+        )
 
     def _watch(self, launched: _Launched) -> None:
         """Have the loop told of the death."""
@@ -262,6 +269,7 @@ class InterpreterLauncher:
             stdin=subprocess.PIPE,
             env=worker_environment(self._run_id),
             start_new_session=sys.platform != "win32",
+            cwd=starting_directory(),
         )
 
     def _dismiss_guard(self) -> None:

@@ -110,6 +110,18 @@ def search_path() -> tuple[str, ...]:
     return tuple(os.path.join(here, entry) if entry else here for entry in sys.path if isinstance(entry, str))
 
 
+def starting_directory() -> str | None:
+    """Where to start an interpreter: None is the driver's directory.
+
+    If that has been removed it is the root, since Python does not start in no place with a relative PYTHONPATH.
+    """
+    try:
+        os.getcwd()
+    except OSError:
+        return os.sep
+    return None
+
+
 def interpreter_command(module: str, *args: int | str | list[str]) -> list[str]:
     """The command line of a new interpreter that runs `main(*args)` of one of our modules.
 

@@ -64,7 +64,7 @@ class Surroundings:
     """The state of this process, as it was before any user code ran. For the main thread."""
 
     def __init__(self) -> None:
-        self._directory = os.getcwd()
+        self._directory = _read_directory()
         self._environment = dict(os.environ)
         self._umask = _read_umask()
         self._signals = {number: _getsignal(number) for number in range(1, signal.NSIG)}
@@ -113,7 +113,8 @@ class Surroundings:
         sys.path[:], sys.argv[:] = self._path, self._argv
         warnings.filters[:] = self._warnings  # type: ignore[index]  # a list, though typeshed promises less
         _restore_logging(self._logging)
-        os.chdir(self._directory)
+        if self._directory is not None:
+            os.chdir(self._directory)
 
     def _restore_signals(self) -> None:
         if sys.platform != "win32":
@@ -166,6 +167,14 @@ def _renew_stream(descriptor: int) -> None:
         stream = open(descriptor, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115 - stays open
         setattr(sys, f"__{name}__", stream)
     setattr(sys, name, stream)
+
+
+def _read_directory() -> str | None:
+    """The working directory; None if it has been removed."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return None
 
 
 def _read_umask() -> int:

@@ -8,7 +8,7 @@ import subprocess
 from collections import deque
 from typing import IO
 
-from minitune.actor.launch import interpreter_command, search_path, worker_environment
+from minitune.actor.launch import interpreter_command, search_path, starting_directory, worker_environment
 from minitune.actor.limits import CLOSE_S
 from minitune.actor.zygote import send_packet
 
@@ -34,6 +34,7 @@ class Template:
                     pass_fds=[theirs.fileno()],
                     stdin=subprocess.DEVNULL,
                     env=worker_environment(run_id),
+                    cwd=starting_directory(),
                 )
             self.pidfd = os.pidfd_open(self.popen.pid)
         except BaseException:

@@ -17,6 +17,7 @@ from minitune.execution.trial_executor import Shared, TrialExecutor
 from minitune.experiment.lifecycle import Phase, Step
 from minitune.experiment.trial import Trial
 from minitune.experiment.trial_info import TrialInfo
+from minitune.pickling import require_picklable
 from minitune.registry import get_env_creator, has_env_creator
 from minitune.resources import CPU
 from minitune.search.search_generator import SearchGenerator
@@ -194,8 +195,7 @@ class Launcher:
             self._executor.start(trial.actor_id, factory, trial.resources, directory, reuse_key, (info,))
         except TypeError as error:
             trial.num_failures += 1
-            text = f"the configuration of trial {trial.name} cannot be sent to a worker: {error}"
-            self._give_up(trial, trial_error(RemoteError.of(error), text))
+            self._give_up(trial, trial_error(RemoteError.of(error), _why_not_sent(trial, error)))
             return True
         self._state.live[trial.actor_id] = Live(trial, trial.actor_id)
         self._deadlines.begin(trial.actor_id, TRIAL, self._executor.now())
@@ -230,6 +230,15 @@ class Launcher:
             next_checkpoint=trial.next_checkpoint,
             config=trial.config,
         )
+
+
+def _why_not_sent(trial: Trial, error: TypeError) -> str:
+    """What is wrong with a trial that cannot be pickled for its worker, by the place in its configuration."""
+    try:
+        require_picklable(trial.config, f"the configuration of trial {trial.name}")
+    except TypeError as named:
+        return str(named)
+    return f"trial {trial.name} cannot be sent to a worker: {error}"
 
 
 def trial_seed(seed: int, number: int) -> int:

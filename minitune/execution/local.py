@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import logging
@@ -51,7 +52,7 @@ class _Actor:
         allocation: What it was given.
         directory: Where its output goes, or None.
         reuse_key: Key under which it may be parked.
-        factory: What makes its object, pickled: for its process, or for a fresh one if a reset fails.
+        factory: What makes its object in its process, or in a fresh one if a reset fails.
         factory_file: The file that holds it, if it is large; nobody loads it once the actor has ended.
         reset_deadline_s: Until when the reset in flight must be over, or None.
     """
@@ -264,7 +265,8 @@ class LocalTrialExecutor:
         if actor.directory is None:
             return Place(env=env)
         if self._changes_directory:
-            env |= dict.fromkeys(ORIG_WORKING_DIR, os.getcwd())
+            with contextlib.suppress(FileNotFoundError):  # the driver's own directory has been removed
+                env |= dict.fromkeys(ORIG_WORKING_DIR, os.getcwd())
         stdout, stderr = (os.path.join(actor.directory, name) for name in self._output_names)
         return Place(actor.directory if self._changes_directory else None, stdout, stderr, env)
 

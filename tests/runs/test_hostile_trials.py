@@ -502,6 +502,22 @@ def test_a_working_directory_full_of_traps(script, flags, environment, seen):
     assert run_in(script, place(script), *flags, **environment) == f"[[1, 7, True], [2, 7, True]] {seen}\n"
 
 
+def test_a_driver_whose_working_directory_is_gone(script):
+    stdout = script.run(
+        PRELUDE
+        + """
+    def trainable(config):
+        report({"y": os.path.basename(os.path.dirname(os.getcwd()))})
+
+    os.mkdir("gone")
+    os.chdir("gone")
+    os.rmdir(os.path.join("..", "gone"))
+    show(fit(trainable, [1, 2, 3], reuse_actors=True))
+    """
+    )
+    assert json.loads(stdout) == [["run", "None"]] * 3
+
+
 def test_trials_stay_where_the_driver_is_if_they_are_to(script):
     directory = script.directory / "here"
     place(script)
