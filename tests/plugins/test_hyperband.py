@@ -376,7 +376,7 @@ def test_a_driver_that_died_before_it_could_stop_those_who_were_dropped_stops_th
 
 
 def test_a_state_of_other_brackets_is_refused() -> None:
-    with pytest.raises(ValueError, match="max_t=9, reduction_factor=3.*use the same"):
+    with pytest.raises(ValueError, match=r"max_t=9, reduction_factor=3.*use the same"):
         HyperBandScheduler(max_t=81).set_state(Band([1]).scheduler.get_state())
 
 
