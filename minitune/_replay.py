@@ -42,7 +42,9 @@ def main(arguments: list[str], prog: str) -> int:
         print(error.args[0] if error.args else error, file=sys.stderr)
         return 1
     _print_run(run, metric, mode, fifo)
-    _print_savings(run, fifo, other, f"{options.scheduler} on {options.workers} workers")
+    _print_savings(
+        run, fifo, other, f"{options.scheduler} on {options.workers} worker{'s' if options.workers > 1 else ''}"
+    )
     return 0
 
 

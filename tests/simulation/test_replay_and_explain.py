@@ -1,0 +1,142 @@
+"""What the commands `replay` and `explain` say of a run, and `Result.decisions`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minitune import ASHAScheduler, Result, ResultGrid, RunConfig, TuneConfig, Tuner, cli, grid_search, report
+from minitune.execution.past_run import PastRun
+from minitune.simulation import simulate
+
+
+def train(config: dict[str, Any]) -> None:
+    for epoch in range(1, 10):
+        report({"loss": config["x"] + 1 / epoch, "time_this_iter_s": 2.0})
+        if config["x"] == 5 and epoch == 4:
+            raise ValueError("a bad one")
+
+
+def run(path: Path, name: str = "past", scheduler: Any = None, count: int = 9, **settings: Any) -> ResultGrid:
+    config = TuneConfig(metric="loss", mode="min", executor="inline", scheduler=scheduler, max_concurrent_trials=1)
+    run_config = RunConfig(verbose=0, storage_path=str(path), name=name, **settings)
+    return Tuner(train, param_space={"x": grid_search(range(count))}, tune_config=config, run_config=run_config).fit()
+
+
+def test_a_past_run_is_a_table_of_curves(tmp_path: Path) -> None:
+    grid = run(tmp_path)
+    past = PastRun.read(grid.experiment_path)
+    ids = [result.metrics["trial_id"] for result in grid]
+
+    assert list(past.curves) == ids
+    assert past.configs[ids[3]] == {"x": 3}
+    assert past.curves[ids[3]][1] == ({"loss": 3.5, "training_iteration": 2}, 2.0)
+    assert (past.num_results, past.training_s) == (8 * 9 + 4, 2.0 * (8 * 9 + 4))
+    assert past.cut == {ids[5]}
+    assert (past.metric, past.mode) == ("loss", "min")
+
+
+def test_a_past_run_is_simulated_under_another_scheduler(tmp_path: Path) -> None:
+    grid = run(tmp_path)
+    config = TuneConfig(metric="loss", mode="min", scheduler=ASHAScheduler(max_t=9, reduction_factor=3))
+    done = simulate(grid.experiment_path, tune_config=config, num_workers=2)
+
+    assert done.results.get_best_result().config == {"curve": grid[0].metrics["trial_id"]}
+    assert done.num_steps < 40
+
+
+def test_replay_tells_what_would_have_been_saved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    grid = run(tmp_path, count=4)
+
+    assert cli.main(["replay", grid.experiment_path, "--reduction-factor", "3", "--workers", "1"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"{grid.experiment_path}: 4 trials, 36 results, 72 s of training; best loss (min) 0.111111",
+        "asha on 1 worker would have used",
+        "  results   12 of 36 (33% of the run's)",
+        "  training  24 s of 72 s (33%)",
+        "  time      24 s instead of 72 s",
+        "and found loss 0.111111, the best, after 9 results (25% of all)",
+    ]
+
+
+def test_replay_says_that_curves_are_cut(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINITUNE_STORAGE_PATH", str(tmp_path))
+    run(tmp_path, "stopped", ASHAScheduler(max_t=9, reduction_factor=3))
+
+    assert cli.main(["replay", "stopped", "--scheduler", "fifo"]) == 0
+    shown = capsys.readouterr().out
+    assert "of its 9 curves are cut" in shown
+    assert "of the cut curves were used up" in shown
+
+
+def test_replay_refuses_what_it_cannot_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = run(tmp_path, count=2).experiment_path
+
+    for arguments, text in (
+        ([str(tmp_path / "nowhere")], "no journal"),
+        ([path, "--scheduler", "fifo", "--max-t", "9"], "FIFOScheduler does not take max_t"),
+        ([path, "--scheduler", "sooner"], "scheduler must be one of"),
+        ([path, "--metric", "accuracy"], "nothing"),
+        ([path, "--set", "brackets"], "NAME=VALUE"),
+    ):
+        status = cli.main(["replay", *arguments])
+        captured = capsys.readouterr()
+        assert text in captured.err + captured.out
+        assert status == (0 if text == "nothing" else 1)
+
+
+def test_a_result_tells_why_it_was_stopped(tmp_path: Path) -> None:
+    grid = run(tmp_path, scheduler=ASHAScheduler(max_t=9, reduction_factor=3))
+
+    last = grid[4].decisions[-1]
+    assert (last.action, last.iteration) == ("STOP", 1)
+    assert last.reason == "rank 5 of 5 at training_iteration 1, where the best 2 go on: loss=5, cutoff 2"
+    assert str(last) == f"after iteration 1: stopped: {last.reason}"
+    assert [one.action for one in grid[0].decisions] == ["CONTINUE", "CONTINUE", "STOP"]
+    assert [str(one) for one in Result.from_path(grid[4].path).decisions] == [str(last)]
+
+
+def test_a_promotion_is_explained_by_the_rank_that_led_to_it(tmp_path: Path) -> None:
+    def curve(config: dict[str, Any]) -> list[tuple[dict[str, Any], float]]:
+        return [({"loss": config["x"] + 1 / epoch}, 1.0) for epoch in range(1, 10)]
+
+    scheduler = ASHAScheduler(max_t=9, reduction_factor=3, variant="promote")
+    config = TuneConfig(metric="loss", mode="min", scheduler=scheduler)
+    done = simulate(curve, param_space={"x": grid_search(list(range(9)))}, tune_config=config)
+    promoted = next(one for one in done.results[0].decisions if one.action == "PROMOTE")
+
+    assert promoted.facts == {"rung": 1, "rank": 1, "of": 3}
+    assert str(promoted) == "after iteration 1: promoted: by then rank 1 of 3 at rung 1"
+
+
+def test_explain_prints_sentences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = run(
+        tmp_path, scheduler=ASHAScheduler(max_t=9, reduction_factor=3), stop={"loss": ("<=", 0.3)}
+    ).experiment_path
+
+    assert cli.main(["explain", path]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 9
+    assert "TERMINATED after iteration 4: stopped because loss <= 0.3 was reached" in lines[0]
+
+    assert cli.main(["explain", path, "00004"]) == 0
+    assert "rank 5 of 5" in capsys.readouterr().out
+
+    assert cli.main(["explain", path, "00004", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["action"], told["iteration"]) == ("STOP", 1)
+
+    assert cli.main(["explain", path, "nobody"]) == 1
+    assert "no trial of" in capsys.readouterr().err
+
+
+def test_failures_are_explained_too(tmp_path: Path) -> None:
+    failed = run(tmp_path, count=6)[5]
+
+    assert [one.action for one in failed.decisions] == ["FAIL"]
+    assert "a bad one" in failed.decisions[0].reason
