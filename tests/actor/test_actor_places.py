@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from actor_driver import BOUND_S, Driver, read_pids
+from actor_driver import BOUND_S, Driver, read_pids, wait_until
 from actor_samples import FOREVER_S, Counter, Family, Sleeper
 
 from minitune.actor.messages import Ended, Failed, Parked, Place, Ready, Replied
@@ -238,6 +238,7 @@ def _shown_environments(marker: str) -> list[bool]:
     program = subprocess.Popen(["sleep", str(FOREVER_S)])
     try:
         paths += [f"/proc/{pid}/environ" for pid in (child, program.pid)]
+        wait_until(lambda: bool(Path(paths[-1]).read_bytes()), "the program is there, after which it shows something")
         return [f"MINITUNE_TRIAL={marker}".encode() in Path(path).read_bytes() for path in paths]
     finally:
         program.kill()
