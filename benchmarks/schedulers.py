@@ -1,0 +1,403 @@
+"""How good the schedulers are, and what they cost: gates with goals, on the simulator, with seeds.
+
+    python benchmarks/schedulers.py                    # every gate with few seeds: minutes
+    python benchmarks/schedulers.py --long             # as many seeds as the goals ask for
+    python benchmarks/schedulers.py --only asha pbt    # some of them
+
+Each gate prints what was measured beside its goal; the exit status is 1 if one is missed. Quality is a matter of seeds
+alone; cost is CPU time of this process, so it depends on the machine.
+
+*Digits*: `digits_curves.json.gz` holds the validation log-loss of 1,000 random configurations of a small neural network
+on scikit-learn's digits, for each of 27 epochs. Trials draw them without repetition. The *target*, 0.0871, is what the
+best of 100 full trials (2,700 epochs) comes to in the median over seeds; a gate counts the epochs that all trials
+together need until one of them reaches it, as a share of 2,700. One task with smooth curves favours early stopping.
+
+*Toy* (Jaderberg et al. 2017, section 4): two members maximise 1.2 - (a² + b²) from a = b = 0.9 by gradient steps on
+1.2 - (h0·a² + h1·b²), one with h = (1, 0), the other with h = (0, 1). Alone, neither passes 0.39.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import logging
+import math
+import random
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from minitune import (
+    ASHAScheduler,
+    FailureConfig,
+    FIFOScheduler,
+    RunConfig,
+    Stopper,
+    TuneConfig,
+    grid_search,
+    sample_from,
+    uniform,
+)
+from minitune.schedulers import HyperBandScheduler, MedianStoppingRule, PopulationBasedTraining, TrialScheduler
+from minitune.search import Searcher
+from minitune.simulation import Simulation, simulate
+
+EPOCHS, TARGET, BUDGET = 27, 0.0871, 2_700
+MARGIN = 1.1
+"""HyperBand may use so many times what the paper's allocation comes to."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table."""
+
+    what: str
+    measured: str
+    goal: str
+    good: bool
+
+
+# -- digits --------------------------------------------------------------------------------------------------------
+
+
+def read_digits() -> list[list[tuple[dict[str, float], float]]]:
+    """The curves: (metrics, seconds) for each epoch of each configuration."""
+    with gzip.open(Path(__file__).with_name("digits_curves.json.gz"), "rt", encoding="utf-8") as file:
+        rows = json.load(file)["rows"]
+    curves = []
+    for *_, seconds_e5, deltas in rows:
+        loss, curve = 0, []
+        for delta in deltas:
+            loss += delta or 0
+            curve.append(({"loss": math.nan if delta is None else loss / 1e5}, seconds_e5 / 1e5))
+        curves.append(curve)
+    return curves
+
+
+class Reached(Stopper):
+    """Ends the run when the target is reached, or the budget is used up."""
+
+    def __init__(self) -> None:
+        self.epochs = 0
+        self.is_reached = False
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        """Counts; the trial itself goes on."""
+        if not self.stop_all():
+            self.epochs += 1
+            self.is_reached = result["loss"] <= TARGET
+        return False
+
+    def stop_all(self) -> bool:
+        """Whether it is over."""
+        return self.is_reached or self.epochs >= BUDGET
+
+
+def epochs_to_target(curves: Any, make: Callable[[], TrialScheduler], num_workers: int, seed: int) -> float:
+    """Epochs until the target is reached, as a share of the budget; 1 if it is not."""
+    order = random.Random(seed).sample(range(len(curves)), len(curves))
+    reached = Reached()
+    simulate(
+        dict(enumerate(curves)),
+        param_space={"curve": grid_search(order)},
+        tune_config=TuneConfig(metric="loss", mode="min", scheduler=make()),
+        run_config=RunConfig(stop=reached),
+        num_workers=num_workers,
+        seed=seed,
+    )
+    return reached.epochs / BUDGET if reached.is_reached else 1.0
+
+
+def _asha(**kwargs: Any) -> Callable[[], TrialScheduler]:
+    return lambda: ASHAScheduler(max_t=EPOCHS, reduction_factor=3, **kwargs)
+
+
+def _median_rule() -> TrialScheduler:
+    return MedianStoppingRule(time_attr="training_iteration", grace_period=1, min_samples_required=3)
+
+
+def digits_gate(
+    name: str, make: Callable[[], TrialScheduler], goals: dict[int, float | None]
+) -> Callable[[int], Iterator[Row]]:
+    """A gate on epochs to target.
+
+    Args:
+        name: The scheduler's name.
+        make: Makes it.
+        goals: By number of workers, the largest share that is good; None where there is no goal.
+    """
+
+    def gate(num_seeds: int) -> Iterator[Row]:
+        curves = read_digits()
+        for num_workers, goal in goals.items():
+            shares = [epochs_to_target(curves, make, num_workers, seed) for seed in range(num_seeds)]
+            share = statistics.median(shares)
+            yield Row(
+                f"{name}, epochs to target, {num_workers} workers, {num_seeds} seeds",
+                f"{share:.2f} (best {min(shares):.2f}, worst {max(shares):.2f})",
+                "-" if goal is None else f"<= {goal:.2f}",
+                goal is None or share <= goal,
+            )
+
+    return gate
+
+
+# -- HyperBand -------------------------------------------------------------------------------------------------------
+
+
+def band(max_t: int, eta: int) -> tuple[int, int]:
+    """Trials and epochs of one band, after Li et al. 2018; a promoted trial goes on, it does not start over."""
+    s_max = 0
+    while eta ** (s_max + 1) <= max_t:
+        s_max += 1
+    trials = epochs = 0
+    for s in range(s_max, -1, -1):
+        alive = math.ceil((s_max + 1) / (s + 1) * eta**s)
+        trials, reached = trials + alive, 0
+        for i in range(s + 1):
+            milestone = max(1, round(max_t * eta ** (i - s))) if i < s else max_t
+            epochs += alive * (milestone - reached)
+            reached, alive = milestone, max(1, alive // eta)
+    return trials, epochs
+
+
+class OneByOne(Searcher):
+    """A searcher that waits for results now and then, as model-based ones do."""
+
+    def __init__(self, rng: random.Random):
+        super().__init__(metric="loss", mode="min")
+        self._rng = rng
+
+    def suggest(self, trial_id: str) -> dict[str, Any] | None:
+        """A random point, or "not now"."""
+        return None if self._rng.random() < 0.2 else {"x": self._rng.random()}
+
+    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        """Learns nothing."""
+
+
+def _noisy(config: dict[str, Any]) -> Iterator[tuple[dict[str, float], float]]:
+    rng = random.Random(config["x"])
+    is_bad, speed = rng.random() < 0.05, rng.uniform(0.5, 2.0)
+    epoch = 0
+    while True:
+        epoch += 1
+        yield {"loss": math.nan if is_bad else config["x"] + rng.random() / epoch}, speed
+
+
+def run_random_setting(seed: int) -> list[str]:
+    """Simulate HyperBand under settings that the seed draws; returns what is wrong, in words."""
+    rng = random.Random(seed)
+    max_t, eta = rng.choice([1, 2, 5, 9, 16, 27, 50, 81, 100]), rng.choice([2, 3, 4])
+    trials_of_band, epochs_of_band = band(max_t, eta)
+    bands = rng.choice([0, 1]) if trials_of_band <= 250 else 0
+    num_samples = trials_of_band * bands or rng.randint(1, 60)
+    num_workers, failure_rate = rng.choice([1, 2, 4, 8, 16]), rng.choice([0.0, 0.0, 0.02])
+    config = TuneConfig(
+        metric="loss",
+        mode="min",
+        num_samples=num_samples,
+        max_concurrent_trials=rng.choice([None, None, 1, 2, 5]),
+        search_alg=OneByOne(random.Random(seed)) if rng.random() < 0.5 else None,
+        scheduler=HyperBandScheduler(max_t=max_t, reduction_factor=eta),
+    )
+    if config.search_alg is not None:
+        config.metric = config.mode = None
+        config.scheduler = HyperBandScheduler(metric="loss", mode="min", max_t=max_t, reduction_factor=eta)
+    done = simulate(
+        _noisy,
+        param_space=None if config.search_alg is not None else {"x": uniform(0, 1)},
+        tune_config=config,
+        run_config=RunConfig(failure_config=FailureConfig(max_failures=rng.choice([0, 3]))),
+        num_workers=num_workers,
+        failure_rate=failure_rate,
+        seed=seed,
+    )
+    wrong = _problems(done, num_samples, num_workers)
+    reached = max((result.metrics.get("training_iteration", 0) for result in done.results), default=0)
+    if not failure_rate and reached != max_t and any(_is_number(result) for result in done.results):
+        wrong.append(f"the last rung is {reached} instead of {max_t}")
+    limit = MARGIN * epochs_of_band * bands
+    if bands and not failure_rate and done.num_steps > limit:
+        wrong.append(f"{done.num_steps} epochs instead of {epochs_of_band * bands}")
+    setting = f"seed {seed}: max_t={max_t} eta={eta} n={num_samples} workers={num_workers} failures={failure_rate}"
+    return [f"{setting}: {one}" for one in wrong]
+
+
+def _is_number(result: Any) -> bool:
+    return not math.isnan(result.metrics.get("loss", math.nan))
+
+
+def _problems(done: Simulation, num_samples: int, num_workers: int) -> list[str]:
+    """What must hold for every scheduler."""
+    wrong = []
+    ended = done.results.num_terminated + done.results.num_errors
+    if not ended == len(done.results) == num_samples:
+        wrong.append(f"{ended} of {num_samples} trials have ended, {len(done.results)} came into being")
+    running: set[str] = set()
+    for entry in done.log:
+        if entry.event == "RUNNING":
+            running.add(entry.trial_id)
+        elif entry.event in ("PENDING", "PAUSED", "TERMINATED", "ERROR"):
+            running.discard(entry.trial_id)
+        if len(running) > num_workers:
+            wrong.append(f"{len(running)} trials ran at a time on {num_workers} workers")
+            break
+    return wrong
+
+
+def hyperband_gate(num_seeds: int) -> Iterator[Row]:
+    """Random settings: all trials end, the last rung is max_t, no more epochs than the paper's."""
+    count = 20 * num_seeds
+    problems = [problem for seed in range(count) for problem in run_random_setting(seed)]
+    for problem in problems[:10]:
+        print(problem, file=sys.stderr)
+    yield Row(f"HyperBand, {count} random settings", f"{len(problems)} wrong", "0", not problems)
+
+
+# -- population based training ---------------------------------------------------------------------------------------
+
+
+def toy(config: dict[str, Any], state: tuple[float, float] | None) -> Iterator[tuple[dict[str, float], float, Any]]:
+    """The toy problem; the state is (a, b)."""
+    a, b = state or (0.9, 0.9)
+    while True:
+        a, b = a - 0.04 * config["h0"] * a, b - 0.04 * config["h1"] * b
+        yield {"score": 1.2 - (a * a + b * b)}, 1.0, (a, b)
+
+
+def run_toy(seed: int, explores: bool = True) -> tuple[float, bool]:
+    """The best score after 200 steps, and whether all values have stayed in their domains."""
+    scheduler = PopulationBasedTraining(
+        time_attr="training_iteration",
+        perturbation_interval=4,
+        hyperparam_mutations={"h0": uniform(0, 1), "h1": uniform(0, 1)},
+        resample_probability=0.25 if explores else 0.0,
+        perturbation_factors=(1.2, 0.8) if explores else (1.0, 1.0),
+        log_config=False,
+    )
+    done = simulate(
+        toy,
+        param_space={"h0": grid_search([1.0, 0.0]), "h1": sample_from(lambda config: 1.0 - config["h0"])},
+        tune_config=TuneConfig(metric="score", mode="max", scheduler=scheduler),
+        run_config=RunConfig(stop={"training_iteration": 200}),
+        num_workers=2,
+        seed=seed,
+    )
+    best = max(result.metrics["score"] for result in done.results)
+    in_domain = all(0 <= result.config[name] <= 1 for result in done.results for name in ("h0", "h1"))
+    return best, in_domain
+
+
+def pbt_gate(num_seeds: int) -> Iterator[Row]:
+    """The paper's toy problem."""
+    count = 4 * num_seeds
+    runs = [run_toy(seed) for seed in range(count)]
+    good = sum(best >= 1.19 for best, _ in runs) / count
+    yield Row(f"PBT, toy: seeds of {count} that come to 1.19", f"{good:.0%}", ">= 95%", good >= 0.95)
+    yield Row(
+        "PBT, toy: every value in its domain", str(all(fine for _, fine in runs)), "True", all(f for _, f in runs)
+    )
+
+
+# -- cost ------------------------------------------------------------------------------------------------------------
+
+
+def cost_gate(num_seeds: int) -> Iterator[Row]:
+    """CPU time of the hooks that hear of results and ends, per result, in a run of 1,000 trials."""
+    curves = read_digits()
+    makes: dict[str, Callable[[], TrialScheduler]] = {
+        "FIFO": FIFOScheduler,
+        "ASHA": _asha(),
+        "ASHA promote": _asha(variant="promote"),
+        "HyperBand": lambda: HyperBandScheduler(max_t=EPOCHS, reduction_factor=3),
+        "median rule": _median_rule,
+    }
+    for name, make in makes.items():
+        spent = min(_spent_us(curves, make) for _ in range(3))
+        yield Row(f"{name}, CPU per result at 1,000 trials", f"{spent:.1f} µs", "<= 10 µs", spent <= 10)
+
+
+def _spent_us(curves: Any, make: Callable[[], TrialScheduler]) -> float:
+    """Microseconds per result that a scheduler's hooks have taken, the clock's own taken off."""
+    scheduler = make()
+    spent = calls = 0
+    clock = time.perf_counter_ns
+
+    def timed(hook: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any) -> Any:
+            nonlocal spent, calls
+            begin = clock()
+            answer = hook(*args)
+            spent += clock() - begin
+            calls += 1
+            return answer
+
+        return call
+
+    names = ("on_trial_add", "on_trial_result", "on_trial_complete", "on_trial_remove")
+    kind = type(scheduler)
+    timed_kind = type(kind.__name__, (kind,), {name: timed(getattr(kind, name)) for name in names})
+    scheduler.__class__ = timed_kind
+    done = simulate(
+        dict(enumerate(curves)), tune_config=TuneConfig(metric="loss", mode="min", scheduler=scheduler), num_workers=4
+    )
+    begin = clock()
+    for _ in range(calls):
+        clock()
+    return max(0.0, (spent - (clock() - begin)) / 1000 / done.num_steps)
+
+
+def throughput_gate(num_seeds: int) -> Iterator[Row]:
+    """Results per second of CPU time through the whole driver."""
+    curves = read_digits()
+    for name, make in (("FIFO", FIFOScheduler), ("ASHA", _asha())):
+        rates = []
+        for _ in range(3):
+            config = TuneConfig(metric="loss", mode="min", scheduler=make())
+            begin_s = time.process_time()
+            done = simulate(dict(enumerate(curves)), tune_config=config, num_workers=4, can_save=False)
+            rates.append(done.num_steps / (time.process_time() - begin_s))
+        yield Row(f"simulation, {name}: results per second", f"{max(rates):,.0f}", ">= 10,000", max(rates) >= 10_000)
+
+
+GATES: dict[str, Callable[[int], Iterator[Row]]] = {
+    "hyperband": hyperband_gate,
+    "asha": digits_gate("ASHA stop, eta 3", _asha(), {1: 0.20, 4: 0.20, 16: 0.27}),
+    "asha-promote": digits_gate("ASHA promote, eta 3", _asha(variant="promote"), {1: 0.20, 4: 0.20, 16: 0.27}),
+    "median": digits_gate("median rule", _median_rule, {1: 0.50, 4: 0.50, 16: None}),
+    "hyperband-digits": digits_gate(
+        "HyperBand, eta 3",
+        lambda: HyperBandScheduler(max_t=EPOCHS, reduction_factor=3),
+        {1: None, 4: None, 16: None},
+    ),
+    "fifo": digits_gate("FIFO", FIFOScheduler, {1: None, 4: None, 16: None}),
+    "cost": cost_gate,
+    "pbt": pbt_gate,
+    "throughput": throughput_gate,
+}
+
+
+def main() -> int:
+    """Run the gates; returns the exit status."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--only", nargs="+", choices=tuple(GATES), default=list(GATES), help="which gates")
+    parser.add_argument("--long", action="store_true", help="50 seeds instead of 5")
+    options = parser.parse_args()
+    logging.getLogger("minitune").setLevel(logging.ERROR)
+    is_good = True
+    print(f"{'what':<62} {'measured':<36} {'goal':<12}")
+    for name in options.only:
+        for row in GATES[name](50 if options.long else 5):
+            print(f"{row.what:<62} {row.measured:<36} {row.goal:<12} {'' if row.good else 'MISSED'}", flush=True)
+            is_good = is_good and row.good
+    return 0 if is_good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
