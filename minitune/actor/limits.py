@@ -63,3 +63,7 @@ THREAD_CAPS = (
     "VECLIB_MAXIMUM_THREADS",
 )
 """Environment variables by which numerical libraries choose their number of threads; all are 1 during a preload."""
+
+NO_THREADS = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
+"""Keeps pyarrow, which pandas imports, from starting a thread when it is imported, in a preload. That thread tidies up
+for an allocator that is not even in use unless it is asked for."""

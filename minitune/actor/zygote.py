@@ -43,7 +43,15 @@ import resource  # noqa: F401 - the same
 from minitune.actor import tree, worker
 from minitune.actor.channel import SocketEnd
 from minitune.actor.frames import as_text, join_fields, split_fields
-from minitune.actor.limits import CLOSE_S, DRIVER_CHECK_S, KILL_CONFIRM_S, SWEEP_TICK_S, THREAD_CAPS, UNKNOWN_PASSES
+from minitune.actor.limits import (
+    CLOSE_S,
+    DRIVER_CHECK_S,
+    KILL_CONFIRM_S,
+    NO_THREADS,
+    SWEEP_TICK_S,
+    THREAD_CAPS,
+    UNKNOWN_PASSES,
+)
 from minitune.actor.surroundings import line_buffer_c_output, move_high
 
 PACKET_BYTES = 128 * 1024
@@ -51,7 +59,8 @@ PACKET_BYTES = 128 * 1024
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-_GPU_PATHS = ("/dev/nvidia", "/dev/kfd", "/dev/dri")
+GPU_PATHS = ("/dev/nvidia", "/dev/kfd", "/dev/dri")
+"""With these begin the names of the devices whose users must not fork."""
 
 
 def send_packet(end: socket.socket, fields: list[str], descriptor: int | None = None) -> None:
@@ -363,7 +372,7 @@ class Zygote:
         from minitune.actor.loading import load_value
 
         failure = ""
-        with self._watching_driver(), _capped_threads():
+        with self._watching_driver(), _without_threads():
             try:
                 with open(descriptor, "rb") as file:
                     action = load_value(file.read())
@@ -414,10 +423,11 @@ def _drain(descriptor: int) -> None:
 
 
 @contextmanager
-def _capped_threads() -> Iterator[None]:
+def _without_threads() -> Iterator[None]:
     """Let numerical libraries start no threads while they are imported."""
-    before = {name: os.environ.get(name) for name in THREAD_CAPS}
-    os.environ.update(dict.fromkeys(THREAD_CAPS, "1"))
+    env = {**dict.fromkeys(THREAD_CAPS, "1"), **NO_THREADS}
+    before = {name: os.environ.get(name) for name in env}
+    os.environ.update(env)
     try:
         yield
     finally:
@@ -441,7 +451,7 @@ def _why_unsafe() -> str:
             target = os.readlink(f"/proc/self/fd/{name}")
         except OSError:
             continue
-        if target.startswith(_GPU_PATHS):
+        if target.startswith(GPU_PATHS):
             return f"it has opened {target}"
     return ""
 

@@ -159,7 +159,7 @@ class ZygoteLauncher:
         try:
             template = self._loaded = self._start()
         except OSError as error:
-            self._drop_loaded(f"no process could be made for it: {error}")
+            self._give_up_preload(f"no process could be made for it: {error}")
             return
         for action in self._preloads:
             self._send_preload(template, action)
@@ -170,7 +170,7 @@ class ZygoteLauncher:
             file.write(action)
             file.seek(0)
         except OSError as error:
-            self._drop_loaded(f"it could not be handed over: {error}")
+            self._give_up_preload(f"it could not be handed over: {error}")
             return
         self._send(template, ["preload"], file)
         self._preloading += 1
@@ -182,30 +182,48 @@ class ZygoteLauncher:
         self._preload_timer = None
         if self._preloading:
             reason = f"it takes longer than {PRELOAD_S:g} s"
-            self._preload_timer = self._loop.call_later(PRELOAD_S, lambda: self._drop_loaded(reason))
+            self._preload_timer = self._loop.call_later(PRELOAD_S, lambda: self._leave_out(reason))
 
     def _on_preloaded(self, template: Template, failure: str, unsafe: str) -> None:
         if template is not self._loaded:
             return
         if failure:
-            _log.warning("preloading failed; each worker will try for itself:\n%s", failure)
+            _log.debug("preloading failed, which each worker will find out for itself:\n%s", failure)
         if failure or unsafe:
-            self._drop_loaded(unsafe or "it failed")
+            self._leave_out(unsafe or "it failed")
             return
         self._preloading -= 1
         self._set_preload_timer()
         self._release_held()
 
-    def _drop_loaded(self, reason: str) -> None:
-        """Do without preload from now on. Workers that were forked after an earlier one live on."""
+    def _leave_out(self, reason: str) -> None:
+        """Do without the action in progress: the others are repeated in a new template, where it has left no trace."""
+        _log.info("each worker loads for itself what was to be loaded once: %s", reason)
+        culprit = len(self._preloads) - self._preloading  # they are answered in order
+        others = self._preloads[:culprit] + self._preloads[culprit + 1 :]
+        self._drop_loaded()
+        self._preloads = others
+        if others:
+            self._start_loaded()
+        else:
+            self._release_held()
+
+    def _give_up_preload(self, reason: str) -> None:
+        """Do without from now on."""
         _log.info("workers are started without preload: %s", reason)
+        self._drop_loaded()
+        self._release_held()
+
+    def _drop_loaded(self) -> None:
+        """Forget the template that preloads, and what it loads. Workers that were forked from it live on."""
         template, self._loaded = self._loaded, None
+        if self._spare is not None and self._spare.template is template:
+            self._drop_spare()
         if template is not None and not any(one.template is template for one in self._launched.values()):
             template.popen.kill()  # it may be busy with foreign code; its death will be told
-        self._preloads.clear()
+        self._preloads = []
         self._preloading = 0
         self._set_preload_timer()
-        self._release_held()
 
     def _release_held(self) -> None:
         """Start those who have waited for the preload."""
@@ -236,7 +254,7 @@ class ZygoteLauncher:
         if template is self._loaded:
             self._loaded = None
             if self._preloading:
-                self._drop_loaded(f"the process that does it ended with status {code}")
+                self._leave_out(f"the process that does it ended with status {code}")
         lost = [launched for launched in self._launched.values() if launched.template is template]
         if lost:
             _log.warning("the zygote ended with status %s; %d worker(s) are lost with it", code, len(lost))

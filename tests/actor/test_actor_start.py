@@ -184,23 +184,46 @@ def _hang() -> None:
     threading.Event().wait()
 
 
-@pytest.mark.parametrize("action", [_start_thread, _fail, _die, _hang], ids=lambda action: action.__name__)
-def test_a_preload_that_is_not_safe_is_done_without(
+def _open_device() -> None:
+    zygote = sys.modules["minitune.actor.zygote"]
+    zygote.GPU_PATHS = ("/dev/zero",)  # type: ignore[attr-defined]  # tests have no other
+    _log_file.append(os.open("/dev/zero", os.O_RDONLY))
+
+
+@pytest.mark.parametrize(
+    "action", [_start_thread, _open_device, _fail, _die, _hang], ids=lambda action: action.__name__
+)
+def test_a_preload_that_is_not_safe_is_left_out(
     zygote: Driver, action: Callable[[], None], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    caplog.set_level(logging.INFO, logger="minitune")
+    caplog.set_level(logging.DEBUG, logger="minitune")
     with monkeypatch.context() as patch:
-        patch.setattr("minitune.actor.zygote_launcher.PRELOAD_S", 0.5 if action is _hang else limits.PRELOAD_S)
+        patch.setattr("minitune.actor.zygote_launcher.PRELOAD_S", 2.0 if action is _hang else limits.PRELOAD_S)
         zygote.group.preload(_fill_cache)
-        zygote.group.preload(action)
+        zygote.group.preload(partial(_then, action))
+        zygote.group.preload(_fill_more)
         zygote.start("a")
-    assert zygote.call("a", "call", _cached) is None
-    assert "workers are started without preload" in caplog.text
-    if action is _fail:
-        assert "no preload today" in caplog.text
-    zygote.group.preload(_fill_cache)
+    assert zygote.call("a", "call", _cached) is not None
+    assert zygote.call("a", "call", _cached_more) == (True, False)
+    assert "each worker loads for itself what was to be loaded once" in caplog.text
+    assert [record for record in caplog.records if record.levelno > logging.INFO] == []
+    assert ("no preload today" in caplog.text) == (action is _fail)
+    zygote.group.preload(_fill_twice)
     zygote.start("b")
-    assert zygote.call("b", "call", _cached) is not None
+    assert zygote.call("b", "call", _cached) == -1
+
+
+def _then(action: Callable[[], None]) -> None:
+    _cache["unsafe"] = 1
+    action()
+
+
+def _fill_more() -> None:
+    _cache["more"] = 1
+
+
+def _cached_more() -> tuple[bool, bool]:
+    return "more" in _cache, "unsafe" in _cache
 
 
 def test_preload_runs_under_thread_caps_that_workers_do_not_inherit(zygote: Driver) -> None:
