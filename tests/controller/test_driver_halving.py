@@ -1,0 +1,363 @@
+"""Schedulers that compare trials at levels, in whole runs: who gets how far, and that all runs end."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from driver_fakes import SavedCounter, Spy, fit, report_state, restored_state, resume
+
+from minitune import (
+    ASHAScheduler,
+    Callback,
+    FailureConfig,
+    RunConfig,
+    Searcher,
+    Trainable,
+    Trial,
+    TuneConfig,
+    TuneError,
+    grid_search,
+    report,
+    uniform,
+)
+from minitune.schedulers import FIFOScheduler, HyperBandForBOHB, HyperBandScheduler, MedianStoppingRule
+from minitune.simulation import simulate
+from minitune.stopper import MaximumIterationStopper
+
+NINE = {"x": grid_search([3, 0, 7, 5, 8, 1, 2, 6, 4])}
+HALVED = [1, 1, 1, 1, 1, 1, 3, 3, 9]
+
+
+def saved(config: dict[str, Any]) -> None:
+    for i in range(restored_state() + 1, 100):
+        report_state(i, {"n": i, "score": config["x"]})
+
+
+def unsaved(config: dict[str, Any]) -> None:
+    for i in range(1, 100):
+        report({"n": i, "score": config["x"]})
+
+
+class Saved(SavedCounter):
+    def step(self) -> dict[str, Any]:
+        return {**super().step(), "score": self.config["x"]}
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        self.n = 0
+        return True
+
+
+class Unsaved(Trainable):
+    def setup(self, config: dict[str, Any]) -> None:
+        self.n = 0
+
+    def step(self) -> dict[str, Any]:
+        self.n += 1
+        return {"n": self.n, "score": self.config["x"]}
+
+
+TRAINABLES: dict[str, Any] = {"saved": saved, "unsaved": unsaved, "Saved": Saved, "Unsaved": Unsaved}
+
+
+def hyperband(**kwargs: Any) -> HyperBandScheduler:
+    return HyperBandScheduler(**{"max_t": 9, "metric": "score", "mode": "max", **kwargs})
+
+
+def promoting(**kwargs: Any) -> ASHAScheduler:
+    defaults = {"max_t": 9, "reduction_factor": 3, "variant": "promote", "metric": "score", "mode": "max"}
+    return ASHAScheduler(**{**defaults, **kwargs})
+
+
+def levels(grid: Any) -> list[int]:
+    """How far the trials got, in the order of their value."""
+    return [result.metrics["n"] for result in sorted(grid, key=lambda result: result.config["x"])]
+
+
+class Nine(Searcher):
+    """Suggests 0 to 8, in no particular order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left = list(NINE["x"]["grid_search"])
+
+    def suggest(self, trial_id: str) -> Any:
+        return {"x": self.left.pop(0)} if self.left else Searcher.FINISHED
+
+    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        pass
+
+    def get_state(self) -> dict[str, Any]:
+        return {"left": list(self.left)}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self.left = list(state["left"])
+
+
+# -- trainables and searchers ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reuse", [False, True])
+@pytest.mark.parametrize("kind", TRAINABLES)
+@pytest.mark.parametrize("make", [hyperband, promoting])
+def test_every_kind_of_trainable_is_put_aside_and_taken_up_again(
+    make: Callable[[], Any], kind: str, reuse: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "minitune"):
+        grid = fit(TRAINABLES[kind], NINE, scheduler=make(), reuse_actors=reuse)
+    assert grid.num_terminated == 9
+    assert levels(grid)[-1] == 9
+    if make is hyperband:
+        assert levels(grid) == HALVED
+        if "nsaved" not in kind:
+            assert sum(len(result.get_rows()) for result in grid) == sum(HALVED), "no step is made twice"
+    lost = [record for record in caplog.records if "is paused after report" in record.message]
+    assert len(lost) == ("nsaved" in kind), "said once"
+
+
+@pytest.mark.parametrize("limit", [1, 2, None])
+@pytest.mark.parametrize("stop", [None, {"training_iteration": 9}, MaximumIterationStopper(9)])
+def test_a_searcher_a_limit_and_a_criterion_at_max_t_leave_hyperband_what_it_is(stop: Any, limit: int | None) -> None:
+    settings: dict[str, Any] = {"scheduler": hyperband(), "max_concurrent_trials": limit, "stop": stop}
+    grid = fit(Saved, search_alg=Nine(), num_samples=9, **settings)
+    assert levels(grid) == HALVED
+
+
+def test_what_bohb_adds_reaches_the_searcher_and_nobody_else() -> None:
+    heard: list[Any] = []
+
+    class Listening(Nine):
+        def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+            heard.append((result["n"], result["hyperband_info"].get("budget")))
+
+    scheduler = HyperBandForBOHB(max_t=9, metric="score", mode="max")
+    grid = fit(Saved, search_alg=Listening(), num_samples=9, scheduler=scheduler)
+    assert set(heard) <= {(1, 1), (2, None), (3, 3), *((n, None) for n in range(4, 9))}
+    assert heard.count((1, 1)) >= 8
+    assert "hyperband_info" not in grid[0].metrics
+
+
+def test_a_function_that_returns_early_does_not_hold_up_the_others() -> None:
+    def short(config: dict[str, Any]) -> None:
+        for i in range(restored_state() + 1, 3 if config["x"] == 8 else 100):
+            report_state(i, {"n": i, "score": config["x"]})
+
+    assert levels(fit(short, NINE, scheduler=hyperband())) == [1, 1, 1, 1, 1, 1, 3, 9, 2]
+
+
+@pytest.mark.parametrize("retries", [0, 1])
+@pytest.mark.parametrize("make", [hyperband, promoting])
+def test_failures_in_a_bracket(make: Callable[[], Any], retries: int) -> None:
+    failed: list[int] = []
+
+    def failing(config: dict[str, Any]) -> None:
+        for i in range(restored_state() + 1, 100):
+            if (config["x"], i) in ((2, 1), (8, 2)) and config["x"] not in failed:
+                failed.append(config["x"])
+                raise RuntimeError("no luck")
+            report_state(i, {"n": i, "score": config["x"]})
+
+    grid = fit(failing, NINE, scheduler=make(), failure=FailureConfig(max_failures=retries))
+    assert grid.num_errors == (0 if retries else 2)
+    got = [result.metrics.get("n", 0) for result in sorted(grid, key=lambda result: result.config["x"])]
+    assert max(got) == 9
+    if make is hyperband:
+        assert got == (HALVED if retries else [1, 1, 0, 1, 1, 1, 3, 9, 1])
+
+
+def test_a_failure_that_no_retry_can_help_does_not_hold_up_the_others() -> None:
+    """The scheduler hears of it like of any other failure, and there would be retries left."""
+
+    def train(config: dict[str, Any]) -> None:
+        for i in range(restored_state() + 1, 100):
+            report_state(i, {"n": i, "score": config["x"]} if config["x"] != 8 else {"n": i, "sore": 1})
+
+    grid = fit(train, NINE, scheduler=hyperband(), failure=FailureConfig(max_failures=5))
+    assert grid.num_errors == 1
+    assert sorted(result.metrics["n"] for result in grid if not result.error) == [1, 1, 1, 1, 1, 3, 3, 9]
+
+
+def test_fewer_trials_than_a_bracket_and_values_that_are_none() -> None:
+    def train(config: dict[str, Any]) -> None:
+        for i in range(restored_state() + 1, 100):
+            report_state(i, {"n": i, "score": float("nan") if config["x"] % 2 else config["x"]})
+
+    space = {"x": grid_search([1, 2, 3, 4, 5])}
+    assert levels(fit(train, space, scheduler=hyperband(max_t=20))) == [2, 2, 2, 20, 2]
+
+
+# -- resume ------------------------------------------------------------------------------------------------------------
+
+
+class CutAfter(Callback):
+    """Ends the run at a result: by an error, or so that it can be resumed."""
+
+    def __init__(self, results: int, how: str):
+        self.left = results
+        self.how = how
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
+    ) -> None:
+        self.left -= 1
+        if self.left == 0 and self.how == "raise":
+            raise RuntimeError("cut")
+        if self.left == 0:
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+def interrupted(scheduler: Any, results: int, how: str, **settings: Any) -> None:
+    callbacks = [CutAfter(results, how)]
+    if how == "raise":
+        with pytest.raises(TuneError):
+            fit(saved, NINE, scheduler=scheduler, callbacks=callbacks, **settings)
+    else:
+        assert fit(saved, NINE, scheduler=scheduler, callbacks=callbacks, **settings).interrupted
+
+
+QUIET = RunConfig(verbose=0)
+
+
+@pytest.mark.parametrize("how", ["raise", "SIGINT"])
+@pytest.mark.parametrize("results", [1, 4, 9, 10, 13, 16, 20])
+def test_an_interrupted_bracket_goes_on_as_if_nothing_had_happened(results: int, how: str) -> None:
+    interrupted(hyperband(), results, how)
+    spy = Spy()
+    scheduler = hyperband()
+    grid = resume(saved, run_config=RunConfig(verbose=0, callbacks=[spy]), scheduler=scheduler)
+    assert grid.num_terminated == 9
+    assert levels(grid) == HALVED
+    assert scheduler.get_state()["brackets"] == []
+
+
+@pytest.mark.parametrize("how", ["raise", "SIGINT"])
+@pytest.mark.parametrize("results", [5, 11])
+@pytest.mark.parametrize("variant", ["stop", "promote"])
+def test_asha_goes_on_after_an_interrupt(variant: str, results: int, how: str) -> None:
+    interrupted(promoting(variant=variant), results, how)
+    scheduler = promoting(variant=variant)
+    grid = resume(saved, run_config=QUIET, scheduler=scheduler)
+    assert grid.num_terminated == 9
+    assert levels(grid)[-1] == 9
+    assert scheduler.get_state()["standings"] == {}
+    if variant == "promote":
+        assert sum(levels(grid)) < 30
+
+
+@pytest.mark.parametrize("how", ["raise", "SIGINT"])
+def test_the_median_rule_goes_on_after_an_interrupt(how: str) -> None:
+    def make() -> MedianStoppingRule:
+        return MedianStoppingRule("training_iteration", "score", "max", grace_period=2, min_samples_required=2)
+
+    whole = make()
+    fit(saved, NINE, scheduler=whole, stop={"n": 6}, name="whole", max_concurrent_trials=1)
+    interrupted(make(), 20, how, stop={"n": 6}, max_concurrent_trials=1)
+    scheduler = make()
+    again = RunConfig(verbose=0, stop={"n": 6})
+    resume(saved, run_config=again, scheduler=scheduler, max_concurrent_trials=1)
+    assert scheduler.debug_string() == whole.debug_string()
+    assert len(scheduler.get_state()["curves"]) == 9
+
+
+# -- time --------------------------------------------------------------------------------------------------------
+
+
+def test_trials_without_end_under_a_time_budget() -> None:
+    def curve(config: dict[str, Any]) -> Any:
+        while True:
+            yield {"score": config["x"]}, 1.0
+
+    for scheduler in (hyperband(), promoting(), MedianStoppingRule("training_iteration", "score", "max", 2)):
+        config = TuneConfig(num_samples=-1, time_budget_s=60, scheduler=scheduler)
+        done = simulate(curve, param_space={"x": uniform(0, 1)}, tune_config=config, num_workers=2, seed=1)
+        assert done.makespan_s == pytest.approx(60, abs=2)
+        assert len(done.results) > 2
+
+
+# -- schedulers of users ------------------------------------------------------------------------------------------
+
+
+class LoggedASHA(ASHAScheduler):
+    """As users write it: looks at what the rule decided, and has a say of its own."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self.decisions: list[tuple[str, int, str]] = []
+
+    def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
+        super().on_trial_add(tune_controller, trial)
+        self.decisions.append((trial.trial_id, 0, "ADD"))
+
+    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        decision = super().on_trial_result(tune_controller, trial, result)
+        if decision == self.CONTINUE and result["training_iteration"] >= 5 and self._metric == "score":
+            decision = self.STOP
+        self.decisions.append((trial.trial_id, result["training_iteration"], decision))
+        return decision
+
+
+def test_a_users_subclass_of_asha() -> None:
+    scheduler = LoggedASHA(metric="score", mode="max", max_t=9, reduction_factor=3)
+    grid = fit(saved, NINE, scheduler=scheduler)
+    assert max(levels(grid)) == 5
+    assert sum(decision == "ADD" for *_, decision in scheduler.decisions) == 9
+    assert sum(decision == "STOP" for *_, decision in scheduler.decisions) == 9
+
+
+class TopHalf(FIFOScheduler):
+    """As users write it: pauses everybody at iteration 2, then goes on with the better half by itself."""
+
+    def __init__(self, metric: str):
+        super().__init__()
+        self._metric = metric
+        self.chosen: set[Trial] = set()
+
+    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        if result["training_iteration"] != 2 or trial in self.chosen:
+            return TopHalf.CONTINUE
+        return TopHalf.PAUSE
+
+    def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
+        trials = tune_controller.get_trials()
+        for trial in trials:
+            if trial.status == Trial.PENDING:
+                return trial  # type: ignore[no-any-return]  # as users write it
+        paused = [trial for trial in trials if trial.status == Trial.PAUSED]
+        if any(trial.status == Trial.RUNNING for trial in trials):
+            return None
+        if not self.chosen:
+            paused.sort(key=lambda trial: trial.last_result[self._metric], reverse=True)
+            self.chosen = set(paused[: len(paused) // 2])
+            for trial in paused[len(paused) // 2 :]:
+                tune_controller.stop_trial(trial)
+        return next((trial for trial in paused if trial in self.chosen), None)
+
+
+def test_a_users_scheduler_that_halves_once() -> None:
+    grid = fit(saved, NINE, scheduler=TopHalf("score"), stop={"n": 4})
+    assert levels(grid) == [2] * 5 + [4] * 4
+
+
+class Patient(HyperBandScheduler):
+    """As users write it: some trials are spared."""
+
+    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+        if trial.config["x"] == 0:
+            return FIFOScheduler.CONTINUE
+        return super().on_trial_result(tune_controller, trial, result)
+
+
+def test_a_users_subclass_of_hyperband_that_spares_a_trial() -> None:
+    grid = fit(saved, NINE, scheduler=Patient(max_t=9, metric="score", mode="max"), stop={"n": 12})
+    assert levels(grid) == [12, 1, 1, 1, 1, 1, 3, 3, 9]
+
+
+def test_random_values_and_a_random_order_do_not_matter() -> None:
+    order = list(range(9))
+    random.Random(3).shuffle(order)
+    assert levels(fit(Saved, {"x": grid_search(order)}, scheduler=hyperband(), max_concurrent_trials=3)) == HALVED
