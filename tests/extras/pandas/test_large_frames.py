@@ -1,0 +1,54 @@
+"""Large data frames: stored once, private to each trial; pandas is imported once per run, pyarrow beside it or not."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import minitune as tune
+from minitune.actor.start_method import start_method
+
+USERS = """
+import os
+import pandas as pd
+import pyarrow
+import minitune as tune
+
+with open(os.environ["IMPORTS"], "a") as file:
+    file.write(f"{os.getpid()}\\n")
+
+def train(config, data):
+    before = (int(data["number"].sum()), data["text"].iloc[-1], len(data.select_dtypes("category").columns))
+    data.loc[0, "number"] = -1
+    tune.report({"before": before, "after": int(data["number"].iloc[0])})
+"""
+
+
+@pytest.mark.skipif(start_method() != "zygote", reason="workers are new interpreters here")
+def test_frames_are_private_and_pandas_is_imported_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "users_of_frames.py").write_text(USERS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("IMPORTS", str(tmp_path / "imports"))
+    users: Any = __import__("users_of_frames")
+    try:
+        rows = 300_000
+        data = pd.DataFrame({"number": range(rows), "text": [f"row {n % 10}" for n in range(rows)]})
+        data["kind"] = data["text"].astype("category")
+        grid = tune.Tuner(
+            tune.with_parameters(users.train, data=data),
+            param_space={"x": tune.grid_search([1, 2, 3])},
+            run_config=tune.RunConfig(storage_path=str(tmp_path / "storage"), verbose=0),
+        ).fit()
+    finally:
+        del sys.modules["users_of_frames"]
+    assert [result.error for result in grid] == [None] * 3
+    assert [result.metrics["before"] for result in grid] == [(rows * (rows - 1) // 2, "row 9", 1)] * 3
+    assert [result.metrics["after"] for result in grid] == [-1] * 3
+    assert data["number"].iloc[0] == 0
+    pids = (tmp_path / "imports").read_text().split()
+    assert (len(pids), pids[0]) == (2, str(os.getpid()))
