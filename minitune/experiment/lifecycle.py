@@ -24,6 +24,8 @@ from enum import Enum
 class Phase(Enum):
     """Where a trial is in its life."""
 
+    __hash__ = object.__hash__  # that of Enum is written in Python, and phases are looked up all the time
+
     QUEUED = "queued"
     STARTING = "starting"
     RESTORING = "restoring"
@@ -36,6 +38,8 @@ class Phase(Enum):
 
 class Step(Enum):
     """What can happen to a trial."""
+
+    __hash__ = object.__hash__
 
     START = "start"
     """A worker was asked for."""

@@ -41,9 +41,12 @@ class AppendFiles:
             OSError: If it cannot be opened.
         """
         self.close(key)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
         self._paths[key] = path
-        descriptor = self._reopen(key)
+        try:
+            descriptor = self._reopen(key)
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            descriptor = self._reopen(key)
         size = os.fstat(descriptor).st_size
         whole = _end_of_last_line(path, size)
         if whole < size:
@@ -118,8 +121,11 @@ def replace_file(path: str, data: bytes, mode: int = 0o666) -> None:
     temporary = f"{path}.tmp"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0), mode)
     try:
-        with open(descriptor, "wb") as file:
-            file.write(data)
+        try:
+            while data:
+                data = data[os.write(descriptor, data) :]
+        finally:
+            os.close(descriptor)
         os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):
