@@ -30,7 +30,7 @@ class Member:
         last_turn: The time of its last turn.
         iteration: Its `training_iteration` at its last turn.
         is_clone: Whether it has been given another one's state, which it can pass on.
-        is_pausing: Whether it is about to be put aside, or was.
+        pauses_after: The attempt after which it waits, or -1 if it is not to wait after the one that runs.
         ticket: Which of its places in the waiting line counts.
         history: Times and scores of what it, or whom it was cloned from, has reported; kept only where members are
             compared at the same time.
@@ -43,7 +43,7 @@ class Member:
     last_turn: float = 0.0
     iteration: int = 0
     is_clone: bool = False
-    is_pausing: bool = False
+    pauses_after: int = -1
     ticket: int = 0
     history: list[tuple[float, float]] = field(default_factory=list)
 
@@ -67,7 +67,7 @@ class Population:
 
     def __init__(self, fraction: int | Fraction):
         self.members: dict[str, Member] = {}
-        self._fraction = fraction
+        self.fraction = fraction
         self._ranked: list[Entry] = []
         self._arrivals = 0
         self._line: list[tuple[float, int, str]] = []
@@ -114,27 +114,29 @@ class Population:
 
     def is_low(self, member: Member) -> bool:
         """Whether a member belongs to the lower end, or has no number for a score while the others may."""
-        ends = self._size_of_ends()
+        ends = self.size_of_ends()
         return ends > 0 and (self.rank(member) > len(self) - ends or member.is_worst)
 
     def lower(self) -> list[Member]:
         """Those for which `is_low` holds, the best first. O(n)."""
-        return [member for member in self._from_best() if self.is_low(member)]
+        return [member for member in self.best(len(self)) if self.is_low(member)]
 
-    def upper(self, *, at_least: int = 0) -> list[Member]:
-        """The upper end, the best first; empty if there are too few members. O(size of it).
+    def best(self, count: int) -> list[Member]:
+        """The best so many, in order. O(count)."""
+        return [self.members[entry.trial_id] for entry in self._ranked[:count]]
 
-        Args:
-            at_least: How many it holds, if there are so many members, and exploiting is wanted at all.
-        """
-        size = max(at_least, self._size_of_ends()) if self._fraction else 0
-        return [self.members[entry.trial_id] for entry in self._ranked[:size]]
+    def at(self, rank: int) -> Member:
+        """The member of a rank, 1 for the best."""
+        return self.members[self._ranked[rank - 1].trial_id]
 
-    def _size_of_ends(self) -> int:
-        return min(math.ceil(len(self) * self._fraction), len(self) // 2)
+    def count_better(self, member: Member) -> int:
+        """How many of the upper end are strictly better than a member: they are the first ones."""
+        better = bisect_left(self._ranked, Entry(-member.score, -1, ""))
+        return min(better, self.size_of_ends())
 
-    def _from_best(self) -> list[Member]:
-        return [self.members[entry.trial_id] for entry in self._ranked]
+    def size_of_ends(self) -> int:
+        """How many members make the upper end, and how many the lower one."""
+        return min(math.ceil(len(self) * self.fraction), len(self) // 2)
 
     def _unrank(self, member: Member) -> None:
         if member.entry is not None:
@@ -151,7 +153,7 @@ class Population:
     def leave_line(self, member: Member) -> None:
         """A member does not wait: it runs, or must not run now."""
         member.ticket += 1
-        member.is_pausing = False
+        member.pauses_after = -1
 
     def first_waiting(self, find: Callable[[str], Trial | None]) -> Trial | None:
         """Who has trained least of those that wait and can be started.
@@ -168,7 +170,7 @@ class Population:
                 if trial.phase in _WAITS:
                     chosen = trial
                     break
-                if member.is_pausing and trial.phase in _ENDS_SOON:
+                if member.pauses_after == trial.attempt and trial.phase in _ENDS_SOON:
                     not_yet.append(self._line[0])
             heapq.heappop(self._line)
         for place in not_yet:

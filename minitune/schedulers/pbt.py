@@ -251,7 +251,7 @@ class PopulationBasedTraining(MetricScheduler):
         """The turn of one member, whatever the others are at."""
         facts = self._facts(member)
         if self._population.is_low(member):
-            donor = self._draw_donor(context, member, self._population.upper())
+            donor = self._draw_donor(context, member)
             if donor is not None:
                 exploit, reason = self._clone(context, member, donor, facts)
                 self._put_aside(member)
@@ -283,9 +283,8 @@ class PopulationBasedTraining(MetricScheduler):
 
     def _take_turns(self, context: SchedulerContext) -> None:
         """With `synch`: the turn of all members; everybody has been saved. O(n)."""
-        upper = self._population.upper()
         for member in self._population.lower():
-            donor = self._draw_donor(context, member, upper)
+            donor = self._draw_donor(context, member)
             if donor is not None:
                 exploit, reason = self._clone(context, member, donor, self._facts(member))
                 context.exploit_trial(self._trials[member.trial_id], *exploit)
@@ -308,19 +307,22 @@ class PopulationBasedTraining(MetricScheduler):
         self._num_checkpoints += 1
 
     def _put_aside(self, member: Member) -> None:
-        member.is_pausing = True
+        member.pauses_after = self._trials[member.trial_id].attempt
         self._population.wait(member)
 
     # -- exploit and explore ---------------------------------------------------------------------------------------
 
-    def _draw_donor(self, context: SchedulerContext, member: Member, upper: Sequence[Member]) -> Member | None:
+    def _draw_donor(self, context: SchedulerContext, member: Member) -> Member | None:
         """Whose copy a low member becomes: of one that is better; if there is none, its own; None if there is no copy.
 
         A copy of one that is only as good would be nothing new.
         """
-        better = [other for other in upper if other.score > member.score]
-        donors = [other for other in better or [member] if self._can_give(context, other)]
-        if not donors and better:
+        count = self._population.count_better(member)
+        donor = self._population.at(self._rng.randint(1, count)) if count else member
+        if self._can_give(context, donor):
+            return donor
+        donors = [other for other in self._population.best(count) if self._can_give(context, other)]
+        if not donors and count:
             _log.info("trial %s goes on as it is: none that is better has saved a checkpoint", member.trial_id)
         return self._rng.choice(donors) if donors else None
 
@@ -400,7 +402,7 @@ class PopulationBasedTraining(MetricScheduler):
 
     def _restart(self, context: SchedulerContext, member: Member, trial: Trial) -> None:
         """A member is tried again that has nothing to go on from: it becomes a copy of one of the best."""
-        upper = self._population.upper(at_least=1)
+        upper = self._population.best(max(1, self._population.size_of_ends()) if self._population.fraction else 0)
         donors = [
             other for other in upper if other is not member and not other.is_worst and self._can_give(context, other)
         ]
