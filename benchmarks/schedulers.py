@@ -8,8 +8,8 @@ Each gate prints what was measured beside its goal; the exit status is 1 if one 
 alone; cost is CPU time of this process, so it depends on the machine.
 
 *Digits*: `digits_curves.json.gz` holds the validation log-loss of 1,000 random configurations of a small neural network
-on scikit-learn's digits, for each of 27 epochs. Trials draw them without repetition. The *target*, 0.0871, is what the
-best of 100 full trials (2,700 epochs) comes to in the median over seeds; a gate counts the epochs that all trials
+on scikit-learn's digits, for each of 27 epochs. Trials draw them without repetition. The *target*, 0.0925, is what the
+best of 100 full trials (2,700 epochs) comes to in the median over 200 seeds; a gate counts the epochs that all trials
 together need until one of them reaches it, as a share of 2,700. One task with smooth curves favours early stopping.
 
 *Toy* (Jaderberg et al. 2017, section 4): two members maximise 1.2 - (a² + b²) from a = b = 0.9 by gradient steps on
@@ -47,7 +47,7 @@ from minitune.schedulers import HyperBandScheduler, MedianStoppingRule, Populati
 from minitune.search import Searcher
 from minitune.simulation import Simulation, simulate
 
-EPOCHS, TARGET, BUDGET = 27, 0.0871, 2_700
+EPOCHS, TARGET, BUDGET = 27, 0.0925, 2_700
 MARGIN = 1.1
 """HyperBand may use so many times what the paper's allocation comes to."""
 
@@ -167,15 +167,16 @@ def band(max_t: int, eta: int) -> tuple[int, int]:
 
 
 class OneByOne(Searcher):
-    """A searcher that waits for results now and then, as model-based ones do."""
+    """A searcher, as model-based ones are; a shy one says "not now" at times, also when nothing runs."""
 
-    def __init__(self, rng: random.Random):
+    def __init__(self, rng: random.Random, is_shy: bool):
         super().__init__(metric="loss", mode="min")
         self._rng = rng
+        self.is_shy = is_shy
 
     def suggest(self, trial_id: str) -> dict[str, Any] | None:
         """A random point, or "not now"."""
-        return None if self._rng.random() < 0.2 else {"x": self._rng.random()}
+        return None if self.is_shy and self._rng.random() < 0.2 else {"x": self._rng.random()}
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """Learns nothing."""
@@ -203,7 +204,7 @@ def run_random_setting(seed: int) -> list[str]:
         mode="min",
         num_samples=num_samples,
         max_concurrent_trials=rng.choice([None, None, 1, 2, 5]),
-        search_alg=OneByOne(random.Random(seed)) if rng.random() < 0.5 else None,
+        search_alg=rng.choice([None, OneByOne(rng, is_shy=False), OneByOne(rng, is_shy=True)]),
         scheduler=HyperBandScheduler(max_t=max_t, reduction_factor=eta),
     )
     if config.search_alg is not None:
@@ -222,8 +223,8 @@ def run_random_setting(seed: int) -> list[str]:
     reached = max((result.metrics.get("training_iteration", 0) for result in done.results), default=0)
     if not failure_rate and reached != max_t and any(_is_number(result) for result in done.results):
         wrong.append(f"the last rung is {reached} instead of {max_t}")
-    limit = MARGIN * epochs_of_band * bands
-    if bands and not failure_rate and done.num_steps > limit:
+    is_shy = config.search_alg is not None and config.search_alg.is_shy  # it may end a bracket before it is full
+    if bands and not (failure_rate or is_shy) and done.num_steps > MARGIN * epochs_of_band * bands:
         wrong.append(f"{done.num_steps} epochs instead of {epochs_of_band * bands}")
     setting = f"seed {seed}: max_t={max_t} eta={eta} n={num_samples} workers={num_workers} failures={failure_rate}"
     return [f"{setting}: {one}" for one in wrong]
@@ -327,7 +328,7 @@ def _spent_us(curves: Any, make: Callable[[], TrialScheduler]) -> float:
     """Microseconds per result that a scheduler's hooks have taken, the clock's own taken off."""
     scheduler = make()
     spent = calls = 0
-    clock = time.perf_counter_ns
+    clock = time.thread_time_ns  # other processes do not count
 
     def timed(hook: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any) -> Any:

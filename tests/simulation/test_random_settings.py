@@ -1,0 +1,49 @@
+"""HyperBand under random settings: every trial ends, the last rung is max_t, and no more is used than the paper allots.
+
+The settings are those of `benchmarks/schedulers.py --long`, which tries a thousand of them.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+PATH = Path(__file__).resolve().parent.parent.parent / "benchmarks" / "schedulers.py"
+
+
+@pytest.fixture(scope="module")
+def gates() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("scheduler_gates", PATH)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look there for the types of their fields
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_band_is_that_of_the_paper(gates: ModuleType) -> None:
+    assert gates.band(81, 3) == (143, 1581)
+
+
+@pytest.mark.parametrize("first", range(0, 50, 10))
+def test_hyperband_under_random_settings(gates: ModuleType, first: int) -> None:
+    assert [problem for seed in range(first, first + 10) for problem in gates.run_random_setting(seed)] == []
+
+
+def test_population_based_training_solves_the_papers_toy_problem(gates: ModuleType) -> None:
+    best, is_in_domain = gates.run_toy(seed=0)
+    assert best >= 1.19
+    assert is_in_domain
+    assert gates.run_toy(seed=0, explores=False)[0] < 0.4
+
+
+def test_asha_needs_a_fraction_of_the_epochs(gates: ModuleType) -> None:
+    curves = gates.read_digits()
+
+    assert (len(curves), {len(curve) for curve in curves}) == (1000, {27})
+    assert gates.epochs_to_target(curves, lambda: gates.ASHAScheduler(max_t=27, reduction_factor=3), 4, seed=1) < 0.6
