@@ -118,6 +118,8 @@ def flatten(result: Mapping[Any, Any], delimiter: str = "/") -> dict[str, Any]:
     """
     # Nearly all results are scalars with one level of scalars below some of them.
     if type(result) is dict and _TEXT.issuperset(map(type, result)):
+        if _SCALARS.issuperset(map(type, result.values())):
+            return result.copy()
         flat, deeper = result.copy(), {}
         for name in [name for name, value in result.items() if type(value) not in _SCALARS]:
             inner = result[name]

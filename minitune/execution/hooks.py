@@ -265,25 +265,21 @@ class Hooks:
         except ValueError as error:
             raise TuneError(f"{_hook_name(hook)} gave no decision about trial {trial.name}: {error}") from error
 
-    def retell(self, trial: Trial, result: dict[str, Any], decision: Decision) -> dict[str, Any]:
+    def retell(self, trial: Trial, result: dict[str, Any], flat: dict[str, Any], decision: Decision) -> None:
         """Tell of a result that an earlier driver has decided upon: who was asked then, hears it again.
 
         Args:
             trial: The trial.
             result: The result as it was recorded, nested.
+            flat: The same on one level.
             decision: What was decided then; the plug-ins' answers of today play no part.
-
-        Returns:
-            The result on one level.
         """
-        flat = flatten(result)
         self._stops(trial, result)
         if self._anybody_listens() and not decision.reason.startswith((STOP_CRITERION, TRAINABLE_ENDED)):
             told = dict(flat)  # they may change it
             self._call(self.scheduler.on_trial_result, trial, self._context, trial, told)
             if not result.get(DONE):  # a stop that came from elsewhere, after the searcher had heard of the result
                 self._tell_searcher(trial, told)
-        return flat
 
     def _reason_to_stop(self, trial: Trial, result: dict[str, Any], ends: bool) -> str:
         if self._stops(trial, result):

@@ -38,6 +38,7 @@ logger = logging.getLogger("minitune")
 _FLAGS = os.O_RDWR | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 _WRITE_TRIES = 3
 _CHUNK_BYTES = 1 << 20
+_LINES_BYTES = 1 << 16
 OBJECTS_DIRECTORY = "objects"
 
 
@@ -399,12 +400,15 @@ def _lines(file: BinaryIO, begin: int) -> Iterator[tuple[int, bytes]]:
     file.seek(begin)
     offset = begin
     while left > 0:
-        line = file.readline(left)
-        if not line:
+        block = file.read(min(left, _LINES_BYTES))
+        if not block:
             return  # it has been cut meanwhile
-        yield offset, line
-        offset += len(line)
-        left -= len(line)
+        if not block.endswith(b"\n"):
+            block += file.readline(left - len(block))
+        left -= len(block)
+        for line in block.splitlines(keepends=True):
+            yield offset, line
+            offset += len(line)
 
 
 def _good_beginning(file: BinaryIO, path: str) -> tuple[int, bool]:

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterable
 from typing import Any
 
-from minitune._json import json_encoder
+from minitune._json import json_decoder, json_encoder
 from minitune.execution import tagged_json
 from minitune.execution.pickled import ObjectStore
 
@@ -29,6 +29,7 @@ BODY = 9
 """Where the JSON begins in a line: behind eight digits and a space."""
 
 _plain_json = json_encoder(separators=(",", ":"))
+_read_json = json_decoder()
 
 
 def encode(record: dict[str, Any], objects: ObjectStore | None = None) -> bytes:
@@ -139,7 +140,7 @@ def decode(line: bytes, unpickle: bool = False, objects: ObjectStore | None = No
 
 def _parse(text: str) -> Any:
     try:
-        return json.loads(text)
+        return _read_json(text)
     except json.JSONDecodeError:
         raise
     except ValueError:  # more digits than Python's limit, which may have been higher when the line was written

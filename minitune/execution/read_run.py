@@ -14,10 +14,10 @@ from minitune._paths import local_path
 from minitune.error import JournalCorruptError, trial_error_of_text
 from minitune.execution import journal, records
 from minitune.execution.failure import LOST
+from minitune.execution.past_results import PastResults
 from minitune.execution.storage import RunDirectory, last_error_text
 from minitune.experiment.lifecycle import ERROR, OWNS_ACTOR, PAUSED, PENDING, RUNNING, TERMINATED, Phase
 from minitune.experiment.trial import HAS_RETURNED, KeptCheckpoint, Trial
-from minitune.result import CONFIG
 
 _PHASES = {
     PENDING: Phase.QUEUED,
@@ -89,6 +89,7 @@ class _Reader:
         self._trials: dict[str, Trial] = {}
         # by trial id, where a trial stood when it was given another one's checkpoint, until it has one of its own
         self._given: dict[str, KeptCheckpoint] = {}
+        self._results = PastResults()
         self._handlers = {
             records.START: self._on_start,
             records.RESULT: self._on_result,
@@ -167,9 +168,7 @@ class _Reader:
 
     def _on_result(self, trial: Trial, record: records.Record) -> None:
         metrics = record["metrics"]
-        if CONFIG in metrics:
-            metrics[CONFIG] = trial.config
-        trial.record_result(metrics)
+        trial.record_result(metrics, self._results.complete(trial, metrics))
         self._commit(trial, record)
 
     def _commit(self, trial: Trial, record: records.Record) -> None:
@@ -209,5 +208,6 @@ class _Reader:
         elif status == PENDING and trial.phase in OWNS_ACTOR and not cause.startswith(LOST):
             trial.num_failures += 1
         if status in (TERMINATED, ERROR):
+            self._results.forget(trial)
             self._given.pop(trial.trial_id, None)
         trial.phase = _PHASES.get(status, trial.phase)

@@ -16,17 +16,18 @@ from typing import Any, Protocol
 
 from minitune.checkpoint import matches
 from minitune.config import ResumeConfig, ResumeType
-from minitune.decision import STOP, Decision
+from minitune.decision import DECISIONS, STOP, Decision
 from minitune.error import JournalCorruptError, trial_error_of_text
 from minitune.execution import records
 from minitune.execution.failure import LOST
 from minitune.execution.hooks import Hooks
+from minitune.execution.past_results import PastResults
 from minitune.execution.run_state import Donation, RunState
 from minitune.execution.storage import last_error_text
 from minitune.experiment.lifecycle import ERROR, OWNS_ACTOR, PAUSED, PENDING, RUNNING, TERMINATED, Phase, Step
 from minitune.experiment.trial import HAS_RETURNED, Trial
 from minitune.experiment.trial_maker import TrialMaker
-from minitune.result import CONFIG, DONE
+from minitune.result import DONE
 from minitune.search.search_algorithm import SearchAlgorithm
 
 logger = logging.getLogger("minitune")
@@ -104,6 +105,7 @@ class Replay:
     _trials: dict[str, Trial] = field(default_factory=dict)
     _cut_off: set[str] = field(default_factory=set)
     _warned: bool = False
+    _results: PastResults = field(default_factory=PastResults)
 
     def run(self, journal: Iterable[tuple[int, records.Record]], choice: ResumeConfig) -> None:
         """Apply all records, then make the trials ready that are to go on.
@@ -267,11 +269,10 @@ class Replay:
 
     def _on_result(self, record: records.Record) -> None:
         trial, metrics = self._trial(record), record["metrics"]
-        if CONFIG in metrics:
-            metrics[CONFIG] = trial.config
+        flat = self._results.complete(trial, metrics)
         self.reports[trial.trial_id] += 1
-        decision = Decision(record["decision"], record["reason"])
-        flat = self.hooks.retell(trial, metrics, decision)
+        decision = Decision(record["decision"], record["reason"]) if record["reason"] else _PLAIN[record["decision"]]
+        self.hooks.retell(trial, metrics, flat, decision)
         if decision == STOP and metrics.get(DONE):  # not if an interrupt was to stop it
             self._final[trial.trial_id] = decision.reason
         trial.record_result(metrics, flat)
@@ -305,6 +306,7 @@ class Replay:
         trial, status, cause = self._trial(record), record["status"], record["cause"]
         is_running = trial.status == RUNNING
         if status in (TERMINATED, ERROR):
+            self._results.forget(trial)
             self.state.donations.pop(trial.trial_id, None)
         if status == RUNNING:
             self.state.move(trial, Step.TRAIN, cause)
@@ -386,6 +388,9 @@ class Replay:
         elif trial.phase in OWNS_ACTOR:
             self.state.move(trial, Step.RETRY, DRIVER_ENDED)
 
+
+_PLAIN = {action: Decision(action) for action in DECISIONS}
+"""Decisions without a reason: most are."""
 
 _HANDLERS: dict[str, Callable[[Replay, records.Record], None]] = {
     records.TRIAL: Replay._on_trial,

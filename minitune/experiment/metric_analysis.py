@@ -16,7 +16,7 @@ _NO_METRICS = frozenset((str, bool, type(None), bytes, dict, list, tuple))
 _WINDOW = 10
 _LARGEST_INT = 10**300
 """Ints up to here can be added to floats; larger ones count as infinite."""
-_ROWS = 16
+_ROWS = 32
 """So many results wait to be taken in together, which costs a fraction of taking them in one by one."""
 _SHAPES_KEPT = 256
 
