@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from minitune.schedulers.hb_bohb import HyperBandForBOHB as HyperBandForBOHB
     from minitune.schedulers.hyperband import HyperBandScheduler as HyperBandScheduler
     from minitune.schedulers.median_stopping_rule import MedianStoppingRule as MedianStoppingRule
+    from minitune.schedulers.pb2 import PB2 as PB2
+    from minitune.schedulers.pbt import PopulationBasedTraining as PopulationBasedTraining
+    from minitune.schedulers.pbt import PopulationBasedTrainingReplay as PopulationBasedTrainingReplay
+    from minitune.schedulers.resource_changing_scheduler import ResourceChangingScheduler as ResourceChangingScheduler
 
 _HOME = {
     "ASHAScheduler": "async_hyperband",
@@ -32,12 +36,16 @@ _HOME = {
 """Schedulers by the module below this package that has them; it is loaded when the scheduler is first used."""
 
 __all__ = [
+    "PB2",
     "ASHAScheduler",
     "AsyncHyperBandScheduler",
     "FIFOScheduler",
     "HyperBandForBOHB",
     "HyperBandScheduler",
     "MedianStoppingRule",
+    "PopulationBasedTraining",
+    "PopulationBasedTrainingReplay",
+    "ResourceChangingScheduler",
     "SchedulerContext",
     "TrialScheduler",
     "create_scheduler",

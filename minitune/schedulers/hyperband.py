@@ -147,12 +147,10 @@ class HyperBandScheduler(MetricScheduler):
     def debug_string(self) -> str:
         """How many were stopped, and how far each bracket has come that is not over."""
         lines = [f"Using HyperBand: num_stopped={self._num_stopped} total_brackets={self._num_brackets}"]
-        band = None
-        for bracket in self._brackets:
-            if bracket.band != band:
-                band = bracket.band
-                lines.append(f"Round #{band}:")
-            lines.append(f"  {self._describe(bracket)}")
+        bands = [bracket.band for bracket in self._brackets] or [max(0, self._num_brackets - 1) // (self._largest + 1)]
+        for band in dict.fromkeys(bands):
+            lines.append(f"Round #{band}:")
+            lines += [f"  {self._describe(bracket)}" for bracket in self._brackets if bracket.band == band]
         return "\n".join(lines)
 
     def state(self) -> dict[str, int]:

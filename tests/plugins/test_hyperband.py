@@ -334,6 +334,7 @@ def test_decisions_tell_their_reasons_and_facts() -> None:
 
 
 def test_debug_string_tells_how_far_the_brackets_are() -> None:
+    assert HyperBandScheduler().debug_string() == "Using HyperBand: num_stopped=0 total_brackets=0\nRound #0:"
     band = Band([3, 2, 1, 0, 0, 0, 0, 0, 0, 0], supply="OPEN")
     band.report_all(range(2), 1)
     lines = band.scheduler.debug_string().splitlines()

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from plugin_fakes import FakeContext, make_trial, run_trial
 
+from minitune import schedulers
 from minitune.experiment.lifecycle import Step
 from minitune.experiment.trial import Trial
-from minitune.schedulers import AsyncHyperBandScheduler, FIFOScheduler, TrialScheduler, create_scheduler
+from minitune.schedulers import FIFOScheduler, TrialScheduler, create_scheduler
 
 
 def test_fifo_takes_pending_trials_in_order_then_paused_ones_and_stops_none() -> None:
@@ -113,12 +114,65 @@ def test_fifo_chooses_through_a_stand_in_with_the_known_methods_only() -> None:
     assert FIFOScheduler().choose_trial_to_run(controller) is None
 
 
-def test_schedulers_have_names(caplog: pytest.LogCaptureFixture) -> None:
-    assert type(create_scheduler("FIFO")) is FIFOScheduler
-    for name in ("asha", "async_hyperband", "AsyncHyperBand"):
-        assert type(create_scheduler(name, metric="m", mode="min")) is AsyncHyperBandScheduler
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "fifo": {},
+    "pbt": {"hyperparam_mutations": {"lr": [0.1, 0.2]}},
+    "pbt_replay": {},
+    "pb2": {"hyperparam_bounds": {"lr": [0.1, 0.2]}},
+    "resource_changing": {},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("FIFO", "FIFOScheduler"),
+        ("asha", "AsyncHyperBandScheduler"),
+        ("async_hyperband", "AsyncHyperBandScheduler"),
+        ("AsyncHyperBand", "AsyncHyperBandScheduler"),
+        ("median_stopping_rule", "MedianStoppingRule"),
+        ("medianstopping", "MedianStoppingRule"),
+        ("hyperband", "HyperBandScheduler"),
+        ("hb_bohb", "HyperBandForBOHB"),
+        ("pbt", "PopulationBasedTraining"),
+        ("pb2", "PB2"),
+        ("resource_changing", "ResourceChangingScheduler"),
+    ],
+)
+def test_schedulers_have_names(name: str, kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    own = ARGUMENTS.get(name.lower(), {})
+    usual = {} if kind in ("FIFOScheduler", "ResourceChangingScheduler") else {"metric": "m", "mode": "min"}
+    made = create_scheduler(name, **usual, **own)
+    assert type(made).__name__ == kind
+    assert getattr(schedulers, kind) is type(made)
+    assert kind in schedulers.__all__
+    assert made.metric == usual.get("metric")
     assert not caplog.records
-    create_scheduler("asha", max_t=3, patience=4)
-    assert "patience" in caplog.text
-    with pytest.raises(ValueError, match="fifo"):
-        create_scheduler("best")
+
+
+def test_what_a_scheduler_does_not_take_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(2):
+        create_scheduler("asha", max_t=3, patience=4, hurry=1)
+    assert [record.message.partition(";")[0] for record in caplog.records] == [
+        "AsyncHyperBandScheduler does not take hurry, patience"
+    ]
+
+
+def test_an_unknown_name_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(ValueError, match=r"fifo, asha, .*pb2.*'hyperbnad' \(did you mean 'hyperband'\?\)"):
+        create_scheduler("hyperbnad")
+    with pytest.raises(ValueError, match="but got 7"):
+        create_scheduler(7)  # type: ignore[arg-type]
+
+
+def test_schedulers_are_found_where_ray_tune_has_them() -> None:
+    from minitune.schedulers.async_hyperband import ASHAScheduler
+    from minitune.schedulers.hb_bohb import HyperBandForBOHB
+    from minitune.schedulers.hyperband import HyperBandScheduler
+    from minitune.schedulers.median_stopping_rule import MedianStoppingRule
+
+    for kind in (ASHAScheduler, HyperBandForBOHB, HyperBandScheduler, MedianStoppingRule):
+        assert getattr(schedulers, kind.__name__) is kind
+        assert issubclass(kind, FIFOScheduler)
+    with pytest.raises(AttributeError, match="no attribute 'BestScheduler'"):
+        _ = schedulers.BestScheduler
