@@ -225,8 +225,7 @@ def simulate(
     tune.seed, tune.executor = costs.seed, executor
     plan = _plan(curve, param_space, tune, configured, resources_per_trial, can_save)
     log = _Log(executor, tune.metric, _not_negative("suggestion_cost_s", suggestion_cost_s))
-    with _quiet():
-        outcome, run = _run(plan, log)
+    outcome, run = _run(plan, log)
     analysis = ExperimentAnalysis(run.path, trials=outcome.trials, default_metric=tune.metric, default_mode=tune.mode)
     grid = ResultGrid(analysis, interrupted=outcome.interrupted, checkpoint_config=plan.checkpoint_config)
     for trial, result in zip(outcome.trials, grid, strict=True):
@@ -294,11 +293,11 @@ class _Log:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep back the warnings about single trials: that they fail, or start over, is what is simulated."""
+def _quiet(run: RunDirectory) -> Iterator[None]:
+    """Keep back the warnings about single trials, whose failures are simulated, and about files that there are not."""
 
     def is_general(record: logging.LogRecord) -> bool:
-        return not str(record.msg).startswith("trial %s ")
+        return not str(record.msg).startswith("trial %s ") and run.path not in record.getMessage()
 
     logger = logging.getLogger("minitune")
     logger.addFilter(is_general)
@@ -319,13 +318,17 @@ def _run(plan: Plan, log: _Log) -> tuple[Outcome, RunDirectory]:
         checkpoints = [experiment.checkpoints() for experiment in plan.experiments]
         tune = plan.tune_config
         with MemoryRun(run, checkpoints=checkpoints, metric=tune.metric, mode=tune.mode, listen=log.listen) as memory:
-            log.listen(run_record(plan, run, seed))
-            return run_opened(plan, components, memory, seed), run
+            log.decisions.tell(run_record(plan, run, seed))
+            with _quiet(run):
+                return run_opened(plan, components, memory, seed), run
     run = create_run_directory(first.storage_path, first.name, trainable_name=first.trainable_name)
     log.directory = run.path
     with open_run(plan, run, is_new=True, listen=log.listen) as opened:
-        opened.begin(run_record(plan, run, seed))
-        return run_opened(plan, components, opened, seed), run
+        first_record = run_record(plan, run, seed)
+        log.decisions.tell(first_record)
+        opened.begin(first_record)
+        with _quiet(run):
+            return run_opened(plan, components, opened, seed), run
 
 
 def _plan(
