@@ -111,8 +111,12 @@ class TrialExecutor(Protocol):
     def share(self, value: Any) -> Shared:
         """Store `value` once for all actors of this executor.
 
+        Large buffers in it, such as those of arrays, may be private to each `get` of the handle; all else is loaded at
+        most once per process.
+
         Raises:
             TypeError: If it cannot be pickled; the text names the path to the offending member.
+            OSError: If it cannot be stored.
         """
         ...
 

@@ -31,7 +31,7 @@ class Handle(Protocol):
     """A small picklable reference to a value that is stored once per run."""
 
     def get(self) -> Any:
-        """The value; loaded once per process."""
+        """The value; loaded once per process, but for large arrays, which are the caller's own."""
         ...
 
 
@@ -79,7 +79,7 @@ def with_parameters(trainable: Any, **kwargs: Any) -> Any:
         trainable: A function, called as `fn(config, **kwargs)`, or a Trainable subclass, set up as
             `setup(config, **kwargs)`.
         **kwargs: The values, or references of `put` to them. A later call with the same name replaces the value.
-            Trials share them: treat them as read-only.
+            A trial may write to large arrays in them, which nobody else sees; treat all else as read-only.
 
     Returns:
         A new trainable of the same name and resources; the given one stays as it is.
