@@ -26,6 +26,7 @@ class Member:
         trial_id: Which one.
         tag: Its tag before anything was perturbed.
         entry: Its score in the order of the population, or None before its first turn.
+        turn_score: Its score at its last turn: larger is better.
         time: How long it, or whom it was cloned from, has trained.
         last_turn: The time of its last turn.
         iteration: Its `training_iteration` at its last turn.
@@ -39,6 +40,7 @@ class Member:
     trial_id: str
     tag: str
     entry: Entry | None = None
+    turn_score: float = -math.inf
     time: float = 0.0
     last_turn: float = 0.0
     iteration: int = 0
@@ -49,13 +51,13 @@ class Member:
 
     @property
     def score(self) -> float:
-        """The score of its last turn: larger is better."""
+        """The score by which it is ranked: larger is better."""
         return -self.entry.loss if self.entry is not None else -math.inf
 
     @property
     def is_worst(self) -> bool:
-        """Whether its last value was no number."""
-        return self.score == -math.inf
+        """Whether it had no number at its last turn."""
+        return self.turn_score == -math.inf
 
 
 class Population:
@@ -63,11 +65,16 @@ class Population:
 
     Args:
         fraction: The part of the population that makes its upper, and its lower, end.
+        at_same_time: Whether members are compared by what they had reached at the largest time that all have reached;
+            else by the score of their last turn.
     """
 
-    def __init__(self, fraction: int | Fraction):
+    def __init__(self, fraction: int | Fraction, *, at_same_time: bool = False):
         self.members: dict[str, Member] = {}
         self.fraction = fraction
+        self._at_same_time = at_same_time
+        self._times: list[tuple[float, str]] = []
+        self._common = -math.inf
         self._ranked: list[Entry] = []
         self._arrivals = 0
         self._line: list[tuple[float, int, str]] = []
@@ -88,25 +95,67 @@ class Population:
 
     # -- ranks -------------------------------------------------------------------------------------------------------
 
+    def hear(self, member: Member, time: float, score: float) -> None:
+        """A member has come to a time."""
+        member.time = time
+        if self._at_same_time:
+            if member.history and member.history[-1][0] >= time:  # it was turned back
+                del member.history[bisect_left(member.history, (time,)) :]
+                heapq.heappush(self._times, (time, member.trial_id))
+            member.history.append((time, score))
+
     def record(self, member: Member, score: float) -> None:
-        """Give a member its new score. Of two equal ones the score that came first ranks better."""
+        """A member has its turn, with a new score. Of two equal ones the score that came first ranks better."""
         self._unrank(member)
-        member.entry = Entry(-score, self._arrivals, member.trial_id)
+        member.turn_score = score
+        if self._at_same_time:
+            heapq.heappush(self._times, (member.history[-1][0], member.trial_id))
+            member.entry = self._entry_at(member, self._common, self._arrivals)
+        else:
+            member.entry = Entry(-score, self._arrivals, member.trial_id)
         self._arrivals += 1
         insort(self._ranked, member.entry)
+        if self._at_same_time:
+            self._compare_at_same_time()
 
-    def compare_at_same_time(self) -> None:
-        """Rank everybody by what it had reached at the largest time that all have reached. O(n log n)."""
-        known = [member for member in self.members.values() if member.entry is not None]
-        common = min(member.history[-1][0] for member in known)
-        for member in known:
-            place = max(1, bisect_right(member.history, (common, math.inf)))
-            del member.history[: place - 1]
-            arrival = member.entry.arrival if member.entry is not None else 0
-            is_lost = member.history[-1][1] == -math.inf  # it has no number now, whatever it had then
-            score = -math.inf if is_lost else member.history[0][1]
-            member.entry = Entry(-score, arrival, member.trial_id)
-        self._ranked = sorted(member.entry for member in known if member.entry is not None)
+    def become(self, member: Member, donor: Member) -> None:
+        """A member is to go on from the state that its donor had at its last turn."""
+        member.history = [seen for seen in donor.history if seen[0] <= donor.last_turn]
+        if self._at_same_time:
+            member.history = member.history or [(donor.last_turn, donor.turn_score)]
+            heapq.heappush(self._times, (member.history[-1][0], member.trial_id))
+        member.last_turn, member.time, member.is_clone = donor.last_turn, donor.time, True
+
+    def _compare_at_same_time(self) -> None:
+        """Rank everybody by what it had reached at the largest time that all have reached.
+
+        O(log n) while that time stays the same, which it does but once in a round; else O(n log n).
+        """
+        common = self._common_time()
+        if common != self._common:
+            self._common = common
+            for member in self.members.values():
+                if member.entry is not None:
+                    member.entry = self._entry_at(member, common, member.entry.arrival)
+            self._ranked = sorted(member.entry for member in self.members.values() if member.entry is not None)
+
+    def _common_time(self) -> float:
+        """The least of the times that members have come to, of those that have had a turn."""
+        while True:
+            time, trial_id = self._times[0]
+            member = self.members.get(trial_id)
+            if member is not None and member.entry is not None and member.history[-1][0] == time:
+                return time
+            heapq.heappop(self._times)
+            if member is not None and member.entry is not None:
+                heapq.heappush(self._times, (member.history[-1][0], trial_id))
+
+    def _entry_at(self, member: Member, time: float, arrival: int) -> Entry:
+        """What a member had reached at a time, or as soon after it as is known; earlier results are forgotten."""
+        place = max(1, bisect_right(member.history, (time, math.inf)))
+        del member.history[: place - 1]
+        score = -math.inf if member.is_worst else member.history[0][1]
+        return Entry(-score, arrival, member.trial_id)
 
     def rank(self, member: Member) -> int:
         """The rank of a member that has a score, 1 for the best."""
@@ -185,7 +234,7 @@ class Population:
             {**asdict(member), "entry": None if member.entry is None else tuple(member.entry)}
             for member in self.members.values()
         ]
-        return {"members": members, "arrivals": self._arrivals}
+        return {"members": members, "arrivals": self._arrivals, "common": self._common}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Take over what `get_state` returned."""
@@ -194,6 +243,8 @@ class Population:
             member.entry = None if member.entry is None else Entry(*member.entry)
         self.members = {member.trial_id: member for member in known}
         self._ranked = sorted(member.entry for member in known if member.entry is not None)
+        self._times = sorted((member.history[-1][0], member.trial_id) for member in known if member.history)
+        self._common = state["common"]
         self._line = [(member.time, member.ticket, member.trial_id) for member in known]
         heapq.heapify(self._line)
         self._arrivals = state["arrivals"]

@@ -165,13 +165,13 @@ class PB2(PopulationBasedTraining):
         super()._record(member, at, result)
         self._explored.pop(member.trial_id, None)
         begun = self._begun.pop(member.trial_id, None)
-        if not math.isfinite(member.score):
+        if not math.isfinite(member.turn_score):
             return
         if begun is not None and at > begun[0]:
             place = self._place(self._trials[member.trial_id].config)
-            self._gains.append(_Gain(*begun, place, (member.score - begun[1]) / (at - begun[0])))
+            self._gains.append(_Gain(*begun, place, (member.turn_score - begun[1]) / (at - begun[0])))
             del self._gains[:-_WINDOW]
-        self._begun[member.trial_id] = (at, member.score)
+        self._begun[member.trial_id] = (at, member.turn_score)
 
     def _forget(self, trial_id: str) -> None:
         super()._forget(trial_id)
@@ -197,21 +197,21 @@ class PB2(PopulationBasedTraining):
             _assign(config, axis.path, new)
             changes[axis.path] = (old, new, how)
         self._explored[member.trial_id] = self._place(config)
-        if math.isfinite(donor.score):
-            self._begun[member.trial_id] = (donor.last_turn, donor.score)
+        if math.isfinite(donor.turn_score):
+            self._begun[member.trial_id] = (donor.last_turn, donor.turn_score)
         return config, changes
 
     def _best_place(self, donor: Member) -> Sequence[float] | None:
         """Where the upper confidence bound of the gain is largest; None if there is nothing to learn from."""
         rates = [gain.rate for gain in self._gains]
         spread = statistics.pstdev(rates) if len(rates) > 1 else 0.0
-        if not spread or not math.isfinite(donor.score):
+        if not spread or not math.isfinite(donor.turn_score):
             return None
         middle = statistics.fmean(rates)
         values = [min(max((rate - middle) / spread, -_LARGEST_GAIN), _LARGEST_GAIN) for rate in rates]
         scale_time, scale_score = _scale([g.time for g in self._gains]), _scale([g.score for g in self._gains])
         points = [(scale_time(gain.time), scale_score(gain.score), *gain.place) for gain in self._gains]
-        here = (scale_time(donor.last_turn), scale_score(donor.score))
+        here = (scale_time(donor.last_turn), scale_score(donor.turn_score))
         model = GaussianProcess.fitted(points, values)
         # Those that explore just now: nothing is known of them yet, but less uncertain is it where they are.
         pseudo = [(*here, *place) for place in self._explored.values()]

@@ -66,8 +66,8 @@ class PopulationBasedTraining(MetricScheduler):
         log_config: Whether the files are written.
         require_attrs: Whether a result without metric or time is an error of its trial.
         synch: Whether all members wait for each other at each turn; then the run has to have a fixed number of samples.
-        compare_at: `turn` compares what each member had reached at its last turn; `same_time` what each had reached at
-            the largest time that all have come to, so that a member is not better only because it is older.
+        compare_at: `same_time` compares what each member had reached at the largest time that all have come to, so that
+            none is better only because it is older; `turn` what each had reached at its last turn, as Ray Tune does.
 
     Raises:
         TuneError: If there is neither a mutation nor a `custom_explore_fn`; it is a ValueError too.
@@ -92,7 +92,7 @@ class PopulationBasedTraining(MetricScheduler):
         log_config: bool = True,
         require_attrs: bool = True,
         synch: bool = False,
-        compare_at: str = "turn",
+        compare_at: str = "same_time",
     ):
         mutations = {} if hyperparam_mutations is None else hyperparam_mutations
         check_mutations(mutations)
@@ -108,9 +108,8 @@ class PopulationBasedTraining(MetricScheduler):
         self._log_config = log_config
         self._require_attrs = require_attrs
         self._synch = synch
-        require(compare_at in ("turn", "same_time"), "compare_at: 'turn' or 'same_time'", compare_at)
-        self._keeps_history = compare_at == "same_time"
-        self._population = Population(exact(quantile_fraction))
+        require(compare_at in ("same_time", "turn"), "compare_at: 'same_time' or 'turn'", compare_at)
+        self._population = Population(exact(quantile_fraction), at_same_time=compare_at == "same_time")
         self._trials: dict[str, Trial] = {}
         self._failed: set[str] = set()
         self._turn = max(1, math.ceil(burn_in_period / perturbation_interval))
@@ -181,9 +180,7 @@ class PopulationBasedTraining(MetricScheduler):
             return CONTINUE
         self._forget_failed()
         member = self._member(trial)
-        member.time = at
-        if self._keeps_history:
-            member.history.append((at, self._score_of(result)))
+        self._population.hear(member, at, self._score_of(result))
         self._population.leave_line(member)
         if at < self._burn_in:
             return CONTINUE
@@ -300,8 +297,6 @@ class PopulationBasedTraining(MetricScheduler):
     def _record(self, member: Member, at: float, result: dict[str, Any]) -> None:
         """Take down how a member stands at its turn."""
         self._population.record(member, self._score_of(result))
-        if self._keeps_history:
-            self._population.compare_at_same_time()
         member.last_turn = at
         member.iteration = result.get(TRAINING_ITERATION, 0)
         self._num_checkpoints += 1
@@ -359,8 +354,7 @@ class PopulationBasedTraining(MetricScheduler):
         trial.set_experiment_tag(f"{member.tag}{PERTURBED}{format_vars(values)}]")
         shown_values = {"/".join(path): new for path, new in values.items()}
         trial.evaluated_params = {**trial.evaluated_params, **shown_values}
-        member.last_turn, member.time, member.is_clone = donor.last_turn, donor.time, True
-        member.history = list(donor.history)
+        self._population.become(member, donor)
         self._num_perturbations += 1
         facts["donor"] = donor.trial_id
         facts["perturbed"] = {"/".join(path): [plain(old), plain(new)] for path, (old, new, _) in changes.items()}
@@ -368,7 +362,7 @@ class PopulationBasedTraining(MetricScheduler):
         which = (
             "its own checkpoint"
             if donor is member
-            else f"that of {donor.trial_id} ({self._metric}={self._shown(donor.score)})"
+            else f"that of {donor.trial_id} ({self._metric}={self._shown(donor.turn_score)})"
         )
         return (giver, config), f"{standing}: goes on from {which}, with {describe(changes)}"
 
@@ -445,7 +439,7 @@ class PopulationBasedTraining(MetricScheduler):
         return {
             "rule": self._rule,
             "metric": self._metric,
-            "value": self._value(member.score),
+            "value": self._value(member.turn_score),
             "time": member.time,
             "rank": self._population.rank(member),
             "of": len(self._population),

@@ -97,7 +97,7 @@ def members(scheduler: Any, count: int) -> tuple[FakeContext, list[Trial]]:
         ({"metric": 3}, ValueError, "metric"),
         ({"time_attr": None}, ValueError, "time_attr"),
         ({"synch": "no"}, ValueError, "synch must be True or False"),
-        ({"compare_at": "now"}, ValueError, "compare_at must be 'turn' or 'same_time'"),
+        ({"compare_at": "now"}, ValueError, "compare_at must be 'same_time' or 'turn'"),
     ],
 )
 def test_a_bad_argument_is_refused_at_once(settings: dict[str, Any], error: type[Exception], text: str) -> None:
