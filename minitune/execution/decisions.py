@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 from bisect import bisect_right, insort
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -124,7 +124,7 @@ class Decisions:
             self._on_status(self._of(record), record["status"], record["cause"])
         elif kind == records.EXPLOIT:
             self._on_exploit(self._of(record), record)
-        elif kind == records.START and record["directory"]:
+        elif kind == records.START and record.get("directory"):
             self.by_directory[record["directory"]] = self._of(record).decisions
         elif kind == records.RUN:
             self._sign = {"max": 1, "min": -1}.get(record["mode"], 0)
@@ -207,16 +207,13 @@ def read_decisions(path: str | os.PathLike[str]) -> Decisions:
         TuneError: If it cannot be read.
     """
     file = RunDirectory(local_path(path)).journal
-    return _read(file, os.path.getsize(file))
+    found = os.stat(file)
+    return _read(file, found.st_size, found.st_mtime_ns)
 
 
 @lru_cache(maxsize=1)
-def _read(file: str, size_bytes: int) -> Decisions:
-    return _tell_all(journal.read(file))
-
-
-def _tell_all(told: Iterable[records.Record]) -> Decisions:
+def _read(file: str, size_bytes: int, changed_ns: int) -> Decisions:
     decisions = Decisions()
-    for record in told:
+    for record in journal.read(file):
         decisions.tell(record)
     return decisions

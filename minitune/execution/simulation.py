@@ -151,6 +151,7 @@ class SimulatedExecutor:
         self._numbers = itertools.count()
         self._saved: dict[str, _Saved] = {}
         self._is_woken = False
+        self._pid = os.getpid()
 
     # -- resources and values ----------------------------------------------------------------------------------------
 
@@ -190,7 +191,7 @@ class SimulatedExecutor:
         actor = _Actor(actor_id, info, request, reuse_key, self.clock.now_s, rng, next_checkpoint=info.next_checkpoint)
         self._actors[actor_id] = actor
         is_reused = self._take_parked(reuse_key, request)
-        started = Started(actor_id, os.getpid(), "", allocation, reused=is_reused)
+        started = Started(actor_id, self._pid, "", allocation, reused=is_reused)
         self._enqueue(actor, started, 0.0 if is_reused else self.costs.start_delay_s)
 
     def call(self, actor_id: str, method: str, *args: Any) -> None:
