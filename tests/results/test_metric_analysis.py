@@ -1,0 +1,106 @@
+"""Statistics of metrics, against their plain definitions, for whatever a trial may report."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+import random
+from typing import Any
+
+import pytest
+
+from minitune.experiment.metric_analysis import MetricAnalysis
+from minitune.result import flatten
+
+
+def of(results: list[dict[str, Any]]) -> MetricAnalysis:
+    analysis = MetricAnalysis()
+    for result in results:
+        analysis.update(result)
+    return analysis
+
+
+@pytest.mark.parametrize("count", [1, 2, 31, 32, 33, 100])
+def test_statistics_are_those_of_all_values(count: int) -> None:
+    values = [random.Random(number).uniform(-5, 5) for number in range(count)]
+
+    found = of([{"loss": value, "step": step, "name": "x"} for step, value in enumerate(values)]).as_dict()
+
+    assert list(found) == ["loss", "step"]
+    total = 0.0
+    for value in values:
+        total += value
+    assert found["loss"] == {
+        "max": max(values),
+        "min": min(values),
+        "avg": total / count,
+        "last": values[-1],
+        "last-5-avg": sum(values[-5:]) / len(values[-5:]),
+        "last-10-avg": sum(values[-10:]) / len(values[-10:]),
+    }
+    assert found["step"]["max"] == count - 1
+
+
+def test_when_they_are_asked_for_changes_nothing() -> None:
+    dice = random.Random(1)
+    asked, left_alone = MetricAnalysis(), MetricAnalysis()
+    for _ in range(300):
+        result = {name: dice.choice([dice.random(), dice.randrange(9)]) for name in "abc" if dice.random() < 0.9}
+        asked.update(result)
+        left_alone.update(result)
+        if dice.random() < 0.1:
+            asked.get("a", "avg")
+        if dice.random() < 0.1:
+            asked = asked.copy()
+
+    assert asked.as_dict() == left_alone.as_dict()
+
+
+@pytest.mark.parametrize("nan_at", [0, 1, 5, 40])
+def test_nan_is_neither_maximum_nor_minimum(nan_at: int) -> None:
+    values = [float(number) for number in range(50)]
+    values[nan_at] = math.nan
+
+    found = of([{"loss": value} for value in values]).as_dict()["loss"]
+
+    assert (found["max"], found["min"]) == (49.0, 0.0 if nan_at else 1.0)
+    assert math.isnan(found["avg"])
+
+
+def test_infinities_and_huge_ints_count_as_infinite() -> None:
+    found = of([{"loss": value} for value in (1, math.inf, -(10**400), 10**400, 2)]).as_dict()["loss"]
+
+    assert (found["max"], found["min"], found["last"]) == (math.inf, -math.inf, 2)
+
+
+def test_a_metric_may_come_late_and_be_missing_now_and_then() -> None:
+    results = [{"loss": 1.0, "eval": float(step) if step % 10 == 9 else None} for step in range(50)]
+
+    found = of(results).as_dict()
+
+    assert (found["eval"]["max"], found["eval"]["min"], found["eval"]["avg"]) == (49.0, 9.0, 29.0)
+    assert found["loss"]["avg"] == 1.0
+
+
+@pytest.mark.parametrize("way", [copy.deepcopy, lambda analysis: pickle.loads(pickle.dumps(analysis))])
+def test_copies_go_their_own_way(way: Any) -> None:
+    first = of([{"loss": 1.0}, {"loss": 2.0}])
+    second = way(first)
+    second.update({"loss": 9.0})
+
+    assert (first.get("loss", "max"), second.get("loss", "max")) == (2.0, 9.0)
+
+
+@pytest.mark.parametrize(
+    ("nested", "flat"),
+    [
+        ({"a": 1, "b": "x"}, {"a": 1, "b": "x"}),
+        ({"a": {"b": 1}, "c": 2}, {"c": 2, "a/b": 1}),
+        ({"a": {"b": {"c": 1}, "d": 2}, "e": [3]}, {"e": [3], "a/d": 2, "a/b/c": 1}),
+        ({"a": {}, "b": {"c": {}}}, {"a": {}, "b/c": {}}),
+        ({1: {2: 3}, "a": None}, {"a": None, "1/2": 3}),
+    ],
+)
+def test_results_on_one_level(nested: dict[Any, Any], flat: dict[str, Any]) -> None:
+    assert list(flatten(nested).items()) == list(flat.items())
