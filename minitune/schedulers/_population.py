@@ -99,7 +99,7 @@ class Population:
         """A member has come to a time."""
         member.time = time
         if self._at_same_time:
-            if member.history and member.history[-1][0] >= time:  # it was turned back
+            if not member.history or member.history[-1][0] >= time:  # the first one, or it was turned back
                 del member.history[bisect_left(member.history, (time,)) :]
                 heapq.heappush(self._times, (time, member.trial_id))
             member.history.append((time, score))
@@ -109,7 +109,6 @@ class Population:
         self._unrank(member)
         member.turn_score = score
         if self._at_same_time:
-            heapq.heappush(self._times, (member.history[-1][0], member.trial_id))
             member.entry = self._entry_at(member, self._common, self._arrivals)
         else:
             member.entry = Entry(-score, self._arrivals, member.trial_id)
@@ -140,14 +139,14 @@ class Population:
             self._ranked = sorted(member.entry for member in self.members.values() if member.entry is not None)
 
     def _common_time(self) -> float:
-        """The least of the times that members have come to, of those that have had a turn."""
+        """The least of the times that members have come to, of those that have reported."""
         while True:
             time, trial_id = self._times[0]
             member = self.members.get(trial_id)
-            if member is not None and member.entry is not None and member.history[-1][0] == time:
+            if member is not None and member.history and member.history[-1][0] == time:
                 return time
             heapq.heappop(self._times)
-            if member is not None and member.entry is not None:
+            if member is not None and member.history:
                 heapq.heappush(self._times, (member.history[-1][0], trial_id))
 
     def _entry_at(self, member: Member, time: float, arrival: int) -> Entry:

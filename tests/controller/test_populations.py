@@ -109,7 +109,7 @@ def check(grid: ResultGrid) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("settings", [{}, {"synch": True}, {"compare_at": "same_time"}], ids=["", "synch", "same_time"])
+@pytest.mark.parametrize("settings", [{}, {"synch": True}, {"compare_at": "turn"}], ids=["", "synch", "turn"])
 @pytest.mark.parametrize("cpus", ["4", "2"])
 def test_a_population_trains_to_its_end(
     kind: str, settings: dict[str, Any], cpus: str, monkeypatch: pytest.MonkeyPatch

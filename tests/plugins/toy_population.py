@@ -1,6 +1,6 @@
 """A population without a run: trials by hand, whose decisions are carried out on the spot; and the paper's toy problem.
 
-`share_solved(range(200), synch=True)` is the whole measurement; it takes some seconds.
+`share_solved(range(200))` is the whole measurement; it takes some seconds.
 """
 
 from __future__ import annotations
