@@ -20,7 +20,8 @@ class Request:
     Attributes:
         verb: `"stop"`, `"pause"`, `"exploit"` or `"resources"`.
         trial: The trial concerned.
-        argument: For `pause` whether to save, for `exploit` (donor, config), for `resources` the new request.
+        argument: For `stop` the reason, for `pause` whether to save, for `exploit` (donor, config), for `resources` the
+            new request.
     """
 
     verb: str
@@ -95,9 +96,9 @@ class DriverContext:
         """The PAUSED trial that has waited longest and could be resumed, or None. O(1)."""
         return self._state.first_paused()
 
-    def stop_trial(self, trial: Trial) -> None:
-        """Ask for the end of `trial`."""
-        self.requests.append(Request("stop", trial))
+    def stop_trial(self, trial: Trial, reason: str = "") -> None:
+        """Ask for the end of `trial`, for a reason that a user can read."""
+        self.requests.append(Request("stop", trial, reason or "stopped by the scheduler"))
 
     def pause_trial(self, trial: Trial, should_checkpoint: bool = True) -> None:
         """Ask to put `trial` aside; with `should_checkpoint` it is saved first."""

@@ -216,7 +216,7 @@ class TrialActions:
                 carry_out[request.verb](request)
 
     def _on_stop_request(self, request: Request) -> None:
-        reason, settings = "stopped by the scheduler", self._settings.of(request.trial)
+        reason, settings = request.argument, self._settings.of(request.trial)
         live = self._state.live.get(request.trial.actor_id)
         if live is None:
             self.remove(request.trial, reason)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -46,6 +47,11 @@ class Closing(NamedTuple):
     def cutoff(self) -> float | None:
         """The worst loss that goes on."""
         return self.kept[-1].loss if self.kept else None
+
+    def rank(self, entry: Entry) -> int:
+        """The place of one of those that had come, 1 for the best. O(log n)."""
+        place = bisect_left(self.kept, entry)
+        return place + 1 if place < len(self.kept) else place + bisect_left(self.dropped, entry) + 1
 
 
 class Bracket:

@@ -177,7 +177,7 @@ class AsyncHyperBandScheduler(MetricScheduler):
         chosen = self._best_to_promote(tune_controller, at_least=1)
         if chosen is None:
             for trial in live:
-                tune_controller.stop_trial(trial)
+                tune_controller.stop_trial(trial, "nobody is left to be promoted")
         return chosen
 
     def debug_string(self) -> str:

@@ -25,6 +25,8 @@ from minitune.schedulers._metric_scheduler import (
 from minitune.schedulers._rungs import Entry, bracket_size, exact
 from minitune.schedulers.trial_scheduler import CONTINUE, SchedulerContext
 
+_DROPPED = "it was not among the best when its level was closed"
+
 
 class HyperBandScheduler(MetricScheduler):
     """Pauses each trial at the levels of its bracket until all have come there, and lets the best 1/eta go on.
@@ -100,7 +102,7 @@ class HyperBandScheduler(MetricScheduler):
         bracket = self._home_of(trial)
         member = bracket.members.get(trial.trial_id)
         if member is None:
-            return Decision(decision.STOP, "it was dropped when its level was closed")
+            return Decision(decision.STOP, _DROPPED)
         if bracket.ready:
             bracket.ready.pop(trial.trial_id, None)
         if at < bracket.times[member.rung]:
@@ -220,7 +222,7 @@ class HyperBandScheduler(MetricScheduler):
             for entry in closing.dropped:
                 trial = self._find(context, entry.trial_id)
                 if trial is not None and trial is not reporting and trial.status != RUNNING:
-                    context.stop_trial(trial)
+                    context.stop_trial(trial, self._why(closing, entry))
         if bracket.is_over:
             self._brackets.remove(bracket)
         return closings
@@ -239,7 +241,7 @@ class HyperBandScheduler(MetricScheduler):
             for trial_id in list(bracket.leaving):
                 trial = self._find(context, trial_id)
                 if trial is not None and trial.status != RUNNING:
-                    context.stop_trial(trial)
+                    context.stop_trial(trial, _DROPPED)
 
     def _is_complete(self, context: SchedulerContext) -> bool:
         """Whether the bracket that is being filled gets no more trials, or none for as long as all wait."""
@@ -298,20 +300,22 @@ class HyperBandScheduler(MetricScheduler):
             )
             return Decision(decision.PAUSE, reason, facts=facts)
         last = next((closing for closing in closings if entry in closing.dropped), closings[-1])
-        rank = [*last.kept, *last.dropped].index(entry) + 1
-        cutoff = None if last.cutoff is None else -last.cutoff
-        facts |= {"rung": last.milestone, "rank": rank, "of": last.entered}
-        facts["cutoff"] = None if cutoff is None else self._value(cutoff)
-        reason = (
-            f"rank {rank} of {last.entered} at {self._time_attr} {number_text(last.milestone)}, where the best "
-            f"{len(last.kept)} go on: {self._metric}={self._shown(-entry.loss)}"
-            + ("" if cutoff is None else f", cutoff {self._shown(cutoff)}")
-        )
+        reason = self._why(last, entry)
+        facts |= {"rung": last.milestone, "rank": last.rank(entry), "of": last.entered}
+        facts["cutoff"] = None if last.cutoff is None else self._value(-last.cutoff)
         if entry in last.dropped:
             return Decision(decision.STOP, reason, facts=facts)
         goes_on = bracket.is_at_end or member.entry is None
         bracket.ready.pop(entry.trial_id, None)
         return Decision(decision.CONTINUE if goes_on else decision.PAUSE, reason, facts=facts)
+
+    def _why(self, closing: Closing, entry: Entry) -> str:
+        """What became of a trial when its level closed, for people."""
+        return (
+            f"rank {closing.rank(entry)} of {closing.entered} at {self._time_attr} {number_text(closing.milestone)}, "
+            f"where the best {len(closing.kept)} go on: {self._metric}={self._shown(-entry.loss)}"
+            + ("" if closing.cutoff is None else f", cutoff {self._shown(-closing.cutoff)}")
+        )
 
     def _describe(self, bracket: Bracket) -> str:
         """A bracket's line of the status block."""

@@ -67,8 +67,8 @@ class SchedulerContext(Protocol):
         """The first PAUSED trial that may be resumed now, or None. O(log n)."""
         ...
 
-    def stop_trial(self, trial: Trial) -> None:
-        """Ask for the end of `trial`; nothing happens if it has ended by then."""
+    def stop_trial(self, trial: Trial, reason: str = "") -> None:
+        """Ask for the end of `trial`, for a reason that a user can read; nothing happens if it has ended by then."""
         ...
 
     def pause_trial(self, trial: Trial, should_checkpoint: bool = True) -> None:

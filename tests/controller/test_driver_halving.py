@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from driver_fakes import SavedCounter, Spy, fit, report_state, restored_state, resume
+from driver_fakes import SavedCounter, Spy, fit, journal_of, report_state, restored_state, resume
 
 from minitune import (
     ASHAScheduler,
@@ -355,6 +355,14 @@ class Patient(HyperBandScheduler):
 def test_a_users_subclass_of_hyperband_that_spares_a_trial() -> None:
     grid = fit(saved, NINE, scheduler=Patient(max_t=9, metric="score", mode="max"), stop={"n": 12})
     assert levels(grid) == [12, 1, 1, 1, 1, 1, 3, 3, 9]
+
+
+def test_those_that_are_dropped_while_they_wait_are_told_why() -> None:
+    fit(saved, NINE, scheduler=hyperband())
+    causes = [record["cause"] for record in journal_of() if record.get("status") == "TERMINATED"]
+    ranks = sorted(cause for cause in causes if "at training_iteration 1," in cause)
+    assert [cause.partition(" of")[0] for cause in ranks] == [f"rank {rank}" for rank in range(4, 10)]
+    assert all(cause.endswith("cutoff 6") for cause in ranks)
 
 
 def test_random_values_and_a_random_order_do_not_matter() -> None:
