@@ -95,7 +95,8 @@ class Simulation:
     """What a simulation has come to.
 
     Attributes:
-        results: The trials' outcomes, as from `Tuner.fit`.
+        results: The trials' outcomes, as from `Tuner.fit`. Their checkpoints are positions, not directories, and there are
+            no rows to read unless the run had a `storage_path`.
         log: What was decided and what became of it, in order.
         makespan_s: Virtual seconds from the beginning to the end of the last trial.
         worker_s: Virtual seconds for which workers were held, all together.
