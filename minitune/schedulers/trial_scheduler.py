@@ -233,7 +233,7 @@ def check_mode(mode: str | None) -> None:
 
 def as_number(value: Any) -> float | None:
     """`value` as a number that compares (an int stays one, however large), or None if it is none; NaN is none."""
-    if not isinstance(value, (int, float)):
+    if type(value) is not float and not isinstance(value, int):
         if isinstance(value, (str, bytes, complex)) or getattr(value, "shape", ()) != ():
             return None
         try:

@@ -264,6 +264,24 @@ def test_the_median_rule_goes_on_after_an_interrupt(how: str) -> None:
     assert len(scheduler.get_state()["curves"]) == 9
 
 
+def test_failed_trials_that_are_tried_again_and_new_ones_find_a_place() -> None:
+    broken = [True]
+
+    def train(config: dict[str, Any]) -> None:
+        if broken and config["x"] in (8, 3):
+            raise RuntimeError("no luck")
+        saved(config)
+
+    first = fit(train, NINE, scheduler=hyperband())
+    assert first.num_errors == 2
+    broken.clear()
+    scheduler = hyperband()
+    grid = resume(train, errored=True, run_config=QUIET, scheduler=scheduler)
+    assert grid.num_terminated == 9
+    assert max(levels(grid)) == 9
+    assert scheduler.get_state()["brackets"] == []
+
+
 # -- time --------------------------------------------------------------------------------------------------------
 
 
