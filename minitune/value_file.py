@@ -17,6 +17,7 @@ import mmap
 import os
 import pickle
 import secrets
+import stat
 import struct
 import sys
 import threading
@@ -33,6 +34,7 @@ _ALIGNMENT_BYTES = 64
 """Of buffers: what vector instructions like."""
 _OWN_BUFFER_BYTES = 64 * 1024
 """A buffer smaller than this stays in the pickle."""
+_PROCESSES = "/proc/"
 _MAP_BYTES = 1 << 20
 """Buffers of less than this together are read: a mapping costs a descriptor."""
 
@@ -100,7 +102,7 @@ def read_value(spot: Spot) -> tuple[Any, bool]:
     Raises:
         FileNotFoundError: If the value is not there (any more).
     """
-    with open(spot.path, "rb") as file:
+    with _open(spot.path) as file:
         file.seek(spot.offset)
         head = file.read(_HEADER.size)
         magic, token, pickle_bytes, count = _HEADER.unpack(head) if len(head) == _HEADER.size else (b"", b"", 0, 0)
@@ -117,6 +119,17 @@ def read_value(spot: Spot) -> tuple[Any, bool]:
         view = memoryview(content)
         value = load(file, [view[start - base : end - base] for start, end in places])
     return value, not isinstance(content, bytearray)
+
+
+def _open(path: str) -> BinaryIO:
+    """Open a file of values; the path of a descriptor may have come to mean anything, such as a pipe to wait at."""
+    try:
+        if stat.S_ISREG(os.stat(path).st_mode):
+            return open(path, "rb")
+    except PermissionError:
+        if not path.startswith(_PROCESSES):  # else it is another user's process by now
+            raise
+    raise FileNotFoundError(f"{path} is not the file (any more) in which the value was stored")
 
 
 def _stays_in_pickle(buffer: pickle.PickleBuffer, taken: list[memoryview]) -> bool:
@@ -215,7 +228,7 @@ def _open_in(directory: str) -> tuple[int, str]:
     descriptor = os.open(path, flags, 0o600)
     if sys.platform != "linux":
         return descriptor, path
-    link = f"/proc/{os.getpid()}/fd/{descriptor}"
+    link = f"{_PROCESSES}{os.getpid()}/fd/{descriptor}"
     os.unlink(path)
     with contextlib.suppress(OSError):
         os.rmdir(directory)
