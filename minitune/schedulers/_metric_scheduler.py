@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from minitune._checks import is_real, require, require_metric, shown
+from minitune._checks import is_real, is_whole, require, require_metric, shown
 from minitune.experiment.trial import Trial
 from minitune.schedulers.trial_scheduler import WORST, FIFOScheduler, SchedulerContext, as_number, check_mode, score
 
@@ -87,8 +87,8 @@ def supply_of(context: Any) -> str:
     return getattr(context, "supply", "OPEN")
 
 
-def require_above(name: str, value: Any, least: float, *, or_equal: bool = False) -> None:
-    """Refuse what is no finite number above `least`.
+def number_above(name: str, value: Any, least: float, *, or_equal: bool = False) -> float:
+    """`value`, a finite number above `least`, as a plain int or float.
 
     Raises:
         ValueError: With the broken inequality and the value.
@@ -97,6 +97,7 @@ def require_above(name: str, value: Any, least: float, *, or_equal: bool = False
     if not good:
         sign = "<=" if or_equal else "<"
         raise ValueError(f"{least:g} {sign} {name} < infinity must hold, but got {shown(value)}")
+    return int(value) if is_whole(value) else float(value)
 
 
 def number_text(number: float) -> str:

@@ -22,8 +22,8 @@ from minitune.experiment.trial import Trial
 from minitune.schedulers._metric_scheduler import (
     MetricScheduler,
     has_failed_for_good,
+    number_above,
     number_text,
-    require_above,
     supply_of,
 )
 from minitune.schedulers._rungs import Entry, Level, bracket_size, exact, milestones
@@ -86,7 +86,11 @@ class AsyncHyperBandScheduler(MetricScheduler):
     ):
         super().__init__(time_attr, metric, mode)
         require_flag("stop_last_trials", stop_last_trials)
-        _check_range(max_t, grace_period, reduction_factor, brackets)
+        max_t, grace_period = number_above("max_t", max_t, 0), number_above("grace_period", grace_period, 0)
+        reduction_factor = number_above("reduction_factor", reduction_factor, 1)
+        if grace_period > max_t:
+            raise ValueError(f"grace_period <= max_t must hold, but got grace_period={grace_period}, max_t={max_t}")
+        require(is_whole(brackets) and brackets >= 1, "brackets: an int >= 1", brackets)
         if variant not in ("stop", "promote"):
             raise ValueError(f"variant must be 'stop' or 'promote', but got {variant!r}")
         self._max_t = max_t
@@ -368,16 +372,6 @@ class AsyncHyperBandScheduler(MetricScheduler):
 
 
 ASHAScheduler = AsyncHyperBandScheduler
-
-
-def _check_range(max_t: float, grace_period: float, reduction_factor: float, brackets: int) -> None:
-    """Raise ValueError for the first argument that is out of range."""
-    for name, value in (("max_t", max_t), ("grace_period", grace_period)):
-        require_above(name, value, 0)
-    require_above("reduction_factor", reduction_factor, 1)
-    if grace_period > max_t:
-        raise ValueError(f"grace_period <= max_t must hold, but got grace_period={grace_period}, max_t={max_t}")
-    require(is_whole(brackets) and brackets >= 1, "brackets: an int >= 1", brackets)
 
 
 def _make_brackets(count: int, grace_period: float, max_t: float, factor: float) -> list[list[Level]]:

@@ -18,8 +18,8 @@ from minitune.schedulers._brackets import Bracket, Closing, Member, largest_inde
 from minitune.schedulers._metric_scheduler import (
     MetricScheduler,
     has_failed_for_good,
+    number_above,
     number_text,
-    require_above,
     supply_of,
 )
 from minitune.schedulers._rungs import Entry, bracket_size, exact
@@ -63,14 +63,12 @@ class HyperBandScheduler(MetricScheduler):
         stop_last_trials: bool = True,
     ):
         super().__init__(time_attr, metric, mode)
-        require_above("max_t", max_t, 0)
-        require_above("reduction_factor", reduction_factor, 1)
         require_flag("stop_last_trials", stop_last_trials)
-        self._max_t = max_t
-        self._reduction_factor = reduction_factor
-        self._eta = exact(reduction_factor)
+        self._max_t = number_above("max_t", max_t, 0)
+        self._reduction_factor = number_above("reduction_factor", reduction_factor, 1)
+        self._eta = exact(self._reduction_factor)
         self._stop_last_trials = bool(stop_last_trials)
-        self._largest = largest_index(max_t, reduction_factor)
+        self._largest = largest_index(self._max_t, self._reduction_factor)
         self._brackets: list[Bracket] = []
         self._homes: dict[str, Bracket] = {}
         self._trials: dict[str, Trial] = {}

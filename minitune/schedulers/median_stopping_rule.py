@@ -17,8 +17,8 @@ from minitune.experiment.trial import Trial
 from minitune.schedulers._metric_scheduler import (
     MetricScheduler,
     has_failed_for_good,
+    number_above,
     number_text,
-    require_above,
     supply_of,
 )
 from minitune.schedulers.trial_scheduler import CONTINUE, WORST, SchedulerContext
@@ -95,14 +95,12 @@ class MedianStoppingRule(MetricScheduler):
         hard_stop: bool = True,
     ):
         super().__init__(time_attr, metric, mode)
-        require_above("grace_period", grace_period, 0, or_equal=True)
         good = is_whole(min_samples_required) and min_samples_required >= 1
         require(good, "min_samples_required: an int >= 1", min_samples_required)
-        require_above("min_time_slice", min_time_slice, 0, or_equal=True)
         require_flag("hard_stop", hard_stop)
-        self._grace_period = grace_period
+        self._grace_period = number_above("grace_period", grace_period, 0, or_equal=True)
         self._min_samples_required = min_samples_required
-        self._min_time_slice = min_time_slice
+        self._min_time_slice = number_above("min_time_slice", min_time_slice, 0, or_equal=True)
         self._hard_stop = bool(hard_stop)
         self._num_stopped = 0
         self._curves: dict[str, _Curve] = {}
