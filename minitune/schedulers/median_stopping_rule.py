@@ -28,11 +28,11 @@ _ROUNDING = 1e-12
 
 _LARGEST = 1e300
 
-_EXACT_TIMES = 100
+_EXACT_TIMES = 50
 _EXACT_BELOW = 1000
-_RESOLUTION = 0.02
-"""Comparisons are made at the very time of the result for the first 100 distinct times, and for whole ones below 1000;
-any other time is served by one that was met before, if that is at most 2 % earlier. So seconds, of which no two results
+_RESOLUTION = 0.05
+"""Comparisons are made at the very time of the result for the first 50 distinct times, and for whole ones below 1000;
+any other time is served by one that was met before, if that is at most 5 % earlier. So seconds, of which no two results
 have the same, cost no more than iterations."""
 
 
