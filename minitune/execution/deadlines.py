@@ -38,6 +38,11 @@ class Deadlines:
         # By kind and actor. All of a kind have the same time, so they stand in the order of their ends.
         self._ends_s: dict[str, dict[str, float]] = {kind: {} for kind in self._limits_s}
 
+    @property
+    def are_set(self) -> bool:
+        """Whether there is any limit."""
+        return bool(self._limits_s)
+
     def begin(self, actor_id: str, kind: str, now_s: float) -> None:
         """The clock of one limit starts (anew) for an actor."""
         ends_s = self._ends_s.get(kind)

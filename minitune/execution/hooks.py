@@ -133,12 +133,14 @@ class Hooks:
 
     def step_begins(self) -> None:
         """A turn of the driver's loop begins."""
-        self._tell("on_step_begin")
+        if self._listening("on_step_begin"):
+            self._tell("on_step_begin")
 
     def step_ends(self) -> None:
         """A turn of the driver's loop ends."""
         self._iteration += 1
-        self._tell("on_step_end")
+        if self._listening("on_step_end"):
+            self._tell("on_step_end")
 
     def experiment_ends(self, trials: list[Trial], *, after_error: bool = False) -> None:
         """The run is over, all workers are gone. Everybody is told, so that all files are closed.
@@ -237,7 +239,9 @@ class Hooks:
         if reason:
             result[DONE] = True
             return Decision(STOP, reason)
-        flat = flatten(result) if self._anybody_listens() else {}
+        if not self._anybody_listens():
+            return GO_ON
+        flat = flatten(result)
         decision = self._ask_scheduler(trial, flat)
         if decision == STOP:
             result[DONE] = True
@@ -257,8 +261,6 @@ class Hooks:
 
     def _ask_scheduler(self, trial: Trial, flat: dict[str, Any]) -> Decision:
         hook = self.scheduler.on_trial_result
-        if _is_left(hook, TrialScheduler.on_trial_result):
-            return GO_ON
         answer = self._call(hook, trial, self._context, trial, flat)
         try:
             return Decision.of(answer or CONTINUE)

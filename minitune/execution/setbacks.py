@@ -66,7 +66,7 @@ class Setbacks:
 
     def pause_s(self, now_s: float) -> float:
         """How long no worker should be started; 0 if nothing stands in the way."""
-        return max(0.0, self._not_before_s - now_s)
+        return self._not_before_s - now_s if self._not_before_s > now_s else 0.0
 
     def why_hopeless(self) -> str:
         """What to tell the user if nothing runs now; empty as long as there is hope."""

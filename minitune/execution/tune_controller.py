@@ -126,9 +126,11 @@ class TuneController:
         self._hooks.step_begins()
         while self._state.to_end:
             self._end_stopped(*self._state.to_end.pop(0))
-        self._state.end_rests(self._executor.now())
+        now_s = self._executor.now()
+        if self._state.resting:
+            self._state.end_rests(now_s)
         if not self._state.end_reason:
-            if self._has_space() and not self._setbacks.pause_s(self._executor.now()):
+            if self._has_space(now_s) and not self._setbacks.pause_s(now_s):
                 self.launcher.launch()
             self._actions.run_requests()
             self._check_stuck()
@@ -147,9 +149,9 @@ class TuneController:
             self._on_event(event)
             self._actions.run_requests()
 
-    def _has_space(self) -> bool:
+    def _has_space(self, now_s: float) -> bool:
         """Whether there is space on the disk for more trials; a run that has waited for it too long is ended."""
-        space, now_s = self._recorder.space, self._executor.now()
+        space = self._recorder.space
         if not space.is_short or space.regain(now_s):
             return True
         if space.is_hopeless(now_s):
@@ -228,7 +230,7 @@ class TuneController:
 
         What lies in the channels is read first: the driver itself may have been stopped all the while.
         """
-        if self._deadlines.seconds_left(self._executor.now()) != 0:
+        if not self._deadlines.are_set or self._deadlines.seconds_left(self._executor.now()) != 0:
             return
         self._apply(0)
         for overdue in self._deadlines.overdue(self._executor.now()):
