@@ -128,7 +128,7 @@ def test_no_memory_is_an_ordinary_error_and_costs_the_worker(script):
             take_too_much()
         if config["x"] == "report":
             blob = bytes(40_000_000)
-            limit(50_000_000)
+            limit(20_000_000)
             report({"pid": os.getpid(), "blob": blob})
 
     results = fit(trainable, ["own", "report", "last"], reuse_actors=True, max_concurrent_trials=1)
