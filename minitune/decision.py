@@ -31,7 +31,8 @@ class Decision(str):
         exploit: (donor, config): the trial goes on from the donor's checkpoint under the new config.
         resources: The trial's new resource request.
         facts: What the reason rests on, as plain data: `rule`, and as it applies `metric`, `value`, `time`, `rung`,
-            `bracket`, `cutoff`, `rank`, `of` (how many were ranked), `donor` (a trial id).
+            `bracket`, `cutoff`, `rank`, `of` (how many were ranked), `donor` (a trial id), `perturbed`
+            (old and new value of each hyperparameter that has changed).
 
     Raises:
         ValueError: If `action` is not one of the four words.
