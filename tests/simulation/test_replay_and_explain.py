@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from minitune import ASHAScheduler, Result, ResultGrid, RunConfig, TuneConfig, Tuner, cli, grid_search, report
+from minitune.clock import VirtualClock
+from minitune.execution.decisions import Decisions
 from minitune.execution.past_run import PastRun
 from minitune.simulation import simulate
 
@@ -140,3 +142,28 @@ def test_failures_are_explained_too(tmp_path: Path) -> None:
 
     assert [one.action for one in failed.decisions] == ["FAIL"]
     assert "a bad one" in failed.decisions[0].reason
+
+
+def test_journals_of_earlier_versions_are_explained_as_far_as_they_tell() -> None:
+    told = Decisions()
+    for record in (
+        {"type": "run", "metric": "loss", "mode": "min"},
+        {"type": "trial", "trial": "a", "config": {}},
+        {"type": "start", "trial": "a", "attempt": 1, "checkpoint": None},
+        {"type": "result", "trial": "a", "number": 1, "metrics": {}, "decision": "CONTINUE", "reason": ""},
+        {"type": "result", "trial": "a", "number": 2, "metrics": {}, "decision": "STOP", "reason": "too slow"},
+        {"type": "status", "trial": "a", "status": "TERMINATED", "cause": "too slow"},
+    ):
+        told.tell(record)
+
+    assert [str(one) for one in told.by_trial["a"]] == ["after iteration 2: stopped: too slow"]
+
+
+@pytest.mark.parametrize("now_s", [0.0, 100.0, 1e9])
+def test_a_virtual_clock_moves_however_little_it_is_to(now_s: float) -> None:
+    clock = VirtualClock(now_s)
+    clock.sleep(1e-300)
+    moved_s = clock.monotonic()
+    clock.sleep(-1.0)
+
+    assert clock.monotonic() == moved_s > now_s
