@@ -297,6 +297,33 @@ def test_trials_without_end_under_a_time_budget() -> None:
         assert len(done.results) > 2
 
 
+@pytest.mark.parametrize("workers", [1, 4, 16])
+@pytest.mark.parametrize("limit", [None, 2])
+def test_a_full_band_costs_what_it_costs_in_the_paper(workers: int, limit: int | None) -> None:
+    def curve(config: dict[str, Any]) -> Any:
+        return [({"score": config["x"]}, 1.0 + config["x"])] * 200
+
+    scheduler = hyperband(max_t=81)
+    config = TuneConfig(num_samples=143, scheduler=scheduler, max_concurrent_trials=limit)
+    done = simulate(curve, param_space={"x": uniform(0, 1)}, tune_config=config, num_workers=workers, seed=1)
+    assert done.num_steps == 1581
+    assert sum(result.metrics["training_iteration"] == 81 for result in done.results) == 10
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan"), 10**400, None])
+@pytest.mark.parametrize("make", [hyperband, promoting, lambda: promoting(variant="stop")])
+def test_values_at_the_edge_go_through_a_whole_run(make: Callable[[], Any], value: Any) -> None:
+    def train(config: dict[str, Any]) -> None:
+        for i in range(restored_state() + 1, 100):
+            report_state(i, {"n": i, "score": value if config["x"] == 4 else config["x"]})
+
+    grid = fit(train, NINE, scheduler=make())
+    assert grid.num_terminated == 9
+    best = 4 if value in (float("inf"), 10**400) else 8
+    assert {result.config["x"]: result.metrics["n"] for result in grid}[best] == 9
+    assert any(record.get("facts") for record in journal_of())
+
+
 # -- schedulers of users ------------------------------------------------------------------------------------------
 
 
