@@ -168,6 +168,7 @@ class Decisions:
     def _on_exploit(self, told: _Told, record: records.Record) -> None:
         facts = {"donor": record["donor"], "checkpoint": record["checkpoint"]}
         reason = f"goes on from checkpoint {record['checkpoint']} of trial {record['donor']}"
+        reason = record.get("reason") or reason
         if told.is_open and told.decisions[-1].action == PAUSE:  # it was decided upon this very result
             last = told.decisions.pop()
             facts, reason = {**last.facts, **facts}, last.reason or reason

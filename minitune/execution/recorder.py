@@ -258,9 +258,11 @@ class Recorder:
             self._journal.append(records.drop(item.trial.trial_id, item.record.number))
             self._checkpoints.remove(item)
 
-    def exploit(self, trial: Trial, donor: Trial, record: CheckpointRecord, config: dict[str, Any]) -> None:
+    def exploit(
+        self, trial: Trial, donor: Trial, record: CheckpointRecord, config: dict[str, Any], reason: str = ""
+    ) -> None:
         """A trial is to go on from another one's checkpoint under a new configuration."""
-        self._journal.append(records.exploit(trial.trial_id, donor.trial_id, record.number, config))
+        self._journal.append(records.exploit(trial.trial_id, donor.trial_id, record.number, config, reason))
         self._known[trial.trial_id] = self._known[trial.trial_id]._replace(config=config)
 
 

@@ -204,9 +204,15 @@ def rollback(trial: str, attempt: int, number: int) -> Record:
     return {KIND: ROLLBACK, "trial": trial, "attempt": attempt, "number": number}
 
 
-def exploit(trial: str, donor: str, checkpoint: int, config: Mapping[str, Any]) -> Record:
-    """A trial is about to go on from the donor's checkpoint, by its number, under a new configuration."""
-    return {KIND: EXPLOIT, "trial": trial, "donor": donor, "checkpoint": checkpoint, "config": config}
+def exploit(trial: str, donor: str, checkpoint: int, config: Mapping[str, Any], reason: str = "") -> Record:
+    """A trial is about to go on from the donor's checkpoint, by its number, under a new configuration.
+
+    The field `reason` is there only if there is one: what a scheduler decides upon a result has it in the result's.
+    """
+    record = {KIND: EXPLOIT, "trial": trial, "donor": donor, "checkpoint": checkpoint, "config": config}
+    if reason:
+        record["reason"] = reason
+    return record
 
 
 def status(trial: str, status: str, cause: str = "") -> Record:

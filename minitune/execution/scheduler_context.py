@@ -20,8 +20,8 @@ class Request:
     Attributes:
         verb: `"stop"`, `"pause"`, `"exploit"` or `"resources"`.
         trial: The trial concerned.
-        argument: For `stop` the reason, for `pause` whether to save, for `exploit` (donor, config), for `resources` the
-            new request.
+        argument: For `stop` the reason, for `pause` whether to save, for `exploit` (donor, config, reason), for
+            `resources` the new request.
     """
 
     verb: str
@@ -104,9 +104,9 @@ class DriverContext:
         """Ask to put `trial` aside; with `should_checkpoint` it is saved first."""
         self.requests.append(Request("pause", trial, should_checkpoint))
 
-    def exploit_trial(self, trial: Trial, donor: Trial, config: dict[str, Any]) -> None:
-        """Ask that `trial` goes on from the latest checkpoint of `donor` under `config`."""
-        self.requests.append(Request("exploit", trial, (donor, config)))
+    def exploit_trial(self, trial: Trial, donor: Trial, config: dict[str, Any], reason: str = "") -> None:
+        """Ask that `trial` goes on from the latest checkpoint of `donor` under `config`, for a reason for people."""
+        self.requests.append(Request("exploit", trial, (donor, config, reason)))
 
     def set_resources(self, trial: Trial, request: Resources | Mapping[str, Any]) -> None:
         """Ask that `trial` has other resources from its next start on; a running trial is paused for it."""

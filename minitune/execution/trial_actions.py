@@ -264,7 +264,7 @@ class TrialActions:
         self._state.change_resources(trial, request)
         self._recorder.note_changes(trial)
 
-    def _exploit(self, trial: Trial, donor: Trial, config: dict[str, Any]) -> bool:
+    def _exploit(self, trial: Trial, donor: Trial, config: dict[str, Any], reason: str = "") -> bool:
         """Let `trial` go on from the donor's latest checkpoint under `config`; False if the donor has none."""
         own = self._state.donations.get(donor.trial_id)
         if own is not None:  # the donor itself has nothing newer than what it was given
@@ -278,7 +278,7 @@ class TrialActions:
             return False
         self._recorder.pin(donation.donor, donation.record)
         self.release_donation(trial)
-        self._recorder.exploit(trial, donation.donor, donation.record, config)
+        self._recorder.exploit(trial, donation.donor, donation.record, config, reason)
         self._state.donations[trial.trial_id] = donation
         live = self._state.live.get(trial.actor_id)
         if live is not None:

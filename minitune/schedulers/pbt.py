@@ -284,8 +284,7 @@ class PopulationBasedTraining(MetricScheduler):
             donor = self._draw_donor(context, member)
             if donor is not None:
                 exploit, reason = self._clone(context, member, donor, self._facts(member))
-                context.exploit_trial(self._trials[member.trial_id], *exploit)
-                _log.info("trial %s, %s", self._trials[member.trial_id].name, reason)
+                context.exploit_trial(self._trials[member.trial_id], *exploit, reason)
         self._begin_turn()
 
     def _begin_turn(self) -> None:
@@ -401,8 +400,8 @@ class PopulationBasedTraining(MetricScheduler):
             other for other in upper if other is not member and not other.is_worst and self._can_give(context, other)
         ]
         if donors:
-            exploit, _ = self._clone(context, member, self._rng.choice(donors), {})
-            context.exploit_trial(trial, *exploit)
+            exploit, reason = self._clone(context, member, self._rng.choice(donors), {})
+            context.exploit_trial(trial, *exploit, reason)
 
     def _complete(self, trial: Trial) -> None:
         """Draw the hyperparameters that a new trial's configuration does not have."""

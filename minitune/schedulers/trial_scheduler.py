@@ -75,8 +75,8 @@ class SchedulerContext(Protocol):
         """Ask to put `trial` aside, saved first unless `should_checkpoint` is False."""
         ...
 
-    def exploit_trial(self, trial: Trial, donor: Trial, config: dict[str, Any]) -> None:
-        """Ask `trial` to go on from the latest checkpoint of `donor`, under `config`."""
+    def exploit_trial(self, trial: Trial, donor: Trial, config: dict[str, Any], reason: str = "") -> None:
+        """Ask `trial` to go on from the latest checkpoint of `donor`, under `config`; the reason is for people."""
         ...
 
     def set_resources(self, trial: Trial, request: Resources) -> None:

@@ -124,6 +124,18 @@ def test_a_population_trains_to_its_end(
     assert "@perturbed[lr=" in grid[0].metrics["experiment_tag"]
 
 
+@pytest.mark.parametrize("synch", [False, True])
+def test_each_exploit_is_on_record_with_its_reason(synch: bool) -> None:
+    grid = fit(Climber, SPACE, scheduler=pbt(synch=synch), seed=1)
+    told = [one for result in grid for one in result.decisions if one.action == "EXPLOIT"]
+    assert len(told) == len(exploits())
+    for one in told:
+        assert one.reason.startswith("rank ")
+        assert "goes on from that of" in one.reason or "goes on from its own checkpoint" in one.reason
+        assert ", with lr " in one.reason
+        assert "donor" in one.facts
+
+
 def test_eight_members_share_two_cpus_and_nobody_starves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINITUNE_NUM_CPUS", "2")
     order: list[int] = []

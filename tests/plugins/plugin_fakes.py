@@ -53,7 +53,7 @@ class FakeContext:
     def pause_trial(self, trial: Trial, should_checkpoint: bool = True) -> None:
         self.requests.append(("pause", trial, should_checkpoint))
 
-    def exploit_trial(self, trial: Trial, donor: Trial, config: dict[str, Any]) -> None:
+    def exploit_trial(self, trial: Trial, donor: Trial, config: dict[str, Any], reason: str = "") -> None:
         self.requests.append(("exploit", trial, donor, config))
 
     def set_resources(self, trial: Trial, request: Any) -> None:
