@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from minitune.experiment.trial import Trial
 from minitune.schedulers.hyperband import HyperBandScheduler
+from minitune.schedulers.trial_scheduler import SchedulerContext
 
 
 class HyperBandForBOHB(HyperBandScheduler):
@@ -17,7 +19,7 @@ class HyperBandForBOHB(HyperBandScheduler):
     1807.01774).
     """
 
-    def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
+    def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
         """See `HyperBandScheduler.on_trial_result`."""
         result["hyperband_info"] = {}
         return super().on_trial_result(tune_controller, trial, result)

@@ -223,9 +223,13 @@ def interrupted(scheduler: Any, results: int, how: str, **settings: Any) -> None
 QUIET = RunConfig(verbose=0)
 
 
-@pytest.mark.parametrize("how", ["raise", "SIGINT"])
-@pytest.mark.parametrize("results", [1, 4, 9, 10, 13, 16, 20])
-def test_an_interrupted_bracket_goes_on_as_if_nothing_had_happened(results: int, how: str) -> None:
+@pytest.mark.parametrize(("how", "period"), [("raise", "auto"), ("raise", "0"), ("SIGINT", "auto")])
+@pytest.mark.parametrize("results", [1, 9, 10, 14, 20])
+def test_an_interrupted_bracket_goes_on_as_if_nothing_had_happened(
+    results: int, how: str, period: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Be its state told again, or saved at every turn and continued."""
+    monkeypatch.setenv("MINITUNE_GLOBAL_CHECKPOINT_S", period)
     interrupted(hyperband(), results, how)
     spy = Spy()
     scheduler = hyperband()
