@@ -108,6 +108,8 @@ class AsyncHyperBandScheduler(MetricScheduler):
         self._num_stopped = 0
         self._standings: dict[str, _Standing] = {}
         self._trials: dict[str, Trial] = {}
+        # Who was found running last: as long as it does, nobody else needs to be looked at.
+        self._busy: Trial | None = None
 
     def set_seed(self, seed: int) -> None:
         """Seed the draw of brackets."""
@@ -175,8 +177,11 @@ class AsyncHyperBandScheduler(MetricScheduler):
         chosen = self._best_to_promote(tune_controller, at_least=0) or tune_controller.first_pending()
         if chosen is not None or supply_of(tune_controller) == "OPEN":
             return chosen
+        if self._busy is not None and self._busy.status in (PENDING, RUNNING):
+            return None
         live = tune_controller.get_live_trials()
-        if any(trial.status in (PENDING, RUNNING) for trial in live):
+        self._busy = next((trial for trial in live if trial.status in (PENDING, RUNNING)), None)
+        if self._busy is not None:
             return None
         chosen = self._best_to_promote(tune_controller, at_least=1)
         if chosen is None:
