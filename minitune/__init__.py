@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from minitune.search import Searcher as Searcher
     from minitune.search import create_searcher as create_searcher
     from minitune.shared import ObjectRef as ObjectRef
+    from minitune.simulation import simulate as simulate
     from minitune.space import choice as choice
     from minitune.space import grid_search as grid_search
     from minitune.space import lograndint as lograndint
@@ -108,6 +109,7 @@ _HOME = {
     "schedulers": "ASHAScheduler AsyncHyperBandScheduler FIFOScheduler TrialScheduler create_scheduler",
     "search": "BasicVariantGenerator ConcurrencyLimiter Repeater Searcher create_searcher",
     "shared": "ObjectRef",
+    "simulation": "simulate",
     "space": "choice grid_search lograndint loguniform qlograndint qloguniform qrandint "
     "qrandn quniform randint randn sample_from uniform",
     "stopper": "Stopper",

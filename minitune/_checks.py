@@ -54,6 +54,19 @@ def require_flag(name: str, value: object) -> None:
     require(hasattr(type(value), "__bool__"), f"{name}: True or False", value)
 
 
+def instance_of(name: str, value: Any, kind: type) -> Any:
+    """`value`, or a new object of its kind for None.
+
+    Raises:
+        TypeError: If it is of another kind.
+    """
+    if value is None:
+        return kind()
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} must be a {kind.__name__}, but got {shown(value)}")
+    return value
+
+
 def require_metric(name: str, metric: object) -> None:
     """Refuse what is no metric's name.
 

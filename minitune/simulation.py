@@ -19,7 +19,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from minitune._assemble import Plan, build_components
-from minitune._checks import is_real, is_whole, require, require_flag, shown
+from minitune._checks import instance_of, is_real, is_whole, require, require_flag, shown
 from minitune._fit import Outcome, open_run, run_opened, run_record
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
 from minitune.callback import Callback
@@ -95,8 +95,8 @@ class Simulation:
     """What a simulation has come to.
 
     Attributes:
-        results: The trials' outcomes, as from `Tuner.fit`. Their checkpoints are positions, not directories, and there are
-            no rows to read unless the run had a `storage_path`.
+        results: The trials' outcomes, as from `Tuner.fit`. Their checkpoints are positions, not directories, and there
+            are no rows to read unless the run had a `storage_path`.
         log: What was decided and what became of it, in order.
         makespan_s: Virtual seconds from the beginning to the end of the last trial.
         worker_s: Virtual seconds for which workers were held, all together.
@@ -205,8 +205,8 @@ def simulate(
         >>> len(done.results), done.num_steps < 50 * 27 / 2
         (50, True)
     """
-    tune = copy.copy(tune_config) if tune_config is not None else TuneConfig()
-    configured = run_config if run_config is not None else RunConfig()
+    tune = copy.copy(instance_of("tune_config", tune_config, TuneConfig))
+    configured = instance_of("run_config", run_config, RunConfig)
     costs = Costs(
         _not_negative("start_delay_s", start_delay_s),
         _not_negative("checkpoint_cost_s", checkpoint_cost_s),
@@ -431,7 +431,8 @@ def _open_from_state(curve: Callable[..., Any], config: dict[str, Any], state: A
 
 def _machine(num_workers: int, resources: Mapping[str, float] | None) -> Machine:
     require(is_whole(num_workers) and num_workers >= 1, "num_workers: an int >= 1", num_workers)
-    totals = {CPU: float(num_workers), **Resources([dict(resources or {})]).required_resources}
+    require(resources is None or isinstance(resources, Mapping), "resources: a mapping of names to amounts", resources)
+    totals = {CPU: float(num_workers), **Resources([resources or {}]).required_resources}
     gpus = totals.get(GPU, 0)
     require(float(gpus).is_integer(), "resources: a mapping with a whole number of GPUs", resources)
     return Machine(totals, tuple(str(number) for number in range(int(gpus))))

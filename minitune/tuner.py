@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from minitune._assemble import Plan
-from minitune._checks import is_whole, require, require_flag, shown
+from minitune._checks import instance_of, is_whole, require, require_flag
 from minitune._fit import Outcome, start_run
 from minitune._paths import local_path
 from minitune._resume import Fresh, check_same_trainable, resume_run
@@ -60,8 +60,8 @@ class Tuner:
         self._plan = Plan.of(
             trainable,
             param_space,
-            _checked("tune_config", tune_config, TuneConfig),
-            _checked("run_config", run_config, RunConfig),
+            instance_of("tune_config", tune_config, TuneConfig),
+            instance_of("run_config", run_config, RunConfig),
         )
         self._resumes: RunDirectory | None = None
         self._resume_config = ResumeConfig()
@@ -172,7 +172,7 @@ class Tuner:
         require_flag("resume_unfinished", resume_unfinished)
         require_flag("resume_errored", resume_errored)
         require_flag("restart_errored", restart_errored)
-        resume_config = _checked("_resume_config", _resume_config, ResumeConfig)
+        resume_config = instance_of("_resume_config", _resume_config, ResumeConfig)
         if _resume_config is None:
             resume_config.unfinished = ResumeType.RESUME if resume_unfinished else ResumeType.SKIP
             resume_config.errored = _errored_type(resume_errored, restart_errored)
@@ -225,14 +225,6 @@ def _check_samples(add_samples: Any, num_samples: int) -> None:
         raise ValueError(
             f"add_samples must be 0 for a run with num_samples=-1, which has no end, but got {add_samples}"
         )
-
-
-def _checked(name: str, value: Any, kind: type) -> Any:
-    if value is None:
-        return kind()
-    if not isinstance(value, kind):
-        raise TypeError(f"{name} must be a {kind.__name__}, but got {shown(value)}")
-    return value
 
 
 def _check_not_lost(recorded: RecordedTuner, **given: Any) -> None:

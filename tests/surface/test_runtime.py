@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import pickle
-from pathlib import Path
 
 import pytest
 
