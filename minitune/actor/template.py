@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
+import sys
 from collections import deque
 from typing import IO
+
+if sys.platform != "linux":
+    raise ImportError("the zygote needs Linux; other systems start a new interpreter per worker")
 
 from minitune.actor.launch import interpreter_command, search_path, starting_directory, worker_environment
 from minitune.actor.limits import CLOSE_S
