@@ -520,6 +520,12 @@ def test_of_several_changes_that_were_passed_at_once_the_last_counts(tmp_path: P
     assert changes == [(0, {"lr": 1}), (12, {"lr": 3})]
 
 
+def test_of_changes_at_one_iteration_the_last_line_counts(tmp_path: Path) -> None:
+    policy = write_policy(tmp_path, ["1", "0", 5, 5, {"lr": 1}, {"lr": 2}], ["1", "1", 10, 5, {"lr": 2}, {"lr": 3}])
+    _, changes = replayed(policy, range(1, 8))
+    assert changes == [(0, {"lr": 1}), (5, {"lr": 3})]
+
+
 def test_what_cannot_be_replayed_is_refused(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(ValueError, match=r"policy_file must be a file that .* has written"):
         PopulationBasedTrainingReplay(tmp_path / "nothing.txt")
