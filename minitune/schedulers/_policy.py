@@ -91,7 +91,8 @@ def read_policy(path: str) -> tuple[dict[str, Any] | None, list[tuple[int, dict[
             break  # what this line changed was overwritten by the one below it
         expected, start = step.donor_tag, step.old_config
         changes.append((step.donor_iteration, step.new_config))
-    return start, sorted(reversed(changes), key=lambda change: change[0])  # of equal ones the later line comes last
+    changes.reverse()
+    return start, sorted(changes, key=lambda change: change[0])  # of equal ones the later line comes last
 
 
 def _step(line: str, path: str) -> Step:
