@@ -46,6 +46,8 @@ logger = logging.getLogger("minitune")
 STOPPER_ENDS = "the stopper has ended the run"
 _ASK_AGAIN_S = 0.002
 _ASK_AGAIN_MAX_S = 0.1
+_ASKS_UNTIL_SAID = 100
+"""After so many answers of "not now" while nothing runs, about 10 s, the user is told what the run waits for."""
 
 
 class TuneController:
@@ -79,7 +81,7 @@ class TuneController:
         self._policy = FailurePolicy(settings.failure)
         self._metrics = hooks.metrics(settings.metric) if settings.strict_metric else ()
         self._end_deadline_s = 0.0
-        self._ask_again_s = _ASK_AGAIN_S
+        self._asked_in_vain = 0
         self._failed_restores: Counter[str] = Counter()
         self._setbacks = Setbacks()
         self._crash_loop = CrashLoop()
@@ -249,8 +251,9 @@ class TuneController:
         if self._state.end_reason:
             limits.append(max(0.0, self._end_deadline_s - now_s))
         elif self.launcher.supply == WAITING and self.launcher.has_room_for_more() and not self._state.live:
-            limits.append(self._ask_again_s)
-            self._ask_again_s = min(2 * self._ask_again_s, _ASK_AGAIN_MAX_S)
+            limits.append(self._seconds_to_next_ask())
+        else:
+            self._asked_in_vain = 0
         pause_s = self._setbacks.pause_s(now_s)
         if pause_s:
             limits.append(pause_s)
@@ -264,6 +267,17 @@ class TuneController:
             if left_s is not None:
                 limits.append(max(0.0, left_s))
         return min(limits, default=None)
+
+    def _seconds_to_next_ask(self) -> float:
+        """How long to leave a searcher alone that said "not now" while nothing runs; its reasons may be outside."""
+        self._asked_in_vain += 1
+        if self._asked_in_vain == _ASKS_UNTIL_SAID:
+            logger.warning(
+                'nothing runs: the searcher says "not now" and the scheduler chooses none of %d PAUSED trials; '
+                "still asking both. A searcher that has nothing left returns Searcher.FINISHED",
+                len(self._state.paused),
+            )
+        return min(_ASK_AGAIN_S * 2.0 ** min(self._asked_in_vain, 10), _ASK_AGAIN_MAX_S)
 
     def _check_stuck(self) -> None:
         """Never wait for something that cannot come."""

@@ -26,11 +26,14 @@ from minitune import (
     FIFOScheduler,
     ResultGrid,
     Trial,
+    TuneConfig,
     TuneError,
     grid_search,
     report,
+    simulate,
 )
 from minitune.decision import Decision
+from minitune.search import Searcher
 
 TRAINABLES: dict[str, Any] = {
     "function with checkpoints": counting(7),
@@ -98,6 +101,29 @@ def test_a_scheduler_that_never_takes_up_paused_trials_is_named_instead_of_waiti
 
     with pytest.raises(TuneError, match=r"2 trials are PAUSED and\s+Forgetful.choose_trial_to_run"):
         fit(report_n(3), scheduler=Forgetful(), num_samples=2)
+
+
+def test_a_searcher_and_a_scheduler_that_wait_for_each_other_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    class Forgetful(FIFOScheduler):
+        def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+            return self.PAUSE
+
+        def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
+            return next((trial for trial in tune_controller.get_trials() if trial.status == "PENDING"), None)
+
+    class Hesitant(Searcher):
+        asked = 0
+
+        def suggest(self, trial_id: str) -> Any:
+            self.asked += 1
+            return {"x": 1} if self.asked == 1 else None if self.asked < 150 else self.FINISHED
+
+    config = TuneConfig(num_samples=-1, search_alg=Hesitant(), scheduler=Forgetful())
+    with pytest.raises(TuneError, match="1 trials are PAUSED"):
+        simulate(lambda config: [({"n": 1}, 1.0)] * 3, tune_config=config)
+    said = [record.message for record in caplog.records if "nothing runs" in record.message]
+    assert len(said) == 1
+    assert '"not now"' in said[0]
 
 
 def test_an_exploit_goes_on_from_the_donors_checkpoint_under_the_new_config() -> None:
