@@ -1,0 +1,133 @@
+"""A search space as a list of parameters, and back."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from minitune import space
+from minitune.search.parameters import draw, parameters, values_of
+
+CONDITIONAL = {
+    "seed": 7,
+    "lr": space.loguniform(1e-5, 1),
+    "net": {"width": space.randint(8, 64), "act": space.choice(["relu", "tanh"])},
+    "model": space.choice(
+        [
+            {"kind": "tree", "depth": space.randint(1, 9)},
+            {
+                "kind": "svm",
+                "C": space.loguniform(1e-3, 1e3),
+                "kernel": space.choice(["rbf", {"degree": space.randint(2, 5)}]),
+            },
+            "linear",
+        ]
+    ),
+    "layers": [space.uniform(0, 1), space.uniform(0, 2)],
+    "dropout": space.choice([None, space.uniform(0, 0.5)]),
+    "double": space.sample_from(lambda config: 2 * config["net"]["width"]),
+}
+
+
+def test_every_parameter_has_a_name_a_path_and_a_parent() -> None:
+    found = {each.name: (each.path, each.parent) for each in parameters(CONDITIONAL)}
+
+    assert found == {
+        "lr": (("lr",), None),
+        "net/width": (("net", "width"), None),
+        "net/act": (("net", "act"), None),
+        "model": (("model",), None),
+        "model/0/depth": (("model", "depth"), ("model", 0)),
+        "model/1/C": (("model", "C"), ("model", 1)),
+        "model/1/kernel": (("model", "kernel"), ("model", 1)),
+        "model/1/kernel/1/degree": (("model", "kernel", "degree"), ("model/1/kernel", 1)),
+        "layers/0": (("layers", 0), None),
+        "layers/1": (("layers", 1), None),
+        "dropout": (("dropout",), None),
+        "dropout/1": (("dropout",), ("dropout", 1)),
+    }
+
+
+def test_a_configuration_is_drawn_by_asking_for_active_parameters_only() -> None:
+    values = {"lr": 0.1, "net/width": 8, "net/act": 1, "model": 1, "model/1/C": 2.0, "model/1/kernel": 1}
+    values |= {"model/1/kernel/1/degree": 3, "layers/0": 0.5, "layers/1": 1.5, "dropout": 0}
+    asked: list[str] = []
+
+    config = draw(CONDITIONAL, lambda each: (asked.append(each.name), values[each.name])[1])
+
+    assert config["net"] == {"width": 8, "act": "tanh"}
+    assert config["model"] == {"kind": "svm", "C": 2.0, "kernel": {"degree": 3}}
+    assert (config["layers"], config["dropout"], config["seed"]) == ([0.5, 1.5], None, 7)
+    assert sorted(asked) == sorted(values)
+    assert isinstance(config["double"], space.Function)
+    assert values_of(CONDITIONAL, config) == values
+    assert isinstance(CONDITIONAL["layers"][0], space.Float)  # type: ignore[index]  # the space is a dict of anything
+
+
+@pytest.mark.parametrize(
+    ("config", "values"),
+    [
+        ({}, {}),
+        ({"lr": 0.5, "unknown": 3}, {"lr": 0.5}),
+        ({"net": {"act": "relu"}}, {"net/act": 0}),
+        ({"model": "linear"}, {"model": 2}),
+        ({"model": {"depth": 3}}, {"model": 0, "model/0/depth": 3}),
+        ({"model": {"kind": "svm"}}, {"model": 1}),
+        ({"dropout": 0.25}, {"dropout": 1, "dropout/1": 0.25}),
+        ({"layers": [0.5]}, {"layers/0": 0.5}),
+    ],
+)
+def test_a_part_of_a_configuration_gives_a_part_of_the_values(config: Any, values: Any) -> None:
+    assert values_of(CONDITIONAL, config) == values
+
+
+def test_a_category_is_found_by_the_closest_likeness() -> None:
+    like_one = {"x": space.choice([True, 1, 1.0, "1"])}
+
+    assert [values_of(like_one, {"x": value})["x"] for value in (True, 1, 1.0, "1")] == [0, 1, 2, 3]
+
+
+def test_a_value_outside_is_refused_or_reported() -> None:
+    outside: list[tuple[str, Any]] = []
+
+    with pytest.raises(ValueError, match=r"'lr' must be one of the values of Float\(1e-05, 1.0\), but got 'fast'"):
+        values_of(CONDITIONAL, {"lr": "fast"})
+    config = {"lr": 2.0, "net": {"width": 9}, "model": {"kind": "forest"}}
+    values = values_of(CONDITIONAL, config, lambda each, value: outside.append((each.name, value)))
+
+    assert values == {"net/width": 9}
+    assert outside == [("lr", 2.0), ("model", {"kind": "forest"})]
+
+
+@pytest.mark.parametrize(
+    "grid", [{"a": {"b": space.grid_search([1, 2])}}, {"a": space.choice([1, {"b": space.grid_search([1])}])}]
+)
+def test_a_grid_is_refused_with_its_path(grid: Any) -> None:
+    with pytest.raises(ValueError, match="'a/b' is one; use choice"):
+        parameters(grid)
+
+
+class Odd(space.Sampler):
+    """A user's sampler."""
+
+    def draw(self, domain: Any, config: Any, rng: random.Random) -> Any:
+        return 1.0
+
+
+def test_what_cannot_be_searched_is_left_as_it_is() -> None:
+    custom = space.Float(0, 1)
+    custom.set_sampler(Odd())
+    left = {"custom": custom, "function": space.sample_from(lambda: 1), "x": space.randn(0, 1)}
+
+    assert [each.name for each in parameters(left)] == ["x"]
+    assert draw(left, lambda each: 0.5) == {**left, "x": 0.5}
+
+
+def test_names_differ_where_keys_hold_slashes() -> None:
+    tricky = {"a": {"b": space.uniform(0, 1)}, "a/b": space.uniform(0, 1), "c/d": space.uniform(0, 1)}
+
+    names = [each.name for each in parameters(tricky)]
+
+    assert names == ["a/b", "<'a/b'>", "c/d"]

@@ -1,0 +1,57 @@
+"""What holds for the parameters of every space."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from test_space_properties import SETTINGS, numbers
+
+from minitune import space
+from minitune.search.parameters import Parameter, draw, parameters, values_of
+from minitune.space import fits
+
+hypothesis = pytest.importorskip("hypothesis")
+st = pytest.importorskip("hypothesis.strategies")
+
+
+def _members(inner: Any) -> Any:
+    return st.one_of(
+        st.dictionaries(st.text("ab/0", min_size=1, max_size=3), inner, max_size=3),
+        st.lists(inner, min_size=1, max_size=3),
+        st.lists(inner, min_size=1, max_size=3).map(lambda each: tuple(each)),
+        st.lists(inner, min_size=1, max_size=3).map(space.choice),
+    )
+
+
+SPACES = st.dictionaries(
+    st.text("ab/0", min_size=1, max_size=3),
+    st.recursive(st.one_of(numbers(), st.integers(), st.text(max_size=2), st.none()), _members, max_leaves=8),
+    min_size=1,
+    max_size=4,
+)
+
+
+@SETTINGS
+@hypothesis.given(SPACES, st.integers(0, 100))
+def test_values_give_the_configuration_and_the_configuration_its_values(searched: Any, seed: int) -> None:
+    known = {each.name: each for each in parameters(searched)}
+    rng = random.Random(seed)
+    chosen: dict[str, Any] = {}
+
+    def choose(parameter: Parameter) -> Any:
+        assert known[parameter.name] == parameter
+        assert parameter.parent is None or chosen[parameter.parent[0]] == parameter.parent[1]
+        domain = parameter.domain
+        is_choice = isinstance(domain, space.Categorical)
+        chosen[parameter.name] = rng.randrange(len(domain)) if is_choice else domain.sample(random_state=rng)
+        return chosen[parameter.name]
+
+    config = draw(searched, choose)
+    read = values_of(searched, config)
+
+    assert fits(searched, config)
+    # Several categories may give the same value, so the indices need not be those that were chosen.
+    assert draw(searched, lambda parameter: read[parameter.name]) == config
+    assert len(known) == len(parameters(searched))
