@@ -6,7 +6,6 @@ import html
 import os
 import re
 import reprlib
-import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,6 +13,7 @@ from numbers import Real
 from typing import Any
 
 from minitune import clock
+from minitune._text import width_of
 from minitune.error import TrialError
 from minitune.experiment.lifecycle import ERROR, PAUSED, PENDING, RUNNING, TERMINATED
 from minitune.experiment.trial import Trial
@@ -85,13 +85,13 @@ class Table:
     def lines(self) -> list[str]:
         """The table in a frame, numbers to the right."""
         cells, columns = self.cells(), range(len(self.headers))
-        widths = [max(map(_width, (self.headers[c], *(row[c] for row in cells)))) for c in columns]
+        widths = [max(map(width_of, (self.headers[c], *(row[c] for row in cells)))) for c in columns]
         is_number = [all(_is_number(row[c]) or row[c] is None for row in self.rows) for c in columns]
 
         def line(texts: Sequence[str]) -> str:
             padded = []
             for text, width, right in zip(texts, widths, is_number, strict=True):
-                space = " " * (width - _width(text))
+                space = " " * (width - width_of(text))
                 padded.append(space + text if right else text + space)
             return f"| {' | '.join(padded)} |"
 
@@ -122,16 +122,6 @@ def as_html(parts: Iterable[Part]) -> str:
     return "".join(
         part.html() if isinstance(part, Table) else f'<div style="white-space: pre-wrap">{html.escape(part)}</div>'
         for part in parts
-    )
-
-
-def _width(text: str) -> int:
-    """The columns that `text` takes on a terminal: wide characters take two, those that join the one before none."""
-    if text.isascii():
-        return len(text)
-    return sum(
-        0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
-        for character in text
     )
 
 

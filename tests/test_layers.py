@@ -19,12 +19,15 @@ ROOT = Path(__file__).resolve().parent.parent / PACKAGE
 LAYERS: dict[str, str] = {
     "values": """
         error result _json space _domains _numbers _samplers clock _console checkpoint resources config decision
-        pickling shared settings value_file exceptions _alias _checks _paths _version _warnings
+        pickling shared settings value_file exceptions _alias _checks _paths _version _warnings _text
         experiment experiment.lifecycle experiment.trial experiment.trial_info experiment.trial_maker
         experiment.metric_analysis experiment.best experiment.tags
         execution
     """,
-    "plugins": "search.* schedulers.* stopper.* logger.* callback progress_reporter _reporter_base _table",
+    "plugins": """
+        search.* schedulers.* stopper.* logger.* callback
+        progress_reporter _reporter_base _table _live _live_reporter
+    """,
     "worker": "trainable.* context registry",
     "actor": "actor.*",
     "executors": """
@@ -34,7 +37,7 @@ LAYERS: dict[str, str] = {
     "driver": "execution.*",
     "API": """
         <top> tuner _tuner_file _references _assemble _pristine _fit _resume _progress _trial_output _run tune_config
-        result_grid analysis.* runtime simulation _explain _replay _live experiment.experiment cli __main__
+        result_grid analysis.* runtime simulation _explain _replay experiment.experiment cli __main__
         html_report.* integration.* examples.* testing.* utils.*
     """,
 }
@@ -59,7 +62,8 @@ ALSO: dict[str, set[str]] = {
 """Single modules that a layer may import besides: the executor protocol, what makes the worker's factory, and what it
 is sent by name."""
 
-PLUGIN_FAMILIES = dict.fromkeys(("progress_reporter", "_reporter_base", "_table"), "reporter")
+_REPORTER = ("progress_reporter", "_reporter_base", "_table", "_live", "_live_reporter")
+PLUGIN_FAMILIES = dict.fromkeys(_REPORTER, "reporter")
 """Plugins in one file each that belong together; else a plugin's family is its package."""
 
 NEEDED_AT_RUN_TIME = {"cloudpickle", "psutil"}
