@@ -6,13 +6,9 @@ debugger. A bound is never what a passing test waits for; it only ends a test th
 
 from __future__ import annotations
 
-import gc
 import os
 import shutil
-import sys
 import tempfile
-import threading
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,12 +17,13 @@ import psutil
 import pytest
 from run_scripts import script as script
 
+from minitune.testing.leftovers import FILES, KINDS, Snapshot, is_helper, kill
+
 TIME_FACTOR = float(os.environ.get("MINITUNE_TEST_TIMEFACTOR", "1"))
 STRAGGLER_BOUND_S = 2.0
 """How long processes, threads and descriptors that are on their way out may take after a test."""
 MARKER = "MINITUNE_TEST_SESSION"
-_FD_DIRECTORY = "/proc/self/fd"
-_TASKS = "/proc/self/task"
+FOR_TESTS = ("MINITUNE_TEST_", "MINITUNE_START_METHOD")
 
 
 def scaled_s(bound_s: float) -> float:
@@ -70,19 +67,16 @@ def no_process_left() -> Iterator[None]:
     left = _marked_processes(marker)
     psutil.wait_procs(left, timeout=scaled_s(STRAGGLER_BOUND_S))
     left = _marked_processes(marker)
-    text = _kill(left)
+    text = kill(left, scaled_s(STRAGGLER_BOUND_S))
     assert not text, f"processes of this session are still alive after its last test: {text}"
 
 
 @pytest.fixture(autouse=True)
 def nothing_left(session_temporary: Path) -> Iterator[None]:
-    """Fails a test that leaves a child process, a thread, a descriptor or a temporary file of minitune behind."""
-    processes, threads, descriptors = _children(), set(threading.enumerate()), _descriptors()
+    """Fails a test that leaves a process, a thread, a descriptor, a changed setting or a temporary file of ours behind."""
+    before = Snapshot(tuple(kind for kind in KINDS if kind != FILES))
     yield
-    deadline = time.monotonic() + scaled_s(STRAGGLER_BOUND_S)
-    problems = _left_threads(threads, deadline) + _left_children(processes, deadline)
-    problems += _left_descriptors(descriptors, deadline)
-    problems += _left_entries(session_temporary)
+    problems = before.leftovers(scaled_s(STRAGGLER_BOUND_S)) + _left_entries(session_temporary)
     if problems:
         pytest.fail("the test has left something behind:\n  " + "\n  ".join(problems), pytrace=False)
 
@@ -91,32 +85,9 @@ def nothing_left(session_temporary: Path) -> Iterator[None]:
 def storage_of_its_own(nothing_left: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs go to the test's own directory, and settings of the caller's shell stay out (two are meant for tests)."""
     for name in list(os.environ):
-        if name.startswith("MINITUNE_") and not name.startswith(("MINITUNE_TEST_", "MINITUNE_START_METHOD")):
+        if name.startswith(("MINITUNE_", "GITHUB_")) and not name.startswith(FOR_TESTS):
             monkeypatch.delenv(name)
     monkeypatch.setenv("MINITUNE_STORAGE_PATH", str(tmp_path / "minitune_results"))
-
-
-def _children() -> set[psutil.Process]:
-    if _is_childless():
-        return set()
-    return {child for child in psutil.Process().children(recursive=True) if not _is_resource_tracker(child)}
-
-
-def _is_childless() -> bool:
-    """Whether the kernel lists no child of any thread; False where it does not tell. Far cheaper than to look at all."""
-    try:
-        lists = [Path(f"{_TASKS}/{thread}/children").read_text() for thread in os.listdir(_TASKS)]
-    except OSError:
-        return False
-    return not any(lists)
-
-
-def _is_resource_tracker(process: psutil.Process) -> bool:
-    """Whether it is the helper that `multiprocessing` itself keeps until the interpreter ends."""
-    try:
-        return any("multiprocessing.resource_tracker" in word for word in process.cmdline())
-    except psutil.Error:
-        return False
 
 
 def _left_entries(directory: Path) -> list[str]:
@@ -134,60 +105,8 @@ def _marked_processes(marker: str) -> list[psutil.Process]:
     marked = []
     for process in psutil.process_iter():
         try:
-            if process.environ().get(MARKER) == marker and not _is_resource_tracker(process):
+            if process.environ().get(MARKER) == marker and not is_helper(process):
                 marked.append(process)
         except (psutil.Error, OSError):
             continue  # it has ended, or it is somebody else's
     return marked
-
-
-def _kill(processes: list[psutil.Process]) -> list[str]:
-    """Kill what a failed test has left, so that the next test does not answer for it; returns what it was."""
-    descriptions = []
-    for process in processes:
-        try:
-            descriptions.append(f"process {process.pid} {process.status()}: {' '.join(process.cmdline())[:200]}")
-            process.kill()
-        except psutil.NoSuchProcess:
-            continue
-    psutil.wait_procs(processes, timeout=scaled_s(STRAGGLER_BOUND_S))
-    return descriptions
-
-
-def _left_children(before: set[psutil.Process], deadline: float) -> list[str]:
-    new = list(_children() - before)
-    if new:
-        psutil.wait_procs(new, timeout=max(0.0, deadline - time.monotonic()))
-        new = list(_children() - before)
-    return _kill(new)
-
-
-def _left_threads(before: set[threading.Thread], deadline: float) -> list[str]:
-    new = [thread for thread in threading.enumerate() if thread not in before]
-    for thread in new:
-        if not isinstance(thread, threading._DummyThread):  # a foreign thread cannot be joined
-            thread.join(max(0.0, deadline - time.monotonic()))
-    return [f"thread {thread.name!r} (daemon={thread.daemon})" for thread in new if thread.is_alive()]
-
-
-def _descriptors() -> dict[int, str]:
-    """Open descriptors and what they point to; empty where the system does not show them."""
-    if not sys.platform.startswith("linux"):
-        return {}
-    table = {}
-    for name in os.listdir(_FD_DIRECTORY):
-        try:
-            table[int(name)] = os.readlink(f"{_FD_DIRECTORY}/{name}")
-        except OSError:
-            continue  # the one by which the listing itself was read
-    return table
-
-
-def _left_descriptors(before: dict[int, str], deadline: float) -> list[str]:
-    new = _descriptors().items() - before.items()
-    if new:
-        gc.collect()  # a descriptor in a reference cycle is garbage, not a leak
-    while new and time.monotonic() < deadline:
-        time.sleep(0.01)  # nothing tells when a descriptor is closed; a process's end may close one a moment later
-        new = _descriptors().items() - before.items()
-    return [f"descriptor {number} -> {target}" for number, target in sorted(new)]
