@@ -37,8 +37,47 @@ def replay(arguments: list[str]) -> int:
     return _replay.main(arguments, prog="minitune replay")
 
 
-COMMANDS: dict[str, Command] = {"demo": demo, "explain": explain, "replay": replay}
-"""Every command by the name that users type."""
+def ls(arguments: list[str]) -> int:
+    """List the trials of a run."""
+    from minitune.commands import listing
+
+    return listing.list_trials(arguments, prog="minitune ls")
+
+
+def lsx(arguments: list[str]) -> int:
+    """List the runs in a directory."""
+    from minitune.commands import listing
+
+    return listing.list_experiments(arguments, prog="minitune lsx")
+
+
+def show(arguments: list[str]) -> int:
+    """Show a run, or all about one of its trials."""
+    from minitune.commands import showing
+
+    return showing.show(arguments, prog="minitune show")
+
+
+def best(arguments: list[str]) -> int:
+    """Show the best trial of a run: value, step, checkpoint, configuration."""
+    from minitune.commands import showing
+
+    return showing.best(arguments, prog="minitune best")
+
+
+COMMANDS: dict[str, Command] = {
+    "ls": ls,
+    "lsx": lsx,
+    "show": show,
+    "best": best,
+    "explain": explain,
+    "replay": replay,
+    "demo": demo,
+}
+"""Every command by the name that users type, in the order of the help."""
+
+ALIASES = {"list-trials": "ls", "list-experiments": "lsx"}
+"""Longer names of commands, as users of Ray Tune know them."""
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -51,7 +90,9 @@ def build_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"minitune {__version__}")
-    parser.add_argument("command", nargs="?", choices=tuple(COMMANDS), metavar="COMMAND", help="what to do; see below")
+    parser.add_argument(
+        "command", nargs="?", choices=(*COMMANDS, *ALIASES), metavar="COMMAND", help="what to do; see below"
+    )
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the command's own arguments")
     return parser
 
@@ -71,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.print_help(sys.stderr)
         return 2
     try:
-        status = COMMANDS[options.command](options.arguments)
+        status = COMMANDS[ALIASES.get(options.command, options.command)](options.arguments)
         sys.stdout.flush()
     except BrokenPipeError:  # nobody reads any more (`| head`); what was to be done is done
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at the interpreter's end

@@ -15,7 +15,7 @@ from minitune.analysis.experiment_analysis import ExperimentAnalysis
 from minitune.config import ResumeConfig, ResumeType, RunConfig, refuse_out_of_scope
 from minitune.error import TuneError
 from minitune.execution.read_run import read_run
-from minitune.execution.replay import INTERRUPTED
+from minitune.execution.records import INTERRUPTED
 from minitune.execution.storage import RunDirectory, is_run
 from minitune.experiment.experiment import as_space
 from minitune.result import flatten

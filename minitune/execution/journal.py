@@ -344,12 +344,12 @@ def scan(path: str | os.PathLike[str], unpickle: bool = False, begin: int = 0) -
         raise _os_error(file_path, "read", error) from error
 
 
-def of_kind(path: str | os.PathLike[str], kind: str, unpickle: bool = False) -> list[dict[str, Any]]:
-    """All records of one kind, without a look at the others.
+def of_kind(path: str | os.PathLike[str], kind: str | tuple[str, ...], unpickle: bool = False) -> list[dict[str, Any]]:
+    """All records of one kind, or of some kinds, without a look at the others.
 
     Args:
         path: The file.
-        kind: The kind.
+        kind: The kind, or the kinds.
         unpickle: See `read`.
 
     Raises:
@@ -357,16 +357,17 @@ def of_kind(path: str | os.PathLike[str], kind: str, unpickle: bool = False) -> 
     """
     file_path = os.path.abspath(path)
     objects = _object_store(file_path)
-    mark = b'{"%b":"%b",' % (records.KIND.encode(), kind.encode())
+    kinds = (kind,) if isinstance(kind, str) else kind
+    marks = tuple(b'{"%b":"%b",' % (records.KIND.encode(), one.encode()) for one in kinds)
     found = []
     try:
         with open(file_path, "rb") as file:
             while block := file.read(_CHUNK_BYTES):
                 block += file.readline()
-                if mark not in block:  # nearly all of them are results
+                if not any(mark in block for mark in marks):  # nearly all of them are results
                     continue
                 for line in block.splitlines(keepends=True):
-                    if line.startswith(mark, journal_codec.BODY):
+                    if line.startswith(marks, journal_codec.BODY):
                         with contextlib.suppress(ValueError):  # a torn end
                             found.append(journal_codec.decode(line, unpickle, objects))
     except OSError as error:

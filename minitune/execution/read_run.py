@@ -7,7 +7,7 @@ journal says, also while a driver is writing it, and passes over what it does no
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from minitune._paths import local_path
@@ -39,6 +39,11 @@ class RecordedRun:
         mode: Its mode, or None.
         trainable_name: The trainable's name.
         close_reason: Why its last driver has ended; None if it is at work, or was killed.
+        seed: Its base seed.
+        versions: Of Python and of minitune, when it began.
+        begun_s: When it began, in seconds since the epoch.
+        noted_s: When the last record with a time was written, likewise: a driver's or trial's beginning or end.
+        starts: By trial id, the record of the trial's last start.
     """
 
     path: str
@@ -47,13 +52,19 @@ class RecordedRun:
     mode: str | None = None
     trainable_name: str = ""
     close_reason: str | None = None
+    seed: int | None = None
+    versions: dict[str, str] = field(default_factory=dict)
+    begun_s: float = 0.0
+    noted_s: float = 0.0
+    starts: dict[str, records.Record] = field(default_factory=dict)
 
 
-def read_run(path: str | os.PathLike[str]) -> RecordedRun:
+def read_run(path: str | os.PathLike[str], unpickle: bool = False) -> RecordedRun:
     """Read a run; it may be live, and it may have been moved. Blocks while its journal is read.
 
     Args:
         path: The run's directory, or its journal.
+        unpickle: Whether objects that only pickle can hold are loaded: only after `trust.check_trusted`.
 
     Returns:
         The run as its journal has it; a torn end is left out.
@@ -63,18 +74,67 @@ def read_run(path: str | os.PathLike[str]) -> RecordedRun:
         JournalCorruptError: If the journal has been damaged.
         TuneError: If it cannot be read, or was written by a newer version.
     """
-    directory = local_path(path)
-    if os.path.isfile(directory):
-        directory = os.path.dirname(directory)
-    file = RunDirectory(directory).journal
-    if not os.path.isfile(file):
-        raise FileNotFoundError(
-            f"{directory} holds no run: there is no journal in it; pass the directory that the run's results are in, "
-            "<storage_path>/<name>"
-        )
-    reader = _Reader(RecordedRun(directory))
-    reader.read(journal.read(file))
-    return reader.run
+    follower = RunFollower(path, unpickle)
+    follower.read_new()
+    return follower.run
+
+
+class RunFollower:
+    """Reads a run that may be live, and later what has been added to it since. Takes no lock.
+
+    Args:
+        path: The run's directory, or its journal.
+        unpickle: See `read_run`.
+
+    Raises:
+        FileNotFoundError: If there is no journal.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], unpickle: bool = False):
+        directory = local_path(path)
+        if os.path.isfile(directory):
+            directory = os.path.dirname(directory)
+        self._journal = RunDirectory(directory).journal
+        if not os.path.isfile(self._journal):
+            raise FileNotFoundError(
+                f"{directory} holds no run: there is no journal in it; pass the directory that the run's results are "
+                "in, <storage_path>/<name>"
+            )
+        self._reader = _Reader(RecordedRun(directory))
+        self._unpickle = unpickle
+        self._last: int | None = None
+        self._size_bytes = -1
+
+    @property
+    def run(self) -> RecordedRun:
+        """The run as it was at the last look."""
+        return self._reader.run
+
+    def read_new(self) -> bool:
+        """Read what has been added. Blocks while it is read; costs next to nothing if there is nothing.
+
+        Returns:
+            Whether anything was.
+
+        Raises:
+            JournalCorruptError: If the journal has been damaged.
+            TuneError: If it cannot be read, or was written by a newer version.
+        """
+        size_bytes = os.path.getsize(self._journal)
+        if size_bytes == self._size_bytes:
+            return False
+        self._size_bytes = size_bytes
+        before = self._last
+        self._reader.read(self._new_records())
+        return self._last != before
+
+    def _new_records(self) -> Iterator[records.Record]:
+        """The records after the last one, which is read again to find its end."""
+        last = self._last
+        for offset, record in journal.scan(self._journal, self._unpickle, begin=last or 0):
+            if offset != last:
+                self._last = offset
+                yield record
 
 
 class _Reader:
@@ -118,9 +178,11 @@ class _Reader:
 
     def _apply(self, record: records.Record) -> None:
         kind = record[records.KIND]
+        self.run.noted_s = record.get("at", self.run.noted_s)
         if kind == records.RUN:
             self.run.metric, self.run.mode = record["metric"], record["mode"]
-            self.run.trainable_name = record["trainable"]
+            self.run.trainable_name, self.run.seed = record["trainable"], record.get("seed")
+            self.run.versions, self.run.begun_s = record.get("versions", {}), self.run.noted_s
         elif kind == records.OPEN:
             self._on_open()
         elif kind == records.CLOSE:
@@ -140,6 +202,7 @@ class _Reader:
     def _on_trial(self, record: records.Record) -> None:
         trial = Trial(self.run.trainable_name, config=record["config"], trial_id=record["trial"])
         trial.number, trial.seed = record["number"], record["seed"]
+        trial.experiment_number = record.get("experiment", 0)
         trial.evaluated_params, trial.experiment_tag = record["evaluated_params"], record["tag"]
         trial.resources = records.resources_of(record)
         trial.experiment_path = self.run.path
@@ -165,6 +228,7 @@ class _Reader:
     def _on_start(self, trial: Trial, record: records.Record) -> None:
         trial.custom_dirname, trial.attempt = record["directory"] or None, record["attempt"]
         trial.phase = Phase.STARTING
+        self.run.starts[trial.trial_id] = record
 
     def _on_result(self, trial: Trial, record: records.Record) -> None:
         metrics = record["metrics"]

@@ -34,6 +34,13 @@ EXTEND = "extend"
 CHANGE = "change"
 CLOSE = "close"
 
+FINISHED = "finished"
+"""The reason of a `close` record if every trial has had its way."""
+ENDED = "ended: "
+"""What it begins with if the run was ended before its trials, for good."""
+INTERRUPTED = "interrupted"
+"""It, if a signal has ended the run, so that it can go on."""
+
 Record = dict[str, Any]
 
 

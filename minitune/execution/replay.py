@@ -32,12 +32,6 @@ from minitune.search.search_algorithm import SearchAlgorithm
 
 logger = logging.getLogger("minitune")
 
-ENDED = "ended: "
-"""What the reason of a `close` record begins with if the run was ended before its trials, for good."""
-
-INTERRUPTED = "interrupted"
-"""The reason of a `close` record if a signal has ended the run, so that it can go on."""
-
 RESUMED = "resumed"
 """Why a trial waits again that had ended."""
 
@@ -355,7 +349,7 @@ class Replay:
                 self.state.move(trial, Step.RETRY, DRIVER_ENDED)
 
     def _on_close(self, record: records.Record) -> None:
-        self.was_ended = self.was_ended or record["reason"].startswith(ENDED)
+        self.was_ended = self.was_ended or record["reason"].startswith(records.ENDED)
 
     def _terminate(self, trial: Trial, cause: str, is_running: bool) -> None:
         if is_running:

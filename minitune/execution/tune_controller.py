@@ -15,6 +15,7 @@ from typing import Any
 from minitune.checkpoint import Checkpoint, CheckpointRecord
 from minitune.decision import CONTINUE, PAUSE, STOP, Decision
 from minitune.error import TrialError, TuneError, WorkerStartError
+from minitune.execution import records
 from minitune.execution.deadlines import REPORT, Deadlines
 from minitune.execution.disk_space import RETRY_S
 from minitune.execution.failure import (
@@ -29,7 +30,7 @@ from minitune.execution.failure import (
 from minitune.execution.hooks import Hooks
 from minitune.execution.launcher import WAITING, Launcher
 from minitune.execution.recorder import Recorder
-from minitune.execution.replay import DRIVER_ENDED, ENDED, INTERRUPTED
+from minitune.execution.replay import DRIVER_ENDED
 from minitune.execution.run_settings import RunSettings
 from minitune.execution.run_state import Live, RunState
 from minitune.execution.scheduler_context import DriverContext
@@ -167,8 +168,8 @@ class TuneController:
     def how_ended(self) -> str:
         """How the run has ended, for the journal: "finished" means that every trial has had its way."""
         if self._state.interrupted:
-            return INTERRUPTED
-        return f"{ENDED}{self._state.end_reason}" if self._state.end_reason else "finished"
+            return records.INTERRUPTED
+        return f"{records.ENDED}{self._state.end_reason}" if self._state.end_reason else records.FINISHED
 
     def unwind(self) -> bool:
         """Wait for workers that were let go and are still unwinding; blocks until one is gone, or `wake`.

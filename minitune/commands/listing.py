@@ -1,0 +1,280 @@
+"""`minitune ls` and `minitune lsx`: the trials of a run, the runs in a directory; as a table, JSON or CSV."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import difflib
+import operator
+import re
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from minitune._paths import local_path
+from minitune._table import Table
+from minitune.commands.selecting import CANNOT, ERRORS, LAST, RUN_HELP, existing_run, find_runs, state_of, state_of_run
+from minitune.config import default_storage_path
+from minitune.error import TuneError
+from minitune.experiment.lifecycle import ERROR, FINISHED, STATUS, TERMINATED
+from minitune.experiment.trial import Trial
+from minitune.logger import strict_json
+from minitune.result import AUTO_RESULT_KEYS, CONFIG, TIME_TOTAL_S, TRAINING_ITERATION, TRIAL_ID
+
+Row = dict[str, Any]
+
+_OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+_FILTER = re.compile(r"\s*(?P<column>.+?)\s*(?P<sign><=|>=|==|!=|<|>)\s*(?P<value>.*?)\s*")
+_WORDS = {"true": True, "false": False}
+_FINISHED_STATUSES = {STATUS[phase] for phase in FINISHED}
+
+
+def list_trials(arguments: list[str], prog: str) -> int:
+    """Run `minitune ls`.
+
+    Args:
+        arguments: What follows its name.
+        prog: Its name, for the help.
+
+    Returns:
+        The exit status: 1 if there is no such run or column.
+    """
+    parser = _parser(prog, "List the trials of a run: status, parameters, last result. The run may be live, or killed.")
+    parser.add_argument("run", nargs="?", default=LAST, help=f"{RUN_HELP} (default: {LAST})")
+    return _run(parser.parse_args(arguments), _trials)
+
+
+def list_experiments(arguments: list[str], prog: str) -> int:
+    """Run `minitune lsx`; see `list_trials`."""
+    parser = _parser(prog, "List the runs in a directory: how each of them stands, and its trials.")
+    parser.add_argument("directory", nargs="?", help="where to look (default: the storage path)")
+    return _run(parser.parse_args(arguments), _experiments)
+
+
+def _parser(prog: str, description: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=prog, description=description)
+    parser.add_argument("--sort", metavar="A,B", help="columns to sort by; missing values come last")
+    parser.add_argument("--desc", action="store_true", help="the largest first")
+    parser.add_argument(
+        "--filter",
+        metavar='"COL OP VALUE"',
+        action="append",
+        default=[],
+        help="only rows where this holds: OP is one of < <= == != >= >; may be given several times",
+    )
+    parser.add_argument("--columns", metavar="A,B", help="these columns only; x means config/x where that is clear")
+    parser.add_argument("--limit", type=_count, metavar="N", help="the first N rows only")
+    parser.add_argument("--output", metavar="FILE.csv", help="write a CSV file, of all columns, instead of a table")
+    parser.add_argument("--json", action="store_true", help="one JSON object for each row, with all columns")
+    return parser
+
+
+def _count(text: str) -> int:
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f"a number >= 0 is needed, but got {text!r}")
+    return int(text)
+
+
+class _Listing:
+    """Rows, what is shown of them unless columns are asked for, and a line about them all."""
+
+    def __init__(self, rows: list[Row], shown: list[str], heading: str):
+        self.rows = rows
+        self.shown = shown
+        self.heading = heading
+
+    def columns(self) -> list[str]:
+        """All columns, in the order in which they come."""
+        return list(dict.fromkeys(name for row in self.rows for name in row)) or self.shown
+
+
+def _run(options: argparse.Namespace, read: Callable[[argparse.Namespace], _Listing]) -> int:
+    try:
+        listing = read(options)
+        rows = _chosen(listing, options)
+        columns = [_column(name, listing) for name in options.columns.split(",")] if options.columns else None
+        if options.output:
+            _write_csv(options.output, rows, columns or listing.columns())
+    except ERRORS as error:
+        print(error.args[0] if isinstance(error, LookupError) else error, file=sys.stderr)
+        return CANNOT
+    if options.json:
+        for row in rows:
+            print(strict_json.dumps({name: row.get(name) for name in columns} if columns else row))
+    elif options.output:
+        print(f"{len(rows)} rows are in {options.output}")
+    else:
+        print(listing.heading if len(rows) == len(listing.rows) else f"{listing.heading}; {len(rows)} are listed")
+        _print_table(rows, columns or listing.shown)
+    return 0
+
+
+# -- rows --------------------------------------------------------------------------------------------------------------
+
+
+def _trials(options: argparse.Namespace) -> _Listing:
+    from minitune._table import infer_metrics
+    from minitune.execution.read_run import read_run
+
+    run = read_run(existing_run(options.run))
+    rows = [_row(trial) for trial in run.trials]
+    searched = sorted({f"{CONFIG}/{name}" for trial in run.trials for name in trial.evaluated_params})
+    own = infer_metrics(run.trials, [run.metric] if run.metric else [], 4)
+    metrics = [*([run.metric] if run.metric else []), *own]
+    shown = ["trial", TRIAL_ID, "status", *searched, *metrics, TRAINING_ITERATION, TIME_TOTAL_S]
+    heading = f"{run.path}: {state_of_run(run).text}; {len(rows)} trials"
+    return _Listing(rows, shown, heading)
+
+
+def _row(trial: Trial) -> Row:
+    from minitune.analysis.rows import flat_row
+
+    result = {key: value for key, value in trial.last_result.items() if key not in (CONFIG, TRIAL_ID)}
+    automatic = {key: result.pop(key) for key in AUTO_RESULT_KEYS if key in result}
+    return {
+        "trial": trial.number,
+        TRIAL_ID: trial.trial_id,
+        "status": trial.status,
+        **flat_row(result),
+        **automatic,
+        **flat_row({CONFIG: trial.config}),
+        "failures": trial.num_failures,
+        "logdir": trial.local_path,
+    }
+
+
+def _experiments(options: argparse.Namespace) -> _Listing:
+    from minitune.execution.run_overview import read_overview
+
+    directory = local_path(options.directory or default_storage_path())
+    rows = []
+    for path in find_runs(directory):
+        row: Row = {"name": path[len(directory) :].lstrip("/\\")}
+        try:
+            seen = read_overview(path)
+        except TuneError as error:
+            rows.append({**row, "state": "damaged", "why": str(error), "path": path})
+            continue
+        counts = seen.counts()
+        row |= {"state": state_of(path, seen.close_reason).name, "total_trials": len(seen.statuses)}
+        row |= {status.lower(): counts[status] for status in (TERMINATED, ERROR)}
+        row["left"] = sum(count for status, count in counts.items() if status not in _FINISHED_STATUSES)
+        row |= {"begun": _date(seen.begun_s), "last_updated": _date(seen.noted_s)}
+        rows.append({**row, "trainable": seen.trainable_name, "metric": seen.metric, "mode": seen.mode, "path": path})
+    shown = ["name", "state", "total_trials", "terminated", "error", "left", "begun", "last_updated"]
+    return _Listing(rows, shown, f"{directory}: {len(rows)} runs")
+
+
+def _date(at_s: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at_s)) if at_s else ""
+
+
+# -- choosing ----------------------------------------------------------------------------------------------------------
+
+
+def _chosen(listing: _Listing, options: argparse.Namespace) -> list[Row]:
+    """The rows that are asked for, in the order that is.
+
+    Raises:
+        LookupError: If there is no such column.
+        ValueError: If a filter is none.
+    """
+    rows = listing.rows
+    for text in options.filter:
+        rows = list(_filtered(rows, text, listing))
+    names = [_column(name, listing) for name in options.sort.split(",")] if options.sort else []
+    for name in reversed(names):  # the sort is stable, and what is missing stays last
+        there = [row for row in rows if _is_there(row.get(name))]
+        missing = [row for row in rows if not _is_there(row.get(name))]
+        rows = [*sorted(there, key=lambda row: _rank(row[name]), reverse=options.desc), *missing]
+    if options.desc and not names:
+        rows = rows[::-1]
+    return rows[: options.limit]
+
+
+def _filtered(rows: Iterable[Row], text: str, listing: _Listing) -> Iterable[Row]:
+    match = _FILTER.fullmatch(text)
+    if match is None:
+        raise ValueError(f'--filter takes "COLUMN OP VALUE" with one of {" ".join(_OPERATORS)}, but got {text!r}')
+    column, holds = _column(match["column"], listing), _OPERATORS[match["sign"]]
+    wanted = _value(match["value"].strip("\"'"))
+    for row in rows:
+        value = row.get(column)
+        if isinstance(value, (int, float)) and isinstance(wanted, (int, float)):
+            fits = holds(value, wanted)
+        elif _is_there(value):
+            fits = holds(str(value), match["value"].strip("\"'"))
+        else:
+            fits = match["sign"] == "!="
+        if fits:
+            yield row
+
+
+def _value(text: str) -> Any:
+    try:
+        return _WORDS[text.lower()] if text.lower() in _WORDS else float(text)
+    except ValueError:
+        return text
+
+
+def _is_there(value: Any) -> bool:
+    """Whether a value is neither missing nor NaN."""
+    return value is not None and value == value
+
+
+def _rank(value: Any) -> tuple[int, Any]:
+    """What any two values can be ordered by: numbers come before texts."""
+    return (0, value) if isinstance(value, (int, float)) else (1, str(value))
+
+
+def _column(name: str, listing: _Listing) -> str:
+    """The column of this name, or that of the parameter of this name.
+
+    Raises:
+        LookupError: If there is neither; the text names similar ones.
+    """
+    columns, name = listing.columns(), name.strip()
+    for wanted in (name, f"{CONFIG}/{name}"):
+        if wanted in columns or wanted in listing.shown:
+            return wanted
+    near = difflib.get_close_matches(name, columns, 3, 0.5) or columns
+    raise LookupError(f"there is no column {name!r}; there are {', '.join(near)}")
+
+
+# -- showing -----------------------------------------------------------------------------------------------------------
+
+
+def _print_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
+    """A table of the columns that have a value anywhere, as many as fit on the terminal, if there is one."""
+    if not rows:
+        return
+    columns = [name for name in columns if any(row.get(name) is not None for row in rows)]
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    kept = len(columns)
+    lines = _table(rows, columns)
+    while width is not None and len(lines[0]) > width and kept > 1:
+        kept -= 1
+        lines = _table(rows, columns[:kept])
+    print("\n".join(lines))
+    if kept < len(columns):
+        print(f"left out, for lack of space: {', '.join(columns[kept:])}; choose with --columns")
+
+
+def _table(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
+    return Table(columns, [[row.get(name) for name in columns] for row in rows], 40).lines()
+
+
+def _write_csv(path: str, rows: Sequence[Row], columns: Sequence[str]) -> None:
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, columns, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(rows)

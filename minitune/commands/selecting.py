@@ -1,0 +1,175 @@
+"""Which run and which trial a command line means, and how a run stands now."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from minitune._paths import local_path
+from minitune.config import default_storage_path
+from minitune.error import RunNotFoundError, TuneError
+from minitune.execution.read_run import RecordedRun
+from minitune.execution.records import ENDED, FINISHED, INTERRUPTED
+from minitune.execution.storage import RunDirectory, is_run
+from minitune.experiment.trial import Trial
+
+RUN_HELP = "the run's directory, its name below the storage path, or `last` for the newest one there"
+TRIAL_HELP = "the trial's number, its id (a part that only one has will do), or its name"
+
+LAST = "last"
+"""In place of a run: the newest one."""
+CANNOT = 1
+"""Exit status: the command could not do it."""
+TRIALS_FAILED = 3
+"""Exit status: it was done, and trials have failed."""
+ENDED_EARLY = 4
+"""Exit status: the run has ended before its trials."""
+
+ERRORS = (OSError, LookupError, ValueError, TypeError, TuneError)
+"""What becomes one line on standard error."""
+
+_MAX_DEPTH = 4
+"""How far below a storage path runs are looked for: `project/model` is a name."""
+_NAMES_SHOWN = 10
+
+RUNNING, FINISHED_RUN, STOPPED, INTERRUPTED_RUN, FAILED, KILLED = (
+    "running",
+    "finished",
+    "stopped",
+    "interrupted",
+    "failed",
+    "killed",
+)
+"""How a run stands: at work, all trials had their way, a stopper or a failure has ended it, a signal has, a plug-in's
+error has, or its process has died."""
+
+
+@dataclass(frozen=True)
+class RunState:
+    """How a run stands.
+
+    Attributes:
+        name: One of `RUNNING`, `FINISHED_RUN`, `STOPPED`, `INTERRUPTED_RUN`, `FAILED`, `KILLED`.
+        text: The same with what else is known.
+    """
+
+    name: str
+    text: str
+
+    @property
+    def can_go_on(self) -> bool:
+        """Whether the run has ended before its trials, and can be resumed."""
+        return self.name in (INTERRUPTED_RUN, FAILED, KILLED)
+
+
+def state_of(path: str, close_reason: str | None) -> RunState:
+    """How a run stands.
+
+    Args:
+        path: Its directory.
+        close_reason: Why its last driver has ended, if it has said so.
+    """
+    if close_reason is None:
+        from minitune.execution.run_lock import read_holder  # needs psutil
+
+        holder = read_holder(RunDirectory(path).lock)
+        if holder is not None:
+            return RunState(RUNNING, f"running ({holder})")
+        return RunState(KILLED, "killed: its process has died before the end")
+    if close_reason == INTERRUPTED:
+        return RunState(INTERRUPTED_RUN, "interrupted by a signal")
+    if close_reason.startswith(ENDED):
+        return RunState(STOPPED, f"stopped before its trials: {close_reason.removeprefix(ENDED)}")
+    if close_reason == FINISHED:
+        return RunState(FINISHED_RUN, "finished")
+    return RunState(FAILED, "failed: an error outside of its trials has ended it")
+
+
+def state_of_run(run: RecordedRun) -> RunState:
+    """How a run stands that has been read."""
+    return state_of(run.path, run.close_reason)
+
+
+def run_directory(run: str) -> str:
+    """The directory of a run as users name it: by path, by name below the usual storage path, or `last`.
+
+    Raises:
+        RunNotFoundError: If `last` is meant and there is no run. Of other names nothing is checked.
+    """
+    directory = local_path(run)
+    if os.path.exists(directory):
+        return directory
+    storage = local_path(default_storage_path())
+    below = os.path.join(storage, run)
+    if os.path.isdir(below):
+        return below
+    if run == LAST:
+        newest = max(find_runs(storage), key=_changed_s, default=None)
+        if newest is None:
+            raise RunNotFoundError(
+                f"there is no run below {storage}; pass the directory of one, or set MINITUNE_STORAGE_PATH"
+            )
+        return newest
+    return directory
+
+
+def existing_run(run: str) -> str:
+    """The directory of a run that is there.
+
+    Raises:
+        RunNotFoundError: If there is none; the text names similar ones.
+    """
+    directory = run_directory(run)
+    if is_run(directory):
+        return directory
+    storage = local_path(default_storage_path())
+    names = [os.path.relpath(path, storage) for path in find_runs(storage)]
+    near = difflib.get_close_matches(run, names, 3, 0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"`minitune lsx {storage}` lists those there"
+    raise RunNotFoundError(f"there is no run {run!r}, neither here nor below {storage}; {hint}")
+
+
+def find_runs(directory: str, depth: int = _MAX_DEPTH) -> Iterator[str]:
+    """The directories of runs in a directory and in those that are no runs themselves, in order of their names."""
+    try:
+        names = sorted(entry.name for entry in os.scandir(directory) if entry.is_dir(follow_symlinks=False))
+    except OSError:
+        return
+    for name in names:
+        path = os.path.join(directory, name)
+        if is_run(path):
+            yield path
+        elif depth > 1 and not name.startswith("."):
+            yield from find_runs(path, depth - 1)
+
+
+def _changed_s(path: str) -> float:
+    try:
+        return os.stat(RunDirectory(path).journal).st_mtime
+    except OSError:
+        return 0.0
+
+
+def find_trial(trials: Sequence[Trial], wanted: str) -> Trial:
+    """The trial that users name by its number, id, name or directory, or by a part of its id that only one has.
+
+    A beginning counts before an end, since numbers stand there: `00003` is the end of one.
+
+    Raises:
+        LookupError: If there is none, or more than one.
+    """
+    if wanted.isdigit() and len(wanted) < 5:
+        found = [trial for trial in trials if trial.number == int(wanted)]
+    else:
+        name = os.path.basename(wanted.rstrip(os.sep))
+        found = [trial for trial in trials if name in (trial.trial_id, trial.name, trial.custom_dirname)]
+    found = found or [trial for trial in trials if trial.trial_id.startswith(wanted)]
+    found = found if len(found) == 1 else [trial for trial in trials if trial.trial_id.endswith(wanted)] or found
+    if len(found) == 1:
+        return found[0]
+    known = ", ".join(f"{trial.number}: {trial.trial_id}" for trial in (found or trials)[:_NAMES_SHOWN])
+    more = " ..." if len(found or trials) > _NAMES_SHOWN else ""
+    what = f"{wanted!r} could mean each of {len(found)} trials" if found else f"there is no trial {wanted!r}"
+    raise LookupError(f"{what}; pass one of {known}{more}" if known else f"{what}: the run has none yet")
