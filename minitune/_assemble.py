@@ -29,6 +29,7 @@ from minitune.search import create_searcher
 from minitune.search.basic_variant import BasicVariantGenerator
 from minitune.search.concurrency_limiter import ConcurrencyLimiter
 from minitune.search.search_generator import SearchAlgorithm, SearchGenerator
+from minitune.search.filters import Rules
 from minitune.search.searcher import Searcher, call_set_search_properties
 from minitune.settings import is_on, setting
 from minitune.stopper import NoopStopper, Stopper
@@ -219,6 +220,9 @@ def build_search_alg(plan: Plan, seed: int) -> SearchAlgorithm:
     if isinstance(search_alg, Searcher):
         search_alg = SearchGenerator(_limited(search_alg, tune.max_concurrent_trials))
     search_alg.set_seed(component_seed(seed, "searcher"))
+    rules = Rules.of(tune.on_duplicate, tune.constraints)
+    if rules.concern(tune.num_samples):
+        search_alg.set_rules(rules)
     hook = search_alg.set_search_properties
     call_set_search_properties(hook, tune.metric, tune.mode, experiment.param_space, experiment.public_spec)
     ids = TrialIds(plan.id_prefix) if plan.id_prefix else TrialIds()

@@ -146,7 +146,7 @@ class Integer(Domain):
         """
         q = _as_int("q", q)
         sampler = Quantized(self.get_sampler(), q)
-        start, stop = self._index_range(q)
+        start, stop = self.index_range(q)
         if start >= stop:
             raise ValueError(
                 f"a multiple of q must lie in the range ({'upper excluded' if q == 1 else 'upper included'}), "
@@ -161,7 +161,7 @@ class Integer(Domain):
         if not isinstance(self.sampler, Quantized):
             return bool(self.lower <= value < self.upper)
         q = int(self.sampler.q)
-        start, stop = self._index_range(q)
+        start, stop = self.index_range(q)
         return bool(value % q == 0 and start <= value // q < stop)
 
     @property
@@ -183,10 +183,10 @@ class Integer(Domain):
 
     def draw_quantized(self, sampler: Sampler, q: float, config: Any, rng: random.Random) -> int:
         """Draw the index of a multiple, so that all multiples are alike to the sampler."""
-        indices = Integer(*self._index_range(int(q)))
+        indices = Integer(*self.index_range(int(q)))
         return int(sampler.draw(indices, config, rng)) * int(q)
 
-    def _index_range(self, q: int) -> tuple[int, int]:
+    def index_range(self, q: int) -> tuple[int, int]:
         """The k with k * q in the range, as (first, last + 1)."""
         return -(-self.lower // q), self.upper // q + (0 if q == 1 else 1)
 

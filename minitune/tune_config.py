@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from minitune._warnings import warn_once
 from minitune.config import Config
 from minitune.config import ResumeConfig as ResumeConfig
 from minitune.experiment.trial import Trial
+from minitune.search.filters import Rules
 
 EXECUTORS = ("local", "inline")
 
@@ -53,6 +54,13 @@ class TuneConfig(Config):
         ValueError: If a value breaks its rule.
     """
 
+        on_duplicate: What becomes of a configuration that this run has tried before. `"allow"`: it is tried again.
+            `"resample"`: another one is drawn, and the search ends when there is none. `"reuse"`: its trial ends at
+            once with the last result of the earlier one; where that has not ended well by then, it runs. Numbers are
+            equal by value (1 and 1.0, but not True), NaN is equal to itself.
+        constraints: Functions of the configuration that must return True, such as `[lambda c: c["low"] < c["high"]]`.
+            What violates one is drawn anew; points of a grid that do are left out. Where a searcher suggests nothing
+            else, values are drawn at random. A point to evaluate that violates one is an error.
     mode: str | None = None
     metric: str | None = None
     search_alg: Any = None
@@ -74,6 +82,8 @@ class TuneConfig(Config):
         require_metric("metric", self.metric)
         check_num_samples(self.num_samples)
         limit = self.max_concurrent_trials
+    on_duplicate: str = "allow"
+    constraints: Sequence[Callable[[dict[str, Any]], bool]] | None = None
         require(
             limit is None or (is_whole(limit) and limit >= 0),
             "max_concurrent_trials: None or an int >= 0 (0 means no limit)",
@@ -95,3 +105,4 @@ class TuneConfig(Config):
     def budget_s(self) -> float | None:
         """The time budget in seconds, or None."""
         return duration_s(self.time_budget_s, "time_budget_s")
+        Rules.of(self.on_duplicate, self.constraints)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import random
 import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -14,9 +16,17 @@ from minitune._checks import is_whole, require, require_flag, shown
 from minitune.experiment.tags import format_tag
 from minitune.experiment.trial import Trial
 from minitune.experiment.trial_maker import TrialMaker
+from minitune.search.filters import MAX_TRIES, Filter, Rules, Verdict, config_key
 from minitune.search.search_algorithm import ExperimentSpec, SearchAlgorithm, experiment_list
-from minitune.search.variant_generator import Position, VariantTable
+from minitune.search.variant_generator import Position, Variant, VariantTable
 from minitune.space import random_generator
+
+logger = logging.getLogger("minitune")
+
+_TRIES_AT_GRID_POINT = 500
+"""So often is a point of a grid drawn anew before it is left out: other points may be better."""
+_SAME_DRAWS = 32
+"""What has been drawn so often and is always the same is not random."""
 
 
 class BasicVariantGenerator(SearchAlgorithm):
@@ -61,6 +71,9 @@ class BasicVariantGenerator(SearchAlgorithm):
             random_generator(random_state) if random_state is not None else random.SystemRandom()
         ).getrandbits(63)
         self._tables: list[tuple[VariantTable, TrialMaker]] = []
+        self._rules = Rules()
+        self._filters: list[Filter | None] = []
+        self._left_out = 0
         self._current = 0
         self._live: set[str] = set()
         self._paused: set[str] = set()
@@ -74,7 +87,16 @@ class BasicVariantGenerator(SearchAlgorithm):
     def total_samples(self) -> int:
         """See `SearchAlgorithm.total_samples`; without variants that a drawn value may bring in."""
         total = sum(table.total for table, _ in self._tables)
-        return sys.maxsize if math.isinf(total) else int(total)
+        return sys.maxsize if math.isinf(total) else int(total) - self._left_out
+
+    @property
+    def end_reason(self) -> str:
+        """See `SearchAlgorithm.end_reason`."""
+        return "; ".join(one.end_reason for one in self._filters if one is not None and one.end_reason)
+
+    def set_rules(self, rules: Rules) -> None:
+        """See `SearchAlgorithm.set_rules`."""
+        self._rules = rules
 
     def set_seed(self, seed: int) -> None:
         """See `SearchAlgorithm.set_seed`."""
@@ -88,7 +110,8 @@ class BasicVariantGenerator(SearchAlgorithm):
         """Take experiments; their trials are made in this order.
 
         Raises:
-            ValueError: If a number of samples is out of range, or a point does not belong to a space.
+            ValueError: If a number of samples is out of range, or a point does not belong to a space or violates a
+                constraint.
         """
         for experiment in experiment_list(experiments):
             seed = f"{self._seed}/{len(self._tables)}"
@@ -96,6 +119,7 @@ class BasicVariantGenerator(SearchAlgorithm):
                 experiment.param_space, experiment.num_samples, self._points, self._constant_grid_search, seed
             )
             self._tables.append((table, experiment.maker))
+            self._filters.append(self._filter_of(experiment, table))
 
     def next_trial(self) -> Trial | None:
         """See `SearchAlgorithm.next_trial`."""
@@ -104,12 +128,74 @@ class BasicVariantGenerator(SearchAlgorithm):
         while self._tables[self._current][0].is_exhausted():
             self._current += 1
         table, maker = self._tables[self._current]
-        variant = table.next()
+        variant = self._next_admitted(table, self._filters[self._current])
         if variant is None:
             return None
         trial = maker.make(variant.config, variant.evaluated_params, format_tag(maker.count, variant.resolved_vars))
         self._live.add(trial.trial_id)
         return trial
+
+    def _filter_of(self, experiment: ExperimentSpec, table: VariantTable) -> Filter | None:
+        """What the experiment's variants have to pass; None if that is nothing."""
+        if not self._rules.concern(experiment.num_samples):
+            return None
+        one = Filter(self._rules, experiment.param_space, experiment.num_samples)
+        for point in table.fixed:
+            broken = one.broken_constraint(point)
+            if broken is not None:
+                raise ValueError(f"every point to evaluate must fulfil the constraint {broken}, but got {shown(point)}")
+        return one
+
+    def _next_admitted(self, table: VariantTable, one: Filter | None) -> Variant | None:
+        """The next variant that the filter admits; None if there is none, and then the table is at its end.
+
+        What is refused is drawn anew. A place where that does not help is left out: the grid's next point follows.
+        """
+        if one is None:
+            return table.next()
+        refused: Counter[Verdict] = Counter()
+        places = 0
+        while places < table.round_size and not one.is_exhausted:
+            variant = table.next()
+            admitted = None if variant is None else self._admit_at_place(table, variant, one, refused)
+            if variant is None or admitted is not None:
+                self._tell_left_out(table, one)
+                return admitted
+            places += 1
+            self._left_out += 1
+        one.end(refused)
+        table.finish()
+        return None
+
+    def _admit_at_place(
+        self, table: VariantTable, variant: Variant, one: Filter, refused: Counter[Verdict]
+    ) -> Variant | None:
+        """The variant, or what is drawn in its place, if the filter admits one of them."""
+        keys: set[str] = set()
+        tries = MAX_TRIES if table.round_size == 1 else _TRIES_AT_GRID_POINT
+        drawn: Variant | None = variant
+        for attempt in range(tries):
+            if drawn is None:
+                return None
+            verdict = one.judge(drawn.config)
+            if verdict is Verdict.ADMITTED:
+                return drawn
+            refused[verdict] += 1
+            if attempt < _SAME_DRAWS:
+                keys.add(config_key(drawn.config))
+            elif one.is_exhausted or len(keys) == 1:
+                return None
+            drawn = table.redraw(attempt)
+        return None
+
+    def _tell_left_out(self, table: VariantTable, one: Filter) -> None:
+        """Say at the end what is not among the trials."""
+        if self._left_out and table.is_exhausted():
+            logger.warning(
+                "%d points of the grid were left out: %s",
+                self._left_out,
+                one.violated() or "they had been tried before",
+            )
 
     def is_finished(self) -> bool:
         """See `SearchAlgorithm.is_finished`."""
@@ -136,7 +222,7 @@ class BasicVariantGenerator(SearchAlgorithm):
         self._paused.discard(trial_id)
 
     def get_state(self) -> dict[str, Any]:
-        """See `SearchAlgorithm.get_state`; plain JSON, its size does not depend on the number of trials made."""
+        """See `SearchAlgorithm.get_state`; plain JSON, of one size however many trials were made, but for filters."""
         return {
             "finished": self._finished,
             "seed": self._seed,
@@ -144,6 +230,8 @@ class BasicVariantGenerator(SearchAlgorithm):
             "positions": [asdict(table.position) for table, _ in self._tables],
             "live": sorted(self._live),
             "paused": sorted(self._paused),
+            "left_out": self._left_out,
+            "filters": [None if one is None else one.get_state() for one in self._filters],
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -163,6 +251,10 @@ class BasicVariantGenerator(SearchAlgorithm):
         self._reseed_tables()
         for (table, _), position in zip(self._tables, state["positions"], strict=False):
             table.seek(Position(**position))
+        self._left_out = state.get("left_out", 0)
+        for one, known in zip(self._filters, state.get("filters", ()), strict=False):
+            if one is not None and known is not None:
+                one.set_state(known)
 
     def _reseed_tables(self) -> None:
         for number, (table, _) in enumerate(self._tables):

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from minitune.experiment.trial import Trial
 from minitune.experiment.trial_maker import TrialMaker
 from minitune.resources import Resources
+from minitune.search.filters import Rules
 from minitune.search.searcher import Metric, in_one_step, newest_file, newest_state, read_state, write_state
 
 
@@ -80,6 +81,17 @@ class SearchAlgorithm:
     def set_seed(self, seed: int) -> None:
         """Seed all random choices, unless the user has done so. Called before the first trial."""
 
+    def set_rules(self, rules: Rules) -> None:
+        """Propose only what the user's rules admit. Called before the search properties, and only if there are any.
+
+        Raises:
+            ValueError: If this search algorithm cannot.
+        """
+        raise ValueError(
+            f"on_duplicate and constraints cannot be kept by {type(self).__name__}, which makes its trials itself; "
+            "override set_rules() there, or write a Searcher, which proposes configurations only"
+        )
+
     def add_configurations(
         self, experiments: ExperimentSpec | Iterable[ExperimentSpec] | Mapping[str, Mapping[str, Any]]
     ) -> None:
@@ -104,6 +116,11 @@ class SearchAlgorithm:
     def total_samples(self) -> int:
         """How many trials there will be; `sys.maxsize` for endlessly many."""
         return 0
+
+    @property
+    def end_reason(self) -> str:
+        """Why the search has ended before all samples; empty if it has not."""
+        return ""
 
     # -- the loop --------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from typing import Any
 from minitune.experiment.tags import Path, format_tag
 from minitune.experiment.trial import Trial
 from minitune.search.concurrency_limiter import ConcurrencyLimiter
+from minitune.search.filters import FilteredSearcher, Rules
 from minitune.search.search_algorithm import ExperimentSpec, SearchAlgorithm, experiment_list
 from minitune.search.searcher import Metric, Searcher, SearcherWrapper, call_set_search_properties
 from minitune.search.space_tree import find_unresolved, has_unresolved_values, leaves, overlay, path_text, topmost
@@ -61,6 +62,18 @@ class SearchGenerator(SearchAlgorithm):
         if self._experiment is None:
             return 0
         return sys.maxsize if self._experiment.num_samples == -1 else self._experiment.num_samples
+
+    @property
+    def end_reason(self) -> str:
+        """See `SearchAlgorithm.end_reason`."""
+        return next((one.end_reason for one in self._wrappers() if isinstance(one, FilteredSearcher)), "")
+
+    def set_rules(self, rules: Rules) -> None:
+        """See `SearchAlgorithm.set_rules`. The searcher itself is asked again, below what is wrapped around it."""
+        holder: SearchGenerator | SearcherWrapper = self
+        while isinstance(holder.searcher, SearcherWrapper):
+            holder = holder.searcher
+        holder.searcher = FilteredSearcher(holder.searcher, rules)
 
     def set_search_properties(self, metric: Metric, mode: str | list[str] | None, config: Any, **spec: Any) -> bool:
         """See `SearchAlgorithm.set_search_properties`. Warns if the searcher keeps another metric or mode."""
@@ -210,7 +223,7 @@ class SearchGenerator(SearchAlgorithm):
         super().restore_from_dir(dirpath)
         self.searcher.restore_from_dir(dirpath)
 
-    def _wrappers(self) -> Iterator[Searcher]:
+    def _wrappers(self) -> Iterator[SearcherWrapper]:
         searcher = self.searcher
         while isinstance(searcher, SearcherWrapper):
             yield searcher

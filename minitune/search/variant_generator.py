@@ -11,6 +11,7 @@ functions last, in as many passes as their dependencies need.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
 import random
@@ -124,6 +125,17 @@ class VariantTable:
         self._round_plan: _Plan | None = None
         self._branches: Iterator[Variant] | None = None
         self._ahead: Variant | None = None
+        self._last = Position()
+
+    @property
+    def round_size(self) -> int:
+        """How many places a round has that no point fixes: the points of the grid."""
+        return self._free_plan.grid_size
+
+    @property
+    def fixed(self) -> list[dict[str, Any]]:
+        """The configurations of those points in which nothing is left to be drawn or tried."""
+        return [plan.space for plan in self._plans if not has_unresolved_values(plan.space)]
 
     @property
     def total(self) -> int | float:
@@ -139,6 +151,11 @@ class VariantTable:
     def extend(self, rounds: int) -> None:
         """Have so many more rounds; those so far stay what they are."""
         self._rounds += rounds
+
+    def finish(self) -> None:
+        """Have no more rounds."""
+        self._rounds = self.position.round
+        self._round_plan = self._branches = None
 
     def seek(self, position: Position) -> None:
         """Go on at `position`, in O(1) unless it lies within the variants of one point."""
@@ -166,6 +183,7 @@ class VariantTable:
                 next(self._branches, None)
             self._ahead = next(self._branches, None)
         variant = self._ahead
+        self._last = Position(at.round, at.point, at.branch)
         at.branch += 1
         # One variant is looked ahead within a grid point, so that `is_exhausted` is exact.
         self._ahead = next(self._branches, None)
@@ -173,11 +191,32 @@ class VariantTable:
             self._go_to_next_point()
         return variant
 
+    def redraw(self, attempt: int) -> Variant | None:
+        """Draw anew what stands at the place of the last variant.
+
+        Args:
+            attempt: Counts the draws at this place.
+
+        Returns:
+            Another variant for that place; None if nothing is drawn there by itself (but for the grid's values, or
+            random ones that are the same for the whole round), or it stands for several variants.
+        """
+        last, plan, point = self._last, self._free_plan, self._last.point
+        if last.round < len(self._plans) and self._plans[last.round].is_drawn:
+            plan = self._plans[last.round]
+        elif last.round < len(self._plans):
+            point = 0  # a point as it was given is not wanted: something random is tried in its place
+        stands_for_several = last.branch > 0 or self._branches is not None
+        if not plan.is_drawn or stands_for_several or (self._constant_grid_search and plan.grid_size > 1):
+            return None
+        found = list(itertools.islice(plan.expand(point, self._rng(last.round, last.point, f"again {attempt}")), 2))
+        return found[0] if len(found) == 1 else None
+
     def __iter__(self) -> Iterator[Variant]:
         while (variant := self.next()) is not None:
             yield variant
 
-    def _rng(self, *place: int) -> random.Random:
+    def _rng(self, *place: int | str) -> random.Random:
         # Text is hashed by SHA-512 here: the same in every process and version.
         return random.Random("/".join(map(str, (self._seed, *place))))
 
@@ -209,21 +248,23 @@ class _Plan:
 
     def __init__(self, space: Any, searched: list[Path]):
         found = sorted(find_unresolved(space), key=lambda item: path_key(item[0]))
-        self._space = space
+        self.space = space
         self._searched = topmost(searched + [path for path, _ in found])
         self._grids, self._others = _split(found)
         self.grid_size = _combinations(self._grids)
+        lists = [grid.categories for _, grid in self._grids if not isinstance(grid.categories, range)]
+        self.is_drawn = bool(self._others) or any(map(has_unresolved_values, lists))
         self.size = math.prod(_size_of_options(grid) for _, grid in self._grids)
 
     def expand(self, index: int, rng: random.Random) -> Iterator[Variant]:
         """The variants of grid point `index`: one, unless a value that it takes holds another grid."""
-        config, todo = _choose(copy_tree(self._space), self._grids, index)
+        config, todo = _choose(copy_tree(self.space), self._grids, index)
         for resolved in _expand(config, self._others + todo, rng):
             yield Variant(leaves(resolved, self._searched), resolved)
 
     def with_constants(self, rng: random.Random) -> _Plan:
         """This plan with all drawn that does not depend on a grid."""
-        config, todo = copy_tree(self._space), self._others
+        config, todo = copy_tree(self.space), self._others
         while todo:
             config, _, functions = _draw(config, todo, rng)
             config, left, found = _call(config, functions, rng)
