@@ -279,7 +279,7 @@ def build_reporter(plan: Plan) -> ProgressReporter | None:
         return None
     if given is not None:
         return given
-    return default_reporter()
+    return default_reporter(plan.tune_config.budget_s())
 
 
 def build_executor(plan: Plan, run: RunDirectory) -> TrialExecutor:

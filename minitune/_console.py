@@ -10,31 +10,50 @@ from typing import Any
 
 
 class Console:
-    """The one way to standard output. If that cannot be written (closed, broken pipe, full disk), it goes silent."""
+    """The one way to standard output. If that cannot be written (closed, broken pipe, full disk), it goes silent.
 
-    def __init__(self) -> None:
+    Args:
+        stream: A stream to write to instead; by default what `sys.stdout` is at the time.
+    """
+
+    def __init__(self, stream: Any = None) -> None:
         self.is_off = False
+        self._stream = stream
 
     def is_terminal(self) -> bool:
         """Whether somebody looks at it now."""
+        return is_terminal(self._stream or sys.stdout)
+
+    def columns(self) -> int | None:
+        """How many columns the terminal has; None where a line may be as long as it is."""
+        if not self.is_terminal():
+            return None
         try:
-            return bool(sys.stdout.isatty())
-        except Exception:
-            return False
+            return os.get_terminal_size((self._stream or sys.stdout).fileno()).columns or None
+        except (OSError, ValueError, AttributeError):
+            return None
 
     def write(self, text: str) -> None:
         """Write `text`; the first failure is logged, and nothing is written any more. May block as printing does."""
         if self.is_off:
             return
         try:
-            if sys.stdout is None:
+            if (self._stream or sys.stdout) is None:
                 raise ValueError("there is no standard output")
-            _write(sys.stdout, text)
+            _write(self._stream or sys.stdout, text)
         except Exception as error:
             self.is_off = True
             logging.getLogger("minitune").warning(
                 "No more progress is shown, since it cannot be written (%s); the run goes on.", error
             )
+
+
+def is_terminal(stream: Any) -> bool:
+    """Whether a stream leads to a terminal; one that is closed or missing does not."""
+    try:
+        return bool(stream.isatty())
+    except Exception:
+        return False
 
 
 def _write(stream: Any, text: str) -> None:

@@ -174,8 +174,11 @@ def _drive(
         verbose=plan.verbose,
         print_errors=is_on("PRINT_ALL_TRIAL_ERRORS"),
     )
-    progress.begin(total)
-    return _loop(plan, controller, recorder, executor, hooks, progress, keeper)
+    try:
+        progress.begin(total)
+        return _loop(plan, controller, recorder, executor, hooks, progress, keeper)
+    finally:
+        progress.close()
 
 
 def _settings(plan: Plan, run_name: str, seed: int, executor: TrialExecutor) -> RunSettings:

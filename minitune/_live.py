@@ -11,7 +11,7 @@ from typing import Any
 
 from minitune._table import STATUS_ORDER, format_cell
 from minitune._text import cut, cut_front, duration, one_line, width_of
-from minitune.experiment.lifecycle import ERROR, TERMINATED
+from minitune.experiment.lifecycle import ERROR, RUNNING, TERMINATED
 
 _BAR_COLUMNS = 30
 _LEAST_BAR_COLUMNS = 8
@@ -68,7 +68,7 @@ class Snapshot:
         total: How many there will be; None: without end, or not known.
         left_s: Seconds until all have ended, a guess; None: there is none. See `seconds_left`.
         best: The best trial so far: `metrics` holds what is optimised, first.
-        running: The trials that run now.
+        running: The trials that run now; of very many, some.
         errors: Failures by kind, the most frequent first.
         resources: What is used, as short texts: `2/4 CPUs`.
         note: What else there is to say of it now, such as `interrupted by SIGINT`.
@@ -149,7 +149,7 @@ def render(snapshot: Snapshot, width: int, height: int, *, color: bool = False, 
     head.append(("", _bar_line(snapshot, width, ascii_only)))
     best = [("best", line) for line in _best_lines(snapshot.best, width, height - len(head) - len(errors))]
     room = height - len(head) - len(best) - len(errors)
-    rows = [("head" if i == 0 else "", line) for i, line in enumerate(_row_lines(snapshot.running, width, room))]
+    rows = [("head" if i == 0 else "", line) for i, line in enumerate(_row_lines(snapshot, width, room))]
     lines = [*head, *best, *rows, *(("error", line) for line in errors)]
     if len(lines) > height:  # hardly any space: the bar, the best, then the errors
         lines = [head[-1], *best[:1], *(("error", line) for line in errors)][: max(0, height)]
@@ -207,11 +207,11 @@ def _error_lines(errors: Sequence[ErrorKind], width: int) -> list[str]:
     return [*lines, f"{more} more errors of other kinds"] if more else lines
 
 
-def _row_lines(rows: Sequence[Row], width: int, room: int) -> list[str]:
+def _row_lines(snapshot: Snapshot, width: int, room: int) -> list[str]:
     """The running trials as columns under a header; what finds no place is counted."""
-    if not rows or room < 2:
-        return []
-    shown = rows if len(rows) <= room - 1 else rows[: max(0, room - 2)]
+    rows = snapshot.running
+    count = max(len(rows), snapshot.counts.get(RUNNING, 0))
+    shown = rows if count <= room - 1 else rows[: max(0, room - 2)]
     if not shown:
         return []
     metrics = list(dict.fromkeys(name for row in shown for name in row.metrics))
@@ -233,7 +233,7 @@ def _row_lines(rows: Sequence[Row], width: int, room: int) -> list[str]:
             line + gap + cell + " " * (columns_taken - width_of(cell)) for line, cell in zip(lines, column, strict=True)
         ]
     lines = [line.rstrip() for line in lines]
-    return lines if len(shown) == len(rows) else [*lines, f"... {len(rows) - len(shown)} more running"]
+    return lines if len(shown) == count else [*lines, f"... {count - len(shown)} more running"]
 
 
 def _header(name: str) -> str:

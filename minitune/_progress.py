@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from minitune import clock
+from minitune._table import LOGDIR
 from minitune.callback import Callback
 from minitune.checkpoint import Checkpoint
 from minitune.execution.hooks import call_plugin
@@ -114,6 +115,11 @@ class Progress:
         if self._reporter is not None and call_plugin(self._reporter.should_report, None, trials, done):
             call_plugin(self._reporter.report, None, trials, done, *self._lines())
 
+    def close(self) -> None:
+        """The run is over, in whatever way: the terminal is given back. May be called more than once."""
+        if self._reporter is not None:
+            call_plugin(self._reporter.close, None)
+
     def patience_s(self) -> float | None:
         """Seconds until the next report is due; None if none is."""
         left_s: float | None = None if self._reporter is None else call_plugin(self._reporter.seconds_left, None)
@@ -162,5 +168,5 @@ class Progress:
             memory_line(),
             self._scheduler.debug_string(),
             resources_line(totals, free),
-            f"Result logdir: {self._run.path}",
+            f"{LOGDIR}{self._run.path}",
         ]

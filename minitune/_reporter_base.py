@@ -50,6 +50,9 @@ class ProgressReporter:
             print_errors: Whether tracebacks are shown at the end.
         """
 
+    def close(self) -> None:
+        """The run is over, in whatever way: give back what was taken over in `setup`."""
+
     def should_report(self, trials: Sequence[Trial], done: bool = False) -> bool:
         """Whether `report` is to be called now. Asked in every turn of the driver's loop.
 
@@ -267,7 +270,9 @@ class TuneReporterBase(ProgressReporter):
         has_begun = len(statuses[PENDING]) < len(trials) or any(trial.last_result for trial in trials)
         if has_begun and (done or self._shows_tables):
             shown, left_out = table.choose_rows(statuses, self._max_progress_rows, self._rank())
-            parts.append(table.trial_table(shown, self._parameter_columns, columns, self._max_column_length))
+            parts.append(
+                table.trial_table(shown, self._parameter_columns, columns, self._max_column_length, self._metric)
+            )
             if left_out:
                 counts = ", ".join(f"{count} {status}" for status, count in left_out.items())
                 parts.append(f"... {sum(left_out.values())} more trials not shown ({counts})")
@@ -278,7 +283,7 @@ class TuneReporterBase(ProgressReporter):
 
     def _progress_str(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> str:
         """A status block as text, ending in a newline; subclasses of users print it in their own way."""
-        return table.as_text(self._parts(trials, done, sys_info)) + "\n"
+        return table.as_text(self._parts(trials, done, sys_info), self._console.columns()) + "\n"
 
     def _shown_metrics(self, trials: Sequence[Trial]) -> dict[str, str]:
         """Names of the metric columns by metric."""
@@ -290,11 +295,15 @@ class TuneReporterBase(ProgressReporter):
             columns.update(zip(names, names, strict=True))
         return columns
 
-    def _best_line(self, trials: Sequence[Trial], columns: Mapping[str, str]) -> list[str]:
+    def _best(self, trials: Sequence[Trial], columns: Mapping[str, str]) -> tuple[Trial | None, str | None]:
+        """The best trial and by which metric, as far as that is known."""
         metric = self._metric
         if metric is None and self._infers and len(columns) == len(self._metric_columns) + 1:
             metric = list(columns)[-1]  # the only one that was reported
-        best = best_trial(trials, metric, self._mode) if metric and self._mode else None
+        return (best_trial(trials, metric, self._mode) if metric and self._mode else None), metric
+
+    def _best_line(self, trials: Sequence[Trial], columns: Mapping[str, str]) -> list[str]:
+        best, metric = self._best(trials, columns)
         if best is None or metric is None:
             return []
         names = list(self._parameter_columns or best.config)[:_MAX_SHOWN_PARAMETERS]

@@ -6,7 +6,7 @@ import html
 import os
 import re
 import reprlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from numbers import Real
@@ -29,6 +29,8 @@ _MAX_TRACEBACKS = 5
 _MAX_TRACEBACK_LINES = 40
 _NO_TERMINAL = ("bdb.BdbQuit", "EOFError: EOF when reading a line")
 """What `breakpoint()` and `input()` end with where there is nobody to answer."""
+_LOCATION = 2
+"""Which column tells where a trial runs."""
 _HIDDEN = frozenset((*AUTO_RESULT_KEYS, *DEBUG_METRICS))
 
 
@@ -71,31 +73,50 @@ class Table:
         rows: Values, as many as headers; text longer than `max_length` is cut, but never in the first two columns
             (what it is, and its status) or in one that has a wider header.
         max_length: Characters of a cell.
+        dispensable: Columns, by position, that are left out where there is no space for all, the first one first.
     """
 
     headers: Sequence[str]
     rows: Sequence[Sequence[Any]]
     max_length: int = 20
+    dispensable: Sequence[int] = ()
 
     def cells(self) -> list[list[str]]:
         """The rows as short texts."""
         limits = [10_000, 10_000, *(max(self.max_length, len(header)) for header in self.headers[2:])]
         return [[format_cell(value, limit) for value, limit in zip(row, limits, strict=True)] for row in self.rows]
 
-    def lines(self) -> list[str]:
-        """The table in a frame, numbers to the right."""
-        cells, columns = self.cells(), range(len(self.headers))
-        widths = [max(map(width_of, (self.headers[c], *(row[c] for row in cells)))) for c in columns]
-        is_number = [all(_is_number(row[c]) or row[c] is None for row in self.rows) for c in columns]
+    def lines(self, columns: int | None = None) -> list[str]:
+        """The table in a frame, numbers to the right.
+
+        Args:
+            columns: How wide it may be. Columns are left out for that, and named below; a table that is too wide even
+                so has no frame.
+        """
+        cells, shown = self.cells(), list(range(len(self.headers)))
+        widths = [max(map(width_of, (self.headers[c], *(row[c] for row in cells)))) for c in shown]
+        left_out = []
+        for c in self.dispensable:
+            if columns is not None and sum(widths[c] + 3 for c in shown) + 1 > columns:
+                shown.remove(c)
+                left_out.append(self.headers[c])
+        if columns is not None and sum(widths[c] + 3 for c in shown) + 1 > columns:
+            lines = [", ".join(row[c] for c in shown if row[c]) for row in (list(self.headers), *cells)]
+        else:
+            lines = self._framed(cells, shown, widths)
+        return [*lines, f"(no space for: {', '.join(left_out)})"] if left_out else lines
+
+    def _framed(self, cells: Sequence[Sequence[str]], shown: Sequence[int], widths: Sequence[int]) -> list[str]:
+        is_number = [all(_is_number(row[c]) or row[c] is None for row in self.rows) for c in range(len(widths))]
 
         def line(texts: Sequence[str]) -> str:
             padded = []
-            for text, width, right in zip(texts, widths, is_number, strict=True):
-                space = " " * (width - width_of(text))
-                padded.append(space + text if right else text + space)
+            for c in shown:
+                space = " " * (widths[c] - width_of(texts[c]))
+                padded.append(space + texts[c] if is_number[c] else texts[c] + space)
             return f"| {' | '.join(padded)} |"
 
-        rule = "+".join("-" * (width + 2) for width in widths)
+        rule = "+".join("-" * (widths[c] + 2) for c in shown)
         return [f"+{rule}+", line(self.headers), f"|{rule}|", *map(line, cells), f"+{rule}+"]
 
     def html(self) -> str:
@@ -109,11 +130,11 @@ Part = str | Table
 """What a status block consists of: a line, or a table."""
 
 
-def as_text(parts: Iterable[Part]) -> str:
-    """A status block as lines of text."""
+def as_text(parts: Iterable[Part], columns: int | None = None) -> str:
+    """A status block as lines of text; `columns` is how wide tables may be."""
     lines: list[str] = []
     for part in parts:
-        lines += part.lines() if isinstance(part, Table) else [part]
+        lines += part.lines(columns) if isinstance(part, Table) else [part]
     return "\n".join(lines)
 
 
@@ -218,7 +239,11 @@ def choose_rows(
 
 
 def trial_table(
-    trials: Sequence[Trial], parameters: Mapping[str, str], metrics: Mapping[str, str], max_length: int
+    trials: Sequence[Trial],
+    parameters: Mapping[str, str],
+    metrics: Mapping[str, str],
+    max_length: int,
+    metric: str | None = None,
 ) -> Table:
     """A table of trials.
 
@@ -227,6 +252,7 @@ def trial_table(
         parameters: Shown names by path; if empty, all parameters that were searched.
         metrics: Shown names by flattened name; those that no trial has reported are left out.
         max_length: Characters of a cell.
+        metric: What is optimised: the last column that is left out where there is no space.
     """
     parameters = parameters or {name: name for name in sorted({p for t in trials for p in t.evaluated_params})}
     metrics = {
@@ -245,7 +271,10 @@ def trial_table(
         for trial in trials
     ]
     shown = [format_cell(name, max_length) for name in (*parameters.values(), *metrics.values())]
-    return Table(["Trial name", "status", "loc", *shown], rows, max_length)
+    first = 3 + len(parameters)
+    others = [c for c, name in enumerate(metrics, first) if name != metric]
+    dispensable = [_LOCATION, *reversed(others), *reversed(range(3, first))]
+    return Table(["Trial name", "status", "loc", *shown], rows, max_length, dispensable)
 
 
 def parameter_of(trial: Trial, name: str) -> Any:
@@ -291,7 +320,7 @@ def error_texts(trials: Iterable[Trial]) -> list[str]:
     groups: dict[Any, list[Trial]] = {}
     for trial in trials:
         if trial.error is not None:
-            groups.setdefault(_signature(trial), []).append(trial)
+            groups.setdefault(kind_of_error(trial), []).append(trial)
     lines = []
     ordered = sorted(groups.values(), key=len, reverse=True)
     if len(ordered) > _MAX_TRACEBACKS:
@@ -333,7 +362,7 @@ def last_line(trial: Trial) -> str:
     return format_cell(text.strip().partition("\n")[0], 300)
 
 
-def _signature(trial: Trial) -> Any:
+def kind_of_error(trial: Trial) -> Hashable:
     """What makes two errors the same: the class and the place, not the values in the message."""
     error = trial.error
     remote = error.remote if error is not None else None
@@ -346,6 +375,12 @@ def _signature(trial: Trial) -> Any:
 
 
 # -- lines -------------------------------------------------------------------------------------------------------------
+
+
+MEMORY = "Memory usage on this node: "
+RESOURCES = "Logical resource usage: "
+LOGDIR = "Result logdir: "
+"""What the driver's lines on machine and run begin with."""
 
 
 def time_line(running_s: float) -> str:
@@ -365,7 +400,7 @@ def memory_line() -> str:
     memory = psutil.virtual_memory()
     used = f"{(memory.total - memory.available) / 2**30:.1f}/{memory.total / 2**30:.1f} GiB"
     warning = " (less than 10 % is free)" if memory.available < 0.1 * memory.total else ""
-    return f"Memory usage on this node: {used}{warning}"
+    return f"{MEMORY}{used}{warning}"
 
 
 def resources_line(totals: Mapping[str, float], free: Mapping[str, float]) -> str:
@@ -385,7 +420,7 @@ def resources_line(totals: Mapping[str, float], free: Mapping[str, float]) -> st
             parts.append(f"{used(name) / 2**30:.1f}/{totals[name] / 2**30:.1f} GiB memory")
         elif name not in ("CPU", "GPU"):
             parts.append(f"{used(name)}/{totals[name]:g} {name}")
-    return f"Logical resource usage: {', '.join(parts)}"
+    return f"{RESOURCES}{', '.join(parts)}"
 
 
 def total_time_line(total_s: float, loop_s: float) -> str:

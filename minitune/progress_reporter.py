@@ -10,6 +10,7 @@ from typing import Any
 
 from minitune import _table as table
 from minitune._checks import require_flag
+from minitune._live_reporter import LiveReporter
 from minitune._reporter_base import ProgressReporter, TuneReporterBase
 from minitune._table import memory_line, resources_line, total_time_line
 from minitune.experiment.trial import Trial
@@ -28,8 +29,8 @@ __all__ = [
 
 _log = logging.getLogger("minitune")
 
-DEFAULT_INTERVAL_S = 30.0
-"""Between two status blocks of the default reporter."""
+_NOTEBOOK_S = 1.0
+"""Between two updates of a notebook's cell."""
 
 
 class CLIReporter(TuneReporterBase):
@@ -132,13 +133,17 @@ def in_notebook() -> bool:
         return False
 
 
-def default_reporter() -> TuneReporterBase:
-    """The reporter of runs that name none: a block every 30 s, four metrics, the best trials first if known."""
-    arguments: dict[str, Any] = {"max_report_frequency": DEFAULT_INTERVAL_S, "infer_limit": 4}
+def default_reporter(time_budget_s: float | None = None) -> TuneReporterBase:
+    """The reporter of runs that name none; it shows four metrics, and the best trials first if they are known.
+
+    Args:
+        time_budget_s: Seconds after which the run ends anyway; None: there is no such limit.
+    """
     reporter: TuneReporterBase
     if in_notebook():
-        reporter = JupyterNotebookReporter(overwrite=False, **arguments)  # what the user's cell has shown so far stays
+        # What the user's cell has shown so far stays.
+        reporter = JupyterNotebookReporter(overwrite=False, max_report_frequency=_NOTEBOOK_S, infer_limit=4)
     else:
-        reporter = CLIReporter(**arguments)
+        reporter = LiveReporter(time_budget_s=time_budget_s, infer_limit=4, max_error_rows=5)
     reporter.prefer_best()
     return reporter

@@ -99,6 +99,11 @@ def number_setting(name: str) -> float:
         ValueError: If it is none.
     """
     text = setting(name)
+def shared_variable(name: str) -> str:
+    """A variable that belongs to all programs alike, such as `TERM` or `NO_COLOR`; empty if it is not set."""
+    return os.environ.get(name, "")
+
+
     try:
         value = float(text)
     except ValueError:

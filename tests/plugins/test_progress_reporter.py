@@ -73,8 +73,15 @@ def show(reporter: ProgressReporter, trials: list[Trial], done: bool = False) ->
     return stream.getvalue()
 
 
+def blocks() -> CLIReporter:
+    """A reporter of status blocks with the choices of the default one."""
+    reporter = CLIReporter(max_report_frequency=30, infer_limit=4)
+    reporter.prefer_best()
+    return reporter
+
+
 def ready(reporter: CLIReporter | None = None, **kwargs: Any) -> CLIReporter:
-    reporter = reporter or default_reporter()
+    reporter = reporter or blocks()
     levels = {"verbose": kwargs.pop("verbose", 1), "print_errors": kwargs.pop("print_errors", True)}
     reporter.configure(**levels)
     reporter.setup(start_time=clock.current().time(), **{"total_samples": 3, "metric": "loss", "mode": "min", **kwargs})
