@@ -34,6 +34,7 @@ from minitune.result import flatten
 from minitune.settings import is_on, number_setting, setting
 from minitune.shared import SharedObject
 from minitune.trainable.util import bind_parameters
+from minitune.search.filters import REUSE
 
 logger = logging.getLogger("minitune")
 
@@ -203,6 +204,7 @@ def _settings(plan: Plan, run_name: str, seed: int, executor: TrialExecutor) -> 
 
 def _trial_settings(experiment: Experiment, executor: TrialExecutor) -> TrialSettings:
     trainable = executor.share(bind_parameters(experiment.trainable, executor.share))
+        reuses_results=tune.on_duplicate == REUSE,
     return TrialSettings(trainable, experiment.checkpoints(), experiment.saves)
 
 
@@ -263,7 +265,8 @@ def _loop(
                 if reason == "error":
                     hooks.experiment_ends(controller.trials, after_error=True)
     hooks.experiment_ends(controller.trials)
-    progress.end(controller.trials, interrupted_by=interrupts.name if controller.interrupted else None)
+    interrupted_by = interrupts.name if controller.interrupted else None
+    progress.end(controller.trials, interrupted_by, why_no_more=hooks.search_alg.end_reason)
     interrupts.deliver_again()
     return Outcome(
         controller.trials,

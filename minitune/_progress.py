@@ -129,18 +129,21 @@ class Progress:
         """All trials have ended; what follows is tidying up."""
         self._loop_end_s = clock.current().monotonic()
 
-    def end(self, trials: Sequence[Trial], interrupted_by: str | None) -> None:
+    def end(self, trials: Sequence[Trial], interrupted_by: str | None, why_no_more: str = "") -> None:
         """Show the end of the run.
 
         Args:
             trials: All trials.
             interrupted_by: Name of the signal that has ended the run, or None.
+            why_no_more: Why there are fewer trials than were asked for; empty if there are not.
         """
         self.report(trials, done=True)
         if self._reporter is not None:
             now_s = clock.current().monotonic()
             loop_s = (self._loop_end_s or now_s) - self._begin_s
             call_plugin(self._reporter.say, None, total_time_line(now_s - self._begin_s, loop_s))
+            if why_no_more:
+                call_plugin(self._reporter.say, None, f"No more trials: {why_no_more}")
         if interrupted_by is not None:
             self.tell_resume(interrupted_by)
 

@@ -11,6 +11,7 @@ from minitune.error import RemoteError, TrialError, TuneError, trial_error
 from minitune.execution.deadlines import TRIAL, Deadlines
 from minitune.execution.hooks import Hooks
 from minitune.execution.recorder import Recorder
+from minitune.execution.reuse import Reuse
 from minitune.execution.run_settings import RunSettings
 from minitune.execution.run_state import Live, RunState
 from minitune.execution.trial_executor import Shared, TrialExecutor
@@ -28,6 +29,7 @@ OPEN, WAITING, ENDED = "OPEN", "WAITING", "ENDED"
 
 _AHEAD = 200
 _AHEAD_PER_TURN = 50
+_REUSED_PER_TURN = 50
 
 
 class Launcher:
@@ -41,6 +43,7 @@ class Launcher:
         settings: The run's; each trial's seed follows from its base seed and the trial's number.
         give_up: Ends a trial for good that cannot be started.
         run_requests: Carries out what the scheduler has asked for.
+        reuse: Ends trials whose result is known; None if every trial runs.
     """
 
     def __init__(
@@ -54,6 +57,7 @@ class Launcher:
         *,
         give_up: Callable[[Trial, TrialError], None],
         run_requests: Callable[[], None],
+        reuse: Reuse | None = None,
     ):
         self.supply = OPEN
         self._state = state
@@ -66,6 +70,8 @@ class Launcher:
         self._max_running = min(settings.max_concurrent_trials or math.inf, hooks.search_alg.max_running or math.inf)
         self._give_up = give_up
         self._run_requests = run_requests
+        self._reuse = reuse
+        self._num_reused = 0
         self._shared_env_creators: dict[str, Shared] = {}
         self._is_model_based = isinstance(hooks.search_alg, SearchGenerator)
         cpus = executor.resources()[0].get(CPU, 1)
@@ -82,16 +88,19 @@ class Launcher:
             return  # most turns bring reports, and nothing by which one more could start
         if self.supply == WAITING:
             self.supply = OPEN
-        asked_at = None
+        asked_at, self._num_reused = None, 0
         while self.supply != asked_at:  # a scheduler may choose otherwise once it knows that no more will come
             asked_at = self.supply
             while (
                 self._num_running() < self._max_running
                 and not self._recorder.space.is_short
+                and not self.has_to_go_on
                 and (self._start_one() or (self.supply != WAITING and self._add_one()))
             ):
                 pass
-        is_done = not self._recorder.space.is_short and (self._is_model_based or self._look_ahead())
+        is_done = not (self._recorder.space.is_short or self.has_to_go_on) and (
+            self._is_model_based or self._look_ahead()
+        )
         self._done_at = (self._state.changes, self.supply) if is_done and self.supply != WAITING else None
 
     def _look_ahead(self) -> bool:
@@ -107,6 +116,11 @@ class Launcher:
     def has_room_for_more(self) -> bool:
         """Whether a trial that came now would be drawn at once."""
         return self.supply != ENDED and self._state.num_pending == 0
+
+    @property
+    def has_to_go_on(self) -> bool:
+        """Whether so many trials have ended at once that others are served now; there may be more of them."""
+        return self._num_reused >= _REUSED_PER_TURN
 
     def _num_running(self) -> int:
         """Workers that are there: one that unwinds still holds what the user wants to be held but so often."""
@@ -183,6 +197,11 @@ class Launcher:
         trial.attempt += 1
         self._recorder.attempt_starts(trial)
         self._state.move(trial, Step.START, f"attempt {trial.attempt}")
+        earlier = self._reuse.find(trial) if self._reuse is not None else None
+        if self._reuse is not None and earlier is not None:
+            self._reuse.end(trial, earlier)
+            self._num_reused += 1
+            return True
         info = self._info(trial, directory)
         creators = self._env_creators(trial)
         trainable = self._settings.of(trial).trainable

@@ -45,6 +45,7 @@ class RunSettings:
         free_restore_failures: How many failed restores of a trial do not count as failures.
         trial_timeout_s: Seconds that one attempt of a trial may take, or None.
         report_timeout_s: Seconds from a pull to the report that answers it, or None.
+        reuses_results: Whether a trial whose configuration was tried before gets the result of that one.
         strict_metric: Whether a result without the metric of run, scheduler or searcher is an error of its trial.
     """
 
@@ -63,5 +64,6 @@ class RunSettings:
     strict_metric: bool = True
 
     def of(self, trial: Trial) -> TrialSettings:
+    reuses_results: bool = False
         """What holds for a trial."""
         return self.experiments[trial.experiment_number]

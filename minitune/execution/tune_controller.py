@@ -31,6 +31,7 @@ from minitune.execution.hooks import Hooks
 from minitune.execution.launcher import WAITING, Launcher
 from minitune.execution.recorder import Recorder
 from minitune.execution.replay import DRIVER_ENDED
+from minitune.execution.reuse import Reuse
 from minitune.execution.run_settings import RunSettings
 from minitune.execution.run_state import Live, RunState
 from minitune.execution.scheduler_context import DriverContext
@@ -98,6 +99,7 @@ class TuneController:
             give_up=self._give_up_before_start,
             run_requests=self._actions.run_requests,
         )
+            reuse=Reuse(state, hooks, recorder, self._actions) if settings.reuses_results else None,
 
     @property
     def grace_s(self) -> float:
@@ -265,6 +267,8 @@ class TuneController:
             limits.append(rest_s)
         asked_s = None if self._state.end_reason else self._hooks.seconds_left()  # a stopper has nothing more to say
         for left_s in (asked_s, self._deadlines.seconds_left(now_s)):
+        if self.launcher.has_to_go_on and not self._recorder.space.is_short:
+            limits.append(0.0)
             if left_s is not None:
                 limits.append(max(0.0, left_s))
         return min(limits, default=None)

@@ -16,7 +16,8 @@ from minitune._checks import is_whole, require, require_flag, shown
 from minitune.experiment.tags import format_tag
 from minitune.experiment.trial import Trial
 from minitune.experiment.trial_maker import TrialMaker
-from minitune.search.filters import MAX_TRIES, Filter, Rules, Verdict, config_key
+from minitune.search.equality import config_key
+from minitune.search.filters import MAX_TRIES, Filter, Rules, Verdict
 from minitune.search.search_algorithm import ExperimentSpec, SearchAlgorithm, experiment_list
 from minitune.search.variant_generator import Position, Variant, VariantTable
 from minitune.space import random_generator

@@ -6,24 +6,19 @@ made it: the default search algorithm draws the same place anew, a searcher is a
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import logging
 import math
 import os
-import random
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from minitune._checks import is_real, require, shown
-from minitune.search.parameters import is_searchable
-from minitune.search.searcher import Metric, Searcher, SearcherWrapper, Suggestion, call_set_search_properties
-from minitune.search.space_tree import copy_tree, has_unresolved_values, overlay
-from minitune.search.variant_generator import complete
-from minitune.space import Categorical, Domain, Float, Integer, Quantized, as_domain, fits
+from minitune._checks import require, shown
+from minitune.search.equality import config_key, space_size
+from minitune.search.space_tree import copy_tree
+from minitune.space import fits
 
 logger = logging.getLogger("minitune")
 
@@ -34,13 +29,6 @@ Constraint = Callable[[dict[str, Any]], bool]
 
 MAX_TRIES = 10_000
 """So many refused proposals in a row are the end: a space of which 0.1 % is feasible is searched nevertheless."""
-
-_ASKS = 20
-"""How often a searcher is asked again before values are drawn at random: one that has found its optimum may propose
-that for ever, and to ask costs a thousand times what a draw does."""
-
-_COUNTED = 1_000_000
-"""Spaces with more configurations count as endless: nobody will have tried them all."""
 
 
 class Verdict(Enum):
@@ -203,140 +191,6 @@ class Filter:
         self._violations = Counter(state["violations"])
 
 
-class FilteredSearcher(SearcherWrapper):
-    """Asks a searcher again where its suggestion is refused, and draws at random where that does not help.
-
-    The searcher hears of a refused suggestion's end at once: as of a failed trial, which says nothing about the
-    values. To it, each suggestion has a name of its own. A configuration that was drawn at random is told to it, when
-    it is known what became of it, as a point that was evaluated elsewhere, if it can learn from such.
-
-    Args:
-        searcher: The searcher.
-        rules: What is wanted of configurations.
-    """
-
-    def __init__(self, searcher: Searcher, rules: Rules):
-        super().__init__(searcher)
-        self._rules = rules
-        self._space: Any = {}
-        self._can_draw = False
-        self._filter = Filter(rules, None, -1)
-        self._seed = random.SystemRandom().getrandbits(63)
-        self._count = 0
-        self._names: dict[str, str] = {}  # by id of a trial, the searcher's name for it where that is another
-        self._drawn: dict[str, dict[str, Any]] = {}  # by id, trials that the searcher does not know
-
-    @property
-    def end_reason(self) -> str:
-        """Why the search has ended before its time; empty if it has not."""
-        return self._filter.end_reason
-
-    def set_seed(self, seed: int) -> None:
-        """See `Searcher.set_seed`."""
-        self._seed = seed
-        super().set_seed(seed)
-
-    def set_search_properties(self, metric: Metric, mode: str | list[str] | None, config: Any, **spec: Any) -> bool:
-        """See `Searcher.set_search_properties`."""
-        self._space = config
-        self._can_draw = call_set_search_properties(self.searcher.set_search_properties, metric, mode, config, spec)
-        # a searcher that does not take this space has one of its own
-        self._filter = Filter(self._rules, config if self._can_draw else None, spec.get("num_samples", -1))
-        return self._can_draw
-
-    def suggest(self, trial_id: str) -> Suggestion:
-        """See `Searcher.suggest`; the whole configuration.
-
-        Raises:
-            ValueError: If nothing fulfils the constraints, or one of them fails.
-        """
-        refused: Counter[Verdict] = Counter()
-        while refused.total() < (_ASKS if self._can_draw else MAX_TRIES):
-            name = f"{trial_id}_{refused.total() + 1}" if refused else trial_id
-            suggestion = self.searcher.suggest(name)
-            if not isinstance(suggestion, dict):
-                return suggestion
-            config = self._admit(suggestion, refused, name)
-            if config is not None:
-                if name != trial_id:
-                    self._names[trial_id] = name
-                return config
-            if self._filter.is_exhausted:
-                break
-        while refused.total() < MAX_TRIES and not self._filter.is_exhausted:
-            config = self._admit({}, refused)
-            if config is not None:
-                self._drawn[trial_id] = config
-                return config
-        self._filter.end(refused)
-        return self.FINISHED
-
-    def _admit(
-        self, suggestion: dict[str, Any], refused: Counter[Verdict], name: str | None = None
-    ) -> dict[str, Any] | None:
-        """The whole configuration of a suggestion, or None if it is refused; `name` is the searcher's for it."""
-        verdict = Verdict.VIOLATES
-        try:
-            merged, _ = overlay(self._space, suggestion)
-            config = complete(merged, random.Random(f"{self._seed}/{self._count}"))
-            self._count += 1
-            verdict = self._filter.judge(config)
-        finally:
-            if verdict is not Verdict.ADMITTED and name is not None:
-                self.searcher.on_trial_complete(name, error=True)
-        if verdict is Verdict.ADMITTED:
-            return config
-        refused[verdict] += 1
-        return None
-
-    # -- what becomes of them ------------------------------------------------------------------------------------
-
-    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
-        """See `Searcher.on_trial_result`."""
-        if trial_id not in self._drawn:
-            self.searcher.on_trial_result(self._names.get(trial_id, trial_id), result)
-
-    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        """See `Searcher.on_trial_complete`."""
-        if trial_id in self._drawn:
-            config, metric = self._drawn.pop(trial_id), self.metric
-            value = result.get(metric) if result and isinstance(metric, str) else None
-            if not error and is_real(value):
-                with contextlib.suppress(NotImplementedError):
-                    self.searcher.add_evaluated_point(config, float(value))  # type: ignore[arg-type]  # it is a number
-        else:
-            self.searcher.on_trial_complete(self._names.pop(trial_id, trial_id), result=result, error=error)
-
-    def on_trial_error(self, trial_id: str) -> None:
-        """See `Searcher.on_trial_error`."""
-        if trial_id not in self._drawn:
-            self.searcher.on_trial_error(self._names.get(trial_id, trial_id))
-
-    def on_pause(self, trial_id: str) -> None:
-        """See `Searcher.on_pause`."""
-        if trial_id not in self._drawn:
-            self.searcher.on_pause(self._names.get(trial_id, trial_id))
-
-    def on_unpause(self, trial_id: str) -> None:
-        """See `Searcher.on_unpause`."""
-        if trial_id not in self._drawn:
-            self.searcher.on_unpause(self._names.get(trial_id, trial_id))
-
-    def get_state(self) -> dict[str, Any]:
-        """What it knows beside the searcher; not the constraints, which the next one gets from its run."""
-        own = {"seed": self._seed, "count": self._count, "names": dict(self._names), "drawn": copy_tree(self._drawn)}
-        return {**own, "filter": self._filter.get_state()}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Take over what `get_state` returned."""
-        self._seed, self._count = state["seed"], state["count"]
-        self._names, self._drawn = dict(state["names"]), dict(state["drawn"])
-        self._filter.set_state(state["filter"])
-
-
-# -- constraints ---------------------------------------------------------------------------------------------------
-
-
 def _ask(constraint: Constraint, config: dict[str, Any]) -> bool:
     """A constraint's answer; it gets a copy of the configuration, which is its own.
 
@@ -366,82 +220,3 @@ def _name(constraint: Constraint) -> str:
     if name == "<lambda>" and code is not None:
         return f"'<lambda>' ({os.path.basename(code.co_filename)}:{code.co_firstlineno})"
     return f"'{name}'"
-
-
-# -- equality and number of configurations -----------------------------------------------------------------------
-
-
-def config_key(config: Any) -> str:
-    """A short text that equal configurations have in common, in every process.
-
-    Numbers are equal by value, whatever their type (1, 1.0, numpy's); True is no number; NaN is equal to itself; so
-    are a list and a tuple of equal members; the order of a dict's keys plays no part. Other objects are equal if their
-    pickles are.
-    """
-    return hashlib.blake2b(_canonical(config).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
-
-
-def _canonical(value: Any) -> str:
-    """`value` as text, another one for every value."""
-    if value is None or isinstance(value, (bool, str, bytes)):
-        return repr(value)
-    if isinstance(value, float) and not isinstance(value, int):
-        return str(int(value)) if value.is_integer() else repr(float(value))
-    if isinstance(value, int):
-        return str(int(value))
-    if isinstance(value, dict):
-        members = sorted(f"{_canonical(key)}:{_canonical(member)}" for key, member in dict.items(value))
-        return f"{{{','.join(members)}}}"
-    if isinstance(value, (list, tuple)):
-        return f"[{','.join(map(_canonical, value))}]"
-    if isinstance(value, (set, frozenset)):
-        return f"({','.join(sorted(map(_canonical, value)))})"
-    return _canonical_object(value)
-
-
-def _canonical_object(value: Any) -> str:
-    """Numpy's scalars as the numbers that they are; anything else by its pickle, or itself if it has none."""
-    import cloudpickle
-
-    if getattr(value, "shape", None) == () and hasattr(value, "item"):
-        plain = value.item()
-        if isinstance(plain, (bool, int, float, str, bytes)):
-            return _canonical(plain)
-    try:
-        return f"<{hashlib.blake2b(cloudpickle.dumps(value), digest_size=12).hexdigest()}>"
-    except Exception:  # whatever a user's class raises
-        return f"<{type(value).__name__} {id(value)}>"
-
-
-def space_size(space: Any) -> float:
-    """How many configurations a search space stands for, at most; `math.inf` if they are too many or unknown."""
-    size = _size(space)
-    return size if size <= _COUNTED else math.inf
-
-
-def _size(space: Any) -> float:
-    domain = as_domain(space)
-    if domain is not None:
-        return _domain_size(domain)
-    if isinstance(space, dict):
-        return math.prod(map(_size, dict.values(space)))
-    if isinstance(space, (list, tuple)):
-        return math.prod(map(_size, space))
-    return 1
-
-
-def _domain_size(domain: Domain) -> float:
-    if isinstance(domain, Categorical) and (domain.is_grid() or is_searchable(domain)):
-        if isinstance(domain.categories, range):
-            return len(domain)
-        plain = {_canonical(category) for category in domain.categories if not has_unresolved_values(category)}
-        return len(plain) + sum(_size(category) for category in domain.categories if has_unresolved_values(category))
-    if not is_searchable(domain):
-        return math.inf
-    sampler = domain.get_sampler()
-    q = sampler.q if isinstance(sampler, Quantized) else None
-    if isinstance(domain, Integer):
-        return len(range(*domain.index_range(int(q)))) if q is not None else domain.upper - domain.lower
-    if isinstance(domain, Float) and q is not None and math.isfinite(domain.upper - domain.lower):
-        return round((domain.upper - domain.lower) / q) + 1
-    return 1 if isinstance(domain, Float) and domain.lower == domain.upper else math.inf

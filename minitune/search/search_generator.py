@@ -11,7 +11,8 @@ from typing import Any
 from minitune.experiment.tags import Path, format_tag
 from minitune.experiment.trial import Trial
 from minitune.search.concurrency_limiter import ConcurrencyLimiter
-from minitune.search.filters import FilteredSearcher, Rules
+from minitune.search.filtered_searcher import FilteredSearcher
+from minitune.search.filters import Rules
 from minitune.search.search_algorithm import ExperimentSpec, SearchAlgorithm, experiment_list
 from minitune.search.searcher import Metric, Searcher, SearcherWrapper, call_set_search_properties
 from minitune.search.space_tree import find_unresolved, has_unresolved_values, leaves, overlay, path_text, topmost
