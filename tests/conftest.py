@@ -6,6 +6,7 @@ debugger. A bound is never what a passing test waits for; it only ends a test th
 
 from __future__ import annotations
 
+import compileall
 import os
 import shutil
 import tempfile
@@ -17,13 +18,17 @@ import psutil
 import pytest
 from run_scripts import script as script
 
-from minitune.testing.leftovers import FILES, KINDS, Snapshot, is_helper, kill
+import minitune
+from minitune.testing.leftovers import FILES, KINDS, STRAGGLER_BOUND_S, Snapshot, is_helper, kill
 
 TIME_FACTOR = float(os.environ.get("MINITUNE_TEST_TIMEFACTOR", "1"))
-STRAGGLER_BOUND_S = 2.0
-"""How long processes, threads and descriptors that are on their way out may take after a test."""
 MARKER = "MINITUNE_TEST_SESSION"
 FOR_TESTS = ("MINITUNE_TEST_", "MINITUNE_START_METHOD")
+
+
+def pytest_sessionstart() -> None:
+    """Compile the package once: tests start thousands of interpreters, which may have been told to write no bytecode."""
+    compileall.compile_dir(str(Path(minitune.__file__).parent), quiet=2)
 
 
 def scaled_s(bound_s: float) -> float:
@@ -73,7 +78,7 @@ def no_process_left() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def nothing_left(session_temporary: Path) -> Iterator[None]:
-    """Fails a test that leaves a process, a thread, a descriptor, a changed setting or a temporary file of ours behind."""
+    """Fails a test that leaves a process, thread, descriptor, changed setting or temporary file of ours behind."""
     before = Snapshot(tuple(kind for kind in KINDS if kind != FILES))
     yield
     problems = before.leftovers(scaled_s(STRAGGLER_BOUND_S)) + _left_entries(session_temporary)
