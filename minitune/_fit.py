@@ -10,6 +10,8 @@ from minitune import clock, runtime
 from minitune._assemble import Components, Plan, base_seed, build_components, build_executor
 from minitune._checks import duration_s
 from minitune._progress import Progress
+from minitune._script import offer
+from minitune._trainable_file import dump_trainables, write_trainable_file
 from minitune._tuner_file import dump_tuner, write_tuner_file
 from minitune._version import __version__
 from minitune.config import default_storage_path
@@ -28,11 +30,9 @@ from minitune.execution.trial_executor import TrialExecutor
 from minitune.execution.tune_controller import TuneController
 from minitune.experiment.experiment import Experiment
 from minitune.experiment.trial import Trial
-from minitune.pickling import require_picklable
 from minitune.resources import GPU
 from minitune.result import flatten
 from minitune.settings import is_on, number_setting, setting
-from minitune.shared import SharedObject
 from minitune.trainable.util import bind_parameters
 from minitune.search.filters import REUSE
 
@@ -80,8 +80,8 @@ def start_run(plan: Plan) -> tuple[Outcome, RunDirectory]:
         TuneError: If a plug-in raises, or the trials ask for more than there is.
         KeyboardInterrupt: At the second Ctrl-C.
     """
-    for experiment in plan.experiments:
-        require_picklable(bind_parameters(experiment.trainable, SharedObject), "the trainable")
+    offer(plan)
+    trainables = dump_trainables(plan.experiments)
     seed, first = base_seed(plan.tune_config.seed), plan.experiment
     recorded = dump_tuner(plan.recorded())
     components = build_components(plan, seed)  # refuses what is no plug-in, before anything is on disk
@@ -89,6 +89,7 @@ def start_run(plan: Plan) -> tuple[Outcome, RunDirectory]:
     run = create_run_directory(storage_path, first.name, trainable_name=first.trainable_name)
     with open_run(plan, run, is_new=True) as opened:
         write_tuner_file(run, recorded, sync=plan.run_config.durability != "process")
+        write_trainable_file(run, trainables)
         opened.begin(run_record(plan, run, seed))
         return run_opened(plan, components, opened, seed), run
 

@@ -12,6 +12,8 @@ from minitune._assemble import Plan, base_seed, build_components
 from minitune._checks import shown
 from minitune._fit import Outcome, open_run, run_opened, run_record
 from minitune._references import renew_references
+from minitune._script import offer
+from minitune._trainable_file import dump_trainables, write_trainable_file
 from minitune.config import ResumeConfig, ResumeType
 from minitune.execution import records
 from minitune.execution.hooks import Hooks
@@ -105,11 +107,14 @@ def resume_run(
     Raises:
         RunLockedError: If another driver is at it.
         JournalCorruptError: If its journal cannot be trusted.
+        TypeError: If the trainable cannot be pickled.
         ValueError: If the trainable is not that of the run.
         UntrustedStateError: If somebody else may have written what must be unpickled.
         TuneError: As for `start_run`.
     """
     check_trusted(run.path)
+    offer(plan)
+    trainables = dump_trainables(plan.experiments)
     with open_run(plan, run, is_new=False) as opened:
         begins = opened.is_blank
         record = run_record(plan, run, base_seed(plan.tune_config.seed)) if begins else read_run_record(opened.read())
@@ -118,6 +123,7 @@ def resume_run(
         seed = int(record["seed"])
         components = build_components(plan, seed)
         opened.begin(record if begins else None)
+        write_trainable_file(run, trainables)
         catch_up = functools.partial(_catch_up, plan, opened, resume_config, add_samples, fresh or Fresh())
         return run_opened(plan, components, opened, seed, catch_up), run
 

@@ -65,6 +65,13 @@ def best(arguments: list[str]) -> int:
     return showing.best(arguments, prog="minitune best")
 
 
+def rerun(arguments: list[str]) -> int:
+    """Run one trial again, here, with a debugger at hand."""
+    from minitune.commands import rerun
+
+    return rerun.main(arguments, prog="minitune rerun")
+
+
 COMMANDS: dict[str, Command] = {
     "ls": ls,
     "lsx": lsx,
@@ -72,6 +79,7 @@ COMMANDS: dict[str, Command] = {
     "best": best,
     "explain": explain,
     "replay": replay,
+    "rerun": rerun,
     "demo": demo,
 }
 """Every command by the name that users type, in the order of the help."""

@@ -12,6 +12,7 @@ import pickle
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Any, TypeVar
 
 from minitune.settings import is_on
@@ -175,6 +176,28 @@ def format_traceback(error: BaseException) -> str:
         return "".join(formatted.format())
     except Exception:
         return f"{_qualified_name(type(error))}: <its traceback could not be formatted>\n"
+
+
+def user_traceback(error: BaseException) -> TracebackType | None:
+    """The part of an exception's traceback that is the user's, for a debugger: without our frames around it.
+
+    Args:
+        error: The exception, with its traceback.
+
+    Returns:
+        The traceback; as it is if there is no frame of the user's.
+    """
+    trace, links = error.__traceback__, []
+    while trace is not None:
+        links.append(trace)
+        trace = trace.tb_next
+    kept = [i for i, link in enumerate(links) if not _is_own_frame(link.tb_frame.f_code.co_filename)]
+    if not kept:
+        return error.__traceback__
+    following: TracebackType | None = None
+    for link in reversed(links[kept[0] : kept[-1] + 1]):
+        following = TracebackType(following, link.tb_frame, link.tb_lasti, link.tb_lineno)
+    return following
 
 
 def trial_error(remote: RemoteError, text: str | None = None, kind: type[TrialError] = TrialError) -> TrialError:

@@ -82,6 +82,44 @@ class _Nowhere:
         return len(data)
 
 
+class SmallPickle:
+    """A pickle that is kept if it is small; to try it copies nothing large.
+
+    Args:
+        value: Any object.
+        what: What it is, for the error.
+        limit_bytes: How large it may be.
+
+    Raises:
+        TypeError: If it cannot be pickled; the text names the path to the offending member.
+    """
+
+    def __init__(self, value: Any, what: str, limit_bytes: int):
+        self._limit_bytes = limit_bytes
+        self._size_bytes = 0
+        self._parts: list[bytes] = []
+        self._buffers: list[pickle.PickleBuffer] = []
+        dump(value, self, what, self._take_buffer)
+
+    def write(self, data: Any) -> int:
+        """Take a part of the pickle."""
+        self._size_bytes += len(data)
+        if self._size_bytes <= self._limit_bytes:
+            self._parts.append(bytes(data))
+        return len(data)
+
+    def _take_buffer(self, buffer: pickle.PickleBuffer) -> bool:
+        self._size_bytes += buffer.raw().nbytes
+        self._buffers.append(buffer)
+        return False
+
+    def content(self) -> tuple[bytes, list[bytes]] | None:
+        """The pickle and its buffers, for `load`; None if they are too large."""
+        if self._size_bytes > self._limit_bytes:
+            return None
+        return b"".join(self._parts), [bytes(buffer.raw()) for buffer in self._buffers]
+
+
 def dumps_for_later(value: Any, what: str) -> bytes:
     """Pickle `value` for a process that may run another version of the user's script.
 

@@ -36,8 +36,8 @@ LAYERS: dict[str, str] = {
     """,
     "driver": "execution.*",
     "API": """
-        <top> tuner _tuner_file _references _assemble _pristine _fit _resume _progress _trial_output _run tune_config
-        result_grid analysis.* runtime simulation _explain _replay experiment.experiment cli commands.* __main__
+        <top> tuner _tuner_file _trainable_file _script _references _assemble _pristine _fit _resume _progress
+        _trial_output _run tune_config result_grid analysis.* runtime simulation _explain _replay experiment.experiment cli commands.* __main__
         html_report.* integration.* examples.* testing.* utils.*
     """,
 }

@@ -32,7 +32,7 @@ from typing import Any
 
 from minitune import clock as clocks
 from minitune.actor.loading import dump_value
-from minitune.actor.user_thread import MainThreadExecutor
+from minitune.actor.user_thread import MainThreadExecutor as MainThreadExecutor
 from minitune.clock import Clock, VirtualClock
 from minitune.error import RemoteError
 from minitune.execution.devices import Machine

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from minitune._paths import local_path
 from minitune.error import JournalCorruptError, trial_error_of_text
@@ -28,6 +29,21 @@ _PHASES = {
 }
 
 
+@dataclass(frozen=True)
+class Origin:
+    """What the last attempt of a trial has started from.
+
+    Attributes:
+        path: The directory of the checkpoint, its own or another trial's; None: from the beginning.
+        metrics: The result that it belongs to.
+        report_number: How many reports of the trial counted then.
+    """
+
+    path: str | None
+    metrics: dict[str, Any]
+    report_number: int
+
+
 @dataclass
 class RecordedRun:
     """What the journal of a run says.
@@ -43,7 +59,7 @@ class RecordedRun:
         versions: Of Python and of minitune, when it began.
         begun_s: When it began, in seconds since the epoch.
         noted_s: When the last record with a time was written, likewise: a driver's or trial's beginning or end.
-        starts: By trial id, the record of the trial's last start.
+        origins: By trial id, what the trial's last attempt has started from.
     """
 
     path: str
@@ -56,7 +72,7 @@ class RecordedRun:
     versions: dict[str, str] = field(default_factory=dict)
     begun_s: float = 0.0
     noted_s: float = 0.0
-    starts: dict[str, records.Record] = field(default_factory=dict)
+    origins: dict[str, Origin] = field(default_factory=dict)
 
 
 def read_run(path: str | os.PathLike[str], unpickle: bool = False) -> RecordedRun:
@@ -149,6 +165,7 @@ class _Reader:
         self._trials: dict[str, Trial] = {}
         # by trial id, where a trial stood when it was given another one's checkpoint, until it has one of its own
         self._given: dict[str, KeptCheckpoint] = {}
+        self._donated: dict[str, tuple[str, dict[str, Any]]] = {}  # by trial id, that checkpoint's path and metrics
         self._results = PastResults()
         self._handlers = {
             records.START: self._on_start,
@@ -228,7 +245,15 @@ class _Reader:
     def _on_start(self, trial: Trial, record: records.Record) -> None:
         trial.custom_dirname, trial.attempt = record["directory"] or None, record["attempt"]
         trial.phase = Phase.STARTING
-        self.run.starts[trial.trial_id] = record
+        self.run.origins[trial.trial_id] = self._origin(trial)
+
+    def _origin(self, trial: Trial) -> Origin:
+        given = self._donated.get(trial.trial_id) if trial.trial_id in self._given else None
+        if given is None and trial.checkpoints:
+            kept = trial.checkpoints[-1]
+            given = os.path.join(trial.local_path, kept.record.directory), kept.metrics
+        path, metrics = given or (None, {})
+        return Origin(path, metrics, trial.report_count)
 
     def _on_result(self, trial: Trial, record: records.Record) -> None:
         metrics = record["metrics"]
@@ -252,8 +277,11 @@ class _Reader:
     def _on_exploit(self, trial: Trial, record: records.Record) -> None:
         trial.set_config(record["config"])
         donor = self._trials.get(record["donor"])
-        taken = (kept for kept in (donor.checkpoints if donor else ()) if kept.record.number == record["checkpoint"])
+        if donor is None:
+            return
+        taken = (kept for kept in donor.checkpoints if kept.record.number == record["checkpoint"])
         for kept in taken:
+            self._donated[trial.trial_id] = os.path.join(donor.local_path, kept.record.directory), kept.metrics
             self._given[trial.trial_id] = KeptCheckpoint(
                 kept.record, trial.report_count, trial.last_result, trial.analysis.copy()
             )

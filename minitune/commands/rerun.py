@@ -1,0 +1,299 @@
+"""`minitune rerun`: one trial again, in this process, with a debugger at hand; the run itself stays as it is."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import shutil
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any
+
+from minitune import runtime
+from minitune._script import plan_of_script
+from minitune._table import format_cell, metrics_of, short_repr
+from minitune._trainable_file import load_trainable
+from minitune.commands.selecting import CANNOT, ERRORS, RUN_HELP, TRIAL_HELP, TRIALS_FAILED, existing_run, find_trial
+from minitune.error import format_traceback, user_traceback
+from minitune.execution.decisions import read_decisions
+from minitune.execution.inline import MainThreadExecutor
+from minitune.execution.ledger import Ledger, allocation_env
+from minitune.execution.local import ORIG_WORKING_DIR
+from minitune.execution.read_run import Origin, RecordedRun, read_run
+from minitune.execution.run_settings import GRACE_S
+from minitune.execution.storage import RunDirectory, check_trusted
+from minitune.experiment.lifecycle import ERROR
+from minitune.experiment.trial import HAS_RETURNED, Trial
+from minitune.experiment.trial_info import TrialInfo
+from minitune.resources import Allocation
+from minitune.result import TRAINING_ITERATION, Report
+from minitune.settings import is_on
+from minitune.shared import SharedObject
+from minitune.trainable.trial_actor import make_trial_actor
+
+_ATTEMPT = 1
+
+
+def main(arguments: list[str], prog: str) -> int:
+    """Run the command.
+
+    Args:
+        arguments: What follows its name.
+        prog: Its name, for the help.
+
+    Returns:
+        The exit status: 0 if the trial has not failed this time; 1 if it cannot be run again here; 3 if it has failed.
+    """
+    options = _parser(prog).parse_args(arguments)
+    try:
+        path = existing_run(options.run)
+        check_trusted(path)
+        run = read_run(path, unpickle=True)
+        trial = find_trial(run.trials, options.trial)
+        origin = Origin(None, {}, 0) if options.from_scratch else run.origins.get(trial.trial_id, Origin(None, {}, 0))
+        if origin.path is not None and not os.path.isdir(origin.path):
+            raise FileNotFoundError(f"the trial went on from {origin.path}, which is gone; pass --from-scratch")
+        trainable = _trainable(run, trial, options.script)
+    except ERRORS as error:
+        print(error.args[0] if isinstance(error, LookupError) else error, file=sys.stderr)
+        return CANNOT
+    with _scratch(options.keep) as directory:
+        _tell_begin(run, trial, origin, directory if options.keep else None)
+        limit = options.reports or _made(run, trial, origin)
+        again = _Rerun(SharedObject(trainable), run, trial, origin, limit, opens_debugger=options.pdb)
+        try:
+            again.run(directory)
+        except ERRORS as error:
+            print(f"the trial cannot be run here: {error}", file=sys.stderr)
+            return CANNOT
+        return _tell_end(trial, origin, again, opens_debugger=options.pdb)
+
+
+def _made(run: RecordedRun, trial: Trial, origin: Origin) -> int:
+    """How many reports the trial has made since its start; one more if it was not stopped, but had its own end."""
+    decisions = read_decisions(run.path).by_trial.get(trial.trial_id, [])
+    had_own_end = trial.status == ERROR or bool(decisions and decisions[-1].reason == HAS_RETURNED)
+    return max(1, trial.report_count - origin.report_number + had_own_end)
+
+
+def _parser(prog: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=prog,
+        description="Run one trial again, here: with its configuration, seed and start checkpoint, up to where it had "
+        "come. breakpoint() works in it. Nothing of the run is changed.",
+        epilog="The exit status is 0 if the trial has not failed this time, 3 if it has, 1 if it cannot be run again.",
+    )
+    parser.add_argument("run", help=RUN_HELP)
+    parser.add_argument("trial", help=TRIAL_HELP)
+    parser.add_argument("--pdb", action="store_true", help="open the debugger where it fails")
+    parser.add_argument(
+        "--script",
+        metavar="FILE.py",
+        help="take the trainable from this script, which is run up to its fit(); by default as the run has kept it",
+    )
+    parser.add_argument("--from-scratch", action="store_true", help="do not begin at the checkpoint that it began at")
+    parser.add_argument("--reports", type=int, metavar="N", help="stop after N reports (default: as many as it made)")
+    parser.add_argument("--keep", metavar="DIR", help="keep its files in DIR, a new directory (default: they go)")
+    return parser
+
+
+def _trainable(run: RecordedRun, trial: Trial, script: str | None) -> Any:
+    """The trainable, from a script or as the run has kept it.
+
+    Raises:
+        TuneError: If it is in neither.
+        UntrustedStateError: If somebody else may have written what the run has kept.
+    """
+    if script is None:
+        return load_trainable(RunDirectory(run.path), trial.experiment_number)
+    plan = plan_of_script(script, [], lambda plan: plan.experiment.trainable_name == run.trainable_name)
+    return plan.experiments[trial.experiment_number].trainable
+
+
+@contextlib.contextmanager
+def _scratch(keep: str | None) -> Iterator[str]:
+    """The directory for the files of the trial; it is removed in the end unless it has a name."""
+    if keep is not None:
+        os.makedirs(keep, exist_ok=True)
+        yield os.path.abspath(keep)
+        return
+    directory = tempfile.mkdtemp(prefix="minitune-rerun-")
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _surroundings(directory: str, env: Mapping[str, str]) -> Iterator[None]:
+    """The working directory and environment that a worker would have."""
+    before, cwd = dict(os.environ), os.getcwd()
+    os.environ.update(env)
+    if is_on("CHDIR_TO_TRIAL_DIR"):
+        os.environ.update(dict.fromkeys(ORIG_WORKING_DIR, cwd))
+        os.chdir(directory)
+    try:
+        yield
+    finally:
+        os.chdir(cwd)
+        os.environ.clear()
+        os.environ.update(before)
+
+
+class _Rerun:
+    """One trial, driven by a thread of its own, so that the trainable has the main thread as in a worker.
+
+    Args:
+        trainable: Handle of the trainable.
+        run: The run.
+        trial: Its trial.
+        origin: What it starts from.
+        limit: After so many reports it is stopped.
+        opens_debugger: Whether a failure opens the debugger.
+
+    Attributes:
+        reports: How many there were.
+        error: What the trainable has raised, or None.
+        is_stopped: Whether it was stopped at the limit.
+    """
+
+    def __init__(
+        self,
+        trainable: SharedObject,
+        run: RecordedRun,
+        trial: Trial,
+        origin: Origin,
+        limit: int,
+        *,
+        opens_debugger: bool,
+    ):
+        self.reports = 0
+        self.error: BaseException | None = None
+        self.is_stopped = False
+        self._trainable = trainable
+        self._run = run
+        self._trial = trial
+        self._origin = origin
+        self._limit = limit
+        self._opens_debugger = opens_debugger
+        self._main = MainThreadExecutor()
+
+    def run(self, directory: str) -> None:
+        """Run the trial on the calling thread. Blocks until it has ended, and while the debugger is open.
+
+        Raises:
+            TuneError: If this machine does not have what the trial asks for.
+            OSError: If the directory cannot be used.
+        """
+        trial, machine = self._trial, runtime.machine()
+        ledger = Ledger(machine.totals, machine.gpu_ids, find_gpus=machine.find_gpus)
+        ledger.can_acquire(trial.resources)
+        allocation = ledger.acquire(trial.trial_id, trial.resources)
+        own = os.path.join(directory, os.path.basename(trial.local_path))
+        os.makedirs(own, exist_ok=True)
+        start = None
+        if self._origin.path is not None:  # a copy: a trial may well write into what it starts from
+            start = shutil.copytree(self._origin.path, os.path.join(directory, "start"), dirs_exist_ok=True)
+        info = TrialInfo(
+            trial.trial_id,
+            trial.name,
+            own,
+            os.path.basename(self._run.path),
+            trial.resources,
+            trial.seed,
+            _ATTEMPT,
+            config=trial.config,
+        )
+        with _surroundings(own, allocation_env(allocation, os.environ)):
+            thread = threading.Thread(target=self._drive, args=(info, allocation, start), name="minitune-rerun")
+            thread.start()
+            self._main.run(lambda: None)
+            thread.join()
+
+    def _drive(self, info: TrialInfo, allocation: Allocation, start: str | None) -> None:
+        """What the driver does with a trial, on the thread for it."""
+        actor: Any = None
+        try:
+            make = self._main.submit(make_trial_actor, self._trainable, info, self._main, allocation)
+            actor = make.result()
+            if start is not None:
+                _settled(actor.restore(start, self._origin.metrics))
+            while not self.is_stopped and self._take(_settled(actor.train())):
+                self.is_stopped = self.reports >= self._limit
+        except BaseException as error:
+            self.error = error
+            self._tell_failure(error)
+        finally:
+            with contextlib.suppress(BaseException):  # the trial is over, however it unwinds
+                stopping = actor.stop() if actor is not None else None
+                if isinstance(stopping, Future):
+                    stopping.result(GRACE_S)
+            self._main.shutdown()
+
+    def _take(self, report: Report) -> bool:
+        """Show a report; whether there will be more."""
+        if report.metrics is not None:
+            self.reports += 1
+            values = ", ".join(f"{name}={format_cell(value, 40)}" for name, value in metrics_of(report.metrics).items())
+            print(f"iteration {report.metrics.get(TRAINING_ITERATION)}: {values}", flush=True)
+        return not (report.done or report.has_returned)
+
+    def _tell_failure(self, error: BaseException) -> None:
+        """Show the traceback and open the debugger, before anything is cleaned up."""
+        import bdb
+
+        if isinstance(error, (bdb.BdbQuit, KeyboardInterrupt)):
+            return
+        print(format_traceback(error), end="", file=sys.stderr, flush=True)
+        trace = user_traceback(error)
+        if self._opens_debugger and trace is not None:
+            self._main.submit(_post_mortem, trace).result()
+
+
+def _settled(value: Any) -> Any:
+    """The value of a call that may have given a Future. Blocks until it is there."""
+    return value.result() if isinstance(value, Future) else value
+
+
+def _post_mortem(trace: TracebackType) -> None:
+    import pdb
+
+    print("the debugger is where it has failed; `up` and `down` move, `p NAME` shows, `q` leaves", flush=True)
+    pdb.post_mortem(trace)
+
+
+def _tell_begin(run: RecordedRun, trial: Trial, origin: Origin, kept: str | None) -> None:
+    what = f"{trial.status} after {trial.report_count} reports"
+    failure = getattr(trial.error, "summary", lambda: str(trial.error))() if trial.error is not None else ""
+    print(f"trial {trial.number} ({trial.trial_id}) of {run.path}: {what}{f': {failure}' if failure else ''}")
+    print(f"  config  {short_repr(trial.config)}")
+    print(f"  begins  {'anew' if origin.path is None else f'at {origin.path}'}, seed {trial.seed}")
+    if kept:
+        print(f"  files   {kept}")
+    sys.stdout.flush()
+
+
+def _tell_end(trial: Trial, origin: Origin, again: _Rerun, *, opens_debugger: bool) -> int:
+    """Say how it has ended this time; returns the exit status."""
+    import bdb
+
+    reports = f"{again.reports} report{'' if again.reports == 1 else 's'}"
+    if isinstance(again.error, (bdb.BdbQuit, KeyboardInterrupt)):
+        print(f"left after {reports}")
+        return CANNOT
+    if again.error is not None:
+        hint = "" if opens_debugger else "; --pdb opens the debugger there"
+        print(f"failed {'again ' if trial.status == ERROR else ''}after {reports}{hint}")
+        return TRIALS_FAILED
+    if trial.status == ERROR:
+        print(f"did not fail this time: {reports}, and it had failed after {trial.report_count - origin.report_number}")
+    elif again.is_stopped:
+        print(f"stopped after {reports}, as many as it had made")
+    else:
+        print(f"ended after {reports}")
+    return 0
