@@ -27,7 +27,7 @@ FOR_TESTS = ("MINITUNE_TEST_", "MINITUNE_START_METHOD")
 
 
 def pytest_sessionstart() -> None:
-    """Compile the package once: tests start thousands of interpreters, which may have been told to write no bytecode."""
+    """Compile the package once: tests start thousands of interpreters, also ones that write no bytecode."""
     compileall.compile_dir(str(Path(minitune.__file__).parent), quiet=2)
 
 
