@@ -54,7 +54,7 @@ class LiveReporter(TuneReporterBase):
         self._has_begun = False
         self._has_news = True
         self._ended_before = 0
-        self._drawn_s = self._wait_s = 0.0
+        self._drawn_s = self._wait_s = self._cost_s = 0.0
         self._line_s, self._pause_s = _FIRST_LINE_S, _FIRST_LINE_S
         self._kinds: dict[str, Hashable] = {}
         self._told: set[Hashable] = set()
@@ -99,8 +99,11 @@ class LiveReporter(TuneReporterBase):
             return 0.0
         if self._screen is None:
             return max(0.0, self._begin_s + self._line_s - clock.current().monotonic())
-        pause_s = _BACK_S if self._screen.is_erased else _REDRAW_S if self._has_news else _TICK_S
-        return max(0.0, self._drawn_s + max(pause_s, self._wait_s) - time.monotonic())
+        if self._screen.is_erased:
+            pause_s = _BACK_S
+        else:
+            pause_s = max(_REDRAW_S if self._has_news else _TICK_S, self._wait_s)
+        return max(0.0, self._drawn_s + pause_s - time.monotonic())
 
     # -- what ------------------------------------------------------------------------------------------------------
 
@@ -152,7 +155,8 @@ class LiveReporter(TuneReporterBase):
         snapshot = self._snapshot(trials, sys_info)
         screen.draw(render(snapshot, width, height, color=screen.has_color, ascii_only=screen.is_ascii))
         self._drawn_s = time.monotonic()
-        self._wait_s = (self._drawn_s - begin_s) / _SHARE
+        cost_s = self._drawn_s - begin_s
+        self._wait_s, self._cost_s = min(cost_s, self._cost_s) / _SHARE, cost_s  # once may be chance
 
     # -- a snapshot ------------------------------------------------------------------------------------------------
 
