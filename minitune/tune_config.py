@@ -49,11 +49,6 @@ class TuneConfig(Config):
             None means no limit. What takes longer is asked to stop, then killed; it counts as a failure.
         report_timeout_s: The same for the time from one report to the next. In one process (`"inline"`) nothing can be
             ended from outside: there a limit is noticed when the trial reports.
-
-    Raises:
-        ValueError: If a value breaks its rule.
-    """
-
         on_duplicate: What becomes of a configuration that this run has tried before. `"allow"`: it is tried again.
             `"resample"`: another one is drawn, and the search ends when there is none. `"reuse"`: its trial ends at
             once with the last result of the earlier one; where that has not ended well by then, it runs. Numbers are
@@ -61,6 +56,11 @@ class TuneConfig(Config):
         constraints: Functions of the configuration that must return True, such as `[lambda c: c["low"] < c["high"]]`.
             What violates one is drawn anew; points of a grid that do are left out. Where a searcher suggests nothing
             else, values are drawn at random. A point to evaluate that violates one is an error.
+
+    Raises:
+        ValueError: If a value breaks its rule.
+    """
+
     mode: str | None = None
     metric: str | None = None
     search_alg: Any = None
@@ -76,14 +76,14 @@ class TuneConfig(Config):
     executor: Any = "local"
     trial_timeout_s: int | float | datetime.timedelta | None = None
     report_timeout_s: int | float | datetime.timedelta | None = None
+    on_duplicate: str = "allow"
+    constraints: Sequence[Callable[[dict[str, Any]], bool]] | None = None
 
     def _check(self) -> None:
         require(self.mode in (None, "min", "max"), "mode: None, 'min' or 'max'", self.mode)
         require_metric("metric", self.metric)
         check_num_samples(self.num_samples)
         limit = self.max_concurrent_trials
-    on_duplicate: str = "allow"
-    constraints: Sequence[Callable[[dict[str, Any]], bool]] | None = None
         require(
             limit is None or (is_whole(limit) and limit >= 0),
             "max_concurrent_trials: None or an int >= 0 (0 means no limit)",
@@ -99,10 +99,10 @@ class TuneConfig(Config):
         require_flag("reuse_actors", self.reuse_actors)
         known = self.executor in EXECUTORS if isinstance(self.executor, str) else hasattr(self.executor, "can_start")
         require(known, "executor: 'local', 'inline' or a TrialExecutor", self.executor)
+        Rules.of(self.on_duplicate, self.constraints)
         require_creator(self.trial_name_creator, "trial_name_creator")
         require_creator(self.trial_dirname_creator, "trial_dirname_creator")
 
     def budget_s(self) -> float | None:
         """The time budget in seconds, or None."""
         return duration_s(self.time_budget_s, "time_budget_s")
-        Rules.of(self.on_duplicate, self.constraints)

@@ -45,8 +45,8 @@ class RunSettings:
         free_restore_failures: How many failed restores of a trial do not count as failures.
         trial_timeout_s: Seconds that one attempt of a trial may take, or None.
         report_timeout_s: Seconds from a pull to the report that answers it, or None.
-        reuses_results: Whether a trial whose configuration was tried before gets the result of that one.
         strict_metric: Whether a result without the metric of run, scheduler or searcher is an error of its trial.
+        reuses_results: Whether a trial whose configuration was tried before gets the result of that one.
     """
 
     run_name: str
@@ -62,8 +62,8 @@ class RunSettings:
     trial_timeout_s: float | None = None
     report_timeout_s: float | None = None
     strict_metric: bool = True
+    reuses_results: bool = False
 
     def of(self, trial: Trial) -> TrialSettings:
-    reuses_results: bool = False
         """What holds for a trial."""
         return self.experiments[trial.experiment_number]

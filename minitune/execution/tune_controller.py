@@ -98,8 +98,8 @@ class TuneController:
             self._deadlines,
             give_up=self._give_up_before_start,
             run_requests=self._actions.run_requests,
-        )
             reuse=Reuse(state, hooks, recorder, self._actions) if settings.reuses_results else None,
+        )
 
     @property
     def grace_s(self) -> float:
@@ -250,6 +250,8 @@ class TuneController:
     def _patience_s(self, max_wait_s: float | None) -> float | None:
         """How long the loop may sleep if nothing happens."""
         limits = [] if max_wait_s is None else [max_wait_s]
+        if self.launcher.has_to_go_on and not self._recorder.space.is_short:
+            limits.append(0.0)
         now_s = self._executor.now()
         if self._state.end_reason:
             limits.append(max(0.0, self._end_deadline_s - now_s))
@@ -267,8 +269,6 @@ class TuneController:
             limits.append(rest_s)
         asked_s = None if self._state.end_reason else self._hooks.seconds_left()  # a stopper has nothing more to say
         for left_s in (asked_s, self._deadlines.seconds_left(now_s)):
-        if self.launcher.has_to_go_on and not self._recorder.space.is_short:
-            limits.append(0.0)
             if left_s is not None:
                 limits.append(max(0.0, left_s))
         return min(limits, default=None)
