@@ -18,6 +18,7 @@ from minitune._tuner_file import RecordedTuner
 from minitune._warnings import warn_once
 from minitune.callback import Callback, check_callbacks, environment_callbacks
 from minitune.config import CheckpointConfig, FailureConfig, RunConfig
+from minitune.execution.logical_order import OrderedExecutor
 from minitune.execution.storage import RunDirectory
 from minitune.execution.trial_executor import TrialExecutor
 from minitune.experiment.experiment import Experiment
@@ -28,8 +29,8 @@ from minitune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
 from minitune.search import create_searcher
 from minitune.search.basic_variant import BasicVariantGenerator
 from minitune.search.concurrency_limiter import ConcurrencyLimiter
-from minitune.search.search_generator import SearchAlgorithm, SearchGenerator
 from minitune.search.filters import Rules
+from minitune.search.search_generator import SearchAlgorithm, SearchGenerator
 from minitune.search.searcher import Searcher, call_set_search_properties
 from minitune.settings import is_on, setting
 from minitune.stopper import NoopStopper, Stopper
@@ -219,17 +220,25 @@ def build_search_alg(plan: Plan, seed: int) -> SearchAlgorithm:
     search_alg = for_this_run(search_alg)
     if isinstance(search_alg, Searcher):
         search_alg = SearchGenerator(_limited(search_alg, tune.max_concurrent_trials))
-    search_alg.set_seed(component_seed(seed, "searcher"))
     rules = Rules.of(tune.on_duplicate, tune.constraints)
     if rules.concern(tune.num_samples):
         search_alg.set_rules(rules)
+    search_alg.set_seed(component_seed(seed, "searcher"))
     hook = search_alg.set_search_properties
     call_set_search_properties(hook, tune.metric, tune.mode, experiment.param_space, experiment.public_spec)
-    ids = TrialIds(plan.id_prefix) if plan.id_prefix else TrialIds()
+    ids = _trial_ids(plan, seed)
     for number, one in enumerate(plan.experiments):
         one.maker = one.new_maker(ids=ids, experiment_number=number)
     search_alg.add_configurations(plan.experiments)
     return search_alg
+
+
+def _trial_ids(plan: Plan, seed: int) -> TrialIds:
+    """The ids of the run's trials; those of a deterministic run are repeatable too."""
+    ids = TrialIds(plan.id_prefix) if plan.id_prefix else TrialIds()
+    if plan.tune_config.deterministic and not plan.id_prefix and not setting("TRIAL_ID_PREFIX"):
+        ids.prefix = f"{component_seed(seed, 'ids'):08x}"[:5]
+    return ids
 
 
 def _limited(searcher: Searcher, max_concurrent_trials: int | None) -> Searcher:
@@ -283,11 +292,17 @@ def build_reporter(plan: Plan) -> ProgressReporter | None:
 
 
 def build_executor(plan: Plan, run: RunDirectory) -> TrialExecutor:
-    """The executor of the plan; `MINITUNE_EXECUTOR` is used where the plan leaves the default.
+    """The executor of the plan, in logical order if it wants that.
 
     Raises:
         ValueError: If there is none of that name.
     """
+    executor, tune = _plain_executor(plan, run), plan.tune_config
+    return OrderedExecutor(executor, tune.max_concurrent_trials or 1) if tune.deterministic else executor
+
+
+def _plain_executor(plan: Plan, run: RunDirectory) -> TrialExecutor:
+    """The executor of the plan; `MINITUNE_EXECUTOR` is used where the plan leaves the default."""
     choice = plan.tune_config.executor
     if not isinstance(choice, str):
         executor: TrialExecutor = choice

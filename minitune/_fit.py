@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from minitune import clock, runtime
 from minitune._assemble import Components, Plan, base_seed, build_components, build_executor
 from minitune._checks import duration_s
+from minitune._determinism import warn_of_clocks
 from minitune._progress import Progress
 from minitune._script import offer
 from minitune._trainable_file import dump_trainables, write_trainable_file
@@ -18,6 +19,7 @@ from minitune.config import default_storage_path
 from minitune.execution import records
 from minitune.execution.hooks import Hooks
 from minitune.execution.interrupts import Interrupts
+from minitune.execution.logical_order import OrderedExecutor
 from minitune.execution.memory_run import MemoryRun
 from minitune.execution.open_run import OpenRun
 from minitune.execution.plugin_states import CALLBACKS, StateKeeper
@@ -32,9 +34,9 @@ from minitune.experiment.experiment import Experiment
 from minitune.experiment.trial import Trial
 from minitune.resources import GPU
 from minitune.result import flatten
+from minitune.search.filters import REUSE
 from minitune.settings import is_on, number_setting, setting
 from minitune.trainable.util import bind_parameters
-from minitune.search.filters import REUSE
 
 logger = logging.getLogger("minitune")
 
@@ -160,6 +162,8 @@ def _drive(
     was_ended = catch_up is not None and catch_up(state, hooks, context)
     keeper = opened.keeper(hooks, context)
     _check_requests(plan, executor)
+    if tune.deterministic:
+        warn_of_clocks(plan, components)
     settings = _settings(plan, opened.run.name, seed, executor)
     controller = TuneController(executor, state, context, hooks, recorder, settings)
     supply.launcher = controller.launcher
@@ -200,17 +204,18 @@ def _settings(plan: Plan, run_name: str, seed: int, executor: TrialExecutor) -> 
         trial_timeout_s=duration_s(tune.trial_timeout_s, "trial_timeout_s"),
         report_timeout_s=duration_s(tune.report_timeout_s, "report_timeout_s"),
         strict_metric=not is_on("DISABLE_STRICT_METRIC_CHECKING"),
+        reuses_results=tune.on_duplicate == REUSE,
+        answered=executor.answered if isinstance(executor, OrderedExecutor) else None,
     )
 
 
 def _trial_settings(experiment: Experiment, executor: TrialExecutor) -> TrialSettings:
     trainable = executor.share(bind_parameters(experiment.trainable, executor.share))
-        reuses_results=tune.on_duplicate == REUSE,
     return TrialSettings(trainable, experiment.checkpoints(), experiment.saves)
 
 
 def _check_requests(plan: Plan, executor: TrialExecutor) -> None:
-    """Refuse at once what can never fit, where it does not depend on the configuration.
+    """Refuse at once what can never fit, or not often enough, where it does not depend on the configuration.
 
     Raises:
         TuneError: Naming the request and the totals.
@@ -219,6 +224,8 @@ def _check_requests(plan: Plan, executor: TrialExecutor) -> None:
     for request in requests:
         if request is not None:
             executor.can_start(request)
+        if request is not None and isinstance(executor, OrderedExecutor):
+            executor.check_room(request)
     has_gpus = executor.resources()[0].get(GPU, 0)
     if has_gpus and all(request is not None and not request.required_resources.get(GPU) for request in requests):
         logger.warning("this machine has GPUs, but the trials ask for none; see with_resources")

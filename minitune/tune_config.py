@@ -44,6 +44,11 @@ class TuneConfig(Config):
             of its trial; None means what the variable says.
         seed: Base seed of every component; None draws one from numpy's global state if numpy is already imported, else
             from `random`'s.
+        deterministic: Whether what learns from results (searchers, schedulers) makes the same decisions in each run
+            with the same seed, however fast the trials and the machine are: results count in a fixed order, that of a
+            machine on which every report takes the same time. `max_concurrent_trials` must be set then, and the
+            machine must have room for as many: the order follows from it. A trial may have to wait for a slower one,
+            so that workers are idle at times.
         executor: `"local"` for processes, `"inline"` for one process (a debugger works), or a `TrialExecutor`.
         trial_timeout_s: Seconds, or a timedelta, that one attempt of a trial may take, from the start of its worker;
             None means no limit. What takes longer is asked to stop, then killed; it counts as a failure.
@@ -73,6 +78,7 @@ class TuneConfig(Config):
     trial_dirname_creator: Callable[[Trial], str] | None = None
     chdir_to_trial_dir: bool | None = None
     seed: int | None = None
+    deterministic: bool = False
     executor: Any = "local"
     trial_timeout_s: int | float | datetime.timedelta | None = None
     report_timeout_s: int | float | datetime.timedelta | None = None
@@ -97,6 +103,12 @@ class TuneConfig(Config):
             warn_once(f"chdir_to_trial_dir is old: set RAY_CHDIR_TO_TRIAL_DIR={int(changes)} in the environment")
         require(self.seed is None or is_whole(self.seed), "seed: None or an int", self.seed)
         require_flag("reuse_actors", self.reuse_actors)
+        require_flag("deterministic", self.deterministic)
+        if self.deterministic and not limit:
+            raise ValueError(
+                "deterministic=True needs max_concurrent_trials, of which the run is a function besides the seed, but "
+                f"got {limit!r}; set it to a number that every machine has room for, such as 4"
+            )
         known = self.executor in EXECUTORS if isinstance(self.executor, str) else hasattr(self.executor, "can_start")
         require(known, "executor: 'local', 'inline' or a TrialExecutor", self.executor)
         Rules.of(self.on_duplicate, self.constraints)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from minitune.config import CheckpointConfig, FailureConfig
@@ -45,8 +45,10 @@ class RunSettings:
         free_restore_failures: How many failed restores of a trial do not count as failures.
         trial_timeout_s: Seconds that one attempt of a trial may take, or None.
         report_timeout_s: Seconds from a pull to the report that answers it, or None.
-        strict_metric: Whether a result without the metric of run, scheduler or searcher is an error of its trial.
         reuses_results: Whether a trial whose configuration was tried before gets the result of that one.
+        strict_metric: Whether a result without the metric of run, scheduler or searcher is an error of its trial.
+        answered: In a run whose events come in logical order, gives the actors whose answer waits for its turn; else
+            None.
     """
 
     run_name: str
@@ -63,6 +65,12 @@ class RunSettings:
     report_timeout_s: float | None = None
     strict_metric: bool = True
     reuses_results: bool = False
+    answered: Callable[[], Iterator[str]] | None = None
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether nothing may depend on when something has happened."""
+        return self.answered is not None
 
     def of(self, trial: Trial) -> TrialSettings:
         """What holds for a trial."""

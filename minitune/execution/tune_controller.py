@@ -83,6 +83,7 @@ class TuneController:
         self._policy = FailurePolicy(settings.failure)
         self._metrics = hooks.metrics(settings.metric) if settings.strict_metric else ()
         self._end_deadline_s = 0.0
+        self._has_news = True
         self._asked_in_vain = 0
         self._failed_restores: Counter[str] = Counter()
         self._setbacks = Setbacks()
@@ -135,7 +136,7 @@ class TuneController:
         if self._state.resting:
             self._state.end_rests(now_s)
         if not self._state.end_reason:
-            if self._has_space(now_s) and not self._setbacks.pause_s(now_s):
+            if self._may_launch() and self._has_space(now_s) and not self._setbacks.pause_s(now_s):
                 self.launcher.launch()
             self._actions.run_requests()
             self._check_stuck()
@@ -150,9 +151,23 @@ class TuneController:
 
     def _apply(self, timeout_s: float | None) -> None:
         """Wait for events and apply each, and what schedulers have asked for meanwhile."""
-        for event in self._executor.wait(timeout_s):
+        events = self._executor.wait(timeout_s)
+        self._has_news = bool(events)
+        for event in events:
             self._on_event(event)
             self._actions.run_requests()
+
+    def _may_launch(self) -> bool:
+        """Whether this turn is one for plug-ins to be asked: in logical order those that a clock has brought are none.
+
+        A plug-in that draws a number each time that it is asked would else draw more of them on a slow machine.
+        """
+        return (
+            self._has_news
+            or self.launcher.has_to_go_on
+            or not self._settings.is_ordered
+            or not (self._state.live or self._state.leaving)
+        )
 
     def _has_space(self, now_s: float) -> bool:
         """Whether there is space on the disk for more trials; a run that has waited for it too long is ended."""
@@ -238,6 +253,8 @@ class TuneController:
         if not self._deadlines.are_set or self._deadlines.seconds_left(self._executor.now()) != 0:
             return
         self._apply(0)
+        for actor_id in self._settings.answered() if self._settings.answered is not None else ():
+            self._deadlines.end(actor_id, REPORT)  # it was in time, and is held up by another one
         for overdue in self._deadlines.overdue(self._executor.now()):
             live = self._state.live[overdue.actor_id]
             live.overdue = overdue

@@ -182,6 +182,8 @@ class Experiment:
         if self.resources_per_trial is not None:
             return self.resources_per_trial
         declared = getattr(self.trainable, "resources", None)
+        if isinstance(self.trainable, type) and isinstance(vars(self.trainable).get("_tune_resources"), Resources):
+            return self.request({})  # by `with_resources`, with a request that does not look at the configuration
         if callable(declared) or "default_resource_request" in _own_methods(self.trainable):
             return None
         return self.request({})

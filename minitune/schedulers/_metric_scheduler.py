@@ -30,6 +30,11 @@ class MetricScheduler(FIFOScheduler):
         self._metric = metric
         self._mode = mode
 
+    @property
+    def time_attr(self) -> str:
+        """See `TrialScheduler.time_attr`."""
+        return self._time_attr
+
     def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
         """See `TrialScheduler.set_search_properties`.
 

@@ -284,6 +284,11 @@ class ResourceChangingScheduler(TrialScheduler):
         return self._base._mode or self._mode
 
     @property
+    def time_attr(self) -> str | None:
+        """See `TrialScheduler.time_attr`."""
+        return self._base.time_attr
+
+    @property
     def required_attrs(self) -> tuple[str, ...]:
         """See `TrialScheduler.required_attrs`."""
         return self._base.required_attrs

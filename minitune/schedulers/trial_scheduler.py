@@ -106,6 +106,11 @@ class TrialScheduler:
         return self._metric
 
     @property
+    def time_attr(self) -> str | None:
+        """The flattened name of the result that tells how far a trial is, or None if that plays no part."""
+        return None
+
+    @property
     def required_attrs(self) -> tuple[str, ...]:
         """What every result has to hold, by flattened name: a trial whose result does not has failed."""
         return (self._metric,) if self._metric else ()

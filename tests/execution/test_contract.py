@@ -9,6 +9,7 @@ from minitune.clock import VirtualClock
 from minitune.execution.devices import Machine
 from minitune.execution.inline import InlineTrialExecutor
 from minitune.execution.local import LocalTrialExecutor
+from minitune.execution.logical_order import OrderedExecutor
 from minitune.execution.trial_executor import TrialExecutor
 
 pytest.register_assert_rewrite("minitune.testing.executor_contract", "minitune.testing.executor_watch")
@@ -28,6 +29,11 @@ class TestInline(Contract):
 class TestInlineInVirtualTime(Contract):
     def make_executor(self, totals: dict[str, float], gpu_ids: tuple[str, ...], directory: Path) -> TrialExecutor:
         return InlineTrialExecutor(Machine(totals, gpu_ids), VirtualClock())
+
+
+class TestInlineInLogicalOrder(Contract):
+    def make_executor(self, totals: dict[str, float], gpu_ids: tuple[str, ...], directory: Path) -> TrialExecutor:
+        return OrderedExecutor(InlineTrialExecutor(Machine(totals, gpu_ids)), window=1)
 
 
 class TestLocal(Contract):

@@ -1,0 +1,237 @@
+"""OrderedExecutor: the events of another executor, in an order that depends on nothing but what was asked of it.
+
+Real workers answer when they happen to, and whatever learns from answers (a searcher, a scheduler) takes another way
+when they come in another order. Here each call has a place in *logical time* from the moment at which it is issued: a
+step of a trial takes one unit, everything else (start, save, restore, stop) takes none, and what is due at one time
+comes in the order of issue. An answer that comes early waits for its turn; an answer that is due is waited for, however
+many later ones are there. By induction the driver sees the same events in the same order in every run, on any machine,
+and does the same: the order is that of a simulation in which every report takes one second.
+
+What it costs: between two of its reports a trial may have to wait for the slowest of those that are as far.
+
+What is no answer has its place too. A worker that dies has answered its call by that. One that is stopped exits at the
+time of the stop. One that is stopped for a broken time limit exits where its answer was due: so it does not matter when
+the clock struck. A timeout and `wake` pass at once, so signals and time budgets are never held up.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from minitune._warnings import warn_once
+from minitune.error import TuneError
+from minitune.execution.ledger import Ledger
+from minitune.execution.trial_executor import ActorFactory, Event, Exited, Shared, TrialExecutor
+from minitune.resources import GPU, Resources
+
+_STEP = "train"
+"""The method that takes time."""
+
+
+@dataclass(eq=False)
+class _Actor:
+    """An actor, as far as the caller has been told of it.
+
+    Attributes:
+        actor_id: Its name.
+        due: Logical time and number of the call in flight, or of the exit; None while it is not asked for anything.
+        answer: What has come and waits for its turn.
+        end: How it has ended, which may have come before the caller has taken its last answer.
+    """
+
+    actor_id: str
+    due: tuple[int, int] | None = None
+    answer: Event | None = None
+    end: Exited | None = None
+
+
+class OrderedExecutor:
+    """Puts the events of another executor into logical order; see the module.
+
+    What is free is counted here too: resources count as held until the caller has been told of the exit. So what can
+    start depends on the requests and on the machine's totals, never on who was faster.
+
+    Args:
+        executor: Who runs the actors.
+        window: So many actors its user wants to have side by side, on every machine.
+    """
+
+    def __init__(self, executor: TrialExecutor, window: int):
+        self.clock = executor.clock
+        self.isolates = executor.isolates
+        self._executor = executor
+        self._window = window
+        self._ledger = self._new_ledger()
+        self._actors: dict[str, _Actor] = {}
+        self._queue: list[tuple[int, int, _Actor]] = []  # a place that is not its actor's any more is passed over
+        self._numbers = itertools.count()
+        self._time = 0
+
+    # -- resources and values ----------------------------------------------------------------------------------------
+
+    def resources(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
+        """See `TrialExecutor.resources`."""
+        return self._executor.resources()[0], self._ledger.free()
+
+    def share(self, value: Any) -> Shared:
+        """See `TrialExecutor.share`."""
+        return self._executor.share(value)
+
+    def can_start(self, request: Resources, waiter: str | None = None) -> bool:
+        """See `TrialExecutor.can_start`. Warns once if the machine sets a limit before the window does."""
+        # The other one has at least as much room, unless processes that cannot be killed have taken some of it.
+        has_room = self._executor.can_start(request) and self._ledger.can_acquire(request, waiter)
+        if not has_room and len(self._actors) < self._window:
+            warn_once(
+                f"deterministic=True: with {len(self._actors)} trials running there is no room for one more, although "
+                f"max_concurrent_trials={self._window} would allow it; so this run is the same only on machines with "
+                f"{_text(self._ledger.totals())}",
+                "deterministic=True limited by the machine",
+            )
+        return has_room
+
+    def forget(self, waiter: str) -> None:
+        """See `TrialExecutor.forget`."""
+        self._ledger.forget(waiter)
+
+    def check_room(self, request: Resources) -> None:
+        """Refuse a machine that has no room for a whole window of actors with this request.
+
+        Raises:
+            TuneError: Naming both numbers, the request and the totals.
+        """
+        self._executor.can_start(request)
+        ledger = self._new_ledger()
+        for found in range(self._window):
+            if not ledger.can_acquire(request):
+                raise TuneError(
+                    f"deterministic=True runs max_concurrent_trials={self._window} trials side by side on every "
+                    f"machine, but there is room for {found} here: a trial needs {_text(request.required_resources)}, "
+                    f"the totals are {_text(ledger.totals())}. Lower max_concurrent_trials (each number is repeatable, "
+                    "but gives another run), let trials ask for less, or set the totals with init(num_cpus=...) or "
+                    "MINITUNE_NUM_CPUS"
+                )
+            ledger.acquire(str(found), request)
+
+    # -- actors ------------------------------------------------------------------------------------------------------
+
+    def start(
+        self,
+        actor_id: str,
+        factory: ActorFactory,
+        request: Resources,
+        directory: str | None = None,
+        reuse_key: str | None = None,
+        reset_args: tuple[Any, ...] = (),
+    ) -> None:
+        """See `TrialExecutor.start`."""
+        self._ledger.acquire(actor_id, request)
+        try:
+            self._executor.start(actor_id, factory, request, directory, reuse_key, reset_args)
+        except BaseException:
+            self._ledger.release(actor_id)
+            raise
+        self._actors[actor_id] = actor = _Actor(actor_id)
+        self._expect(actor)
+
+    def call(self, actor_id: str, method: str, *args: Any) -> None:
+        """See `TrialExecutor.call`."""
+        actor = self._actors.get(actor_id)
+        if actor is None or actor.due is not None:
+            raise RuntimeError(f"actor {actor_id!r} " + ("is not there" if actor is None else "has a call in flight"))
+        if actor.end is None:
+            self._executor.call(actor_id, method, *args)
+        else:  # it has died meanwhile, for all that the caller knows in this very call
+            actor.answer = actor.end
+        self._expect(actor, after=method == _STEP)
+
+    def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> None:
+        """See `TrialExecutor.stop`. With `dump`, for a broken time limit, the exit is due when the answer was."""
+        actor = self._actors.get(actor_id)
+        if actor is None:
+            return
+        actor.answer = actor.end
+        if actor.end is None:
+            self._executor.stop(actor_id, grace_s, keep, dump)
+        if not dump or actor.due is None:
+            self._expect(actor)
+
+    def wait(self, timeout_s: float | None) -> list[Event]:
+        """See `TrialExecutor.wait`: one event at most."""
+        end_s = None if timeout_s is None else self.now() + timeout_s
+        while (event := self._take_due()) is None:
+            arrived = self._executor.wait(None if end_s is None else max(0.0, end_s - self.now()))
+            if not arrived:
+                return []
+            for one in arrived:
+                self._keep(one)
+        return [event]
+
+    def wake(self) -> None:
+        """See `TrialExecutor.wake`."""
+        self._executor.wake()
+
+    def now(self) -> float:
+        """See `TrialExecutor.now`: the clock is not the logical one."""
+        return self._executor.now()
+
+    def shutdown(self, grace_s: float = 0.0) -> None:
+        """See `TrialExecutor.shutdown`."""
+        self._executor.shutdown(grace_s)
+        for actor_id in self._actors:
+            self._ledger.release(actor_id)
+        self._actors.clear()
+        self._queue.clear()
+
+    def answered(self) -> Iterator[str]:
+        """The actors whose answer has come and waits for its turn: time limits are over for these."""
+        return (actor.actor_id for actor in self._actors.values() if actor.answer is not None)
+
+    # -- order -------------------------------------------------------------------------------------------------------
+
+    def _expect(self, actor: _Actor, after: int = 0) -> None:
+        """Give what comes next of an actor its place, so many units of time from now."""
+        actor.due = (self._time + after, next(self._numbers))
+        heapq.heappush(self._queue, (*actor.due, actor))
+
+    def _keep(self, event: Event) -> None:
+        """Something has arrived. What has died with an answer on its way ends after that, as it would have."""
+        actor = self._actors.get(event.actor_id)
+        if actor is None:
+            return
+        if isinstance(event, Exited):
+            actor.end = event
+        if actor.answer is None:
+            actor.answer = event
+            if actor.due is None:
+                self._expect(actor)
+
+    def _take_due(self) -> Event | None:
+        """The event whose turn it is; None if it has not arrived."""
+        while self._queue and self._queue[0][2].due != self._queue[0][:2]:
+            heapq.heappop(self._queue)
+        if not self._queue or self._queue[0][2].answer is None:
+            return None
+        self._time, _, actor = heapq.heappop(self._queue)
+        event, actor.answer, actor.due = actor.answer, None, None
+        if isinstance(event, Exited):
+            del self._actors[actor.actor_id]
+            self._ledger.release(actor.actor_id)
+        return event
+
+    def _new_ledger(self) -> Ledger:
+        """An empty one with the totals of the other executor, which may find its GPUs only when they are asked for."""
+
+        def totals() -> dict[str, float]:
+            return dict(self._executor.resources()[0])
+
+        plain = {name: amount for name, amount in totals().items() if name != GPU}
+        return Ledger(plain, find_gpus=lambda: [str(number) for number in range(int(totals().get(GPU, 0)))])
+
+
+def _text(amounts: Mapping[str, float]) -> str:
+    return "{" + ", ".join(f"{name}: {amount:g}" for name, amount in amounts.items()) + "}"
