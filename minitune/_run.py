@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import logging
 import os
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -15,6 +16,7 @@ from minitune._checks import require_flag, require_metric
 from minitune._fit import Outcome, start_run
 from minitune._paths import local_path
 from minitune._resume import parse_resume, resume_run
+from minitune._summary import tell_run_ended
 from minitune._warnings import warn_once
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
 from minitune.checkpoint import Checkpoint
@@ -183,10 +185,13 @@ def run(
             log_to_file=experiments[0].log_to_file,
         ),
     )
+    began_s = time.monotonic()
     outcome, directory = _start_or_resume(plan, resume, resume_config)
+    analysis = ExperimentAnalysis(directory.path, trials=outcome.trials, default_metric=metric, default_mode=mode)
+    tell_run_ended(analysis, time.monotonic() - began_s, outcome.interrupted)
     outcome.raise_failure()
     _tell_of_incomplete(outcome, raise_on_failed_trial)
-    return ExperimentAnalysis(directory.path, trials=outcome.trials, default_metric=metric, default_mode=mode)
+    return analysis
 
 
 def run_experiments(

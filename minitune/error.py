@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import pickle
+import threading
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -412,6 +413,21 @@ _EXAMPLES = _PACKAGE + "examples"
 
 _SERVING = (_PACKAGE + "actor", _PACKAGE + "execution")
 """What carries calls to the trainable; how it does so depends on the executor."""
+
+
+def format_stack(stack: traceback.StackSummary) -> str:
+    """What a thread of a trial is doing now: the user's frames only.
+
+    Args:
+        stack: The thread's frames, outermost first.
+
+    Returns:
+        The text, empty if there is no frame of the user's.
+    """
+    own = [_is_own_frame(frame.filename) for frame in stack]
+    others = range(own.index(True), len(own)) if any(own) else ()  # what stands before has started the thread
+    kept = [i for i in others if not own[i] and stack[i].filename != threading.__file__]
+    return "".join(traceback.format_list(stack[kept[0] : kept[-1] + 1])) if kept else ""
 
 
 def _is_own_frame(filename: str) -> bool:

@@ -37,6 +37,8 @@ SETTINGS: Mapping[str, Setting] = {
     "DISABLE_STRICT_METRIC_CHECKING": Setting(
         "1: a report without the metric is no error", "0", ("TUNE_DISABLE_STRICT_METRIC_CHECKING",)
     ),
+    "ENDED_RUNS": Setting("a file to which a run that ends appends what it has come to, as a line of JSON"),
+    "END_AT": Setting("when runs end, in seconds since 1970; no time budget goes beyond"),
     "EXECUTOR": Setting("the executor of runs that name none: local or inline"),
     "FORCE_TRIAL_CLEANUP_S": Setting(
         "seconds that a stopped trial has, before it is killed", "10", ("TUNE_FORCE_TRIAL_CLEANUP_S",)
@@ -56,13 +58,21 @@ SETTINGS: Mapping[str, Setting] = {
         "characters of a trial directory's name before its date", "130", ("TUNE_MAX_LEN_IDENTIFIER",)
     ),
     "MAX_PENDING_TRIALS": Setting("trials drawn ahead of their workers", "auto", ("TUNE_MAX_PENDING_TRIALS_PG",)),
+    "MAX_SAMPLES": Setting("no num_samples is larger than this"),
     "NUM_CPUS": Setting("CPUs of this machine that trials may use"),
     "NUM_GPUS": Setting("GPUs of this machine that trials may use"),
+    "NUM_SHARES": Setting(
+        "how many processes share the CPUs and GPUs of this machine", "1", ("PYTEST_XDIST_WORKER_COUNT",)
+    ),
     "PRINT_ALL_TRIAL_ERRORS": Setting("0: tracebacks of trials are not logged", "1", ("TUNE_PRINT_ALL_TRIAL_ERRORS",)),
     "RAISE": Setting("1: fit raises if a trial has failed", "0"),
     "RESOURCES": Setting("other resources of this machine, as JSON"),
     "RESTORE_RETRY_NUM": Setting("failed restores that do not count as failures", "0", ("TUNE_RESTORE_RETRY_NUM",)),
     "RESULT_DELIM": Setting("what joins the keys of nested results in data frames", "/", ("TUNE_RESULT_DELIM",)),
+    "SHARE": Setting("which of them this is, from 0 on", "gw0", ("PYTEST_XDIST_WORKER",)),
+    "STEP_SUMMARY": Setting(
+        "a file to which a run that ends appends a summary in Markdown; 0: none", "", ("GITHUB_STEP_SUMMARY",)
+    ),
     "STORAGE_PATH": Setting("the directory that holds runs", "~/minitune_results"),
     "TRIAL_ID_PREFIX": Setting("what the trial ids of a run begin with", "", ("_TEST_TUNE_TRIAL_UUID",)),
     "TRUST": Setting("1: files that others could have written may be unpickled", "0"),
@@ -73,18 +83,25 @@ SETTINGS: Mapping[str, Setting] = {
 """All settings, by name without the prefix."""
 
 
-def setting(name: str) -> str:
+def setting(name: str, environ: Mapping[str, str] | None = None) -> str:
     """The value of a setting, or its default.
 
     Args:
         name: Its name in `SETTINGS`.
+        environ: Environment variables; by default those of this process.
     """
     entry = SETTINGS[name]
+    environ = os.environ if environ is None else environ
     for variable in (f"MINITUNE_{name}", *entry.also):
-        value = os.environ.get(variable, "").strip()
+        value = environ.get(variable, "").strip()
         if value:
             return value
     return entry.default
+
+
+def shared_variable(name: str) -> str:
+    """A variable that belongs to all programs alike, such as `TERM` or `NO_COLOR`; empty if it is not set."""
+    return os.environ.get(name, "")
 
 
 def is_on(name: str) -> bool:
@@ -99,11 +116,6 @@ def number_setting(name: str) -> float:
         ValueError: If it is none.
     """
     text = setting(name)
-def shared_variable(name: str) -> str:
-    """A variable that belongs to all programs alike, such as `TERM` or `NO_COLOR`; empty if it is not set."""
-    return os.environ.get(name, "")
-
-
     try:
         value = float(text)
     except ValueError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import TYPE_CHECKING, Any
 
 from minitune._assemble import Plan
@@ -10,6 +11,7 @@ from minitune._checks import instance_of, is_whole, require, require_flag
 from minitune._fit import Outcome, start_run
 from minitune._paths import local_path
 from minitune._resume import Fresh, check_same_trainable, resume_run
+from minitune._summary import tell_run_ended
 from minitune._tuner_file import RecordedTuner, load_tuner_file
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
 from minitune.config import ResumeConfig, ResumeType, RunConfig, refuse_out_of_scope
@@ -91,6 +93,7 @@ class Tuner:
                 than the machine has, or see `raise_on_failed_trial`.
         """
         require_flag("raise_on_failed_trial", raise_on_failed_trial)
+        began_s = time.monotonic()
         if self._resumes is None:
             outcome, run = start_run(self._plan)
         else:
@@ -99,6 +102,7 @@ class Tuner:
             )
             self._resumes = None
         self._grid = self._make_grid(outcome, run)
+        tell_run_ended(self._grid._analysis, time.monotonic() - began_s, outcome.interrupted)
         if raise_on_failed_trial is None:
             raise_on_failed_trial = is_on("RAISE")
         outcome.raise_failure()

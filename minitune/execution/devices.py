@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from minitune.resources import CPU, GPU, MEMORY
+from minitune.settings import setting
 
 _logger = logging.getLogger("minitune")
 
@@ -55,11 +56,14 @@ class Machine:
         gpu_ids: Ids of the devices, as `CUDA_VISIBLE_DEVICES` takes them.
         find_gpus: Looks for devices more thoroughly, for when a trial asks for one and none was seen; may block for
             10 s. None if there is nothing more to look for.
+        cpu_limit: CPUs that a single trial may have, where `totals` is only this process's share of the machine; 0
+            where it is all there is.
     """
 
     totals: dict[str, float]
     gpu_ids: tuple[str, ...]
     find_gpus: Callable[[], Sequence[str]] | None = None
+    cpu_limit: float = 0
 
 
 def machine_resources(
@@ -71,8 +75,9 @@ def machine_resources(
     """Find out what may be given to trials.
 
     For each number: the argument counts, else the environment (`MINITUNE_NUM_CPUS`, `MINITUNE_NUM_GPUS`,
-    `MINITUNE_RESOURCES`, a JSON object), else what is detected. May block for 10 s in `nvidia-smi`, which is only
-    started where there are `/dev/nvidia*`.
+    `MINITUNE_RESOURCES`, a JSON object), else what is detected: this process's share of it where several test
+    processes run side by side (pytest-xdist). May block for 10 s in `nvidia-smi`, which is only started where there
+    are `/dev/nvidia*`.
 
     Args:
         num_cpus: CPUs to give out.
@@ -91,19 +96,21 @@ def machine_resources(
         custom.update(_check_custom(resources, "resources"))
     cpus = _given(num_cpus, "num_cpus", environ, "MINITUNE_NUM_CPUS")
     gpus = _given(num_gpus, "num_gpus", environ, "MINITUNE_NUM_GPUS")
-    totals: dict[str, float] = {CPU: usable_cpus(host) if cpus is None else cpus}
+    shares, share = _shares(environ)
+    cpu_limit = usable_cpus(host) if cpus is None else 0
+    totals: dict[str, float] = {CPU: max(1, cpu_limit // shares) if cpus is None else cpus}
     find_gpus = None
     if gpus is None:
-        gpu_ids = detect_gpus(asked=False, host=host)
+        gpu_ids = _part_of(detect_gpus(asked=False, host=host), shares, share)
         if not gpu_ids and visible_devices(environ) is None:
-            find_gpus = functools.partial(detect_gpus, asked=True, host=host)
+            find_gpus = functools.partial(_find_part, host, shares, share)
     else:
         gpu_ids = _first_gpus(gpus, host)
     if gpu_ids:
         totals[GPU] = len(gpu_ids)
     if MEMORY not in custom:
         totals[MEMORY] = memory_bytes(host)
-    return Machine({**totals, **custom}, gpu_ids, find_gpus)
+    return Machine({**totals, **custom}, gpu_ids, find_gpus, cpu_limit if shares > 1 else 0)
 
 
 # -- numbers that the user gave ------------------------------------------------------------------------------------
@@ -161,6 +168,34 @@ def _check_custom(value: Any, name: str) -> dict[str, float]:
             )
         checked[MEMORY if key.lower() == MEMORY else key] = _check_number(amount, f"{name}[{key!r}]")
     return checked
+
+
+# -- shares of test processes ------------------------------------------------------------------------------------------
+
+
+def _shares(environ: Mapping[str, str]) -> tuple[int, int]:
+    """Into how many shares the machine is divided, and which of them, from 0 on, is this process's.
+
+    Raises:
+        ValueError: If these are no such numbers.
+    """
+    count, name = setting("NUM_SHARES", environ), setting("SHARE", environ)
+    number = name.removeprefix("gw")
+    if not (count.isdecimal() and int(count) >= 1):
+        raise ValueError(f"MINITUNE_NUM_SHARES must be an int >= 1, but got {count!r}")
+    if not number.isdecimal():
+        raise ValueError(f"MINITUNE_SHARE must be an int >= 0, but got {name!r}")
+    return int(count), int(number)
+
+
+def _find_part(host: Host, shares: int, share: int) -> tuple[str, ...]:
+    return _part_of(detect_gpus(asked=True, host=host), shares, share)
+
+
+def _part_of(gpu_ids: tuple[str, ...], shares: int, share: int) -> tuple[str, ...]:
+    """The devices of one share; where there are fewer devices than shares, one that others have too."""
+    share %= shares  # a test process that has crashed is replaced by one with a higher number
+    return gpu_ids[share::shares] or gpu_ids[share % len(gpu_ids) :][:1] if gpu_ids else ()
 
 
 # -- CPUs and memory -------------------------------------------------------------------------------------------------

@@ -129,7 +129,7 @@ class InlineTrialExecutor:
 
     def __init__(self, machine: Machine, clock: Clock = clocks.REAL):
         self.clock = clock
-        self._ledger = Ledger(machine.totals, machine.gpu_ids, find_gpus=machine.find_gpus)
+        self._ledger = Ledger(machine.totals, machine.gpu_ids, find_gpus=machine.find_gpus, cpu_limit=machine.cpu_limit)
         self._actors: dict[str, _Actor] = {}
         self._parked: dict[tuple[str, Resources], list[_Actor]] = {}
         self._work: deque[_Work] = deque()

@@ -57,6 +57,7 @@ class Ledger:
         gpu_ids: Ids of the devices behind `totals["GPU"]`.
         find_gpus: Asked, once, for the ids of devices if a request needs GPUs and `gpu_ids` is empty; it may block.
         environ: The environment that workers inherit; by default that of this process, read at each `acquire`.
+        cpu_limit: A request for more CPUs than there are is met up to here: the totals are then raised for good.
 
     Raises:
         ValueError: If an amount is bad, an id comes twice, or the number of ids is not `totals["GPU"]`.
@@ -69,6 +70,7 @@ class Ledger:
         *,
         find_gpus: Callable[[], Sequence[str]] | None = None,
         environ: Mapping[str, str] | None = None,
+        cpu_limit: float = 0,
     ):
         for name, amount in totals.items():
             if not 0 <= amount < math.inf:
@@ -84,6 +86,7 @@ class Ledger:
         self._gpu_total = dict.fromkeys(gpu_ids, UNIT)
         self._gpu_free = dict(self._gpu_total)
         self._find_gpus = find_gpus
+        self._cpu_limit = cpu_limit
         self._environ: Mapping[str, str] = os.environ if environ is None else environ
         self._holdings: dict[str, _Holding] = {}
         self._demands: dict[Resources, _Demand] = {}
@@ -218,6 +221,7 @@ class Ledger:
         if demand is None:
             if GPU in request.required_resources and not self._gpu_total:
                 self._look_for_gpus()
+            self._make_room(request.required_resources.get(CPU, 0))
             if len(self._demands) >= _MAX_DEMANDS:
                 self._demands.clear()
             demand = self._demands[request] = self._count(request)
@@ -230,6 +234,13 @@ class Ledger:
         if find is not None:
             self._gpu_total = dict.fromkeys(find(), UNIT)
             self._gpu_free = dict(self._gpu_total)
+
+    def _make_room(self, cpus: float) -> None:
+        """A share of a machine is no reason to refuse what the machine has."""
+        more = _total_units(cpus) - self._total.get(CPU, 0) if cpus <= self._cpu_limit else 0
+        if more > 0:
+            self._total[CPU] = self._total.get(CPU, 0) + more
+            self._free[CPU] = self._free.get(CPU, 0) + more
 
     def _count(self, request: Resources) -> _Demand:
         required = request.required_resources

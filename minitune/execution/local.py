@@ -106,7 +106,7 @@ class LocalTrialExecutor:
                 "let the trials of one run do the work, or TuneConfig(executor='inline')"
             )
         self.clock: Clock = clocks.REAL
-        self._ledger = Ledger(machine.totals, machine.gpu_ids, find_gpus=machine.find_gpus)
+        self._ledger = Ledger(machine.totals, machine.gpu_ids, find_gpus=machine.find_gpus, cpu_limit=machine.cpu_limit)
         self._shared_directory = os.path.join(directory, "shared")
         self._values: ValueFile | None = None
         self._output_names = output_names

@@ -6,11 +6,12 @@ import copy
 import datetime
 import logging
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from minitune._checks import check_num_samples, duration_s, require_creator, shown
+from minitune._checks import check_num_samples, duration_s, require, require_creator, shown
 from minitune._paths import local_path
 from minitune.checkpoint import Checkpoint
 from minitune.config import (
@@ -27,6 +28,7 @@ from minitune.experiment.trial import Trial
 from minitune.experiment.trial_maker import TrialMaker
 from minitune.registry import get_trainable, register_trainable
 from minitune.resources import Resources
+from minitune.settings import number_setting, setting, variable_of
 from minitune.space import is_grid
 from minitune.stopper import CombinedStopper, DictStopper, Stopper, TimeoutStopper, make_stopper
 from minitune.trainable.trainable import Trainable
@@ -96,7 +98,7 @@ class Experiment:
         self.storage_path = storage_path or local_dir
         local_path(self.storage_path or default_storage_path())  # refuses what is not on this machine
         self.param_space = as_space(config)
-        self.num_samples = check_num_samples(num_samples)
+        self.num_samples = _limited_samples(check_num_samples(num_samples))
         self.stop = stop
         self.stopping_criterion = dict(stop) if isinstance(stop, Mapping) else {}
         DictStopper(self.stopping_criterion)  # refuses what is no limit
@@ -200,7 +202,7 @@ class Experiment:
     def stopper(self) -> Stopper | None:
         """What stops trials beside the limits of a dict, the time budget included; None if there is nothing."""
         parts = [self._stopper] if self._stopper is not None else []
-        budget_s = duration_s(self.time_budget_s, "time_budget_s")
+        budget_s = _limited_budget_s(duration_s(self.time_budget_s, "time_budget_s"))
         if budget_s is not None:
             parts.append(TimeoutStopper(budget_s))
         return parts[0] if len(parts) == 1 else CombinedStopper(*parts) if parts else None
@@ -387,3 +389,20 @@ def as_space(param_space: Any) -> dict[str, Any]:
             "give the grid a name: {'x': grid_search([...])}"
         )
     return copy.copy(dict(param_space))
+
+
+def _limited_samples(num_samples: int) -> int:
+    """`num_samples`, or what the environment allows if that is less."""
+    if not setting("MAX_SAMPLES"):
+        return num_samples
+    limit = number_setting("MAX_SAMPLES")
+    require(limit.is_integer() and limit >= 1, f"{variable_of('MAX_SAMPLES')}: an int >= 1", setting("MAX_SAMPLES"))
+    return int(limit) if num_samples == -1 else min(num_samples, int(limit))
+
+
+def _limited_budget_s(budget_s: float | None) -> float | None:
+    """`budget_s`, or what the environment leaves if that is less; None for no limit."""
+    if not setting("END_AT"):
+        return budget_s
+    left_s = max(0.0, number_setting("END_AT") - time.time())
+    return left_s if budget_s is None else min(budget_s, left_s)

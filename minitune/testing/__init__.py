@@ -1,1 +1,33 @@
-"""Contract suites: what every plug-in of a kind must do, as classes to subclass in a test suite of your own."""
+"""For tests: `smoke` and `assert_best` for trainables, and contract suites for plug-ins, to subclass.
+
+The pytest plug-in (`minitune_smoke`) comes with the package. pytest loads it by itself, and this module with it: so
+what is named here is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from minitune.testing._smoke import SmokeFailure as SmokeFailure
+    from minitune.testing._smoke import assert_best as assert_best
+    from minitune.testing._smoke import smoke as smoke
+    from minitune.testing.executor_contract import TrialExecutorContract as TrialExecutorContract
+
+_MODULE_OF = {
+    "SmokeFailure": "_smoke",
+    "assert_best": "_smoke",
+    "smoke": "_smoke",
+    "TrialExecutorContract": "executor_contract",
+}
+
+__all__ = ["SmokeFailure", "TrialExecutorContract", "assert_best", "smoke"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first used."""
+    import importlib
+
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module 'minitune.testing' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"minitune.testing.{_MODULE_OF[name]}"), name)

@@ -19,6 +19,9 @@ KINDS = (CHILDREN, THREADS, DESCRIPTORS, ENVIRONMENT, DIRECTORY, SIGNALS, FILES)
 """What is looked at: child processes; threads; open descriptors; environment variables; the working directory;
 signal handlers; and files in the working directory."""
 
+STRAGGLER_BOUND_S = 2.0
+"""How long what is on its way out may take, in seconds."""
+
 _FD_DIRECTORY = "/proc/self/fd"
 _TASKS = "/proc/self/task"
 _HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "loky.backend.resource_tracker")
@@ -50,13 +53,16 @@ class Snapshot:
         self._signals = _handlers() if SIGNALS in kinds else {}
         self._files = _entries(self._directory) if FILES in kinds else set()
 
-    def leftovers(self, bound_s: float = 2.0) -> list[str]:
-        """What is there now that was not, in words. Blocks until all is gone, at most for `bound_s` seconds.
+    def leftovers(self, bound_s: float | None = None) -> list[str]:
+        """What is there now that was not, in words. Blocks until all is gone, for `STRAGGLER_BOUND_S` at most.
 
         What this test leaves must not be the next one's trouble: processes are killed, and environment, directory and
         signal handlers put back. Threads, descriptors and files stay.
+
+        Args:
+            bound_s: Another bound, in seconds.
         """
-        until_s = time.monotonic() + bound_s
+        until_s = time.monotonic() + (STRAGGLER_BOUND_S if bound_s is None else bound_s)
         looks = {
             THREADS: self._left_threads,
             CHILDREN: self._left_children,

@@ -1,0 +1,252 @@
+"""A run that has ended, in a few lines: for people, for the page of a CI job, and for `minitune ci`."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from minitune._checks import is_real, require
+from minitune._warnings import warn_once
+from minitune.analysis.experiment_analysis import ExperimentAnalysis
+from minitune.error import TrialError
+from minitune.experiment.best import SCOPES, best_trial, check_mode
+from minitune.experiment.lifecycle import ERROR, TERMINATED
+from minitune.experiment.trial import Trial
+from minitune.result import CONFIG, flatten
+from minitune.settings import is_on, setting, variable_of
+from minitune.trainable.session import current_session
+
+logger = logging.getLogger("minitune")
+
+_ROWS, _CELL = 30, 200
+"""How many parameters and kinds of errors are shown, and how many characters of each."""
+_FILE_LIMIT_BYTES = 1_000_000
+"""GitHub shows nothing at all of a step whose summary is larger than 1 MiB."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What the best value of a metric is held against.
+
+    Attributes:
+        metric: The metric's flattened name.
+        at_least: What the value must not be below, or None.
+        at_most: What it must not be above, or None.
+        mode: Which value is best.
+        scope: Which value counts for a trial.
+    """
+
+    metric: str
+    at_least: float | None
+    at_most: float | None
+    mode: str
+    scope: str = "last"
+
+    @classmethod
+    def of(
+        cls,
+        metric: str | None,
+        at_least: float | None,
+        at_most: float | None,
+        *,
+        mode: str | None = None,
+        scope: str = "last",
+    ) -> Target:
+        """A target; without a mode a lower bound means that more is better.
+
+        Raises:
+            ValueError: If there is no metric or no bound, or mode or scope is none.
+        """
+        require(isinstance(metric, str), "metric: the metric's name, here or in the TuneConfig", metric)
+        for name, bound in (("at_least", at_least), ("at_most", at_most)):
+            require(bound is None or (is_real(bound) and not math.isnan(bound)), f"{name}: None or a number", bound)
+        require(at_least is not None or at_most is not None, "at_least or at_most: a number", None)
+        mode = mode or ("max" if at_least is not None else "min")
+        check_mode(mode)
+        require(scope in SCOPES, f"scope: one of {', '.join(SCOPES)}", scope)
+        return cls(str(metric), at_least, at_most, mode, scope)
+
+    def is_met(self, value: float) -> bool:
+        """Whether `value` is good enough."""
+        return (self.at_least is None or value >= self.at_least) and (self.at_most is None or value <= self.at_most)
+
+    def __str__(self) -> str:
+        low = "" if self.at_least is None else f"{self.at_least:g} <= "
+        high = "" if self.at_most is None else f" <= {self.at_most:g}"
+        return f"{low}best {self.metric}{high}"
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best trial, and its value of the metric."""
+
+    trial: Trial
+    metric: str
+    value: float
+
+    def __str__(self) -> str:
+        config = ", ".join(f"{key}={_shown(value)}" for key, value in config_of(self.trial).items())
+        return f"{self.metric} = {self.value:.6g} of trial {self.trial.trial_id} ({config})"
+
+
+def best_of_run(analysis: ExperimentAnalysis, target: Target) -> Best | None:
+    """The best trial by a target's metric, or None if no trial has a finite value of it."""
+    best = best_trial(analysis.trials, target.metric, target.mode, target.scope)
+    if best is None:
+        return None
+    value = best.analysis.get(target.metric, target.mode if target.scope == "all" else target.scope)
+    return Best(best, target.metric, math.nan if value is None else value)
+
+
+def config_of(trial: Trial) -> dict[str, Any]:
+    """The flattened configuration under which a trial was last trained."""
+    return flatten(trial.last_result.get(CONFIG) or trial.config)
+
+
+def grouped_errors(errors: Iterable[Exception]) -> list[str]:
+    """Errors in one line each, equal ones counted and told once; the most frequent first."""
+    texts = Counter(error.summary() if isinstance(error, TrialError) else str(error) for error in errors)
+    return [f"{count} x {text[:_CELL]}" for text, count in texts.most_common()]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a run has come to.
+
+    Attributes:
+        name: The run's name.
+        path: Its directory.
+        elapsed_s: How long it took, in seconds.
+        is_interrupted: Whether a signal has ended it.
+        counts: How many trials ended well, have failed, and have not ended.
+        best: In a line; None without a metric, or a finite value of it.
+        config: The best configuration, as text.
+        errors: See `grouped_errors`.
+    """
+
+    name: str
+    path: str
+    elapsed_s: float
+    is_interrupted: bool
+    counts: tuple[int, int, int]
+    best: str | None
+    config: Mapping[str, str]
+    errors: list[str]
+
+    @classmethod
+    def of(cls, analysis: ExperimentAnalysis, elapsed_s: float, is_interrupted: bool) -> Summary:
+        """The summary of a run that has ended in this process."""
+        statuses = Counter(trial.status for trial in analysis.trials)
+        ended, failed = statuses[TERMINATED], statuses[ERROR]
+        best = None
+        if analysis.default_metric is not None and analysis.default_mode is not None:
+            best = best_of_run(analysis, Target(analysis.default_metric, None, None, analysis.default_mode))
+        return cls(
+            os.path.basename(analysis.experiment_path),
+            analysis.experiment_path,
+            elapsed_s,
+            is_interrupted,
+            (ended, failed, len(analysis.trials) - ended - failed),
+            None if best is None else f"{best.metric} = {best.value:.6g} (trial {best.trial.trial_id})",
+            {} if best is None else {key: _shown(value) for key, value in config_of(best.trial).items()},
+            grouped_errors(trial.error for trial in analysis.trials if trial.error is not None),
+        )
+
+    def counted(self) -> str:
+        """How many trials there were, how they ended, and the time."""
+        ended, failed, others = self.counts
+        parts = [f"{ended} ended well", *([f"{failed} failed"] if failed else [])]
+        parts += [f"{others} not finished"] if others else []
+        what = " (interrupted)" if self.is_interrupted else ""
+        return f"{sum(self.counts)} trials in {self.elapsed_s:.1f} s{what}: {', '.join(parts)}"
+
+    def lines(self) -> list[str]:
+        """The summary for a terminal or a log."""
+        lines = [f"run {self.name}: {self.counted()}"]
+        if self.best is not None:
+            lines.append(f"  best {self.best}: " + ", ".join(f"{k}={v}" for k, v in self.config.items()))
+        return lines + [f"  failed: {error}" for error in self.errors[:_ROWS]] + [f"  {self.path}"]
+
+    def markdown(self) -> str:
+        """The summary for a page, some kilobytes at most."""
+        lines = [f"### {escaped(self.name)}", "", f"{escaped(self.counted())}.", ""]
+        if self.best is not None:
+            lines += [f"Best: **{escaped(self.best)}**", ""]
+        if self.config:
+            rows = [(escaped(key), escaped(value)) for key, value in list(self.config.items())[:_ROWS]]
+            left_out = len(self.config) - len(rows)
+            rows += [(f"and {left_out} more", "")] if left_out else []
+            lines += ["| parameter | value |", "| --- | --- |", *(f"| {key} | {value} |" for key, value in rows), ""]
+        if self.errors:
+            lines += ["Failures:", "", *(f"- {escaped(error)}" for error in self.errors[:_ROWS])]
+            left_out = len(self.errors) - _ROWS
+            lines += [f"- and {left_out} other kinds", ""] if left_out > 0 else [""]
+        return "\n".join(lines)
+
+
+def escaped(text: str) -> str:
+    """Text in which nothing is Markdown or HTML any more, on one line, cut to what a cell may hold."""
+    text = re.sub(r"\s+", " ", text).strip()
+    text = text if len(text) <= _CELL else text[: _CELL - 3] + "..."
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("|", "&#124;")
+    return re.sub(r"([\\`*_{}\[\]()#+~!@:])", r"\\\1", text)
+
+
+def _shown(value: Any) -> str:
+    """A value of a configuration, shortened."""
+    try:
+        text = f"{value:.6g}" if isinstance(value, float) else repr(value)
+    except Exception as error:  # whatever an object of the user's may raise
+        text = f"<repr() raised {type(error).__name__}>"
+    return text if len(text) <= _CELL else text[: _CELL - 3] + "..."
+
+
+# -- when a run ends -------------------------------------------------------------------------------------------------
+
+
+def tell_run_ended(analysis: ExperimentAnalysis, elapsed_s: float, is_interrupted: bool) -> None:
+    """Append what a run has come to where the environment asks for it: `STEP_SUMMARY`, `ENDED_RUNS`. Blocks.
+
+    A run within a trial tells nothing. That a file cannot be written is a warning, once.
+
+    Args:
+        analysis: The run's trials.
+        elapsed_s: How long it took, in seconds.
+        is_interrupted: Whether a signal has ended it.
+    """
+    page = setting("STEP_SUMMARY") if is_on("STEP_SUMMARY") else ""
+    record = setting("ENDED_RUNS")
+    if not (page or record) or current_session() is not None:
+        return
+    summary = Summary.of(analysis, elapsed_s, is_interrupted)
+    if page:
+        append_to(page, summary.markdown() + "\n", "STEP_SUMMARY", limit_bytes=_FILE_LIMIT_BYTES)
+    if record:
+        append_to(record, json.dumps(asdict(summary)) + "\n", "ENDED_RUNS")
+
+
+def append_to(path: str, text: str, name: str, limit_bytes: float = math.inf) -> None:
+    """Append text to a file, in one write, unless it would grow too large. Blocks.
+
+    Args:
+        path: The file.
+        text: What is to be appended.
+        name: The setting that names the file.
+        limit_bytes: How large the file may become, in bytes.
+    """
+    data = text.encode("utf-8", "replace")
+    try:
+        with open(path, "ab") as file:
+            if file.tell() + len(data) <= limit_bytes:
+                file.write(data)
+            else:
+                logger.debug("%s is full; the summary of a run was left out", path)
+    except (OSError, ValueError) as error:
+        warn_once(f"the file of {variable_of(name)} cannot be written: {error}", about=f"{name} {path}")

@@ -1,0 +1,303 @@
+"""`smoke` and `assert_best`: what they let pass, what they refuse, and what they say then."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minitune import grid_search, report, uniform
+from minitune.testing import SmokeFailure, assert_best, smoke
+
+
+def train(config: dict[str, Any]) -> None:
+    for i in range(1, 4):
+        report({"loss": config["lr"] / i})
+
+
+def break_down(lr: float) -> None:
+    if lr > 0.5:
+        raise ValueError(f"lr={lr} is too large")
+
+
+def fail_late(config: dict[str, Any]) -> None:
+    report({"loss": 1.0})
+    break_down(config["lr"])
+
+
+def refused(directory: Path, *arguments: Any, **options: Any) -> str:
+    with pytest.raises(SmokeFailure) as caught:
+        smoke(*arguments, directory=directory / "runs", **options)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("executor", ["inline", "local"])
+def test_a_good_trainable_passes_and_the_results_are_there(executor: str, tmp_path: Path) -> None:
+    space = {"lr": uniform(0, 1)}
+    grid = smoke(train, space, metric="loss", mode="min", executor=executor, directory=tmp_path)
+    assert [result.metrics["training_iteration"] for result in grid] == [3, 3]
+    assert Path(grid.experiment_path).parent == tmp_path
+    again = smoke(train, space, directory=tmp_path)
+    assert [result.config for result in again] == [result.config for result in grid]
+
+
+def test_a_failure_shows_the_users_frames_the_configuration_and_the_seed(tmp_path: Path) -> None:
+    text = refused(tmp_path, fail_late, {"lr": grid_search([0.1, 0.7, 0.8])}, num_samples=1, seed=7)
+    assert text.startswith("2 of 3 trials of fail_late failed\n")
+    assert 'break_down(config["lr"])' in text
+    assert "ValueError: lr=0.7 is too large" in text
+    assert "configuration: {'lr': 0.7}" in text
+    assert "seed:          7" in text
+    assert "1 x ValueError: lr=0.8 is too large" in text
+    assert os.sep.join(("minitune", "execution")) not in text
+
+
+def test_arguments_go_to_the_config_that_has_them(tmp_path: Path) -> None:
+    limits = {"stop": {"training_iteration": 2}, "max_concurrent_trials": 1}
+    grid = smoke(train, {"lr": 1.0}, name="short", directory=tmp_path, **limits)
+    assert [result.metrics["training_iteration"] for result in grid] == [2, 2]
+    assert os.path.basename(grid.experiment_path) == "short"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "text"),
+    [
+        ({"budget_s": 0}, ValueError, "budget_s must be a number of seconds > 0, but got 0"),
+        ({"budget_s": "5"}, ValueError, "budget_s must be a number of seconds > 0, but got '5'"),
+        ({"may_leave": ["chaos"]}, ValueError, "may_leave must be a collection of children, threads,"),
+        ({"num_sample": 3}, TypeError, "smoke() takes the arguments of TuneConfig and RunConfig, but got num_sample"),
+        ({"time_budget_s": 3}, TypeError, "smoke() takes budget_s, but got time_budget_s"),
+        ({"storage_path": "x"}, TypeError, "smoke() takes directory, but got storage_path"),
+        ({"executor": "ray"}, ValueError, "executor must be 'local', 'inline'"),
+        ({"num_samples": 0}, ValueError, "num_samples must be an int >= 1"),
+    ],
+)
+def test_bad_arguments_are_refused_at_once(
+    arguments: dict[str, Any], kind: type[Exception], text: str, tmp_path: Path
+) -> None:
+    with pytest.raises(kind) as caught:
+        smoke(train, {"lr": 1.0}, directory=tmp_path, **arguments)
+    assert str(caught.value).startswith(text)
+
+
+# -- what is left behind -------------------------------------------------------------------------------------------
+
+release = threading.Event()
+children: list[subprocess.Popen[bytes]] = []
+
+
+def leave_thread(config: dict[str, Any]) -> dict[str, Any]:
+    threading.Thread(target=release.wait, name="left", daemon=True).start()
+    return {"loss": 1}
+
+
+def leave_child(config: dict[str, Any]) -> dict[str, Any]:
+    children.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]))
+    return {"loss": 1}
+
+
+def leave_variable(config: dict[str, Any]) -> dict[str, Any]:
+    os.environ["SECRET_OF_A_TRIAL"] = "hunter2"
+    os.environ.pop("HOME", None)
+    return {"loss": 1}
+
+
+def leave_directory(config: dict[str, Any]) -> dict[str, Any]:
+    os.chdir(os.path.dirname(os.getcwd()))
+    return {"loss": 1}
+
+
+def leave_file(config: dict[str, Any]) -> dict[str, Any]:
+    Path("model.pkl").touch()
+    return {"loss": 1}
+
+
+def leave_descriptor(config: dict[str, Any]) -> dict[str, Any]:
+    config["fd"].append(os.open(os.devnull, os.O_RDONLY))
+    descriptors.extend(config["fd"])
+    return {"loss": 1}
+
+
+descriptors: list[int] = []
+
+
+@pytest.mark.parametrize(
+    ("trainable", "kind", "text"),
+    [
+        (leave_thread, "threads", "thread 'left' (daemon=True)"),
+        (leave_child, "children", "process "),
+        (leave_variable, "environment", "environment variable SECRET_OF_A_TRIAL was set"),
+        (leave_directory, "directory", "the working directory is "),
+        (leave_file, "files", "file model.pkl in "),
+        (leave_descriptor, "descriptors", "-> /dev/null"),
+    ],
+)
+def test_what_is_left_behind_is_named_and_undone_unless_it_may_stay(
+    trainable: Any, kind: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kind == "descriptors" and not sys.platform.startswith("linux"):
+        pytest.skip("this system does not show descriptors")
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    monkeypatch.setattr("minitune.testing.leftovers.STRAGGLER_BOUND_S", 0.1)
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
+    release.clear()
+    home = os.environ.get("HOME")
+    try:
+        told = refused(tmp_path, trainable, {"fd": []}, num_samples=1)
+        assert told.startswith(f"the trials of {trainable.__name__} have left something behind:")
+        assert text in told
+        assert "hunter2" not in told
+        assert (os.getcwd(), os.environ.get("HOME")) == (str(here), home)
+        assert "SECRET_OF_A_TRIAL" not in os.environ
+        if kind in ("threads", "descriptors"):
+            smoke(trainable, {"fd": []}, num_samples=1, may_leave=[kind], directory=tmp_path / "runs")
+    finally:
+        release.set()
+        for child in children:
+            child.kill()
+            child.wait()
+        children.clear()
+        while descriptors:
+            os.close(descriptors.pop())
+        for thread in threading.enumerate():
+            if thread.name == "left":
+                thread.join()
+
+
+def test_nothing_of_a_smoke_test_stays_in_the_process(tmp_path: Path) -> None:
+    handlers = [signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)]
+    environment, state = dict(os.environ), random.getstate()
+    smoke(train, {"lr": uniform(0, 1)}, directory=tmp_path)
+    assert [signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)] == handlers
+    assert dict(os.environ) == environment
+    assert random.getstate() == state
+
+
+# -- the bound -----------------------------------------------------------------------------------------------------
+
+
+def hang(config: dict[str, Any]) -> None:
+    release.wait()
+
+
+def never_ends(config: dict[str, Any]) -> None:
+    while True:
+        report({"loss": 1.0})
+
+
+def test_a_hang_ends_at_the_budget_and_the_text_tells_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("minitune.testing._smoke.GRACE_S", 0.1)
+    release.clear()
+    before = set(threading.enumerate())
+    try:
+        text = refused(tmp_path, hang, {}, num_samples=1, budget_s=0.1)
+    finally:
+        release.set()
+        for thread in set(threading.enumerate()) - before:
+            thread.join()
+    assert text.startswith("a trial of hang has not stopped 0.1 s after the budget of 0.1 s;")
+    assert "in hang\n    release.wait()" in text
+    assert text.count("File") == 1
+
+
+def test_what_hangs_in_a_process_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("minitune.testing._smoke.GRACE_S", 0.1)
+    release.clear()
+    text = refused(tmp_path, hang, {}, num_samples=1, budget_s=0.1, executor="local")
+    assert text.startswith("no trial of hang has reported anything within 0.1 s")
+
+
+def test_a_training_without_end_is_stopped_at_the_budget(tmp_path: Path) -> None:
+    grid = smoke(never_ends, {}, num_samples=1, budget_s=0.1, directory=tmp_path)
+    assert grid[0].metrics["training_iteration"] > 1
+
+
+# -- assert_best ---------------------------------------------------------------------------------------------------
+
+
+def test_assert_best_returns_the_best_trial_or_says_what_it_is(tmp_path: Path) -> None:
+    grid = smoke(train, {"lr": grid_search([0.3, 0.6])}, num_samples=1, metric="loss", mode="min", directory=tmp_path)
+    assert assert_best(grid, at_most=0.2).config == {"lr": 0.3}
+    assert assert_best(grid, "loss", at_least=0.19, mode="max").config == {"lr": 0.6}
+    with pytest.raises(AssertionError) as caught:
+        assert_best(grid, "loss", at_most=0.05)
+    told = str(caught.value)
+    assert told.startswith("best loss <= 0.05 must hold, but got loss = 0.1 of trial ")
+    assert "(lr=0.3)" in told
+    with pytest.raises(AssertionError, match="no trial of 2 has reported it"):
+        assert_best(grid, "accuracy", at_least=0.5)
+    with pytest.raises(ValueError, match="at_least or at_most must be a number"):
+        assert_best(grid, "loss")
+    with pytest.raises(TypeError, match="result_grid must be a ResultGrid"):
+        assert_best([], "loss", at_least=1)  # type: ignore[arg-type]  # what users may do
+    with pytest.raises(ValueError, match="metric must be the metric's name"):
+        assert_best(smoke(train, {"lr": 1.0}, num_samples=1, directory=tmp_path), at_least=1)
+
+
+# -- pytest --------------------------------------------------------------------------------------------------------
+
+SUITE = """
+import sys
+from minitune_user import train
+
+def test_it_is_not_loaded_before_it_is_used():
+    assert "minitune.tuner" not in sys.modules
+    assert "psutil" not in sys.modules
+
+def test_good(minitune_smoke, tmp_path):
+    grid = minitune_smoke(train, {"lr": 0.1})
+    assert grid.experiment_path.startswith(str(tmp_path))
+
+def test_bad(minitune_smoke):
+    minitune_smoke(train, {"lr": 0.9}, seed=3)
+"""
+
+USER = """
+def train(config):
+    return {"loss": check(config["lr"])}
+
+def check(lr):
+    assert lr < 0.5, "too large"
+    return lr
+"""
+
+
+def test_the_fixture_fails_a_test_with_the_users_traceback_alone(
+    tmp_path: Path, bound_s: Callable[[float], float]
+) -> None:
+    (tmp_path / "test_suite.py").write_text(SUITE)
+    (tmp_path / "minitune_user.py").write_text(USER)
+    command = ["-m", "pytest", "-p", "minitune.testing.pytest_plugin", "-p", "no:cacheprovider", "-W", "error", "-q"]
+    done = subprocess.run(
+        [sys.executable, *command, "test_suite.py", f"--basetemp={tmp_path / 'base'}"],
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            "PYTHONPATH": str(Path(__file__).parents[2]),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        },
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=bound_s(60),
+    )
+    assert "1 failed, 2 passed" in done.stdout, done.stdout + done.stderr
+    told = done.stdout.partition("test_bad")[2]
+    assert told.count("Traceback") == 1
+    assert 'assert lr < 0.5, "too large"' in told
+    assert "configuration: {'lr': 0.9}" in told
+    assert "seed:          3" in told
+    assert "_smoke.py" not in told
+    assert "inline.py" not in told
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["base", "minitune_user.py", "test_suite.py"]
