@@ -28,6 +28,7 @@ ELSEWHERE = {
     "CheckpointConfig.max_total_bytes": "tests/faults/test_faults_files_runs.py::"
     "test_checkpoints_stay_within_the_budget",
     "TuneConfig.max_concurrent_trials": "tests/controller/test_driver_limits.py::test_never_more_trials_than_allowed",
+    "TuneConfig.deterministic": "tests/differential/test_deterministic.py::test_processes_that_race_and_die",
     "TuneConfig.report_timeout_s": "tests/faults/test_faults_timeouts.py::test_limits_hold_on_a_virtual_clock",
     "TuneConfig.trial_timeout_s": "tests/faults/test_faults_timeouts.py::test_limits_hold_on_a_virtual_clock",
     "TuneConfig.reuse_actors": "tests/runs/test_hostile_trials.py::test_a_reused_worker_is_clean",
