@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from minitune._alias import submodules
 from minitune._checks import shown
@@ -17,6 +17,12 @@ from minitune.search.search_generator import SearchGenerator
 from minitune.search.searcher import Searcher
 from minitune.space import grid_search
 
+if TYPE_CHECKING:
+    from minitune.search.tpe import TPESearch as TPESearch
+
+_HOME = {"TPESearch": "tpe"}
+"""Searchers by the module below this package that has them; it is loaded when the searcher is first used."""
+
 __all__ = [
     "UNDEFINED_METRIC_MODE",
     "UNDEFINED_SEARCH_SPACE",
@@ -27,11 +33,12 @@ __all__ = [
     "SearchAlgorithm",
     "SearchGenerator",
     "Searcher",
+    "TPESearch",
     "create_searcher",
     "grid_search",
 ]
 
-__getattr__ = submodules(__name__)
+__getattr__ = submodules(__name__, _HOME)
 
 UNRESOLVED_SEARCH_SPACE = (
     "{cls}: {par} must be a search space in the library's own terms, but it holds domains of minitune; give those to "
@@ -45,6 +52,7 @@ UNDEFINED_METRIC_MODE = (
 _BY_NAME = {
     "variant_generator": "basic_variant:BasicVariantGenerator",
     "random": "basic_variant:BasicVariantGenerator",
+    "tpe": "tpe:TPESearch",
 }
 """Module below this package, and class; both are loaded when they are asked for."""
 

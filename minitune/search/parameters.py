@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeGuard
 
 from minitune._checks import shown
 from minitune.experiment.tags import Path
@@ -26,6 +26,8 @@ from minitune.space import (
     fits,
     is_same,
 )
+
+Searchable = Float | Integer | Categorical
 
 _SAMPLERS: dict[type[Domain], tuple[type, ...]] = {
     Float: (Uniform, LogUniform, Normal),
@@ -48,7 +50,7 @@ class Parameter:
 
     name: str
     path: Path
-    domain: Domain
+    domain: Searchable
     parent: tuple[str, int] | None = None
 
 
@@ -99,7 +101,7 @@ def values_of(space: Any, config: Any, on_outside: Callable[[Parameter, Any], No
     return found
 
 
-def is_searchable(domain: Domain) -> bool:
+def is_searchable(domain: Domain) -> TypeGuard[Searchable]:
     """Whether a domain can be a parameter; if not, its values are drawn when the trial is made."""
     sampler = domain.get_sampler()
     if isinstance(sampler, Quantized):
@@ -215,6 +217,6 @@ def _is_part(space: Any, value: Any) -> bool:
 def _refuse(parameter: Parameter, value: Any) -> NoReturn:
     domain = parameter.domain
     raise ValueError(
-        f"parameter {parameter.name!r} must be one of the values of {type(domain).__name__}{domain.domain_str}, but got "
-        f"{shown(value)}; correct it, or leave it out"
+        f"parameter {parameter.name!r} must be one of the values of {type(domain).__name__}{domain.domain_str}, but "
+        f"got {shown(value)}; correct it, or leave it out"
     )

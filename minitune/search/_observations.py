@@ -1,0 +1,200 @@
+"""What a searcher knows of each trial, and which trials were better.
+
+Keys for sorting are tuples, smaller is better. A trial that has failed, or whose value is NaN, None, no number or
+infinitely bad, has the key `WORST`.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from minitune._checks import is_real, shown
+
+Rows = list[tuple[float, Any]]
+"""Pairs of step and value, in order."""
+Key = tuple[float, ...]
+EarlyStop = str | Callable[[Rows], Any] | None
+
+WORST: Key = (math.inf,)
+_POLICIES = ("last", "depth", "rung")
+_LEAST_ON_RUNG = 10
+"""A rung is believed once so many trials have reached it."""
+
+
+@dataclass
+class Observation:
+    """A trial, or a point that was tried elsewhere.
+
+    Attributes:
+        number: Place in the order of suggestion.
+        values: Parameter values by name, for a choice the index of the category.
+        config: The configuration, until the space is known in which it has values.
+        value: The last value seen; a tuple for several objectives.
+        step: The last step that was seen.
+        rows: Value by step, where the policy needs them.
+        arrival: Place in the order of ends; None while the trial runs or may run on.
+        is_paused: Whether it waits.
+        has_failed: Whether it failed for good.
+    """
+
+    number: int
+    values: dict[str, Any] = field(default_factory=dict)
+    config: Any = None
+    value: Any = None
+    step: float = 0
+    rows: dict[float, Any] = field(default_factory=dict)
+    arrival: int | None = None
+    is_paused: bool = False
+    has_failed: bool = False
+
+
+Ranked = dict[int, tuple[Key, Observation]]
+"""Key and observation by number."""
+
+
+def check_early_stop(early_stop: Any, has_several_objectives: bool) -> None:
+    """Check the argument.
+
+    Raises:
+        ValueError: If it is neither a policy's name nor a function, or does not go with several objectives.
+    """
+    if early_stop is not None and early_stop not in _POLICIES and not callable(early_stop):
+        raise ValueError(
+            f"early_stop must be one of {', '.join(_POLICIES)}, None, or a function of a trial's list of (step, value) "
+            f"that returns the value it counts with, but got {shown(early_stop)}"
+        )
+    if has_several_objectives and early_stop not in (None, "last"):
+        raise ValueError(f"early_stop must be None or 'last' for several objectives, but got {shown(early_stop)}")
+
+
+class Ranking:
+    """Sorts observations.
+
+    Args:
+        modes: `"min"`, `"max"` or `"obs"` for each objective.
+        early_stop: How trials of different lengths compare: `"last"`, `"depth"`, `"rung"` or a function.
+    """
+
+    def __init__(self, modes: Sequence[str], early_stop: EarlyStop):
+        self._signs = [{"min": 1.0, "max": -1.0, "obs": 0.0}[mode] for mode in modes]
+        self._early_stop = early_stop
+        self._final: Ranked = {}
+
+    @property
+    def needs_rows(self) -> bool:
+        """Whether all values of a trial matter, not only the last one."""
+        return callable(self._early_stop) or self._early_stop == "rung"
+
+    def keys(self, observations: Sequence[Observation]) -> Ranked:
+        """Key and observation by number, of all that have ended or have a value by the policy.
+
+        A trial that waits counts with what it has; with `"rung"` also one that runs and has reached the rung.
+        """
+        if self._early_stop == "rung":
+            return self._rung_keys(observations)
+        found: Ranked = {}
+        for each in observations:
+            if each.number in self._final:
+                found[each.number] = self._final[each.number]
+            elif each.arrival is not None:
+                found[each.number] = self._final[each.number] = (self._key(each), each)
+            elif each.is_paused and each.value is not None:
+                found[each.number] = (self._key(each), each)
+        return found
+
+    def best(self, ranked: Sequence[tuple[Key, Observation]], count: int) -> list[Observation]:
+        """The best `count` observations that are not worst, best first; ties by arrival.
+
+        Several objectives are sorted by non-dominated depth, then by crowding distance (Deb et al., "A fast and elitist
+        multiobjective genetic algorithm: NSGA-II", 2002).
+        """
+        good = [pair for pair in ranked if pair[0] != WORST]
+        if sum(map(bool, self._signs)) > 1:
+            return _pareto_best(good, count)
+        chosen = heapq.nsmallest(count, good, key=lambda pair: (pair[0], _arrival(pair[1])))
+        return [observation for _, observation in chosen]
+
+    def _key(self, observation: Observation) -> Key:
+        if observation.has_failed:
+            return WORST
+        if callable(self._early_stop):
+            return self._value_key(self._early_stop(list(observation.rows.items()))) if observation.rows else WORST
+        key = self._value_key(observation.value)
+        return (-observation.step, *key) if self._early_stop == "depth" and key != WORST else key
+
+    def _value_key(self, value: Any) -> Key:
+        values = value if isinstance(value, tuple) else (value,)
+        key = []
+        for each, sign in zip(values, self._signs, strict=False):
+            if sign:
+                number = sign * float(each) if is_real(each) else math.inf
+                if not number < math.inf:
+                    return WORST
+                key.append(number)
+        return tuple(key)
+
+    def _rung_keys(self, observations: Sequence[Observation]) -> Ranked:
+        """Trials that have reached the rung by their value there, then the ended ones by how far they came."""
+        rung = _highest_rung(observations)
+        found: Ranked = {}
+        for each in observations:
+            if each.has_failed:
+                found[each.number] = (WORST, each)
+            elif rung in each.rows:
+                key = self._value_key(each.rows[rung])
+                found[each.number] = (key if key == WORST else (0.0, *key), each)
+            elif each.arrival is not None or each.is_paused:
+                key = self._value_key(each.value)
+                found[each.number] = (key if key == WORST else (1.0, -each.step, *key), each)
+        return found
+
+
+def _highest_rung(observations: Sequence[Observation]) -> float | None:
+    """The highest step that enough trials have a value at; the one that most have, if there is none."""
+    counts: dict[float, int] = {}
+    for each in observations:
+        for step in each.rows:
+            counts[step] = counts.get(step, 0) + 1
+    believed = [step for step, count in counts.items() if count >= _LEAST_ON_RUNG]
+    return max(believed) if believed else min(counts, key=lambda step: (-counts[step], -step), default=None)
+
+
+def _arrival(observation: Observation) -> float:
+    return math.inf if observation.arrival is None else observation.arrival
+
+
+def _pareto_best(ranked: Sequence[tuple[Key, Observation]], count: int) -> list[Observation]:
+    """Front by front; of the last one that is needed those with the most room around them."""
+    left = sorted(ranked, key=lambda pair: (pair[0], _arrival(pair[1])))
+    chosen: list[Observation] = []
+    while left and len(chosen) < count:
+        front: list[tuple[Key, Observation]] = []
+        rest: list[tuple[Key, Observation]] = []
+        for pair in left:  # in this order nothing is dominated by what comes later
+            (rest if any(_dominates(other[0], pair[0]) for other in front) else front).append(pair)
+        room = _crowding([key for key, _ in front])
+        order = sorted(range(len(front)), key=lambda index: (-room[index], _arrival(front[index][1])))
+        chosen += [front[index][1] for index in order]
+        left = rest
+    return chosen[:count]
+
+
+def _dominates(left: Key, right: Key) -> bool:
+    return left != right and all(a <= b for a, b in zip(left, right, strict=True))
+
+
+def _crowding(keys: Sequence[Key]) -> list[float]:
+    """Crowding distances within one front: how far apart the neighbours are, summed over the objectives."""
+    room = [0.0] * len(keys)
+    for values in zip(*keys, strict=True):
+        order = sorted(range(len(keys)), key=values.__getitem__)
+        span = values[order[-1]] - values[order[0]]
+        room[order[0]] = room[order[-1]] = math.inf
+        for before, index, after in zip(order, order[1:], order[2:], strict=False):
+            if 0 < span < math.inf:
+                room[index] += (values[after] - values[before]) / span
+    return room

@@ -1,0 +1,337 @@
+"""TPESearch: Bayesian optimisation with tree-structured Parzen estimators, in plain Python."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from minitune._checks import is_real, is_whole, require, shown
+from minitune.result import DEFAULT_METRIC, TRAINING_ITERATION
+from minitune.search._observations import EarlyStop, Observation, Ranking, check_early_stop
+from minitune.search._tree import Model
+from minitune.search.parameters import Parameter, parameters, values_of
+from minitune.search.searcher import Metric, Searcher, Suggestion
+from minitune.search.space_tree import assign_value, copy_tree, get_value, overlay
+from minitune.space import random_generator
+
+logger = logging.getLogger("minitune")
+
+_BUDGET = "hyperband_info/budget"
+
+
+class TPESearch(Searcher):
+    """Searches with tree-structured Parzen estimators; needs no other library.
+
+    The first configurations are drawn as from the space itself. From then on the finished trials are split into the
+    best and the others, each side is modelled by a mixture of kernels, and of several draws from the good mixture the
+    one is tried for which the ratio of both densities is largest. Trials that still run count among the others, so that
+    parallel suggestions keep away from each other. Parameters below a category of a choice are modelled from the trials
+    that had them. Functions (`sample_from`) and samplers of one's own are resolved after that, as without a searcher.
+
+    Sources: Bergstra et al., "Algorithms for Hyper-Parameter Optimization" (NeurIPS 2011); Watanabe, "Tree-structured
+    Parzen estimator" (2023, arXiv 2304.11127); for `early_stop="rung"` Falkner et al., "BOHB" (ICML 2018).
+
+    Args:
+        space: The search space, if it is not that of the run.
+        metric: Name of the result to optimise, or a list of names for several objectives; by default the run's.
+        mode: `"min"` or `"max"`, or a list of these; `"obs"` marks an objective that is only observed.
+        points_to_evaluate: Values for some or all parameters, tried first; the other ones are drawn.
+        n_initial_points: The model is used once so many trials have finished.
+        gamma: Share of the finished trials that counts as good; 25 at most do.
+        n_candidates: How many draws are compared for each suggestion.
+        max_bad: Use only the newest so many of the others, which bounds the cost of a suggestion.
+        early_stop: How trials that ran for different lengths compare. `"last"`: by their last values. `"depth"`: those
+            that came further are better, then by value. `"rung"`: by the value at the highest step that at least ten
+            trials have reached, running ones included; the others come after them. A function of a trial's list of
+            (step, value) gives the value that the trial counts with, such as its best one. None means `"last"`, but
+            `"rung"` with `HyperBandForBOHB`, which tells its levels.
+        seed: Of all draws. It takes precedence over the run's.
+
+    Raises:
+        ValueError: If an argument breaks its rule, or there is a grid in the space.
+
+    Example:
+        >>> from minitune import uniform
+        >>> search = TPESearch({"x": uniform(0, 1)}, metric="loss", mode="min", seed=0)
+        >>> for number in range(40):
+        ...     config = search.suggest(str(number))
+        ...     search.on_trial_complete(str(number), {"loss": (config["x"] - 0.3) ** 2})
+        >>> abs(search.suggest("next")["x"] - 0.3) < 0.1
+        True
+    """
+
+    def __init__(
+        self,
+        space: Mapping[str, Any] | None = None,
+        metric: Metric = None,
+        mode: str | list[str] | None = None,
+        points_to_evaluate: Sequence[Mapping[str, Any]] | None = None,
+        n_initial_points: int = 10,
+        gamma: float = 0.2,
+        n_candidates: int = 24,
+        max_bad: int | None = None,
+        early_stop: EarlyStop = None,
+        seed: int | None = None,
+    ):
+        super().__init__(metric, mode)
+        require(space is None or isinstance(space, Mapping), "space: None or a dict", space)
+        require(is_whole(n_initial_points) and n_initial_points >= 1, "n_initial_points: an int >= 1", n_initial_points)
+        require(is_real(gamma) and 0 < gamma < 1, "gamma: a number with 0 < gamma < 1", gamma)
+        require(is_whole(n_candidates) and n_candidates >= 1, "n_candidates: an int >= 1", n_candidates)
+        require(max_bad is None or (is_whole(max_bad) and max_bad >= 1), "max_bad: None or an int >= 1", max_bad)
+        require(seed is None or is_whole(seed), "seed: None or an int", seed)
+        check_early_stop(early_stop, isinstance(metric, (list, tuple)))
+        self.n_initial_points = n_initial_points
+        self.early_stop = early_stop
+        self._model_options: dict[str, Any] = {"gamma": gamma, "n_candidates": n_candidates, "max_bad": max_bad}
+        self._points = _checked_points(points_to_evaluate)
+        self._is_seeded_by_user = seed is not None
+        self._seed = (
+            random_generator(seed).getrandbits(63) if seed is not None else random.SystemRandom().getrandbits(63)
+        )
+        self._has_own_space = bool(space)
+        self._space: dict[str, Any] | None = None
+        self._model: Model | None = None
+        self._ranking: Ranking | None = None
+        self._observations: list[Observation] = []
+        self._live: dict[str, Observation] = {}
+        self._count = self._arrivals = self._points_given = 0
+        self._has_budgets = False
+        if space:
+            self._set_space(dict(space))
+
+    # -- setting up --------------------------------------------------------------------------------------------
+
+    def set_search_properties(self, metric: Metric, mode: str | list[str] | None, config: Any, **spec: Any) -> bool:
+        """See `Searcher.set_search_properties`."""
+        super().set_search_properties(metric, mode, config, **spec)
+        check_early_stop(self.early_stop, isinstance(self._metric, (list, tuple)))
+        if self._has_own_space:
+            return False
+        self._set_space(config or {})
+        return True
+
+    def set_seed(self, seed: int) -> None:
+        """See `Searcher.set_seed`."""
+        if not self._is_seeded_by_user:
+            self._seed = seed
+
+    # -- the loop ------------------------------------------------------------------------------------------------
+
+    def suggest(self, trial_id: str) -> Suggestion:
+        """See `Searcher.suggest`.
+
+        Raises:
+            ValueError: If there is no space, metric or mode.
+        """
+        model, ranking = self._ready()
+        number = self._count
+        self._count += 1
+        rng = random.Random(f"{self._seed}/{number}")
+        if self._points_given < len(self._points):
+            point = self._points[self._points_given]
+            self._points_given += 1
+            config, values = self._complete(model, point, rng)
+        else:
+            keys = ranking.keys(self._observations)
+            if len(keys) < self.n_initial_points:
+                config, values = model.draw_prior(rng, {})
+            else:
+                config, values = model.propose(rng, ranking, keys)
+        observation = Observation(number, values)
+        self._live[trial_id] = observation
+        self._observations.append(observation)
+        model.add(observation)
+        return config
+
+    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+        """See `Searcher.on_trial_result`."""
+        if trial_id in self._live:
+            self._live[trial_id].is_paused = False
+            self._read(self._live[trial_id], result)
+
+    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        """See `Searcher.on_trial_complete`. Without a result the last one before counts; a failed trial is worst."""
+        observation = self._live.pop(trial_id, None)
+        if observation is None:
+            return
+        if result is not None:
+            self._read(observation, result)
+        if result is None and not error and not observation.step:
+            # It never ran, which says nothing about its configuration.
+            self._observations.remove(observation)
+            if self._model is not None:
+                self._model.remove(observation)
+            return
+        self._end(observation, error)
+
+    def on_pause(self, trial_id: str) -> None:
+        """The trial counts with its last value while it waits."""
+        if trial_id in self._live:
+            self._live[trial_id].is_paused = True
+
+    def on_unpause(self, trial_id: str) -> None:
+        """The trial runs again."""
+        if trial_id in self._live:
+            self._live[trial_id].is_paused = False
+
+    # -- warm start ------------------------------------------------------------------------------------------------
+
+    def add_evaluated_point(
+        self,
+        parameters: dict[str, Any],
+        value: Any,
+        error: bool = False,
+        pruned: bool = False,
+        intermediate_values: list[float] | None = None,
+    ) -> None:
+        """See `Searcher.add_evaluated_point`.
+
+        A configuration may lack parameters, or have values outside of the space: the model of the parameters that exist
+        together with one that is outside does not hear of it.
+
+        Raises:
+            ValueError: If `parameters` is no dict.
+        """
+        require(isinstance(parameters, Mapping), "parameters: a dict, as a configuration", parameters)
+        observation = Observation(self._count, config=copy_tree(dict(parameters)))
+        self._count += 1
+        for step, each in enumerate(intermediate_values or [], 1):
+            observation.step, observation.value, observation.rows[step] = step, each, each
+        if not (pruned and value is None):
+            observation.value = tuple(value) if isinstance(value, (list, tuple)) else value
+            observation.step = observation.step or 1
+            observation.rows[observation.step] = observation.value
+        self._observations.append(observation)
+        self._end(observation, error)
+        self._take_up(observation)
+
+    # -- state -------------------------------------------------------------------------------------------------------
+
+    def get_state(self) -> dict[str, Any]:
+        """See `Searcher.get_state`: plain data; the space and the arguments are not in it."""
+        return {
+            "seed": self._seed,
+            "count": self._count,
+            "arrivals": self._arrivals,
+            "points_given": self._points_given,
+            "has_budgets": self._has_budgets,
+            "live": {trial_id: each.number for trial_id, each in self._live.items()},
+            "observations": [{**vars(each), "rows": dict(each.rows)} for each in self._observations],
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """See `Searcher.set_state`. The next suggestions are those that the saved searcher would have made."""
+        self._seed, self._count, self._arrivals = state["seed"], state["count"], state["arrivals"]
+        self._points_given, self._has_budgets = state["points_given"], state["has_budgets"]
+        self._observations = [Observation(**each) for each in state["observations"]]
+        by_number = {each.number: each for each in self._observations}
+        self._live = {trial_id: by_number[number] for trial_id, number in state["live"].items()}
+        self._ranking = None
+        if self._space is not None:
+            self._set_space(self._space)
+
+    # -- within --------------------------------------------------------------------------------------------------------
+
+    def _set_space(self, space: dict[str, Any]) -> None:
+        self._model = Model(space, **self._model_options)
+        self._space = space
+        for point in self._points:
+            overlay(space, point, unknown_keys=False)  # refuses parameters that there are not, while nothing has run
+        for observation in self._observations:
+            self._take_up(observation)
+
+    def _take_up(self, observation: Observation) -> None:
+        """Tell the model, once there is one."""
+        if self._model is None:
+            return
+        if observation.config is not None:
+            observation.values = values_of(self._space, observation.config, lambda parameter, value: None)
+            observation.config = None
+        self._model.add(observation)
+
+    def _ready(self) -> tuple[Model, Ranking]:
+        """The model and the ranking.
+
+        Raises:
+            ValueError: If space or mode are not known yet.
+        """
+        if self._model is None:
+            raise ValueError("TPESearch has no search space: give it as space=..., or to Tuner(param_space=...)")
+        if self._mode is None:
+            raise ValueError(
+                f"TPESearch needs a metric and a mode, but got metric={self._metric!r}, mode=None: give them to it or "
+                "to TuneConfig"
+            )
+        if self._ranking is None:
+            self._ranking = Ranking(self._modes, self._policy)
+        return self._model, self._ranking
+
+    @property
+    def _policy(self) -> EarlyStop:
+        return self.early_stop or ("rung" if self._has_budgets else "last")
+
+    @property
+    def _modes(self) -> list[str]:
+        modes = self._mode if isinstance(self._mode, (list, tuple)) else [self._mode or "min"]
+        return list(modes)
+
+    def _read(self, observation: Observation, result: Mapping[str, Any]) -> None:
+        """Note a result. Where a scheduler tells its levels, only those count as steps that can be compared."""
+        if "hyperband_info" in result or _BUDGET in result:
+            self._ranking = self._ranking if self._has_budgets else None
+            self._has_budgets = True
+        step = _number(result.get(TRAINING_ITERATION))
+        observation.step = observation.step + 1 if step is None else float(step)
+        metric = self._metric or DEFAULT_METRIC
+        names = metric if isinstance(metric, (list, tuple)) else [metric]
+        if not any(name in result for name in names):
+            return
+        values = tuple(_number(result.get(name)) for name in names)
+        observation.value = values if isinstance(metric, (list, tuple)) else values[0]
+        row = result.get(_BUDGET) if self._has_budgets else observation.step
+        if row is not None and (callable(self._policy) or self._policy == "rung"):
+            observation.rows[float(row)] = observation.value
+
+    def _end(self, observation: Observation, has_failed: bool) -> None:
+        observation.arrival, observation.has_failed, observation.is_paused = self._arrivals, has_failed, False
+        self._arrivals += 1
+
+    def _complete(
+        self, model: Model, point: Mapping[str, Any], rng: random.Random
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """A configuration with a point's values; what the point lacks is drawn. Values outside are tried too."""
+        merged, given = overlay(self._space, point, unknown_keys=False)
+        outside: list[Parameter] = []
+        inside = values_of(self._space, merged, lambda parameter, value: outside.append(parameter))
+        config, values = model.draw_prior(rng, inside)
+        for parameter in outside:
+            values = {name: value for name, value in values.items() if not f"{name}/".startswith(f"{parameter.name}/")}
+            logger.warning(
+                "point to evaluate: %s=%s lies outside of %s; it is tried nevertheless",
+                *(parameter.name, shown(get_value(merged, parameter.path)), parameter.domain.domain_str),
+            )
+        searched = {each.path for each in parameters(self._space) if each.name in inside}
+        for path in given:
+            if path not in searched:
+                config = assign_value(config, path, copy_tree(get_value(merged, path)))
+        return config, values
+
+
+def _checked_points(points: Any) -> list[Mapping[str, Any]]:
+    given = [] if points is None else points
+    is_list = isinstance(given, Iterable) and not isinstance(given, (Mapping, str))
+    given = list(given) if is_list else []
+    if not is_list or not all(isinstance(point, Mapping) for point in given):
+        raise TypeError(f"points_to_evaluate must be a list of dicts, but got {shown(points)}")
+    return given
+
+
+def _number(value: Any) -> float | None:
+    """A result's value as a plain float; None if it is no number."""
+    try:
+        return float(value) if is_real(value) else None
+    except OverflowError:
+        return None
