@@ -269,7 +269,7 @@ def build_callbacks(plan: Plan, reporter: ProgressReporter | None) -> list[Callb
 
     given = [*check_callbacks(plan.run_config.callbacks or ()), *environment_callbacks()]
     progress: list[Callback] = [TrialProgress(reporter)] if reporter is not None else []
-    if reporter is not None and (plan.verbose >= 2 or plan.run_config.show_output):
+    if plan.verbose >= 2 or plan.run_config.show_output:
         progress.insert(0, TrialOutput(reporter, plan.experiment.output_names))
     loggers = [] if is_on("DISABLE_AUTO_CALLBACK_LOGGERS") else default_loggers(given)
     return [*given, *progress, *loggers]

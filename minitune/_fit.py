@@ -10,7 +10,7 @@ from minitune import clock, runtime
 from minitune._assemble import Components, Plan, base_seed, build_components, build_executor
 from minitune._checks import duration_s
 from minitune._determinism import warn_of_clocks
-from minitune._progress import Progress
+from minitune._progress import INTERRUPTED_BY, Progress
 from minitune._script import offer
 from minitune._trainable_file import dump_trainables, write_trainable_file
 from minitune._tuner_file import dump_tuner, write_tuner_file
@@ -181,7 +181,7 @@ def _drive(
         print_errors=is_on("PRINT_ALL_TRIAL_ERRORS"),
     )
     try:
-        progress.begin(total)
+        progress.begin(total, plan.experiment.param_space if catch_up is None else {})
         return _loop(plan, controller, recorder, executor, hooks, progress, keeper)
     finally:
         progress.close()
@@ -252,7 +252,7 @@ def _loop(
                 elif not controller.interrupted:
                     progress.tell_wait(str(interrupts.name), number_setting("FORCE_TRIAL_CLEANUP_S"))
                     keeper.save()  # the searcher hears now that all trials are over, which is not so for a resume
-                    controller.end_run(f"interrupted by {interrupts.name}", resumable=True)
+                    controller.end_run(f"{INTERRUPTED_BY}{interrupts.name}", resumable=True)
                 interrupts.check_second()
             progress.loop_ends()
             while controller.unwind():

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from minitune import clock
+from minitune._samplers import Grid
 from minitune._table import LOGDIR
 from minitune.callback import Callback
 from minitune.checkpoint import Checkpoint
@@ -16,11 +17,18 @@ from minitune.execution.trial_executor import TrialExecutor
 from minitune.experiment.trial import Trial
 from minitune.progress_reporter import ProgressReporter, memory_line, resources_line, total_time_line
 from minitune.schedulers.trial_scheduler import TrialScheduler
+from minitune.search.space_tree import find_unresolved
 
 if TYPE_CHECKING:
     from minitune.tune_config import TuneConfig
 
 logger = logging.getLogger("minitune")
+
+INTERRUPTED_BY = "interrupted by "
+"""How the reason begins that trials end for when a signal has ended the run."""
+
+
+_DRAWN_ONCE = "hint: one configuration is drawn from the search space (num_samples=1); a larger num_samples tries more"
 
 
 class TrialProgress(Callback):
@@ -83,6 +91,7 @@ class Progress:
         print_errors: bool,
     ):
         self._loop_end_s: float | None = None
+        self._ended: str | None = None
         self._begin_s = clock.current().monotonic()
         self._verbose = verbose
         self._print_errors = print_errors
@@ -92,11 +101,12 @@ class Progress:
         self._run = run
         self._tune_config = tune_config
 
-    def begin(self, total_samples: int) -> None:
+    def begin(self, total_samples: int, space: Mapping[str, Any]) -> None:
         """The run begins.
 
         Args:
             total_samples: How many trials there will be; endless searches give a very large number.
+            space: What they are drawn from, if none was drawn yet.
         """
         if self._reporter is not None:
             call_plugin(self._reporter.configure, None, verbose=self._verbose, print_errors=self._print_errors)
@@ -109,6 +119,8 @@ class Progress:
                 metric=self._tune_config.metric,
                 mode=self._tune_config.mode,
             )
+            if total_samples == 1 and _has_choice(space):
+                call_plugin(self._reporter.say, None, _DRAWN_ONCE)
 
     def report(self, trials: Sequence[Trial], done: bool = False) -> None:
         """Show the state of the run if it is time to."""
@@ -137,6 +149,7 @@ class Progress:
             interrupted_by: Name of the signal that has ended the run, or None.
             why_no_more: Why there are fewer trials than were asked for; empty if there are not.
         """
+        self._ended = _interrupted_line(trials, interrupted_by) if interrupted_by is not None else None
         self.report(trials, done=True)
         if self._reporter is not None:
             now_s = clock.current().monotonic()
@@ -172,4 +185,21 @@ class Progress:
             self._scheduler.debug_string(),
             resources_line(totals, free),
             f"{LOGDIR}{self._run.path}",
+            *([self._ended] if self._ended else []),
         ]
+
+
+def _has_choice(space: Mapping[str, Any]) -> bool:
+    """Whether a space holds something that is drawn at random."""
+    return any(not isinstance(domain.sampler, Grid) for _, domain in find_unresolved(space))
+
+
+def _interrupted_line(trials: Sequence[Trial], signal_name: str) -> str:
+    """What a signal has cut short, which is TERMINATED as far as this process goes."""
+    reasons = ((trial, trial.story[-1][2] if trial.story else "") for trial in trials)
+    cut = [trial for trial, reason in reasons if reason == f"{INTERRUPTED_BY}{signal_name}"]
+    waiting = sum(not trial.last_result for trial in cut)
+    return (
+        f"Interrupted by {signal_name}: of {len(trials)} trials {len(trials) - len(cut)} had ended, "
+        f"{len(cut) - waiting} were cut short, {waiting} had not reported yet; a resume goes on with them"
+    )

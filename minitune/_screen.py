@@ -10,7 +10,6 @@ one before are caught too.
 from __future__ import annotations
 
 import os
-import re
 import signal
 import sys
 import threading
@@ -19,10 +18,9 @@ from types import FrameType
 from typing import Any
 
 from minitune._console import Console, is_terminal
-from minitune._text import width_of
+from minitune._text import width_of, without_codes
 from minitune.settings import shared_variable
 
-_CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _FALLBACK_SIZE = (80, 24)
 
 _owner: tuple[int, Screen] | None = None
@@ -80,6 +78,7 @@ class Screen:
         with self._lock:
             if not self._is_in_foreground():
                 self._forget()
+                self.is_erased = False  # there is none to bring back
                 return
             if self._had_sigcont:
                 self._had_sigcont = False
@@ -127,7 +126,7 @@ class Screen:
         """
         rows = len(self._drawn)
         if columns < self._drawn_columns:
-            rows = sum(max(1, -(-width_of(_CODES.sub("", line)) // columns)) for line in self._drawn)
+            rows = sum(max(1, -(-width_of(without_codes(line)) // columns)) for line in self._drawn)
         return f"\r\x1b[{rows}A" if rows else ""
 
     def _give_way(self) -> None:
@@ -137,7 +136,7 @@ class Screen:
         columns = self.size()[0] + 1
         text = self._way_up(columns) + "\x1b[J"
         if self._is_bridged:
-            column = width_of(_CODES.sub("", self._tail)) % columns
+            column = width_of(without_codes(self._tail)) % columns
             if column:
                 text += f"\x1b[1A\x1b[{column}C"
         self._write(text)

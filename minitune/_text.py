@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
+_CODES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+_MOVES = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-ln-~]"  # control sequences but for those that end in m, which set colours
+    r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[^\[\]]"  # titles and the like, other escapes
+    r"|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f]"
+)
 _NO_COLUMN = frozenset(("Mn", "Me", "Cf"))  # accents, joiners, variation selectors: part of the character before
 
 
@@ -26,6 +33,16 @@ def one_line(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join("?" if unicodedata.category(character) in ("Cc", "Cs") else character for character in text)
+
+
+def without_codes(text: str) -> str:
+    """`text` without the escape sequences of terminals."""
+    return _CODES.sub("", text)
+
+
+def without_moves(text: str) -> str:
+    """`text` without what moves a terminal's cursor or rings its bell; colours stay, and so do tabs and line ends."""
+    return _MOVES.sub("", text)
 
 
 def cut(text: str, columns: int) -> str:

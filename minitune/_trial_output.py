@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import Any
 
+from minitune._console import Console
+from minitune._text import without_moves
 from minitune.callback import Callback
 from minitune.execution.hooks import call_plugin
 from minitune.experiment.trial import Trial
@@ -12,34 +15,55 @@ from minitune.progress_reporter import ProgressReporter
 
 _CHUNK_BYTES = 1_000_000
 """So much of a file is shown at once at most; the rest follows at the next occasion."""
+_LOOK_S = 0.5
+_LATE_S = 2.0
 
 
 class TrialOutput(Callback):
     """Shows what trials have written to stdout and stderr, line by line, each under its trial's name.
 
-    It is read from the files that take it anyway, when a trial has reported or ended, and at the end of the run; so
+    It is read from the files that take it anyway, when a trial has reported or ended, and about every second; so
     trials are never held up by a slow console. Executors without such files print for themselves.
 
     Args:
-        reporter: Where the lines go.
+        reporter: Where the lines go; None, or one that shows no messages: to standard output.
         names: Names of the files in a trial's directory.
     """
 
-    def __init__(self, reporter: ProgressReporter, names: tuple[str, str]):
-        self._reporter = reporter
+    def __init__(self, reporter: ProgressReporter | None, names: tuple[str, str]):
+        shows = type(reporter).say is not ProgressReporter.say if reporter is not None else False
+        self._reporter: ProgressReporter = reporter if reporter is not None and shows else _Printer()
         self._names = tuple(dict.fromkeys(names))
         self._shown_bytes: dict[str, int] | None = None
         self._trials: dict[str, Trial] = {}
+        self._open: dict[str, float | None] = {}  # trials that may still write, and when they were found ended
+        self._looked_s = 0.0
 
     def on_step_begin(self, iteration: int, trials: list[Trial], **info: Any) -> None:
-        """Before the first worker starts: what an earlier run has left is not shown again."""
+        """Look for new output now and then. At the first turn: what an earlier run has left is not shown again."""
         if self._shown_bytes is None:
             paths = [path for trial in trials for path in self._paths(trial)]
             self._shown_bytes = {path: os.path.getsize(path) for path in paths if os.path.exists(path)}
+        now_s = time.monotonic()
+        if now_s - self._looked_s >= _LOOK_S:
+            self._looked_s = now_s
+            self._look(now_s)
+
+    def _look(self, now_s: float) -> None:
+        for trial_id, ended_s in list(self._open.items()):
+            trial = self._trials[trial_id]
+            self._show(trial)
+            if not trial.is_finished():
+                continue
+            if ended_s is None:
+                self._open[trial_id] = now_s
+            elif now_s - ended_s > _LATE_S:
+                del self._open[trial_id]  # what comes later still is shown at the end of the run
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         """A worker is ready: from now on there may be output."""
         self._trials[trial.trial_id] = trial
+        self._open[trial.trial_id] = None
 
     def on_trial_result(
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
@@ -86,4 +110,17 @@ class TrialOutput(Callback):
             data = data[: data.rfind(b"\n") + 1]
         shown[path] = shown.get(path, 0) + len(data)
         self._shown_bytes = shown
-        return data.decode("utf-8", "replace").splitlines()
+        lines = data.decode("utf-8", "replace").removesuffix("\n").split("\n") if data else []
+        # Of a line that was written over and over, such as a progress bar, the last state.
+        return [without_moves(line.rstrip("\r").rpartition("\r")[2]) for line in lines]
+
+
+class _Printer(ProgressReporter):
+    """Prints messages; there is no other reporter, or one that shows none."""
+
+    def __init__(self) -> None:
+        self._console = Console()
+
+    def say(self, text: str) -> None:
+        """Print a message."""
+        self._console.write(f"{text}\n")

@@ -243,7 +243,7 @@ class RunConfig(Config):
         log_to_file: Names for the files of a trial's output: True, one name, or a pair (stdout, stderr).
         local_dir: Old name of `storage_path`.
         durability: `"process"`, `"batched"` or `"strict"`: what a power cut may cost.
-        show_output: Show what trials print at `verbose=1` too.
+        show_output: Show what trials print, whatever `verbose` is; at `verbose=0` that and nothing else.
         progress: Show the progress at `verbose >= 1`.
         keep_descendants: Leave processes that a trial has started alone when it ends.
 
