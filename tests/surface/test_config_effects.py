@@ -135,6 +135,18 @@ def _(storage: str) -> None:
     assert fit(storage)[0].metrics["x"] == 3
 
 
+@shows("TuneConfig.on_duplicate")
+def _(storage: str) -> None:
+    for choice, number in (("allow", 3), ("resample", 1), ("reuse", 3)):
+        assert len(fit(storage, tune={"num_samples": 3, "on_duplicate": choice})) == number
+
+
+@shows("TuneConfig.constraints")
+def _(storage: str) -> None:
+    grid = fit(storage, space=GRID, tune={"constraints": [lambda config: config["x"] != 3]})
+    assert [result.config["x"] for result in grid] == [1, 2]
+
+
 @shows("TuneConfig.num_samples")
 def _(storage: str) -> None:
     assert len(fit(storage, space=GRID, tune={"num_samples": 2})) == 6

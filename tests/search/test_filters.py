@@ -1,0 +1,372 @@
+"""Constraints and duplicates: what is tried, what is left out, when the search ends, and what searchers hear of it."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from search_fakes import Listed
+
+import minitune as tune
+from minitune.search import ConcurrencyLimiter, Repeater, SearchAlgorithm, Searcher
+from minitune.search.equality import config_key, space_size
+
+NINE = {"a": tune.choice([1, 2, 3]), "b": tune.choice([4, 5, 6])}
+
+
+def loss(config: dict[str, Any]) -> dict[str, Any]:
+    return {"loss": config.get("a", 0) + config.get("b", 0)}
+
+
+def fit(storage: Path, space: Any = None, trainable: Any = loss, **options: Any) -> tune.ResultGrid:
+    settings = {"executor": "inline", "metric": "loss", "mode": "min", "seed": 3, **options}
+    run = tune.RunConfig(name="run", storage_path=str(storage), verbose=0)
+    return tune.Tuner(trainable, param_space=space, tune_config=tune.TuneConfig(**settings), run_config=run).fit()
+
+
+def pairs(grid: tune.ResultGrid) -> list[tuple[Any, ...]]:
+    return [tuple(result.config.values()) for result in grid]
+
+
+class Stuck(Searcher):
+    """Suggests the same for ever; takes any space, or says that it has one of its own."""
+
+    def __init__(self, takes_space: bool = True, config: dict[str, Any] | None = None):
+        super().__init__()
+        self.takes_space = takes_space
+        self.config = config or {"a": 1, "b": 4}
+        self.asked: list[str] = []
+        self.told: list[tuple[str, bool]] = []
+        self.learned: list[tuple[Any, float]] = []
+
+    def set_search_properties(self, metric: Any, mode: Any, config: Any, **spec: Any) -> bool:
+        super().set_search_properties(metric, mode, config, **spec)
+        return self.takes_space
+
+    def suggest(self, trial_id: str) -> dict[str, Any]:
+        self.asked.append(trial_id)
+        return dict(self.config)
+
+    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        self.told.append((trial_id, error))
+
+    def add_evaluated_point(self, parameters: dict[str, Any], value: float, *args: Any, **kwargs: Any) -> None:
+        self.learned.append((parameters, value))
+
+
+# -- duplicates --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("num_samples", [50, -1])
+def test_a_small_space_is_tried_once_and_then_the_search_ends_with_the_reason(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, num_samples: int
+) -> None:
+    grid = fit(tmp_path, NINE, num_samples=num_samples, on_duplicate="resample")
+
+    assert sorted(pairs(grid)) == [(a, b) for a in (1, 2, 3) for b in (4, 5, 6)]
+    assert caplog.text.count("all 9 configurations of the search space have been tried") == 1
+
+
+def test_the_reason_is_part_of_what_the_run_shows_at_its_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = tune.TuneConfig(executor="inline", num_samples=5, on_duplicate="resample")
+    run = tune.RunConfig(storage_path=str(tmp_path))
+    tune.Tuner(loss, param_space={"a": tune.choice([1, 2])}, tune_config=settings, run_config=run).fit()
+
+    assert "No more trials: all 2 configurations of the search space have been tried" in capsys.readouterr().out
+
+
+def test_by_default_a_configuration_may_be_tried_again(tmp_path: Path) -> None:
+    grid = fit(tmp_path, {"a": tune.choice([1])}, num_samples=3)
+    assert pairs(grid) == [(1,)] * 3
+
+
+def test_a_grid_is_not_gone_through_twice(tmp_path: Path) -> None:
+    grid = fit(tmp_path, {"a": tune.grid_search([1, 2]), "b": 4}, num_samples=3, on_duplicate="resample")
+    assert pairs(grid) == [(1, 4), (2, 4)]
+
+
+def test_grid_and_choice_together_are_tried_completely(tmp_path: Path) -> None:
+    space = {"a": tune.grid_search([1, 2]), "b": tune.choice([4, 5, 6])}
+    grid = fit(tmp_path, space, num_samples=40, on_duplicate="resample")
+    assert sorted(pairs(grid)) == [(a, b) for a in (1, 2) for b in (4, 5, 6)]
+
+
+def test_a_point_given_twice_is_tried_once_and_one_outside_of_the_space_does_not_count(tmp_path: Path) -> None:
+    points = [{"a": 1, "b": 4}, {"a": 1, "b": 4}, {"a": 7, "b": 4}]
+    searcher = tune.BasicVariantGenerator(points_to_evaluate=points)
+    grid = fit(tmp_path, NINE, search_alg=searcher, num_samples=50, on_duplicate="resample")
+
+    assert pairs(grid)[0] == (1, 4)
+    assert pairs(grid).count((1, 4)) == 1
+    assert len(grid) == 10
+
+
+def test_what_nobody_can_count_ends_when_nothing_new_comes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    space = {"a": tune.sample_from(lambda: 1)}
+    grid = fit(tmp_path, space, num_samples=3, on_duplicate="resample")
+
+    assert pairs(grid) == [(1,)]
+    assert "proposals were all refused" in caplog.text
+
+
+def test_a_searcher_that_repeats_itself_is_helped_out(tmp_path: Path) -> None:
+    searcher = Stuck()
+    grid = fit(tmp_path, NINE, search_alg=searcher, num_samples=50, on_duplicate="resample")
+
+    assert sorted(pairs(grid)) == [(a, b) for a in (1, 2, 3) for b in (4, 5, 6)]
+    assert pairs(grid)[0] == (1, 4)
+    assert Counter(searcher.asked) == Counter(trial_id for trial_id, _ in searcher.told)
+    assert len(set(searcher.asked)) == len(searcher.asked)
+    assert [error for _, error in searcher.told].count(False) == 1
+    assert len(searcher.learned) == 8
+    assert all(value == config["a"] + config["b"] for config, value in searcher.learned)
+
+
+def test_a_searcher_with_a_space_of_its_own_ends_the_search(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    grid = fit(tmp_path, search_alg=Stuck(takes_space=False), num_samples=5, on_duplicate="resample")
+
+    assert len(grid) == 1
+    assert "had been tried before" in caplog.text
+
+
+def test_results_under_a_resampled_id_reach_the_searcher_under_its_name(tmp_path: Path) -> None:
+    class Second(Searcher):
+        def __init__(self) -> None:
+            super().__init__()
+            self.suggested: dict[str, int] = {}
+            self.told: dict[str, Any] = {}
+
+        def suggest(self, trial_id: str) -> dict[str, Any]:
+            self.suggested[trial_id] = (len(self.suggested) + 1) // 2
+            return {"a": self.suggested[trial_id]}
+
+        def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
+            self.told[trial_id] = None if result is None else result["loss"]
+
+    searcher = Second()
+    grid = fit(tmp_path, search_alg=searcher, num_samples=4, max_concurrent_trials=1, on_duplicate="resample")
+
+    assert pairs(grid) == [(0,), (1,), (2,), (3,)]
+    told = {trial_id: value for trial_id, value in searcher.told.items() if value is not None}
+    assert told == {trial_id: searcher.suggested[trial_id] for trial_id in told}
+    assert len(told) == 4
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_with_a_limiter_and_repeats(tmp_path: Path, batch: bool) -> None:
+    inner = Stuck()
+    searcher = ConcurrencyLimiter(Repeater(inner, repeat=2), 2, batch=batch)
+    grid = fit(tmp_path, NINE, search_alg=searcher, num_samples=50, on_duplicate="resample")
+
+    counts = Counter((result.config["a"], result.config["b"]) for result in grid)
+    assert len(counts) == 9
+    assert set(counts.values()) == {2}
+    assert Counter(inner.asked) == Counter(trial_id for trial_id, _ in inner.told)
+
+
+def test_a_search_algorithm_that_makes_its_trials_itself_says_so(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"cannot be kept by SearchAlgorithm, which makes its trials itself"):
+        fit(tmp_path, search_alg=SearchAlgorithm(), on_duplicate="resample")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ({"x": 1}, {"x": 1.0}, True),
+        ({"x": 1}, {"x": True}, False),
+        ({"x": 0.0}, {"x": -0.0}, True),
+        ({"x": math.nan}, {"x": float("nan")}, True),
+        ({"x": 1, "y": 2}, {"y": 2, "x": 1}, True),
+        ({"x": [1, {"y": 2}]}, {"x": (1.0, {"y": 2})}, True),
+        ({"x": "1"}, {"x": 1}, False),
+        ({"x": None}, {"x": "None"}, False),
+        ({"x": ["a", "b"]}, {"x": ["a,b"]}, False),
+        ({"x": {1, 2}}, {"x": {2, 1}}, True),
+        ({"x": lambda: 1}, {"x": lambda: 2}, False),
+        ({"x": len}, {"x": len}, True),
+        ({"x": 10**30}, {"x": 1e30}, False),
+    ],
+)
+def test_when_configurations_are_equal(one: Any, other: Any, same: bool) -> None:
+    assert (config_key(one) == config_key(other)) is same
+
+
+@pytest.mark.parametrize(
+    ("space", "size"),
+    [
+        (NINE, 9),
+        ({"a": 1}, 1),
+        ({"a": tune.choice([1, 1.0, True])}, 2),
+        ({"a": tune.randint(0, 4), "b": tune.qrandint(2, 8, 2)}, 16),
+        ({"a": tune.quniform(0, 1, 0.25)}, 5),
+        ({"a": tune.choice([{"kind": "x"}, {"kind": "y", "k": tune.choice([1, 2])}])}, 3),
+        ({"a": tune.uniform(0, 1)}, math.inf),
+        ({"a": tune.sample_from(lambda: 1)}, math.inf),
+        ({"a": tune.qrandn(0, 1, 0.5)}, math.inf),
+        ({"a": tune.grid_search([1, 2])}, 2),
+    ],
+)
+def test_how_many_configurations_there_are(space: Any, size: float) -> None:
+    assert space_size(space) == size
+
+
+# -- constraints -------------------------------------------------------------------------------------------------------
+
+
+def test_what_violates_a_constraint_is_drawn_anew(tmp_path: Path) -> None:
+    space = {"a": tune.uniform(0, 1), "b": tune.uniform(0, 1)}
+    grid = fit(tmp_path, space, num_samples=20, constraints=[lambda c: c["a"] < c["b"], lambda c: c["a"] > 0.1])
+    assert len(grid) == 20
+    assert all(0.1 < a < b for a, b in pairs(grid))
+
+
+def test_points_of_a_grid_that_violate_one_are_left_out_and_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    space = {"a": tune.grid_search([1, 2, 3]), "b": tune.grid_search([1, 2, 3])}
+
+    def in_order(config: dict[str, Any]) -> bool:
+        return bool(config["a"] < config["b"])
+
+    assert pairs(fit(tmp_path, space, constraints=[in_order])) == [(1, 2), (1, 3), (2, 3)]
+    assert "6 points of the grid were left out: 'in_order' 6 times" in caplog.text
+
+
+def test_a_constraint_that_nothing_fulfils_is_an_error_that_names_it(tmp_path: Path) -> None:
+    def impossible(config: dict[str, Any]) -> bool:
+        return False
+
+    for space in ({"a": tune.uniform(0, 1)}, {"a": tune.grid_search([1, 2])}, NINE):
+        with pytest.raises(ValueError, match=r"proposals in a row were refused .*'impossible'.*loosen the constraint"):
+            fit(tmp_path / str(len(str(space))), space, constraints=[impossible])
+
+
+@pytest.mark.parametrize(
+    ("constraint", "text"),
+    [
+        (lambda c: None, r"'<lambda>' \(test_filters.py:\d+\) must return True or False, but returned None"),
+        (lambda c: 1, r"must return True or False, but returned 1"),
+        (lambda c: c["missing"], r"raised KeyError: 'missing' for \{'a': 1\}.*conditional parameter"),
+    ],
+)
+@pytest.mark.parametrize("searcher", [None, Listed({"a": 1})])
+def test_a_constraint_that_fails_is_an_error(tmp_path: Path, constraint: Any, text: str, searcher: Any) -> None:
+    with pytest.raises(ValueError, match=text):
+        fit(tmp_path, {"a": tune.choice([1])}, search_alg=searcher, constraints=[constraint])
+
+
+def test_a_constraint_cannot_change_the_configuration(tmp_path: Path) -> None:
+    def meddles(config: dict[str, Any]) -> bool:
+        config["inner"]["a"] = 5
+        return True
+
+    grid = fit(tmp_path, {"inner": {"a": tune.choice([1])}}, constraints=[meddles])
+    assert grid[0].config == {"inner": {"a": 1}}
+
+
+def test_a_point_to_evaluate_that_violates_one_is_refused_at_once(tmp_path: Path) -> None:
+    searcher = tune.BasicVariantGenerator(points_to_evaluate=[{"a": 3, "b": 4}])
+    with pytest.raises(ValueError, match=r"every point to evaluate must fulfil the constraint .*but got \{'a': 3"):
+        fit(tmp_path, NINE, search_alg=searcher, constraints=[lambda c: c["a"] < 3])
+    assert not (tmp_path / "run").exists()
+
+
+def test_constraints_and_duplicates_together(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for number, searcher in enumerate([None, Stuck()]):
+        grid = fit(
+            tmp_path / str(number),
+            NINE,
+            search_alg=searcher,
+            num_samples=-1,
+            on_duplicate="resample",
+            constraints=[lambda c: c["a"] + 3 < c["b"]],
+        )
+        assert sorted(pairs(grid)) == [(1, 5), (1, 6), (2, 6)]
+    assert caplog.text.count("all 3 configurations of the search space have been tried; 6 more violate") == 2
+
+
+def test_conditional_parameters_reach_the_trial_only_where_they_belong(tmp_path: Path) -> None:
+    kinds = [{"kind": "svm", "c": tune.loguniform(1e-3, 1e3)}, {"kind": "tree", "depth": tune.randint(1, 9)}]
+    grid = fit(tmp_path, {"model": tune.choice(kinds)}, num_samples=20, on_duplicate="resample")
+    names = {result.config["model"]["kind"]: set(result.config["model"]) for result in grid}
+    assert names == {"svm": {"kind", "c"}, "tree": {"kind", "depth"}}
+
+
+# -- going on with a run -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("searcher", [None, Stuck()])
+def test_a_run_that_goes_on_tries_nothing_again(tmp_path: Path, searcher: Any) -> None:
+    options = {"search_alg": searcher, "on_duplicate": "resample", "constraints": [lambda c: c["a"] < 3]}
+    first = fit(tmp_path, NINE, num_samples=4, **options)
+    tuner = tune.Tuner.restore(str(tmp_path / "run"), loss, add_samples=50)
+    grid = tuner.fit()
+
+    assert pairs(grid)[:4] == pairs(first)
+    assert sorted(pairs(grid)) == [(a, b) for a in (1, 2) for b in (4, 5, 6)]
+
+
+def test_more_choices_on_resume_are_tried(tmp_path: Path) -> None:
+    fit(tmp_path, {"a": tune.choice([1, 2])}, num_samples=5, on_duplicate="resample")
+    space = {"a": tune.choice([1, 2, 3])}
+    grid = tune.Tuner.restore(str(tmp_path / "run"), loss, param_space=space, add_samples=5).fit()
+    assert sorted(pairs(grid)) == [(1,), (2,), (3,)]
+
+
+# -- reuse -------------------------------------------------------------------------------------------------------------
+
+
+def test_an_equal_trial_gets_the_earlier_result_and_does_not_run(tmp_path: Path) -> None:
+    runs = []
+
+    def counted(config: dict[str, Any]) -> None:
+        runs.append(config)
+        for step in range(2):
+            tune.report({"loss": config["a"] - step})
+
+    grid = fit(tmp_path, {"a": tune.grid_search([1, 2])}, counted, num_samples=4, on_duplicate="reuse")
+
+    assert len(runs) == 2
+    assert [result.metrics["loss"] for result in grid] == [0, 1] * 4
+    assert len({result.metrics["trial_id"] for result in grid}) == 8
+    assert all(result.metrics["done"] and result.metrics["training_iteration"] == 2 for result in grid)
+    assert [tune.Result.from_path(result.path).metrics["loss"] for result in grid] == [0, 1] * 4
+    assert grid.get_best_result().path == grid[0].path
+    restored = tune.Tuner.restore(str(tmp_path / "run"), counted, add_samples=1).fit()
+    assert [result.metrics["loss"] for result in restored] == [0, 1] * 5
+    assert len(runs) == 2
+
+
+def test_what_has_failed_is_tried_again(tmp_path: Path) -> None:
+    runs = []
+
+    def fails_once(config: dict[str, Any]) -> dict[str, Any]:
+        runs.append(config)
+        if len(runs) == 1:
+            raise OSError("not yet")
+        return {"loss": 1}
+
+    grid = fit(tmp_path, {"a": tune.choice([1])}, fails_once, num_samples=4, on_duplicate="reuse")
+    assert len(runs) == 2
+    assert len(grid.errors) == 1
+    assert grid.num_terminated == 3
+
+
+def test_the_searcher_hears_of_a_reused_result_as_of_any_other(tmp_path: Path) -> None:
+    searcher = Stuck()
+    grid = fit(tmp_path, NINE, search_alg=searcher, num_samples=200, max_concurrent_trials=1, on_duplicate="reuse")
+    assert len(grid) == 200
+    assert searcher.told == [(trial_id, False) for trial_id in searcher.asked]
+
+
+def test_a_search_without_end_ends_when_every_result_is_known(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    grid = fit(tmp_path, NINE, num_samples=-1, on_duplicate="reuse")
+    assert len(set(pairs(grid))) == 9
+    assert "all 9 configurations of the search space have been tried" in caplog.text

@@ -1,0 +1,122 @@
+"""Any searcher, any space: no suggestion outside of the space, none twice, every suggestion's end told once."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+from search_fakes import FakeExperiment
+
+from minitune import space
+from minitune.search import BasicVariantGenerator, ConcurrencyLimiter, SearchAlgorithm, Searcher, SearchGenerator
+from minitune.search.equality import config_key, space_size
+from minitune.search.filters import Rules
+from minitune.space import fits
+
+hypothesis = pytest.importorskip("hypothesis")
+st = pytest.importorskip("hypothesis.strategies")
+
+SETTINGS = hypothesis.settings(deadline=None, max_examples=25)
+
+
+class Wandering(Searcher):
+    """Suggests for some parameters one of a few values, and leaves the others open."""
+
+    def __init__(self, seed: int):
+        super().__init__()
+        self.rng = random.Random(seed)
+        self.asked: list[str] = []
+        self.told: list[str] = []
+        self.space: Any = {}
+
+    def set_search_properties(self, metric: Any, mode: Any, config: Any, **spec: Any) -> bool:
+        self.space = config
+        return True
+
+    def suggest(self, trial_id: str) -> dict[str, Any]:
+        self.asked.append(trial_id)
+        state = self.rng.randrange(3)
+        few = space.choice([{}, {name: _draw(domain, state) for name, domain in self.space.items()}])
+        return few.sample(random_state=self.rng)
+
+    def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
+        self.told.append(trial_id)
+
+
+def _draw(domain: Any, state: int) -> Any:
+    if isinstance(domain, space.Domain) and not isinstance(domain, space.Categorical):
+        return domain.sample(random_state=state)
+    return domain
+
+
+def spaces() -> Any:
+    numbers = st.sampled_from(
+        [
+            space.uniform(0, 1),
+            space.loguniform(1e-5, 1),
+            space.quniform(0, 1, 0.5),
+            space.randint(0, 3),
+            space.qlograndint(2, 8, 2),
+            space.choice(["a", "b"]),
+            space.choice([1, 1.0, None]),
+            7,
+        ]
+    )
+    nested = st.recursive(
+        numbers,
+        lambda inner: st.one_of(
+            st.dictionaries(st.sampled_from("xy"), inner, min_size=1, max_size=2),
+            st.lists(st.dictionaries(st.sampled_from("pq"), inner, max_size=2), min_size=1, max_size=3).map(
+                space.choice
+            ),
+        ),
+        max_leaves=5,
+    )
+    return st.dictionaries(st.sampled_from("abc"), nested, min_size=1, max_size=2)
+
+
+def algorithm(kind: str, param_space: Any, rules: Rules, seed: int) -> tuple[SearchAlgorithm, Wandering | None]:
+    searcher = None if kind == "random" else Wandering(seed)
+    made: SearchAlgorithm = BasicVariantGenerator()
+    if searcher is not None:
+        made = SearchGenerator(ConcurrencyLimiter(searcher, 5) if kind == "limited" else searcher)
+    made.set_rules(rules)
+    made.set_seed(seed)
+    made.set_search_properties("loss", "min", param_space, num_samples=30)
+    made.add_configurations(FakeExperiment(param_space, 30))
+    return made, searcher
+
+
+def is_even(config: dict[str, Any]) -> bool:
+    """Refuses about half of all configurations."""
+    return int(config_key(config), 16) % 2 == 0
+
+
+@pytest.mark.parametrize("kind", ["random", "searcher", "limited"])
+@hypothesis.given(spaces(), st.booleans(), st.integers(0, 99))
+@SETTINGS
+def test_nothing_invalid_and_nothing_twice(kind: str, param_space: Any, constrained: bool, seed: int) -> None:
+    rules = Rules("resample", (is_even,) if constrained else ())
+    made, searcher = algorithm(kind, param_space, rules, seed)
+    configs = []
+    try:
+        while not made.is_finished():
+            trial = made.next_trial()
+            if trial is not None:
+                configs.append(trial.config)
+                made.on_trial_complete(trial.trial_id, {"loss": 1.0})
+    except ValueError as error:  # of a small space nothing may be even
+        assert constrained
+        assert not configs
+        assert "no configuration fulfils the constraints" in str(error)
+    keys = [config_key(config) for config in configs]
+
+    assert all(fits(param_space, config) for config in configs)
+    assert len(set(keys)) == len(keys)
+    assert not constrained or all(map(is_even, configs))
+    assert constrained or len(keys) == min(30, space_size(param_space))
+    if searcher is not None:
+        assert Counter(searcher.asked) == Counter(searcher.told)
+        assert len(set(searcher.asked)) == len(searcher.asked)
