@@ -10,6 +10,7 @@ from minitune import clock, runtime
 from minitune._assemble import Components, Plan, base_seed, build_components, build_executor
 from minitune._checks import duration_s
 from minitune._determinism import warn_of_clocks
+from minitune._global_draws import lending
 from minitune._progress import INTERRUPTED_BY, Progress
 from minitune._script import offer
 from minitune._trainable_file import dump_trainables, write_trainable_file
@@ -140,7 +141,7 @@ def run_opened(
     """
     executor = runtime.watch(build_executor(plan, opened.run))
     try:
-        with clock.use(executor.clock):
+        with clock.use(executor.clock), lending(plan.tune_config.seed is not None):
             return _drive(plan, components, opened, seed, executor, catch_up)
     finally:
         executor.shutdown()

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from minitune._checks import is_real, is_whole, shown
+from minitune._global_draws import GlobalDraws
 from minitune.space import Categorical, Domain, Float, Function, Integer, Normal, Quantized, is_grid, is_same
 
 Changes = dict[tuple[str, ...], tuple[Any, Any, str]]
@@ -43,7 +44,7 @@ class Explorer:
 
         Args:
             config: What to begin with; not changed. Containers are copied, all else is shared.
-            rng: The only source of randomness, but for functions of the user's.
+            rng: The only source of randomness; in a seeded run also for functions of the user's.
 
         Returns:
             The new configuration, and what was done.
@@ -114,7 +115,7 @@ def fill(config: Mapping[str, Any], mutations: Mapping[str, Any], rng: random.Ra
     Args:
         config: The configuration; not changed.
         mutations: By name, how each is drawn.
-        rng: The only source of randomness, but for functions of the user's.
+        rng: The only source of randomness; in a seeded run also for functions of the user's.
 
     Returns:
         The complete configuration, and what was drawn.
@@ -136,7 +137,10 @@ def draw(mutation: Any, rng: random.Random) -> Any:
         return {name: draw(inner, rng) for name, inner in mutation.items()}
     if isinstance(mutation, (list, tuple)):
         return rng.choice(mutation)
-    return _resolved(mutation, rng) if isinstance(mutation, Domain) else mutation()
+    if isinstance(mutation, Domain):
+        return _resolved(mutation, rng)
+    with GlobalDraws(rng).lent():
+        return mutation()
 
 
 def perturb(mutation: Any, value: Any, factors: Sequence[float], rng: random.Random) -> tuple[Any, str]:

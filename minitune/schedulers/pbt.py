@@ -15,6 +15,7 @@ from typing import Any
 
 from minitune import decision
 from minitune._checks import is_real, require, require_flag, shown
+from minitune._global_draws import GlobalDraws
 from minitune._warnings import warn_once
 from minitune.decision import Decision
 from minitune.error import TuneError, dual_error
@@ -375,7 +376,8 @@ class PopulationBasedTraining(MetricScheduler):
         """What the user's function makes of a new configuration."""
         if self._custom_explore_fn is None:
             return config
-        config = self._custom_explore_fn(config)
+        with GlobalDraws(self._rng).lent():
+            config = self._custom_explore_fn(config)
         if not isinstance(config, dict):
             raise ValueError(
                 f"custom_explore_fn must return the new configuration, a dict, but returned {shown(config)}; end it "

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from minitune._global_draws import GlobalDraws
 from minitune.experiment.tags import Path, format_tag
 from minitune.experiment.trial import Trial
 from minitune.search.concurrency_limiter import ConcurrencyLimiter
@@ -45,6 +46,7 @@ class SearchGenerator(SearchAlgorithm):
         self._experiment: ExperimentSpec | None = None
         self._count = 0
         self._seed = random.SystemRandom().getrandbits(63)
+        self._draws: GlobalDraws | None = None
         self._live: set[str] = set()
 
     @property
@@ -120,7 +122,10 @@ class SearchGenerator(SearchAlgorithm):
             return None
         maker = self._experiment.maker
         trial_id = maker.next_id()
-        suggestion = self.searcher.suggest(trial_id)
+        if self._draws is None:  # one stream for each trial, however often the searcher has none to give at first
+            self._draws = GlobalDraws(random.Random(f"{self._seed}/suggest/{self._count}"))
+        with self._draws.lent():
+            suggestion = self.searcher.suggest(trial_id)
         if isinstance(suggestion, str) and suggestion == Searcher.FINISHED:
             self.set_finished()
             return None
@@ -141,6 +146,7 @@ class SearchGenerator(SearchAlgorithm):
             self.on_trial_complete(trial_id, error=True)
             raise
         self._count += 1
+        self._draws = None
         if self.is_finished():
             self.searcher.on_search_end()
         return trial

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from minitune._global_draws import GlobalDraws
 from minitune.error import dual_error
 from minitune.experiment.tags import Path, format_tag, format_vars, path_key
 from minitune.search.space_tree import (
@@ -409,6 +410,14 @@ def _call(config: Any, functions: _Unresolved, rng: random.Random) -> tuple[Any,
     Returns:
         The configuration, the functions that still wait, and what is unresolved in the values of the others.
     """
+    if not functions:
+        return config, [], []
+    with GlobalDraws(rng).lent():
+        return _call_lent(config, functions, rng)
+
+
+def _call_lent(config: Any, functions: _Unresolved, rng: random.Random) -> tuple[Any, _Unresolved, _Unresolved]:
+    """See `_call`: while the global generators of random numbers are those of this place."""
     found: _Unresolved = []
     for _ in range(_MAX_PASSES):
         waiting: _Unresolved = []

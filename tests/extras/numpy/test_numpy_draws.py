@@ -1,0 +1,29 @@
+"""A seed also holds for what users' functions draw from numpy's global generator, which stays as it was."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from minitune import RunConfig, TuneConfig, Tuner, sample_from
+
+
+def test_functions_that_draw_from_numpy(tmp_path: Any) -> None:
+    def drawn(seed: int | None, state: int) -> list[float]:
+        np.random.seed(state)
+        before = np.random.get_state()[1].tolist()
+        tuner = Tuner(
+            lambda config: {"x": config["x"]},
+            param_space={"x": sample_from(lambda: float(np.random.uniform()))},
+            tune_config=TuneConfig(num_samples=3, seed=seed, executor="inline"),
+            run_config=RunConfig(storage_path=str(tmp_path), verbose=0),
+        )
+        found = [result.metrics["x"] for result in tuner.fit()]
+        assert seed is None or np.random.get_state()[1].tolist() == before
+        return found
+
+    assert len(set(drawn(1, 1))) == 3
+    assert drawn(1, 1) == drawn(1, 2) != drawn(2, 1)
+    assert drawn(None, 1) == drawn(None, 1) != pytest.approx(drawn(None, 2))
