@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import os
 import platform
 from dataclasses import dataclass
 from typing import Any
@@ -11,20 +12,25 @@ from typing import Any
 from minitune._assemble import Plan, base_seed, build_components
 from minitune._checks import shown
 from minitune._fit import Outcome, open_run, run_opened, run_record
+from minitune._paths import local_path
 from minitune._references import renew_references
 from minitune._script import offer
 from minitune._trainable_file import dump_trainables, write_trainable_file
-from minitune.config import ResumeConfig, ResumeType
+from minitune.config import ResumeConfig, ResumeType, default_storage_path
 from minitune.execution import records
 from minitune.execution.hooks import Hooks
 from minitune.execution.open_run import OpenRun
 from minitune.execution.plain_files import logged_reports, reconcile
 from minitune.execution.plugin_states import CALLBACKS, STOPPER, StateLoader, saves_itself
 from minitune.execution.replay import RESUMED, SKIPPED, Replay, read_run_record
+from minitune.execution.run_lock import read_holder
+from minitune.execution.run_overview import find_runs, read_overview
 from minitune.execution.run_state import RunState
 from minitune.execution.scheduler_context import DriverContext
 from minitune.execution.storage import RunDirectory, check_trusted
 from minitune.experiment.lifecycle import TERMINATED
+from minitune.result import flatten
+from minitune.settings import is_on, setting
 
 logger = logging.getLogger("minitune")
 
@@ -87,6 +93,51 @@ def parse_resume(resume: bool | str | None, resume_config: ResumeConfig | None =
             f"behind it, but got {resume!r}"
         )
     return _SUFFIXES[suffixes[-1]] if suffixes else ResumeConfig()
+
+
+_resumed: set[str] = set()
+"""Runs that this process has gone on with because it is set to: each of them once."""
+
+
+def run_to_resume(plan: Plan) -> RunDirectory | None:
+    """The run that a plan is to go on with, if this process is set to (`MINITUNE_RESUME`, `minitune resume SCRIPT`).
+
+    That is the newest run of the same trainable, space and (if it has one) name that has not come to its end; else the
+    newest that has, so that what stands there is not done twice. Each is gone on with once.
+
+    Args:
+        plan: What would be run.
+
+    Returns:
+        Its directory; None if nothing is set, or there is no such run.
+    """
+    wanted = setting("RESUME")
+    if not is_on("RESUME"):
+        return None
+    first = plan.experiment
+    storage_path = local_path(first.storage_path or default_storage_path())
+    paths = [local_path(wanted)] if wanted != "1" else list(find_runs(storage_path))
+    keys = sorted(flatten(first.param_space))
+    found = []
+    for path in paths:
+        if path in _resumed or (wanted == "1" and not _may_be_named(os.path.relpath(path, storage_path), first.name)):
+            continue
+        seen = read_overview(path)
+        is_live = seen.close_reason is None and read_holder(RunDirectory(path).lock) is not None
+        if (seen.trainable_name, seen.space_keys) == (first.trainable_name, keys) and not is_live:
+            found.append((seen.is_unfinished, seen.begun_s, path))
+    if not found:
+        logger.warning("there is no run of %s to go on with; a new one begins", first.trainable_name)
+        return None
+    path = max(found)[2]
+    _resumed.add(path)
+    logger.warning("going on with the run in %s", path)
+    return RunDirectory(path)
+
+
+def _may_be_named(name: str, given: str | None) -> bool:
+    """Whether a run of this name may have been given that one; a number is added where it was taken."""
+    return given is None or name == given or (name.startswith(f"{given}_") and name[len(given) + 1 :].isdigit())
 
 
 def resume_run(

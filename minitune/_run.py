@@ -15,7 +15,7 @@ from minitune._assemble import Plan
 from minitune._checks import require_flag, require_metric
 from minitune._fit import Outcome, start_run
 from minitune._paths import local_path
-from minitune._resume import parse_resume, resume_run
+from minitune._resume import parse_resume, resume_run, run_to_resume
 from minitune._summary import tell_run_ended
 from minitune._warnings import warn_once
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
@@ -279,6 +279,9 @@ def _start_or_resume(
 ) -> tuple[Outcome, RunDirectory]:
     """Go on with the run that is there if that is wanted; else begin one."""
     choice = parse_resume(resume, resume_config)
+    found = run_to_resume(plan)
+    if found is not None:
+        return resume_run(plan, found, choice or ResumeConfig())
     path = plan.experiment.path
     if choice is not None and plan.experiment.name is not None and is_run(path):
         return resume_run(plan, RunDirectory(path), choice)

@@ -65,6 +65,27 @@ def best(arguments: list[str]) -> int:
     return showing.best(arguments, prog="minitune best")
 
 
+def watch(arguments: list[str]) -> int:
+    """Watch a run from another terminal until it ends."""
+    from minitune.commands import watching
+
+    return watching.watch(arguments, prog="minitune watch")
+
+
+def logs(arguments: list[str]) -> int:
+    """Show, and follow, what a trial prints."""
+    from minitune.commands import watching
+
+    return watching.logs(arguments, prog="minitune logs")
+
+
+def resume(arguments: list[str]) -> int:
+    """Go on with a run that was interrupted or killed."""
+    from minitune.commands import resuming
+
+    return resuming.main(arguments, prog="minitune resume")
+
+
 def rerun(arguments: list[str]) -> int:
     """Run one trial again, here, with a debugger at hand."""
     from minitune.commands import rerun
@@ -80,6 +101,9 @@ COMMANDS: dict[str, Command] = {
     "explain": explain,
     "replay": replay,
     "rerun": rerun,
+    "watch": watch,
+    "logs": logs,
+    "resume": resume,
     "demo": demo,
 }
 """Every command by the name that users type, in the order of the help."""

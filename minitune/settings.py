@@ -68,6 +68,9 @@ SETTINGS: Mapping[str, Setting] = {
     "RAISE": Setting("1: fit raises if a trial has failed", "0"),
     "RESOURCES": Setting("other resources of this machine, as JSON"),
     "RESTORE_RETRY_NUM": Setting("failed restores that do not count as failures", "0", ("TUNE_RESTORE_RETRY_NUM",)),
+    "RESUME": Setting(
+        "1: fit() and run() go on with the newest run of their trainable and space; or the directory of the run", "0"
+    ),
     "RESULT_DELIM": Setting("what joins the keys of nested results in data frames", "/", ("TUNE_RESULT_DELIM",)),
     "SHARE": Setting("which of them this is, from 0 on", "gw0", ("PYTEST_XDIST_WORKER",)),
     "STEP_SUMMARY": Setting(

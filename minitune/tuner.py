@@ -10,7 +10,7 @@ from minitune._assemble import Plan
 from minitune._checks import instance_of, is_whole, require, require_flag
 from minitune._fit import Outcome, start_run
 from minitune._paths import local_path
-from minitune._resume import Fresh, check_same_trainable, resume_run
+from minitune._resume import Fresh, check_same_trainable, resume_run, run_to_resume
 from minitune._summary import tell_run_ended
 from minitune._tuner_file import RecordedTuner, load_tuner_file
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
@@ -94,7 +94,10 @@ class Tuner:
         """
         require_flag("raise_on_failed_trial", raise_on_failed_trial)
         began_s = time.monotonic()
-        if self._resumes is None:
+        found = run_to_resume(self._plan) if self._resumes is None else None
+        if found is not None:
+            outcome, run = resume_run(self._plan, found, ResumeConfig())
+        elif self._resumes is None:
             outcome, run = start_run(self._plan)
         else:
             outcome, run = resume_run(

@@ -15,7 +15,7 @@ from typing import Any
 
 from minitune._paths import local_path
 from minitune._table import Table
-from minitune.commands.selecting import CANNOT, ERRORS, LAST, RUN_HELP, existing_run, find_runs, state_of, state_of_run
+from minitune.commands.selecting import CANNOT, ERRORS, LAST, RUN_HELP, existing_run, state_of, state_of_run
 from minitune.config import default_storage_path
 from minitune.error import TuneError
 from minitune.experiment.lifecycle import ERROR, FINISHED, STATUS, TERMINATED
@@ -153,7 +153,7 @@ def _row(trial: Trial) -> Row:
 
 
 def _experiments(options: argparse.Namespace) -> _Listing:
-    from minitune.execution.run_overview import read_overview
+    from minitune.execution.run_overview import find_runs, read_overview
 
     directory = local_path(options.directory or default_storage_path())
     rows = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from minitune._paths import local_path
@@ -12,6 +12,7 @@ from minitune.config import default_storage_path
 from minitune.error import RunNotFoundError, TuneError
 from minitune.execution.read_run import RecordedRun
 from minitune.execution.records import ENDED, FINISHED, INTERRUPTED
+from minitune.execution.run_overview import find_runs
 from minitune.execution.storage import RunDirectory, is_run
 from minitune.experiment.trial import Trial
 
@@ -30,8 +31,6 @@ ENDED_EARLY = 4
 ERRORS = (OSError, LookupError, ValueError, TypeError, TuneError)
 """What becomes one line on standard error."""
 
-_MAX_DEPTH = 4
-"""How far below a storage path runs are looked for: `project/model` is a name."""
 _NAMES_SHOWN = 10
 
 RUNNING, FINISHED_RUN, STOPPED, INTERRUPTED_RUN, FAILED, KILLED = (
@@ -129,20 +128,6 @@ def existing_run(run: str) -> str:
     near = difflib.get_close_matches(run, names, 3, 0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else f"`minitune lsx {storage}` lists those there"
     raise RunNotFoundError(f"there is no run {run!r}, neither here nor below {storage}; {hint}")
-
-
-def find_runs(directory: str, depth: int = _MAX_DEPTH) -> Iterator[str]:
-    """The directories of runs in a directory and in those that are no runs themselves, in order of their names."""
-    try:
-        names = sorted(entry.name for entry in os.scandir(directory) if entry.is_dir(follow_symlinks=False))
-    except OSError:
-        return
-    for name in names:
-        path = os.path.join(directory, name)
-        if is_run(path):
-            yield path
-        elif depth > 1 and not name.startswith("."):
-            yield from find_runs(path, depth - 1)
 
 
 def _changed_s(path: str) -> float:

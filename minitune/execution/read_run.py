@@ -56,6 +56,7 @@ class RecordedRun:
         trainable_name: The trainable's name.
         close_reason: Why its last driver has ended; None if it is at work, or was killed.
         seed: Its base seed.
+        total_samples: How many trials there will be; None: without end, or not known.
         versions: Of Python and of minitune, when it began.
         begun_s: When it began, in seconds since the epoch.
         noted_s: When the last record with a time was written, likewise: a driver's or trial's beginning or end.
@@ -69,6 +70,7 @@ class RecordedRun:
     trainable_name: str = ""
     close_reason: str | None = None
     seed: int | None = None
+    total_samples: int | None = None
     versions: dict[str, str] = field(default_factory=dict)
     begun_s: float = 0.0
     noted_s: float = 0.0
@@ -200,6 +202,9 @@ class _Reader:
             self.run.metric, self.run.mode = record["metric"], record["mode"]
             self.run.trainable_name, self.run.seed = record["trainable"], record.get("seed")
             self.run.versions, self.run.begun_s = record.get("versions", {}), self.run.noted_s
+            self.run.total_samples = record.get("total_samples")
+        elif kind == records.EXTEND and self.run.total_samples is not None:
+            self.run.total_samples += record["samples"]
         elif kind == records.OPEN:
             self._on_open()
         elif kind == records.CLOSE:

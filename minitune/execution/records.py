@@ -53,6 +53,7 @@ def run(
     space_keys: Iterable[str],
     trainable: str,
     versions: Mapping[str, str],
+    total_samples: int | None = None,
 ) -> Record:
     """The first record: what the run is.
 
@@ -64,9 +65,10 @@ def run(
         space_keys: The flattened keys of the search space.
         trainable: The trainable's name.
         versions: Of minitune and of what else matters; Python's is added.
+        total_samples: How many trials there will be; the field is there only if that is known.
     """
     python = ".".join(map(str, sys.version_info[:3]))
-    return {
+    record = {
         KIND: RUN,
         "schema": SCHEMA,
         "name": name,
@@ -78,6 +80,9 @@ def run(
         "versions": {"python": python, **versions},
         "at": clock.current().time(),
     }
+    if total_samples is not None:
+        record["total_samples"] = total_samples
+    return record
 
 
 def opened(pid: int, start_time: float, boot_id: str, host: str) -> Record:

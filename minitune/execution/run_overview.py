@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from minitune._paths import local_path
 from minitune.error import JournalCorruptError
 from minitune.execution import journal, records
-from minitune.execution.storage import RunDirectory
+from minitune.execution.storage import RunDirectory, is_run
 from minitune.experiment.lifecycle import PENDING, RUNNING
 
+_MAX_DEPTH = 4
 _KINDS = (records.RUN, records.OPEN, records.TRIAL, records.STATUS, records.CLOSE)
 
 
@@ -41,6 +43,12 @@ class RunOverview:
     statuses: dict[str, str] = field(default_factory=dict)
     close_reason: str | None = None
 
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether its last driver has ended before its trials, or is at work."""
+        reason = self.close_reason
+        return reason is None or not (reason == records.FINISHED or reason.startswith(records.ENDED))
+
     def counts(self) -> Counter[str]:
         """How many trials there are of each status."""
         return Counter(self.statuses.values())
@@ -63,6 +71,26 @@ class RunOverview:
             self.statuses[record["trial"]] = PENDING
         elif record["trial"] in self.statuses:
             self.statuses[record["trial"]] = record["status"]
+
+
+def find_runs(directory: str, depth: int = _MAX_DEPTH) -> Iterator[str]:
+    """The directories of runs in a directory and in those that are no runs themselves, in order of their names.
+
+    Args:
+        directory: Where to look; it need not exist.
+        depth: How many levels below it: `project/model` is a name.
+    """
+    try:
+        with os.scandir(directory) as entries:
+            names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+    except OSError:
+        return
+    for name in names:
+        path = os.path.join(directory, name)
+        if is_run(path):
+            yield path
+        elif depth > 1 and not name.startswith("."):
+            yield from find_runs(path, depth - 1)
 
 
 def read_overview(path: str | os.PathLike[str]) -> RunOverview:
