@@ -9,7 +9,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from minitune._checks import is_real, require
@@ -25,6 +25,9 @@ from minitune.trainable.session import current_session
 
 logger = logging.getLogger("minitune")
 
+WELL, FAILED, UNFINISHED, SILENT = "ended well", "failed", "not finished", "without a result"
+_ENDS = (WELL, FAILED, UNFINISHED, SILENT)
+"""How trials end."""
 _ROWS, _CELL = 30, 200
 """How many parameters and kinds of errors are shown, and how many characters of each."""
 _FILE_LIMIT_BYTES = 1_000_000
@@ -112,8 +115,13 @@ def config_of(trial: Trial) -> dict[str, Any]:
 
 def grouped_errors(errors: Iterable[Exception]) -> list[str]:
     """Errors in one line each, equal ones counted and told once; the most frequent first."""
-    texts = Counter(error.summary() if isinstance(error, TrialError) else str(error) for error in errors)
-    return [f"{count} x {text[:_CELL]}" for text, count in texts.most_common()]
+    return [f"{count} x {text[:_CELL]}" for text, count in Counter(map(_in_short, errors)).most_common()]
+
+
+def _in_short(error: Exception) -> str:
+    if not isinstance(error, TrialError):
+        return str(error)
+    return error.summary() if error.cause or error.remote is None else error.remote.last_line()
 
 
 @dataclass(frozen=True)
@@ -125,7 +133,8 @@ class Summary:
         path: Its directory.
         elapsed_s: How long it took, in seconds.
         is_interrupted: Whether a signal has ended it.
-        counts: How many trials ended well, have failed, and have not ended.
+        counts: How many trials `ended well`, `failed`, are `not finished`, and ended `without a result` (a run whose
+            time is over does not begin those that wait).
         best: In a line; None without a metric, or a finite value of it.
         config: The best configuration, as text.
         errors: See `grouped_errors`.
@@ -135,7 +144,7 @@ class Summary:
     path: str
     elapsed_s: float
     is_interrupted: bool
-    counts: tuple[int, int, int]
+    counts: Mapping[str, int]
     best: str | None
     config: Mapping[str, str]
     errors: list[str]
@@ -143,8 +152,7 @@ class Summary:
     @classmethod
     def of(cls, analysis: ExperimentAnalysis, elapsed_s: float, is_interrupted: bool) -> Summary:
         """The summary of a run that has ended in this process."""
-        statuses = Counter(trial.status for trial in analysis.trials)
-        ended, failed = statuses[TERMINATED], statuses[ERROR]
+        counts = Counter(map(_how_it_ended, analysis.trials))
         best = None
         if analysis.default_metric is not None and analysis.default_mode is not None:
             best = best_of_run(analysis, Target(analysis.default_metric, None, None, analysis.default_mode))
@@ -153,19 +161,23 @@ class Summary:
             analysis.experiment_path,
             elapsed_s,
             is_interrupted,
-            (ended, failed, len(analysis.trials) - ended - failed),
+            {how: counts[how] for how in _ENDS if counts[how]},
             None if best is None else f"{best.metric} = {best.value:.6g} (trial {best.trial.trial_id})",
             {} if best is None else {key: _shown(value) for key, value in config_of(best.trial).items()},
             grouped_errors(trial.error for trial in analysis.trials if trial.error is not None),
         )
 
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> Summary:
+        """The summary in a line of the file of `ENDED_RUNS`."""
+        return cls(**{entry.name: record[entry.name] for entry in fields(cls)})
+
     def counted(self) -> str:
         """How many trials there were, how they ended, and the time."""
-        ended, failed, others = self.counts
-        parts = [f"{ended} ended well", *([f"{failed} failed"] if failed else [])]
-        parts += [f"{others} not finished"] if others else []
+        number = sum(self.counts.values())
+        parts = ", ".join(f"{count} {how}" for how, count in self.counts.items())
         what = " (interrupted)" if self.is_interrupted else ""
-        return f"{sum(self.counts)} trials in {self.elapsed_s:.1f} s{what}: {', '.join(parts)}"
+        return f"{number} {'trial' if number == 1 else 'trials'} in {self.elapsed_s:.1f} s{what}: {parts or 'none'}"
 
     def lines(self) -> list[str]:
         """The summary for a terminal or a log."""
@@ -191,12 +203,20 @@ class Summary:
         return "\n".join(lines)
 
 
+def _how_it_ended(trial: Trial) -> str:
+    if trial.status == ERROR:
+        return FAILED
+    if trial.status != TERMINATED:
+        return UNFINISHED
+    return WELL if trial.has_reported_at_least_once else SILENT
+
+
 def escaped(text: str) -> str:
     """Text in which nothing is Markdown or HTML any more, on one line, cut to what a cell may hold."""
     text = re.sub(r"\s+", " ", text).strip()
     text = text if len(text) <= _CELL else text[: _CELL - 3] + "..."
-    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("|", "&#124;")
-    return re.sub(r"([\\`*_{}\[\]()#+~!@:])", r"\\\1", text)
+    text = re.sub(r"([\\`*_{}\[\]()#+~!@])", r"\\\1", text)
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("|", "&#124;")
 
 
 def _shown(value: Any) -> str:
@@ -229,7 +249,20 @@ def tell_run_ended(analysis: ExperimentAnalysis, elapsed_s: float, is_interrupte
     if page:
         append_to(page, summary.markdown() + "\n", "STEP_SUMMARY", limit_bytes=_FILE_LIMIT_BYTES)
     if record:
-        append_to(record, json.dumps(asdict(summary)) + "\n", "ENDED_RUNS")
+        line = {**asdict(summary), "extremes": _extremes(analysis.trials)}
+        append_to(record, json.dumps(line) + "\n", "ENDED_RUNS")
+
+
+def _extremes(trials: Iterable[Trial]) -> dict[str, tuple[float, float]]:
+    """The least and the largest of the trials' last values, of each metric that has finite ones."""
+    found: dict[str, tuple[float, float]] = {}
+    for trial in trials:
+        for name in flatten({key: value for key, value in trial.last_result.items() if key != CONFIG}):
+            value = trial.analysis.get(name, "last")
+            if value is not None and math.isfinite(value):
+                low, high = found.get(name, (value, value))
+                found[name] = (min(low, value), max(high, value))
+    return found
 
 
 def append_to(path: str, text: str, name: str, limit_bytes: float = math.inf) -> None:

@@ -93,6 +93,13 @@ def rerun(arguments: list[str]) -> int:
     return rerun.main(arguments, prog="minitune rerun")
 
 
+def ci(arguments: list[str]) -> int:
+    """Run a script, and fail if its tuning does not go well."""
+    from minitune.commands import ci
+
+    return ci.main(arguments, prog="minitune ci")
+
+
 COMMANDS: dict[str, Command] = {
     "ls": ls,
     "lsx": lsx,
@@ -104,6 +111,7 @@ COMMANDS: dict[str, Command] = {
     "watch": watch,
     "logs": logs,
     "resume": resume,
+    "ci": ci,
     "demo": demo,
 }
 """Every command by the name that users type, in the order of the help."""

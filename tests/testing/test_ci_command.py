@@ -1,0 +1,114 @@
+"""`minitune ci`: the exit status, the bounds and what is printed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from minitune import cli
+
+SCRIPT = """
+import sys
+from minitune import RunConfig, TuneConfig, Tuner, report, uniform
+
+def train(config):
+    report({"eval": {"accuracy": 1 - config["lr"]}, "loss": config["lr"]})
+    if config["lr"] > float(sys.argv[1]):
+        raise ValueError("too large")
+
+Tuner(
+    train,
+    param_space={"lr": uniform(0, 1)},
+    tune_config=TuneConfig(num_samples=50, metric="loss", mode="min", seed=1, executor="inline"),
+    run_config=RunConfig(storage_path=sys.argv[2], verbose=0),
+).fit()
+"""
+
+Run = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def ci(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    """Runs a script; returns the exit status and what was printed."""
+    monkeypatch.setenv(
+        "PYTHONPATH", os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
+    )
+
+    def run(script: str, *options: str, arguments: tuple[str, ...] = ()) -> tuple[int, str]:
+        file = tmp_path / "script.py"
+        file.write_text(script)
+        status = cli.main(["ci", *options, str(file), "--", *arguments])
+        captured = capfd.readouterr()
+        return status, captured.out + captured.err
+
+    return run
+
+
+def test_a_good_run_passes_within_its_bounds(ci: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "page.md"))
+    options = ("--samples", "3", "--budget-s", "60", "--metric", "eval/accuracy", "--at-least", "0.5")
+    status, told = ci(SCRIPT, *options, arguments=("1", str(tmp_path)))
+    assert status == 0, told
+    assert "3 trials in" in told
+    assert told.endswith("minitune ci passed: 0.5 <= best eval/accuracy holds\n")
+    page = (tmp_path / "page.md").read_text()
+    assert page.count("###") == 1
+    assert page.endswith("**minitune ci** passed: 0.5 &lt;= best eval/accuracy holds\n\n")
+
+
+def test_a_failed_trial_and_a_missed_target_fail(ci: Run, tmp_path: Path) -> None:
+    options = ("--samples", "3", "--metric", "loss", "--at-most", "1e-6")
+    status, told = ci(SCRIPT, *options, arguments=("0", str(tmp_path)))
+    assert status == 1
+    assert "  failed: 3 x ValueError: too large\n" in told
+    ending = "minitune ci failed: 3 of 3 trials failed; best loss <= 1e-06 must hold, but it is 0.025432\n"
+    assert told.endswith(ending)
+
+
+def test_an_unknown_metric_is_told_with_the_known_ones(ci: Run, tmp_path: Path) -> None:
+    options = ("--samples", "1", "--metric", "acuracy", "--at-least", "0")
+    status, told = ci(SCRIPT, *options, arguments=("1", str(tmp_path)))
+    assert status == 1
+    assert "no trial has reported acuracy (known: " in told
+    assert "eval/accuracy, " in told
+
+
+@pytest.mark.parametrize(
+    ("script", "status", "text"),
+    [
+        ("raise SystemExit(7)", 7, "ended with exit status 7; no run of minitune has ended"),
+        ("print('hello')", 1, "no run of minitune has ended in "),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGTERM)", 143, "ended with exit status 143"),
+    ],
+)
+def test_a_script_that_fails_or_runs_nothing_fails(ci: Run, script: str, status: int, text: str) -> None:
+    ended, told = ci(script)
+    assert ended == status
+    assert text in told
+
+
+def test_a_script_that_does_not_end_is_killed(ci: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("minitune.commands.ci.GRACE_S", 0.2)
+    status, told = ci("import threading; threading.Event().wait()", "--budget-s", "0.1")
+    assert status == 1
+    assert "did not end in time and was killed" in told
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--metric", "loss"], "a target must have a metric and a bound"),
+        (["--at-least", "3"], "a target must have a metric and a bound"),
+        (["--samples", "0"], "N >= 1 must hold, but got 0"),
+        (["--budget-s", "-1"], "0 < S < infinity must hold, but got -1"),
+        ([], "SCRIPT must be a file, but got 'nowhere.py'"),
+    ],
+)
+def test_command_lines_that_make_no_sense(options: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["ci", *options, "nowhere.py"])
+    assert ended.value.code == 2
+    assert text in capsys.readouterr().err

@@ -1,0 +1,82 @@
+"""What a run that has ended appends to the page of a CI job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minitune import RunConfig, TuneConfig, Tuner, grid_search, report, run, simulate
+from minitune.testing import smoke
+
+
+def train(config: dict[str, Any]) -> None:
+    report({"loss": config["lr"]})
+    if config["lr"] > 1:
+        raise ValueError("lr | is\n<too> `large`")
+
+
+def fit(tmp_path: Path, values: list[float], **more: Any) -> None:
+    Tuner(
+        train,
+        param_space={"lr": grid_search(values), **more},
+        tune_config=TuneConfig(metric="loss", mode="min", executor="inline"),
+        run_config=RunConfig(storage_path=tmp_path / "runs", name="my_run", verbose=0),
+    ).fit()
+
+
+@pytest.fixture
+def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "page.md"))
+    return tmp_path / "page.md"
+
+
+def test_a_run_adds_counts_the_best_trial_and_each_error_once(tmp_path: Path, page: Path) -> None:
+    page.write_text("before\n")
+    fit(tmp_path, [0.5, 0.25, 2, 3], note="a|b")
+    lines = page.read_text().splitlines()
+    assert lines[:2] == ["before", r"### my\_run"]
+    assert "4 trials in" in lines[3]
+    assert lines[3].endswith("2 ended well, 2 failed.")
+    assert "Best: **loss = 0.25 \\(trial " in lines[5]
+    assert "| lr | 0.25 |" in lines
+    assert "| note | 'a&#124;b' |" in lines
+    assert [line for line in lines if line.startswith("- ")] == [
+        r"- 2 x ValueError: lr &#124; is &lt;too&gt; \`large\`"
+    ]
+
+
+def test_older_ways_into_a_run_tell_too_and_smoke_tests_and_simulations_do_not(tmp_path: Path, page: Path) -> None:
+    smoke(train, {"lr": 1}, directory=tmp_path / "smoke")
+    simulate(lambda config: [({"loss": 1}, 1.0)])
+    assert not page.exists()
+    run(train, config={"lr": 1}, storage_path=str(tmp_path / "runs"), verbose=0, metric="loss", mode="min")
+    assert "1 trial in" in page.read_text()
+
+
+def test_it_can_be_turned_off_and_sent_elsewhere(tmp_path: Path, page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINITUNE_STEP_SUMMARY", "0")
+    fit(tmp_path, [1])
+    assert not page.exists()
+    monkeypatch.setenv("MINITUNE_STEP_SUMMARY", str(tmp_path / "other.md"))
+    fit(tmp_path, [1])
+    assert not page.exists()
+    assert (tmp_path / "other.md").exists()
+
+
+def test_a_file_that_cannot_be_written_is_one_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "nowhere" / "page.md"))
+    fit(tmp_path, [1])
+    fit(tmp_path, [1])
+    assert caplog.text.count("the file of GITHUB_STEP_SUMMARY cannot be written") == 1
+
+
+def test_the_page_does_not_grow_without_bound(tmp_path: Path, page: Path) -> None:
+    fit(tmp_path, [2], **{f"p{number}": "x" * 10_000 for number in range(100)})
+    assert 1_000 < page.stat().st_size < 20_000
+    page.write_bytes(b"." * 999_990)
+    fit(tmp_path, [1])
+    assert page.stat().st_size == 999_990
