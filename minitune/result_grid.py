@@ -236,6 +236,14 @@ class ResultGrid(Sequence[Result]):
         return self._analysis.experiment_path
 
     @property
+    def seed(self) -> int | None:
+        """The base seed of the run, also one that was drawn: `TuneConfig(seed=grid.seed)` repeats the run.
+
+        None if there is no record of the run any more.
+        """
+        return self._analysis.seed
+
+    @property
     def filesystem(self) -> NoReturn:
         """Not there: results lie on the local file system."""
         raise AttributeError("a ResultGrid has no filesystem: its files are local, below grid.experiment_path")

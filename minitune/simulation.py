@@ -228,6 +228,7 @@ def simulate(
     log = _Log(executor, tune.metric, _not_negative("suggestion_cost_s", suggestion_cost_s))
     outcome, run = _run(plan, log)
     analysis = ExperimentAnalysis(run.path, trials=outcome.trials, default_metric=tune.metric, default_mode=tune.mode)
+    analysis.seed = costs.seed
     grid = ResultGrid(analysis, interrupted=outcome.interrupted, checkpoint_config=plan.checkpoint_config)
     for trial, result in zip(outcome.trials, grid, strict=True):
         result.decisions = log.decisions.by_trial.get(trial.trial_id, [])

@@ -13,7 +13,9 @@ from minitune._paths import local_path
 from minitune.analysis.rows import Row, flat_row, import_pandas, pick_row, read_rows
 from minitune.checkpoint import Checkpoint
 from minitune.config import refuse_out_of_scope
+from minitune.execution import journal
 from minitune.execution.read_run import read_run
+from minitune.execution.storage import RunDirectory
 from minitune.experiment.best import best_of, best_trial, check_mode, is_number
 from minitune.experiment.trial import Trial
 from minitune.result import CONFIG, DEFAULT_METRIC, TRAINING_ITERATION, TRIAL_ID, flatten
@@ -72,6 +74,21 @@ class ExperimentAnalysis:
         require(good, "trials: None or a list of Trial objects, such as those of another analysis", trials)
         self.experiment_path = path
         self.trials = list(trials)
+
+    @cached_property
+    def seed(self) -> int | None:
+        """The base seed of the run, also one that was drawn: `TuneConfig(seed=...)` with it repeats the run.
+
+        It is read from the run's record; None if there is none.
+
+        Raises:
+            JournalCorruptError: If the record has been damaged.
+        """
+        try:
+            first: dict[str, Any] = next(journal.read(RunDirectory(self.experiment_path).journal), {})
+        except FileNotFoundError:
+            return None
+        return first.get("seed")
 
     # -- all trials ------------------------------------------------------------------------------------------------
 
