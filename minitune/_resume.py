@@ -220,7 +220,7 @@ def _catch_up(
     recorder = opened.recorder
     loader = StateLoader(opened.run, hooks, context, opened.of_kind(records.STATE), fresh.takes_over)
     replay = Replay(opened.run.path, state, hooks, plan.makers, loader)
-    replay.run(opened.scan(), choice)
+    replay.run(opened.scan, choice)
     for trial, replaced in replay.changes:
         if replaced is not None:
             recorder.trial_added(trial, replaces=replaced.trial_id)

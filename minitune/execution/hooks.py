@@ -254,6 +254,11 @@ class Hooks:
         is_left = _is_left(self.scheduler.on_trial_result, TrialScheduler.on_trial_result)
         return not (is_left and _is_left(self.search_alg.on_trial_result, SearchAlgorithm.on_trial_result))
 
+    @property
+    def hears_results(self) -> bool:
+        """Whether a plug-in that decides or suggests does anything with a result."""
+        return self._anybody_listens() or not _is_left(self.stopper.__call__, Stopper.__call__)
+
     def _tell_searcher(self, trial: Trial, flat: dict[str, Any]) -> None:
         hook = self.search_alg.on_trial_result
         if not _is_left(hook, SearchAlgorithm.on_trial_result):

@@ -16,12 +16,11 @@ say what it held, so the journal is refused until somebody decides.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import logging
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -312,13 +311,19 @@ def read(path: str | os.PathLike[str], unpickle: bool = False) -> Iterator[dict[
         yield record
 
 
-def scan(path: str | os.PathLike[str], unpickle: bool = False, begin: int = 0) -> Iterator[tuple[int, dict[str, Any]]]:
+def scan(
+    path: str | os.PathLike[str],
+    unpickle: bool = False,
+    begin: int = 0,
+    leaves_out: Callable[[int, bytes], bool] | None = None,
+) -> Iterator[tuple[int, dict[str, Any]]]:
     """Like `read`, with positions.
 
     Args:
         path: The file.
         unpickle: See `read`.
         begin: Where to begin, in bytes: the beginning of a record.
+        leaves_out: Tells from the position and the line whether a record is left out. Good lines they must be, though.
 
     Yields:
         (where the record begins, in bytes; the record).
@@ -333,6 +338,9 @@ def scan(path: str | os.PathLike[str], unpickle: bool = False, begin: int = 0) -
         with open(file_path, "rb") as file:
             for offset, line in _lines(file, begin):
                 try:
+                    if leaves_out is not None and leaves_out(offset, line):
+                        journal_codec.check(line)
+                        continue
                     record = journal_codec.decode(line, unpickle, objects)
                 except ValueError:
                     _require_torn(file, file_path, offset)
@@ -355,24 +363,49 @@ def of_kind(path: str | os.PathLike[str], kind: str | tuple[str, ...], unpickle:
     Raises:
         TuneError: See `read`.
     """
-    file_path = os.path.abspath(path)
-    objects = _object_store(file_path)
+    objects = _object_store(os.path.abspath(path))
     kinds = (kind,) if isinstance(kind, str) else kind
-    marks = tuple(b'{"%b":"%b",' % (records.KIND.encode(), one.encode()) for one in kinds)
-    found = []
+    return [journal_codec.decode(line, unpickle, objects) for _, line in lines_of_kind(path, *kinds)]
+
+
+def lines_of_kind(path: str | os.PathLike[str], *kinds: str, holding: bytes = b"") -> Iterator[tuple[int, bytes]]:
+    """The lines of the records of some kinds, for who need not understand them; a torn end is left out.
+
+    Args:
+        path: The file.
+        *kinds: The kinds.
+        holding: What must occur in a line.
+
+    Yields:
+        (where the line begins, in bytes; the line).
+
+    Raises:
+        TuneError: See `read`.
+    """
+    file_path = os.path.abspath(path)
+    marks = tuple(b'{"%b":"%b",' % (records.KIND.encode(), kind.encode()) for kind in kinds)
+    offset = 0
     try:
         with open(file_path, "rb") as file:
             while block := file.read(_CHUNK_BYTES):
                 block += file.readline()
-                if not any(mark in block for mark in marks):  # nearly all of them are results
+                if holding not in block or not any(mark in block for mark in marks):  # nearly all of them are results
+                    offset += len(block)
                     continue
                 for line in block.splitlines(keepends=True):
-                    if line.startswith(marks, journal_codec.BODY):
-                        with contextlib.suppress(ValueError):  # a torn end
-                            found.append(journal_codec.decode(line, unpickle, objects))
+                    if line.startswith(marks, journal_codec.BODY) and holding in line and _is_good(line):
+                        yield offset, line
+                    offset += len(line)
     except OSError as error:
         raise _os_error(file_path, "read", error) from error
-    return found
+
+
+def _is_good(line: bytes) -> bool:
+    try:
+        journal_codec.check(line)
+    except ValueError:
+        return False
+    return True
 
 
 def repair(path: str | os.PathLike[str]) -> Repair:

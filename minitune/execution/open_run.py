@@ -16,6 +16,7 @@ from minitune.execution.disk_space import RESERVE_BYTES, DiskSpace
 from minitune.execution.hooks import Hooks
 from minitune.execution.housekeeper import Housekeeper
 from minitune.execution.journal import Journal
+from minitune.execution.past_results import SummedUp
 from minitune.execution.plugin_states import StateKeeper
 from minitune.execution.recorder import Recorder
 from minitune.execution.run_lock import RunLock
@@ -150,9 +151,17 @@ class OpenRun:
         """The records so far, objects included: this executes code of whoever wrote them."""
         return journal.read(self.run.journal, unpickle=True)
 
-    def scan(self) -> Iterator[tuple[int, records.Record]]:
-        """Like `read`, each with where it begins, in bytes."""
-        return journal.scan(self.run.journal, unpickle=True)
+    def scan(self, listened_from: int | None = 0) -> Iterator[tuple[int, records.Record]]:
+        """Like `read`, each with where it begins, in bytes.
+
+        Args:
+            listened_from: From where on somebody needs each single result; None if nobody does. The results of trials
+                that have ended before may be left out where the records of their ends have the sums.
+        """
+        path = self.run.journal
+        return journal.scan(
+            path, unpickle=True, leaves_out=None if listened_from == 0 else SummedUp(path, listened_from)
+        )
 
     def of_kind(self, kind: str) -> list[records.Record]:
         """The records of one kind so far."""

@@ -170,6 +170,11 @@ class StateLoader:
         """Whether the searcher is to take over a state that has not been reached yet."""
         return any(component == SEARCHER for _, component, _, _ in self._waiting)
 
+    @property
+    def first_offset(self) -> int | None:
+        """Where the first of them is to be taken over, in bytes; None if there is none."""
+        return min((offset for offset, *_ in self._waiting), default=None)
+
     def begin(self, hooks: Hooks) -> None:
         """The replay begins: whoever takes over a state later hears nothing until then."""
         for _, component, _, _ in self._waiting:

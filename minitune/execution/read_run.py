@@ -15,7 +15,7 @@ from minitune._paths import local_path
 from minitune.error import JournalCorruptError, trial_error_of_text
 from minitune.execution import journal, records
 from minitune.execution.failure import LOST
-from minitune.execution.past_results import PastResults
+from minitune.execution.past_results import PastResults, SummedUp
 from minitune.execution.storage import RunDirectory, last_error_text
 from minitune.experiment.lifecycle import ERROR, OWNS_ACTOR, PAUSED, PENDING, RUNNING, TERMINATED, Phase
 from minitune.experiment.trial import HAS_RETURNED, KeptCheckpoint, Trial
@@ -149,7 +149,8 @@ class RunFollower:
     def _new_records(self) -> Iterator[records.Record]:
         """The records after the last one, which is read again to find its end."""
         last = self._last
-        for offset, record in journal.scan(self._journal, self._unpickle, begin=last or 0):
+        left_out = SummedUp(self._journal) if last is None else None
+        for offset, record in journal.scan(self._journal, self._unpickle, begin=last or 0, leaves_out=left_out):
             if offset != last:
                 self._last = offset
                 yield record
@@ -293,6 +294,7 @@ class _Reader:
 
     def _on_status(self, trial: Trial, record: records.Record) -> None:
         status, cause, was_running = record["status"], record["cause"], trial.status == RUNNING
+        self._results.take_sum(trial, record)
         if status == TERMINATED and was_running:
             if cause == HAS_RETURNED:
                 trial.returns()

@@ -29,6 +29,9 @@ from minitune.experiment.trial import KeptCheckpoint, Trial
 from minitune.resources import Resources
 from minitune.result import CONFIG
 
+_RESULTS_WORTH_A_SUM = 32
+"""A sum takes about the place of three results."""
+
 
 class RecordSink(Protocol):
     """Where records go: a `Journal`, or who listens to one."""
@@ -179,7 +182,10 @@ class Recorder:
 
     def status(self, trial: Trial, cause: str) -> None:
         """The trial's public status has changed."""
-        self._journal.append(records.status(trial.trial_id, trial.status, cause))
+        total = trial.sum_up() if trial.is_finished() and _is_worth_a_sum(trial) else None
+        if total is not None and CONFIG in total["last"]:
+            total["last"] = {**total["last"], CONFIG: None}
+        self._journal.append(records.status(trial.trial_id, trial.status, cause, total))
 
     def result(
         self, trial: Trial, result: dict[str, Any], decision: Decision, checkpoint: CheckpointRecord | None
@@ -264,6 +270,11 @@ class Recorder:
         """A trial is to go on from another one's checkpoint under a new configuration."""
         self._journal.append(records.exploit(trial.trial_id, donor.trial_id, record.number, config, reason))
         self._known[trial.trial_id] = self._known[trial.trial_id]._replace(config=config)
+
+
+def _is_worth_a_sum(trial: Trial) -> bool:
+    """Whether to sum up a trial's results when it ends: many of them, and nobody may ask for its state in between."""
+    return trial.report_count >= _RESULTS_WORTH_A_SUM and trial.attempt == 1 and trial.next_checkpoint == 0
 
 
 class _Changeable(NamedTuple):

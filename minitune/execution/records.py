@@ -34,6 +34,9 @@ EXTEND = "extend"
 CHANGE = "change"
 CLOSE = "close"
 
+SUM = "sum_of_results"
+"""The field of a `status` record that stands for all results of its trial, where there is one."""
+
 FINISHED = "finished"
 """The reason of a `close` record if every trial has had its way."""
 ENDED = "ended: "
@@ -227,9 +230,20 @@ def exploit(trial: str, donor: str, checkpoint: int, config: Mapping[str, Any], 
     return record
 
 
-def status(trial: str, status: str, cause: str = "") -> Record:
-    """A trial's public status changes, and why."""
-    return {KIND: STATUS, "trial": trial, "status": status, "cause": cause, "at": clock.current().time()}
+def status(trial: str, status: str, cause: str = "", sum_of_results: Mapping[str, Any] | None = None) -> Record:
+    """A trial's public status changes, and why.
+
+    Args:
+        trial: The trial's id.
+        status: The new status.
+        cause: Why.
+        sum_of_results: What the trial's results so far have come to, if there are many: see `Trial.sum_up`. Whoever
+            knows it need not read them.
+    """
+    record = {KIND: STATUS, "trial": trial, "status": status, "cause": cause, "at": clock.current().time()}
+    if sum_of_results is not None:
+        record[SUM] = sum_of_results
+    return record
 
 
 def state(component: str, plugin: str, files: Mapping[str, str], offset: int) -> Record:

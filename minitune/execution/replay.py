@@ -58,6 +58,11 @@ class SavedStates(Protocol):
         """Whether the searcher hears nothing yet."""
         ...
 
+    @property
+    def first_offset(self) -> int | None:
+        """Where the first of them is to be taken over; None if there is none."""
+        ...
+
     def begin(self, hooks: Hooks) -> None:
         """The replay begins: whoever takes over a state later hears nothing until then."""
         ...
@@ -101,11 +106,12 @@ class Replay:
     _warned: bool = False
     _results: PastResults = field(default_factory=PastResults)
 
-    def run(self, journal: Iterable[tuple[int, records.Record]], choice: ResumeConfig) -> None:
+    def run(self, scan: Callable[[int | None], Iterable[tuple[int, records.Record]]], choice: ResumeConfig) -> None:
         """Apply all records, then make the trials ready that are to go on.
 
         Args:
-            journal: The records, in order, each with its offset.
+            scan: Reads the journal: the records, in order, each with its offset. It is told from which offset on
+                somebody needs each single result; None if nobody does.
             choice: What becomes of the trials.
 
         Raises:
@@ -114,7 +120,7 @@ class Replay:
         self.hooks.muted = True
         try:
             self.saved.begin(self.hooks)
-            for offset, record in journal:
+            for offset, record in scan(0 if self.hooks.hears_results else self.saved.first_offset):
                 self.saved.reach(offset, self.hooks, self._trials)
                 self._apply(record)
             self.saved.reach(None, self.hooks, self._trials)
@@ -299,6 +305,8 @@ class Replay:
     def _on_status(self, record: records.Record) -> None:
         trial, status, cause = self._trial(record), record["status"], record["cause"]
         is_running = trial.status == RUNNING
+        if self._results.take_sum(trial, record):
+            self.reports[trial.trial_id] = trial.report_count
         if status in (TERMINATED, ERROR):
             self._results.forget(trial)
             self.state.donations.pop(trial.trial_id, None)

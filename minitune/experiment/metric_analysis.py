@@ -46,11 +46,20 @@ class MetricAnalysis:
         if len(self._rows) >= _ROWS:
             self._take_in()
 
+    def get_state(self) -> dict[str, list[Any]]:
+        """Everything, as plain data."""
+        self._take_in()
+        return {key: [*known[:4], known[4].copy()] for key, known in self._metrics.items()}
+
+    def set_state(self, state: Mapping[str, list[Any]]) -> None:
+        """Take over what `get_state` returned."""
+        self._rows = []
+        self._metrics = {key: [*known[:4], known[4].copy()] for key, known in state.items()}
+
     def copy(self) -> MetricAnalysis:
         """An independent copy, to roll back to."""
-        self._take_in()
         other = MetricAnalysis()
-        other._metrics = {key: [*known[:4], known[4].copy()] for key, known in self._metrics.items()}
+        other.set_state(self.get_state())
         return other
 
     def get(self, key: str, scope: str) -> float | None:

@@ -318,6 +318,16 @@ class Trial:
         self.report_count += 1
         self.analysis.update(flatten(result) if flat is None else flat)
 
+    def sum_up(self) -> dict[str, Any]:
+        """What the results so far have come to, as plain data for `take_sum`."""
+        return {"count": self.report_count, "last": self.last_result, "analysis": self.analysis.get_state()}
+
+    def take_sum(self, total: Mapping[str, Any]) -> None:
+        """Take over what another trial's `sum_up` has returned, in place of its results."""
+        self.report_count, self.last_result = total["count"], total["last"]
+        self.analysis = MetricAnalysis()
+        self.analysis.set_state(total["analysis"])
+
     def record_checkpoint(self, record: CheckpointRecord) -> KeptCheckpoint:
         """Take `record` as a committed checkpoint that belongs to the last result."""
         kept = KeptCheckpoint(record, self.report_count, self.last_result, self.analysis.copy())
