@@ -66,6 +66,7 @@ class Snapshot:
         elapsed_s: Seconds since it began.
         counts: Trials by status.
         total: How many there will be; None: without end, or not known.
+        per_s: How many have ended per second; None: that cannot be said.
         left_s: Seconds until all have ended, a guess; None: there is none. See `seconds_left`.
         best: The best trial so far: `metrics` holds what is optimised, first.
         running: The trials that run now; of very many, some.
@@ -78,6 +79,7 @@ class Snapshot:
     elapsed_s: float
     counts: Mapping[str, int]
     total: int | None = None
+    per_s: float | None = None
     left_s: float | None = None
     best: Row | None = None
     running: Sequence[Row] = ()
@@ -113,8 +115,8 @@ def progress_text(snapshot: Snapshot) -> str:
     """`23/50 trials, 1.2 per min, about 22 s left`: how far the run has come."""
     of = "" if snapshot.total is None else f"/{snapshot.total}"
     parts = [f"{snapshot.ended}{of} {'trial' if f'{snapshot.ended}{of}' in ('1', '1/1') else 'trials'}"]
-    if snapshot.ended and snapshot.elapsed_s > 0:
-        parts.append(_rate(snapshot.ended / snapshot.elapsed_s))
+    if snapshot.per_s:
+        parts.append(_rate(snapshot.per_s))
     if snapshot.left_s is not None and (snapshot.total is None or snapshot.ended < snapshot.total):
         parts.append(f"about {duration(snapshot.left_s)} left")
     return ", ".join(parts)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import time
-from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from minitune import _table as table
 from minitune import clock
-from minitune._live import ErrorKind, Row, Snapshot, best_text, progress_text, render, seconds_left
-from minitune._reporter_base import TuneReporterBase
+from minitune._live import best_text, progress_text, render
 from minitune._screen import Screen, open_screen
+from minitune._snapshot_reporter import SnapshotReporter, rest_of
 from minitune._text import duration
 from minitune.experiment.lifecycle import ERROR, RUNNING
 from minitune.experiment.trial import Trial
-from minitune.result import TIME_TOTAL_S, TRAINING_ITERATION
 
 _REDRAW_S = 0.25
 _BACK_S = 0.1
@@ -30,10 +26,9 @@ _FIRST_LINE_S = 5.0
 _GROWTH = 1.5
 _MAX_LINE_S = 600.0
 _MAX_ERROR_LINES = 5
-_MAX_ROWS = 100
 
 
-class LiveReporter(TuneReporterBase):
+class LiveReporter(SnapshotReporter):
     """A block that is redrawn in place on a terminal; elsewhere a line now and then. A status block at the end.
 
     The terminal is redrawn when something happens, at most four times a second; the pauses between lines grow, up to
@@ -46,17 +41,15 @@ class LiveReporter(TuneReporterBase):
 
     def __init__(self, *, time_budget_s: float | None = None, **arguments: Any):
         super().__init__(**arguments)
+        self.time_budget_s = time_budget_s
         self._screen: Screen | None = None
-        self._time_budget_s = time_budget_s
         self._begin()
 
     def _begin(self) -> None:
         self._has_begun = False
         self._has_news = True
-        self._ended_before = 0
         self._drawn_s = self._wait_s = self._cost_s = 0.0
         self._line_s, self._pause_s = _FIRST_LINE_S, _FIRST_LINE_S
-        self._kinds: dict[str, Hashable] = {}
         self._told: set[Hashable] = set()
 
     def setup(
@@ -117,7 +110,7 @@ class LiveReporter(TuneReporterBase):
             return
         if not self._has_begun:
             self._has_begun = True
-            self._ended_before = sum(trial.is_finished() for trial in trials)
+            self._note_beginning(trials)
             self._tell_start(sys_info)
         if self._screen is not None:
             self._draw(self._screen, trials, sys_info)
@@ -137,7 +130,7 @@ class LiveReporter(TuneReporterBase):
         total = self._total()
         count = "trials without end" if total is None else "1 trial" if total == 1 else f"{total} trials"
         goal = f" ({self._mode} {self._metric})" if self._metric and self._mode else ""
-        self.say(f"Run of {count}{goal}; results in {_of(sys_info, table.LOGDIR)}")
+        self.say(f"Run of {count}{goal}; results in {rest_of(sys_info, table.LOGDIR)}")
 
     def _tell_progress(self, trials: Sequence[Trial], sys_info: Sequence[str]) -> None:
         snapshot = self._snapshot(trials, sys_info)
@@ -158,73 +151,6 @@ class LiveReporter(TuneReporterBase):
         cost_s = self._drawn_s - begin_s
         self._wait_s, self._cost_s = min(cost_s, self._cost_s) / _SHARE, cost_s  # once may be chance
 
-    # -- a snapshot ------------------------------------------------------------------------------------------------
-
-    def _snapshot(self, trials: Sequence[Trial], sys_info: Sequence[str]) -> Snapshot:
-        statuses = table.by_status(trials)
-        columns = self._shown_metrics(trials)
-        best, metric = self._best(trials, columns)
-        names = [name for name in columns if name not in (TRAINING_ITERATION, TIME_TOTAL_S, metric)]
-        names = ([metric] if metric else []) + names
-        elapsed_s = clock.current().monotonic() - self._begin_s
-        total = self._total()
-        return Snapshot(
-            title=os.path.basename(_of(sys_info, table.LOGDIR)),
-            elapsed_s=elapsed_s,
-            counts={status: len(found) for status, found in statuses.items()},
-            total=total,
-            left_s=self._left_s(elapsed_s, trials, statuses[RUNNING], total),
-            best=None if best is None or metric is None else self._row(best, [metric]),
-            running=[self._row(trial, names) for trial in statuses[RUNNING][:_MAX_ROWS]],
-            errors=self._error_kinds(statuses[ERROR]),
-            resources=_resources(sys_info),
-        )
-
-    def _total(self) -> int | None:
-        """How many trials there will be, or None: without end, or not known."""
-        total = self._total_samples
-        return None if not total or total < 0 or total >= sys.maxsize else int(total)
-
-    def _row(self, trial: Trial, metrics: Sequence[str]) -> Row:
-        result = trial.last_result
-        values = {name: table.look_up(result, name) for name in metrics}
-        return Row(
-            trial.name,
-            {name: table.parameter_of(trial, name) for name in self._parameter_columns or trial.evaluated_params},
-            {name: value for name, value in values.items() if value is not None},
-            result.get(TRAINING_ITERATION),
-            result.get(TIME_TOTAL_S),
-        )
-
-    def _left_s(
-        self, elapsed_s: float, trials: Sequence[Trial], running: Sequence[Trial], total: int | None
-    ) -> float | None:
-        ended = sum(trial.is_finished() for trial in trials) - self._ended_before
-        parts = [_part_done(trial) for trial in running]
-        left_s = seconds_left(elapsed_s, ended, None if total is None else total - self._ended_before, parts)
-        if self._time_budget_s is None:
-            return left_s
-        budget_s = max(0.0, self._time_budget_s - elapsed_s)
-        return budget_s if left_s is None else min(left_s, budget_s)
-
-    def _error_kinds(self, failed: Sequence[Trial]) -> list[ErrorKind]:
-        counts: Counter[Hashable] = Counter()
-        examples: dict[Hashable, Trial] = {}
-        for trial in failed:
-            kind = self._kind(trial)
-            counts[kind] += 1
-            examples[kind] = trial
-        return [
-            ErrorKind(table.last_line(examples[kind]), count, examples[kind].error_file)
-            for kind, count in counts.most_common()
-        ]
-
-    def _kind(self, trial: Trial) -> Hashable:
-        """What makes a trial's error the same as another one's; found out once."""
-        if trial.trial_id not in self._kinds:
-            self._kinds[trial.trial_id] = table.kind_of_error(trial)
-        return self._kinds[trial.trial_id]
-
     # -- one trial -------------------------------------------------------------------------------------------------
 
     @property
@@ -235,7 +161,6 @@ class LiveReporter(TuneReporterBase):
     def trial_started(self, trial: Trial) -> None:
         """See `ProgressReporter.trial_started`."""
         self._has_news = True
-        self._kinds.pop(trial.trial_id, None)
         super().trial_started(trial)
 
     def trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
@@ -247,30 +172,8 @@ class LiveReporter(TuneReporterBase):
         """At level 1, an error is told if none of its kind was before."""
         self._has_news = True
         if not self._shows_trials and trial.status == ERROR and len(self._told) < _MAX_ERROR_LINES:
-            kind = self._kind(trial)
+            kind = self._kind_of_error(trial)
             if kind not in self._told:
                 self._told.add(kind)
                 self.say(f"{table.last_line(trial)} (trial {trial.name}, {trial.error_file})")
         super().trial_ended(trial)
-
-
-def _of(sys_info: Sequence[str], beginning: str) -> str:
-    """The rest of the line that begins with `beginning`, or nothing."""
-    return next((line.removeprefix(beginning) for line in sys_info if line.startswith(beginning)), "")
-
-
-def _resources(sys_info: Sequence[str]) -> list[str]:
-    """What is used of what there is; nothing of what is not there."""
-    found = [text for text in _of(sys_info, table.RESOURCES).split(", ") if not text.startswith(("0/0 ", "0.0/"))]
-    memory = _of(sys_info, table.MEMORY)
-    return [text for text in (*found, memory and f"memory {memory}") if text]
-
-
-def _part_done(trial: Trial) -> float | None:
-    """Which part of its way a running trial has behind it, if its limits tell."""
-    parts = [
-        float(trial.last_result.get(name, 0)) / limit
-        for name in (TRAINING_ITERATION, TIME_TOTAL_S)
-        if (limit := trial.stopping_criterion.get(name))
-    ]
-    return max(parts, default=None)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import html
 import importlib
 import logging
 import sys
+import time
 from collections.abc import Sequence
 from typing import Any
 
 from minitune import _table as table
 from minitune._checks import require_flag
+from minitune._live import Snapshot, progress_text
 from minitune._live_reporter import LiveReporter
 from minitune._reporter_base import ProgressReporter, TuneReporterBase
+from minitune._snapshot_reporter import SnapshotReporter
 from minitune._table import memory_line, resources_line, total_time_line
 from minitune.experiment.trial import Trial
 
@@ -31,6 +35,8 @@ _log = logging.getLogger("minitune")
 
 _NOTEBOOK_S = 1.0
 """Between two updates of a notebook's cell."""
+_SHARE = 0.05
+"""So much of the driver's time may be spent on them: with very many trials they are rarer."""
 
 
 class CLIReporter(TuneReporterBase):
@@ -41,7 +47,7 @@ class CLIReporter(TuneReporterBase):
         self._console.write(self._progress_str(trials, done, *sys_info) + "\n")
 
 
-class JupyterNotebookReporter(TuneReporterBase):
+class JupyterNotebookReporter(SnapshotReporter):
     """Shows status blocks in a notebook, as HTML in one place. Needs IPython.
 
     Args:
@@ -106,11 +112,40 @@ class JupyterNotebookReporter(TuneReporterBase):
         if not in_notebook():
             _log.warning("JupyterNotebookReporter shows HTML, but this is no notebook; a CLIReporter shows text")
         self._overwrite = overwrite
+        self._least_interval_s = self._interval_s
         self._handle: Any = None
+        self._has_shown = False
+        self._end = ""
+
+    def setup(
+        self,
+        start_time: float | None = None,
+        total_samples: int | None = None,
+        metric: str | None = None,
+        mode: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """See `ProgressReporter.setup`. Each run has a place of its own."""
+        super().setup(start_time, total_samples, metric, mode, **kwargs)
+        self._handle, self._has_shown, self._end = None, False, ""
 
     def report(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> None:
         """Show a status block in place of the last one."""
-        self.display(table.as_html(self._parts(trials, done, sys_info)))
+        begin_s = time.monotonic()
+        self._note_beginning(trials)
+        blocks = table.as_html(self._parts(trials, done, sys_info))
+        if done:
+            self._end = blocks
+        self.display(blocks if done else _bar(self._snapshot(trials, sys_info)) + blocks)
+        self._interval_s = max(self._least_interval_s, (time.monotonic() - begin_s) / _SHARE)
+
+    def say(self, text: str) -> None:
+        """Show a message of the driver's: below the last block if that has come, else as printed output."""
+        if self._end and self._verbose:
+            self._end += table.as_html([text])
+            self.display(self._end)
+        else:
+            super().say(text)
 
     def display(self, string: str) -> None:
         """Show HTML in place of what this reporter has shown last."""
@@ -119,9 +154,16 @@ class JupyterNotebookReporter(TuneReporterBase):
         if self._handle is not None:
             self._handle.update(HTML(string))
             return
-        if self._overwrite:
+        if self._overwrite or self._has_shown:  # a front end that cannot update what it shows
             clear_output(wait=True)
         self._handle = display(HTML(string), display_id=True)
+        self._has_shown = True
+
+
+def _bar(snapshot: Snapshot) -> str:
+    """How far a run has come, as HTML."""
+    bar = f'<progress value="{snapshot.ended}" max="{snapshot.total}"></progress> ' if snapshot.total else ""
+    return f"<div>{bar}{html.escape(progress_text(snapshot))}</div>"
 
 
 def in_notebook() -> bool:
