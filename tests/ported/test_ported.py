@@ -64,13 +64,13 @@ def expected(name: str) -> Any:
 def saying(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[tuple[str, str], Future[Any]]:
-    """What all selected scripts say. A script waits most of its time, so two go side by side."""
+    """What all selected scripts say. A script waits half of its time, so four go side by side."""
     selected = [
         item.callspec.params
         for item in request.session.items
         if item.path == request.path and hasattr(item, "callspec")
     ]
-    with ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(4) as pool:
         return {
             (one["name"], one["how"]): pool.submit(
                 say, one["name"], tmp_path_factory.mktemp(one["name"]), _BOUND_S, one["how"]
