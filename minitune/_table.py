@@ -93,17 +93,19 @@ class Table:
             columns: How wide it may be. Columns are left out for that, and named below; a table that is too wide even
                 so has no frame.
         """
-        cells, shown = self.cells(), list(range(len(self.headers)))
-        widths = [max(map(width_of, (self.headers[c], *(row[c] for row in cells)))) for c in shown]
-        left_out = []
-        for c in self.dispensable:
-            if columns is not None and sum(widths[c] + 3 for c in shown) + 1 > columns:
-                shown.remove(c)
-                left_out.append(self.headers[c])
-        if columns is not None and sum(widths[c] + 3 for c in shown) + 1 > columns:
-            lines = [", ".join(row[c] for c in shown if row[c]) for row in (list(self.headers), *cells)]
+        cells = self.cells()
+        widths = [max(map(width_of, (header, *(row[c] for row in cells)))) for c, header in enumerate(self.headers)]
+        shown = {c for c in range(len(widths)) if columns is None or c not in self.dispensable}
+        left = (columns or 0) - 1 - sum(widths[c] + 3 for c in shown)
+        for c in reversed(self.dispensable if columns is not None else ()):
+            if widths[c] + 3 <= left:
+                shown.add(c)
+                left -= widths[c] + 3
+        if columns is not None and left < 0:
+            lines = [", ".join(row[c] for c in sorted(shown) if row[c]) for row in (list(self.headers), *cells)]
         else:
-            lines = self._framed(cells, shown, widths)
+            lines = self._framed(cells, sorted(shown), widths)
+        left_out = [header for c, header in enumerate(self.headers) if c not in shown]
         return [*lines, f"(no space for: {', '.join(left_out)})"] if left_out else lines
 
     def _framed(self, cells: Sequence[Sequence[str]], shown: Sequence[int], widths: Sequence[int]) -> list[str]:
