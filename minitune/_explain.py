@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 
-from minitune._paths import local_path
-from minitune.config import default_storage_path
+from minitune.commands.selecting import RUN_HELP, TRIAL_HELP, existing_run, find_trial
 from minitune.error import TuneError
 from minitune.execution.decisions import TrialDecision, read_decisions
-from minitune.execution.read_run import RecordedRun, read_run
+from minitune.execution.read_run import read_run
 from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.experiment.trial import Trial
-
-
-def run_directory(run: str) -> str:
-    """The directory of a run that is given by its path, or by its name below the usual storage path."""
-    below = os.path.join(local_path(default_storage_path()), run)
-    return below if not os.path.isdir(local_path(run)) and os.path.isdir(below) else local_path(run)
 
 
 def main(arguments: list[str], prog: str) -> int:
@@ -35,14 +27,14 @@ def main(arguments: list[str], prog: str) -> int:
     parser = argparse.ArgumentParser(
         prog=prog, description="Tell why each trial of a run was stopped, paused, promoted or replaced."
     )
-    parser.add_argument("run", help="the run's directory, or its name below the storage path")
-    parser.add_argument("trial", nargs="?", help="a trial's id, the end of it, or its name: tell all about this one")
+    parser.add_argument("run", help=RUN_HELP)
+    parser.add_argument("trial", nargs="?", help=f"{TRIAL_HELP}: tell all about this one")
     parser.add_argument("--json", action="store_true", help="one JSON object for each decision, with its facts")
     options = parser.parse_args(arguments)
     try:
-        path = run_directory(options.run)
+        path = existing_run(options.run)
         run, decisions = read_run(path), read_decisions(path)
-        trials = run.trials if options.trial is None else [_find(run, options.trial)]
+        trials = run.trials if options.trial is None else [find_trial(run.trials, options.trial)]
     except (FileNotFoundError, LookupError, TuneError) as error:
         print(error.args[0] if error.args else error, file=sys.stderr)
         return 1
@@ -50,21 +42,6 @@ def main(arguments: list[str], prog: str) -> int:
     for trial in trials:
         tell(trial, decisions.by_trial.get(trial.trial_id, []))
     return 0
-
-
-def _find(run: RecordedRun, wanted: str) -> Trial:
-    """The trial of this id or name, or the only one whose id ends so.
-
-    Raises:
-        LookupError: If there is none, or more than one.
-    """
-    exact = [trial for trial in run.trials if wanted in (trial.trial_id, trial.name, trial.custom_dirname)]
-    found = exact or [trial for trial in run.trials if trial.trial_id.endswith(wanted)]
-    if len(found) != 1:
-        known = ", ".join(trial.trial_id for trial in (found or run.trials)[:10])
-        many = "several trials" if found else "no trial"
-        raise LookupError(f"{many} of {run.path} have an id that ends in {wanted!r}; there are {known} ...")
-    return found[0]
 
 
 def _print_line(trial: Trial, decisions: list[TrialDecision]) -> None:

@@ -93,6 +93,13 @@ def rerun(arguments: list[str]) -> int:
     return rerun.main(arguments, prog="minitune rerun")
 
 
+def doctor(arguments: list[str]) -> int:
+    """Tell what this machine offers to trials, and what is broken."""
+    from minitune.commands import doctor
+
+    return doctor.main(arguments, prog="minitune doctor")
+
+
 def ci(arguments: list[str]) -> int:
     """Run a script, and fail if its tuning does not go well."""
     from minitune.commands import ci
@@ -105,16 +112,20 @@ COMMANDS: dict[str, Command] = {
     "lsx": lsx,
     "show": show,
     "best": best,
-    "explain": explain,
-    "replay": replay,
-    "rerun": rerun,
     "watch": watch,
     "logs": logs,
     "resume": resume,
+    "rerun": rerun,
+    "explain": explain,
+    "replay": replay,
     "ci": ci,
+    "doctor": doctor,
     "demo": demo,
 }
 """Every command by the name that users type, in the order of the help."""
+
+_GROUPS = {"ls": "look at runs", "resume": "go on with them, and debug", "explain": "understand them", "ci": "and more"}
+"""What is said in the help above some of them."""
 
 ALIASES = {"list-trials": "ls", "list-experiments": "lsx"}
 """Longer names of commands, as users of Ray Tune know them."""
@@ -122,11 +133,14 @@ ALIASES = {"list-trials": "ls", "list-experiments": "lsx"}
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser of what comes before a command's own arguments."""
-    lines = [f"  {name:<8} {(command.__doc__ or '').partition(chr(10))[0]}" for name, command in COMMANDS.items()]
+    lines = []
+    for name, command in COMMANDS.items():
+        lines += ["", f"{_GROUPS[name]}:"] if name in _GROUPS else []
+        lines.append(f"  {name:<8} {(command.__doc__ or '').partition(chr(10))[0]}")
     parser = argparse.ArgumentParser(
         prog="minitune",
         description="Hyperparameter tuning on one machine.",
-        epilog="\n".join(["commands:", *lines, "", "`minitune COMMAND --help` tells more about one."]),
+        epilog="\n".join([*lines[1:], "", "`minitune COMMAND --help` tells more about one."]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"minitune {__version__}")

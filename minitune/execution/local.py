@@ -18,6 +18,7 @@ from minitune.actor.group import ActorGroup
 from minitune.actor.launch import nesting_depth
 from minitune.actor.limits import THREAD_CAPS
 from minitune.actor.messages import Ended, Failed, GroupEvent, Parked, Place, Ready, Replied
+from minitune.actor.start_method import start_method as start_method
 from minitune.clock import Clock
 from minitune.error import RemoteError, TuneError
 from minitune.execution.devices import Machine

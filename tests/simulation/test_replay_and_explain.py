@@ -80,7 +80,7 @@ def test_replay_refuses_what_it_cannot_do(tmp_path: Path, capsys: pytest.Capture
     path = run(tmp_path, count=2).experiment_path
 
     for arguments, text in (
-        ([str(tmp_path / "nowhere")], "no journal"),
+        ([str(tmp_path / "nowhere")], "there is no run"),
         ([path, "--scheduler", "fifo", "--max-t", "9"], "FIFOScheduler does not take max_t"),
         ([path, "--scheduler", "sooner"], "scheduler must be one of"),
         ([path, "--metric", "accuracy"], "nothing"),
@@ -134,7 +134,7 @@ def test_explain_prints_sentences(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert (told["action"], told["iteration"]) == ("STOP", 1)
 
     assert cli.main(["explain", path, "nobody"]) == 1
-    assert "no trial of" in capsys.readouterr().err
+    assert "there is no trial 'nobody'" in capsys.readouterr().err
 
 
 def test_failures_are_explained_too(tmp_path: Path) -> None:

@@ -1,0 +1,149 @@
+"""`minitune ls`, `lsx`, `show`, `best`, `watch`, `logs`: what is said of a run that lies there."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from minitune import ResultGrid
+from minitune.analysis import ExperimentAnalysis
+
+Minitune = Callable[..., tuple[int, str, str]]
+
+
+def rows(minitune: Minitune, *arguments: str) -> list[dict[str, object]]:
+    """What `ls --json` lists."""
+    status, out, _ = minitune("ls", "run", "--json", *arguments)
+    assert status == 0
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def test_a_run_is_named_by_path_or_name_and_the_newest_is_the_default(minitune: Minitune, storage: Path) -> None:
+    by_path = minitune("ls", storage / "run")
+
+    assert by_path == minitune("ls", "run") == minitune("list-trials", "last") == minitune("ls")
+    assert by_path[1].startswith(f"{storage / 'run'}: finished; 3 trials\n")
+
+
+def test_rows_are_filtered_sorted_and_cut(minitune: Minitune) -> None:
+    assert [row["trial"] for row in rows(minitune, "--sort", "loss", "--desc")] == [1, 2, 0]
+    assert [row["trial"] for row in rows(minitune, "--filter", "x>=1", "--limit", "1")] == [1]
+    assert [row["trial"] for row in rows(minitune, "--filter", "status == ERROR")] == [2]
+    assert [row["trial"] for row in rows(minitune, "--filter", "x != 1", "--filter", "loss < 2")] == [0]
+    assert rows(minitune, "--columns", "config/x,loss", "--limit", "1") == [{"config/x": 0, "loss": 1}]
+
+
+def test_a_table_goes_to_a_csv_file(minitune: Minitune, tmp_path: Path) -> None:
+    status, out, _ = minitune("ls", "run", "--output", tmp_path / "f.csv")
+
+    assert (status, out) == (0, f"3 rows are in {tmp_path / 'f.csv'}\n")
+    with open(tmp_path / "f.csv", newline="") as file:
+        table = list(csv.DictReader(file))
+    assert [(row["status"], row["config/x"], row["loss"]) for row in table] == [
+        ("TERMINATED", "0", "1"),
+        ("TERMINATED", "1", "2"),
+        ("ERROR", "2", "2"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["ls", "rum"], "did you mean run?"),
+        (["ls", "run", "--sort", "lass"], "there is no column 'lass'; there are loss"),
+        (["ls", "run", "--filter", "x is 1"], "COLUMN OP VALUE"),
+        (["show", "run", "7"], "there is no trial '7'; pass one of 0: "),
+        (["best", "run", "--metric", "acc"], "reported a finite value of 'acc'; reported was loss"),
+        (["logs", "run", "0"], "(inline) print to its console"),
+        (["rerun", "run", "0_"], "0_"),
+        (["resume", "train_it.py"], "there is no script"),
+    ],
+)
+def test_mistakes_are_told_in_one_line_with_the_way_out(minitune: Minitune, arguments: list[str], text: str) -> None:
+    status, out, err = minitune(*arguments)
+
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert text in err
+
+
+def test_runs_are_listed_with_what_has_become_of_them(minitune: Minitune, storage: Path) -> None:
+    status, out, _ = minitune("lsx", "--json")
+
+    assert status == 0
+    (row,) = [json.loads(line) for line in out.splitlines()]
+    assert (row["name"], row["state"], row["total_trials"]) == ("run", "finished", 3)
+    assert (row["terminated"], row["error"], row["left"]) == (2, 1, 0)
+    assert minitune("lsx", storage)[1].startswith(f"{storage}: 1 runs\n")
+
+
+def test_a_trial_is_shown_by_number_id_name_or_directory(minitune: Minitune, storage: Path) -> None:
+    trial = ExperimentAnalysis(storage / "run").trials[2]
+    shown = minitune("show", "run", "2")
+
+    assert shown == minitune("show", "run", trial.trial_id) == minitune("show", "run", trial.trial_id[-5:])
+    assert shown == minitune("show", "run", trial.name) == minitune("show", trial.local_path)
+    for text in (
+        "status       ERROR\n",
+        "  x: 2\n",
+        "  loss: 2\n",
+        "checkpoint_000001 (iteration 2, loss=2, ",
+        "failed for good: ZeroDivisionError: nothing left\n",
+        'raise ZeroDivisionError("nothing left")\n',
+    ):
+        assert text in shown[1]
+    assert "minitune/trainable" not in shown[1]
+
+
+def test_a_run_is_shown_with_its_best_trial_and_its_errors(minitune: Minitune) -> None:
+    _, out, _ = minitune("show", "run")
+
+    assert "trials       3, 1 ERROR, 2 TERMINATED\n" in out
+    assert "loss=1\n" in out
+    assert "ZeroDivisionError: nothing left\n" in out
+    assert json.loads(minitune("show", "run", "--json")[1])["optimised"] == "loss (min)"
+
+
+def test_the_best_is_that_of_the_grid_with_its_step_and_checkpoint(minitune: Minitune, storage: Path) -> None:
+    grid = ResultGrid(ExperimentAnalysis(storage / "run", default_metric="loss", default_mode="min"))
+    for scope in ("last", "all", "avg"):
+        best = grid.get_best_result(scope=scope)
+        told = json.loads(minitune("best", "run", "--scope", scope, "--json")[1])
+        assert (told["config"], told["directory"]) == (best.config, best.path)
+        assert told["best checkpoint"].startswith(best.get_best_checkpoint("loss", "min").path)
+
+    told = json.loads(minitune("best", "run", "--scope", "all", "--json")[1])
+    assert (told["loss"], told["iteration"]) == (0, 2)
+    assert "checkpoint_000001" in told["best checkpoint"]
+    assert "checkpoint_000002" in told["last checkpoint"]
+
+
+def test_watching_a_run_that_has_ended_tells_how(minitune: Minitune, storage: Path) -> None:
+    status, out, _ = minitune("watch", "run")
+
+    assert status == 3
+    assert "Number of trials: 3/3 (2 TERMINATED, 1 ERROR)" in out
+    assert out.endswith(f"{storage / 'run'}: finished\n")
+
+
+def test_the_doctor_tells_what_there_is(minitune: Minitune, storage: Path) -> None:
+    status, out, _ = minitune("doctor", "--json", "--no-trial")
+    told = json.loads(out)
+
+    assert (status, told["problems"]) == (0, [])
+    assert told["cpus"]["usable"] >= 1
+    assert told["storage"]["path"] == str(storage)
+    assert set(told["needed"]) == {"cloudpickle", "psutil"}
+
+
+def test_the_doctor_says_what_is_broken(minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("MINITUNE_STORAGE_PATH", str(tmp_path / "file" / "runs"))
+    status, out, _ = minitune("doctor", "--no-trial")
+
+    assert status == 1
+    assert "broken: " in out
+    assert "set MINITUNE_STORAGE_PATH" in out
