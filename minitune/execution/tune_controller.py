@@ -353,11 +353,13 @@ class TuneController:
             source = (trial.checkpoint.path if trial.checkpoint else "", trial.checkpoints[-1].metrics)
         else:
             source = (trial.start_checkpoint.path, {}) if trial.start_checkpoint else None
+        devices = event.allocation.gpu_ids
+        place = f" on GPU {', '.join(devices)}" if devices else ""
         if source is None:
-            self._actions.move(trial, Step.TRAIN, "the worker is ready")
+            self._actions.move(trial, Step.TRAIN, f"the worker is ready{place}")
             self._actions.pull(live)
         else:
-            self._actions.move(trial, Step.RESTORE, f"from {os.path.basename(source[0])}")
+            self._actions.move(trial, Step.RESTORE, f"from {os.path.basename(source[0])}{place}")
             path, metrics = source
             # The worker knows the config; it may be too large for a message.
             metrics = {key: value for key, value in metrics.items() if key != CONFIG}

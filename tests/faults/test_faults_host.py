@@ -95,12 +95,16 @@ def test_a_device_is_not_given_away_while_its_last_user_unwinds(script):
 
     results = fit(with_resources(trainable, {"cpu": 1, "gpu": 1}), range(3), stop={"i": 2})
     print(json.dumps([[r.metrics["device"], r.metrics["alone"]] for r in results]))
+    journal = os.path.join(results.experiment_path, "journal")
+    print(sum('"the worker is ready on GPU 0"' in line for line in open(journal)))
     """,
         str(script.directory),
         PATH=f"{command.parent}{os.pathsep}{os.environ['PATH']}",
         MINITUNE_NUM_CPUS="8",
     )
-    assert json.loads(stdout) == [["0", True]] * 3
+    devices, ready = stdout.splitlines()
+    assert json.loads(devices) == [["0", True]] * 3
+    assert ready == "3", "which device a trial had is on record"
 
 
 def test_two_hundred_trials_at_a_time(script):
