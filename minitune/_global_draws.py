@@ -1,9 +1,9 @@
-"""What user code draws from the global generators of `random` and numpy while a seeded run calls it.
+"""What user code draws from the global generators of `random`, numpy and torch in the driver's process.
 
 A function in a search space that calls `numpy.random.uniform()` is out of reach of a seed, and changes what the user's
-own program draws next. In a run with a seed such code gets the global generators on loan: seeded from the run's seed
-while it is called, and afterwards as they were. In a run without one nothing is touched: there `random.seed(0)` before
-`fit` may be what makes the user's draws repeatable.
+own program draws next; so does a trial that runs in this process. In a run with a seed such code gets the global
+generators on loan: seeded from the run's seed while it is called, and afterwards as they were. In a run without one
+nothing is touched: there `random.seed(0)` before `fit` may be what makes the user's draws repeatable.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from contextvars import ContextVar
 from typing import Any
 
 _is_lent: ContextVar[bool] = ContextVar("minitune_global_draws_are_lent", default=False)
+_is_on_loan = False
 
 
 @contextmanager
@@ -37,7 +38,7 @@ class GlobalDraws:
 
     def __init__(self, source: random.Random):
         self._source = source
-        self._states: tuple[Any, Any] | None = None
+        self._states: tuple[Any, Any, Any] | None = None
 
     @contextmanager
     def lent(self) -> Iterator[None]:
@@ -45,36 +46,54 @@ class GlobalDraws:
         if not _is_lent.get():
             yield
             return
-        before = _states()
+        global _is_on_loan
+        before, was_on_loan = _states(), _is_on_loan
         if self._states is None:
-            _seed(self._source.getrandbits(32))
+            seed_global_generators(self._source.getrandbits(32))
         else:
             _restore(self._states)
+        _is_on_loan = True
         try:
             yield
         finally:
+            _is_on_loan = was_on_loan
             self._states = _states()
             _restore(before)
 
 
-def _numpy_random() -> Any:
-    """Numpy's module of random numbers if it is loaded; it is not loaded for this."""
-    return sys.modules.get("numpy.random")
+def is_on_loan() -> bool:
+    """Whether what is drawn from the global generators now is gone without a trace afterwards."""
+    return _is_on_loan
 
 
-def _states() -> tuple[Any, Any]:
-    numpy_random = _numpy_random()
-    return random.getstate(), None if numpy_random is None else numpy_random.get_state()
-
-
-def _seed(seed: int) -> None:
+def seed_global_generators(seed: int) -> None:
+    """Seed the global generators of `random` and, as far as they are loaded by now, of numpy and torch."""
     random.seed(seed)
-    numpy_random = _numpy_random()
+    numpy_random, torch_generator = _loaded()
     if numpy_random is not None:
         numpy_random.seed(seed)
+    if torch_generator is not None:
+        torch_generator.manual_seed(seed)
 
 
-def _restore(states: tuple[Any, Any]) -> None:
+def _loaded() -> tuple[Any, Any]:
+    """Numpy's module of random numbers, and torch's generator; None for what is not loaded, which stays so."""
+    return sys.modules.get("numpy.random"), getattr(sys.modules.get("torch"), "default_generator", None)
+
+
+def _states() -> tuple[Any, Any, Any]:
+    numpy_random, torch_generator = _loaded()
+    return (
+        random.getstate(),
+        None if numpy_random is None else numpy_random.get_state(),
+        None if torch_generator is None else torch_generator.get_state(),
+    )
+
+
+def _restore(states: tuple[Any, Any, Any]) -> None:
     random.setstate(states[0])
+    numpy_random, torch_generator = _loaded()
     if states[1] is not None:
-        _numpy_random().set_state(states[1])
+        numpy_random.set_state(states[1])
+    if states[2] is not None:
+        torch_generator.set_state(states[2])

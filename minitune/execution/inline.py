@@ -1,9 +1,10 @@
 """InlineTrialExecutor: the executor's contract without processes, for debugging, tests and simulation.
 
 Exactly one thread runs at a time: `wait` runs the next call and blocks until the user's thread hands over. So a
-debugger in the user's function owns the terminal, and nothing is printed over it. Arguments, configurations and
-replies still cross by pickle, so that what works here works with processes; but there is no working directory, no
-environment, no output capture and no kill.
+debugger in the user's function owns the terminal, and nothing is printed over it. In a run with a seed each actor has
+the global generators of random numbers to itself, and draws from them what it would draw in a process of its own.
+Arguments, configurations and replies still cross by pickle, so that what works here works with processes; but there is
+no working directory, no environment, no output capture and no kill.
 
 Time may be virtual: the calls of all actors then run side by side on a clock that jumps to the next end of a call.
 How long a call takes is what its code spends by `clock.current().sleep(seconds)`. `wait` lets no more virtual time
@@ -19,6 +20,7 @@ import logging
 import math
 import os
 import pickle
+import random
 import socket
 import threading
 import time
@@ -31,6 +33,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from minitune import clock as clocks
+from minitune._global_draws import GlobalDraws
 from minitune.actor.loading import dump_value
 from minitune.actor.user_thread import MainThreadExecutor as MainThreadExecutor
 from minitune.clock import Clock, VirtualClock
@@ -93,13 +96,14 @@ def _nothing() -> None:
 
 @dataclass
 class _Actor:
-    """One actor: its object, the thread of its user code, and whether something is still to be run for it."""
+    """One actor: its object, the thread of its user code, what that draws, and whether something is still to be run."""
 
     actor_id: str
     thread: _UserThread
     allocation: Allocation
     request: Resources
     reuse_key: str | None
+    draws: GlobalDraws
     object: Any = None
     is_busy: bool = False
 
@@ -182,7 +186,8 @@ class InlineTrialExecutor:
             actor.actor_id, actor.allocation = actor_id, allocation
             run = functools.partial(self._reset, actor, make, load_args)
         else:
-            actor = _Actor(actor_id, _UserThread(f"minitune-{actor_id}"), allocation, request, reuse_key)
+            thread, draws = _UserThread(f"minitune-{actor_id}"), GlobalDraws(random.Random(actor_id))
+            actor = _Actor(actor_id, thread, allocation, request, reuse_key, draws)
             run = functools.partial(self._build, actor, make)
         self._actors[actor_id] = actor
         self._enqueue(actor, run)
@@ -251,7 +256,7 @@ class InlineTrialExecutor:
     def _run(self, work: _Work) -> None:
         """Run one piece of work; its event counts from the moment at which it ends."""
         ends_s = 0.0
-        with clocks.use(self.clock):
+        with clocks.use(self.clock), work.actor.draws.lent():
             if isinstance(self.clock, VirtualClock):
                 now_s, self.clock.now_s = self.clock.now_s, work.begins_s
                 try:

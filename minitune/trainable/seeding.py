@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-import sys
+
+from minitune._global_draws import seed_global_generators
 
 
 def seed_process(seed: int, iteration: int = 0) -> None:
@@ -17,12 +18,4 @@ def seed_process(seed: int, iteration: int = 0) -> None:
         seed: The trial's seed.
         iteration: The iteration that it goes on from; 0 at a fresh start.
     """
-    mixed = random.Random(f"{seed}/iteration/{iteration}").getrandbits(32)
-    random.seed(mixed)
-    numpy_random = sys.modules.get("numpy.random")
-    if numpy_random is not None:
-        numpy_random.seed(mixed)
-    torch = sys.modules.get("torch")
-    generator = getattr(torch, "default_generator", None)
-    if generator is not None:
-        generator.manual_seed(mixed)
+    seed_global_generators(random.Random(f"{seed}/iteration/{iteration}").getrandbits(32))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from minitune._global_draws import is_on_loan
 from minitune._warnings import warn_once
 from minitune.checkpoint import Checkpoint, CheckpointRecord, commit_copy
 from minitune.experiment.trial_info import TrialInfo
@@ -52,15 +53,15 @@ class Session:
         return self._pid == os.getpid()
 
     def seed_generators(self, iteration: int) -> None:
-        """Seed the process's global random generators from the trial's seed, if the process is the trial's.
+        """Seed the process's global random generators from the trial's seed, if they are the trial's.
 
-        It is where its main thread was lent to the trial; on any other thread nothing is done. Called on the thread
-        that user code runs on.
+        They are where the process's main thread was lent to the trial, and where they themselves are; else nothing is
+        done. Called on the thread that user code runs on.
 
         Args:
             iteration: The iteration that the trial goes on from; 0 at a fresh start.
         """
-        if threading.current_thread() is threading.main_thread():
+        if threading.current_thread() is threading.main_thread() or is_on_loan():
             seed_process(self.info.seed, iteration)
 
     def take_checkpoint_number(self) -> int:

@@ -54,6 +54,10 @@ def test_a_seed_fixes_what_trials_draw(trainable: Any, tmp_path: Path) -> None:
     assert len(set(one)) == 3
     assert drawn(trainable, tmp_path, seed=1, reuse_actors=True, max_concurrent_trials=1) == one
     assert not set(one) & set(drawn(trainable, tmp_path, seed=2))
+    before = random.getstate()
+    assert drawn(trainable, tmp_path, seed=1, executor="inline") == one
+    assert drawn(trainable, tmp_path, seed=1, executor="inline", reuse_actors=True, max_concurrent_trials=1) == one
+    assert random.getstate() == before
 
 
 def test_the_drivers_own_generator_is_left_alone(tmp_path: Path) -> None:
