@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -93,11 +94,12 @@ def start_run(plan: Plan) -> tuple[Outcome, RunDirectory]:
     with open_run(plan, run, is_new=True) as opened:
         write_tuner_file(run, recorded, sync=plan.run_config.durability != "process")
         write_trainable_file(run, trainables)
-        opened.begin(run_record(plan, run, seed))
+        total = components.search_alg.total_samples
+        opened.begin(run_record(plan, run, seed, total if 0 <= total < sys.maxsize else None))
         return run_opened(plan, components, opened, seed), run
 
 
-def run_record(plan: Plan, run: RunDirectory, seed: int) -> records.Record:
+def run_record(plan: Plan, run: RunDirectory, seed: int, total_samples: int | None = None) -> records.Record:
     """The first record of a run."""
     return records.run(
         run.name,
@@ -107,6 +109,7 @@ def run_record(plan: Plan, run: RunDirectory, seed: int) -> records.Record:
         space_keys=sorted(flatten(plan.experiment.param_space)),
         trainable=plan.experiment.trainable_name,
         versions={"minitune": __version__},
+        total_samples=total_samples,
     )
 
 
