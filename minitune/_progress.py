@@ -200,6 +200,6 @@ def _interrupted_line(trials: Sequence[Trial], signal_name: str) -> str:
     cut = [trial for trial, reason in reasons if reason == f"{INTERRUPTED_BY}{signal_name}"]
     waiting = sum(not trial.last_result for trial in cut)
     return (
-        f"Interrupted by {signal_name}: of {len(trials)} trials {len(trials) - len(cut)} had ended, "
-        f"{len(cut) - waiting} were cut short, {waiting} had not reported yet; a resume goes on with them"
+        f"Interrupted by {signal_name}: {len(trials) - len(cut)} of {len(trials)} trials had ended; a resume goes on "
+        f"with the others ({len(cut) - waiting} cut short, {waiting} without a result yet)"
     )

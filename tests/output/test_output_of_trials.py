@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import minitune as tune
-from minitune import FailureConfig, ResultGrid, RunConfig, Tuner
+from minitune import FailureConfig, ProgressReporter, ResultGrid, RunConfig, Tuner
 
 
 def talk(config: dict[str, Any]) -> None:
@@ -59,3 +59,36 @@ def test_it_is_shown_only_if_asked_for(tmp_path: Path, capfd: pytest.CaptureFixt
 
     assert "before" not in capfd.readouterr().out
     assert Path(result.path, "stdout").read_text() == "before\nafter\nno end"
+
+
+@pytest.mark.parametrize("run", [{"verbose": 0}, {"verbose": 1, "progress": False}])
+def test_it_is_all_that_is_shown_if_only_that_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], run: dict[str, Any]
+) -> None:
+    (result,) = fit(tmp_path, show_output=True, **run)
+
+    text = capsys.readouterr().out
+    assert printed(text, result) == ["before", "problem", "after", "no end"]
+    assert len(text.splitlines()) == 4
+
+
+def test_it_is_shown_by_a_reporter_that_has_no_place_for_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    class Mine(ProgressReporter):
+        def should_report(self, trials: Any, done: bool = False) -> bool:
+            return False
+
+    (result,) = fit(tmp_path, show_output=True, progress_reporter=Mine())
+
+    assert printed(capsys.readouterr().out, result) == ["before", "problem", "after", "no end"]
+
+
+def draws(config: dict[str, Any]) -> None:
+    print("\x1b[2J\x1b[31mred\x1b[0m")
+    print("\r10 %\r20 %", end="")
+    print("\r30 %")
+
+
+def test_it_does_not_move_the_cursor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Tuner(draws, run_config=RunConfig(name="run", storage_path=str(tmp_path), verbose=0, show_output=True)).fit()
+    lines = [line.partition(") ")[2] for line in capsys.readouterr().out.splitlines()]
+    assert lines == ["\x1b[31mred\x1b[0m", "30 %"]

@@ -1,0 +1,270 @@
+"""The live view on a terminal: what is drawn, and that nothing else on the screen comes to harm."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from terminal import Terminal
+
+import minitune as tune
+from minitune import Callback, RunConfig, TuneConfig, Tuner
+from minitune._live import ErrorKind, Row, Snapshot, progress_text, render, seconds_left
+from minitune._screen import Screen, open_screen
+from minitune._text import cut, cut_front, duration, one_line, width_of, without_moves
+from minitune.experiment.trial import Trial
+
+ROW = Row("train_日本_00001", {"lr": 0.1, "opt/decay": 1e-5}, {"loss": 0.5, "acc": 1}, 3, 62.0)
+FULL = Snapshot(
+    "train_today",
+    83.2,
+    {"RUNNING": 8, "TERMINATED": 21, "ERROR": 2},
+    total=50,
+    per_s=0.3,
+    left_s=222.0,
+    best=ROW,
+    running=[ROW] * 8,
+    errors=[ErrorKind("ValueError: \x1b[2Jno", 2, "/results/error.txt")],
+    resources=["2/4 CPUs"],
+)
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    return Terminal()
+
+
+def train(config: dict[str, Any]) -> None:
+    if config["x"] % 10 == 9:
+        raise ValueError(f"no {config['x']}")
+    tune.report({"loss": config["x"]})
+
+
+def fit(count: int = 4, callbacks: Any = (), at_once: int | None = None, **run: Any) -> None:
+    Tuner(
+        train,
+        param_space={"x": tune.grid_search(list(range(count)))},
+        tune_config=TuneConfig(metric="loss", mode="min", executor="inline", max_concurrent_trials=at_once),
+        run_config=RunConfig(callbacks=list(callbacks), **run),
+    ).fit()
+
+
+# -- lines -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [10, 40, 60, 100, 250])
+@pytest.mark.parametrize("height", [1, 2, 5, 12, 50])
+def test_the_view_keeps_to_the_size_it_is_given(width: int, height: int) -> None:
+    lines = render(FULL, width, height)
+    assert 0 < len(lines) <= height
+    assert max(map(width_of, lines)) <= width
+    assert not any("\x1b" in line for line in lines)
+
+
+def test_what_the_view_shows() -> None:
+    text = "\n".join(render(FULL, 100, 12))
+    assert "23/50 trials, 18 per min, about 3 min 42 s left" in text
+    assert "8 RUNNING, 21 TERMINATED, 2 ERROR" in text
+    assert "best loss=0.5, iteration 3, train_日本_00001: lr=0.1, opt/decay=1e-05" in text
+    assert "2 errors: ValueError: ?[2Jno (/results/error.txt)" in text
+    assert "... 2 more running" in text
+    assert any(line.startswith("\x1b[") for line in render(FULL, 100, 30, color=True))
+    assert "█" not in "".join(render(FULL, 100, 30, ascii_only=True))
+
+
+def test_time_left_is_a_guess_or_nothing() -> None:
+    assert seconds_left(10, 5, 10, []) == 10
+    assert seconds_left(10, 4, 10, [None, None]) == 10
+    assert seconds_left(10, 0, 4, [0.5, 0.5]) == 30
+    assert seconds_left(10, 0, 4, [None, 0.0]) is None
+    assert seconds_left(10, 5, None, []) is None
+    assert progress_text(Snapshot("run", 5, {"TERMINATED": 1}, total=1)) == "1/1 trial"
+    assert progress_text(Snapshot("run", 5, {"TERMINATED": 7})) == "7 trials"
+
+
+def test_texts_are_measured_as_terminals_do() -> None:
+    assert width_of("日本😀e\u0301\u200d") == 7
+    assert (cut("日本語日本語", 8), cut_front("日本語日本語", 8)) == ("日本...", "...本語")
+    assert one_line("a\n\tb\x1b[2J") == "a b?[2J"
+    assert without_moves("\x1b[31mred\x1b[0m\x1b[2J\x1b]0;title\x07\x08!\n") == "\x1b[31mred\x1b[0m!\n"
+    assert [duration(s) for s in (0.4, 59.6, 200, 7500, 360_000)] == [
+        "0 s",
+        "1 min",
+        "3 min 20 s",
+        "2 h 5 min",
+        "4 d 4 h",
+    ]
+
+
+# -- the screen --------------------------------------------------------------------------------------------------------
+
+
+def begin() -> Screen:
+    screen = open_screen()
+    assert screen is not None
+    return screen
+
+
+def test_what_others_print_stays_above_the_block(terminal: Terminal) -> None:
+    log = logging.Logger("mine")
+    with terminal:
+        log.addHandler(logging.StreamHandler())  # takes the stream that is there now
+        print("before")
+        screen = begin()
+        for i in range(4):
+            screen.draw([f"block {i}", "second line"])
+        print("printed")
+        screen.draw(["block 5"])
+        log.warning("logged")
+        screen.draw(["block 6"])
+        print("warned", file=sys.stderr)
+        print("half a", end=" ")
+        screen.draw(["block 7", "second line"])
+        print("line")
+        screen.write("said\n")
+        screen.draw(["block 8"])
+        screen.close()
+        print("after")
+        assert "write" not in vars(terminal.stream)
+
+    assert terminal.lines() == [
+        *("before", "printed", "logged", "warned", "half a line", "said", "block 8", "after", "")
+    ]
+    assert ["before", "block 3", "second line", ""] in terminal.frames
+    assert any(frame[-4:] == ["half a", "block 7", "second line", ""] for frame in terminal.frames)
+
+
+def test_after_a_resize_the_block_is_found_again(terminal: Terminal) -> None:
+    with terminal:
+        print("before")
+        terminal.resize(200, 30)
+        screen = begin()
+        assert screen.size() == (199, 28)
+        screen.draw(["x" * 120, "y"])  # is 100 columns wide by now, so that the first line is broken
+        terminal.resize(100, 30)
+        screen.draw(["z"])
+        screen.close()
+    assert terminal.lines() == ["before", "z", ""]
+
+
+def test_one_run_at_a_time_draws(terminal: Terminal) -> None:
+    with terminal:
+        screen = begin()
+        assert open_screen() is None
+        screen.close()
+        begin().close()
+
+
+def test_a_fork_prints_plainly(terminal: Terminal) -> None:
+    with terminal:
+        screen = begin()
+        screen.draw(["block"])
+        pid = os.fork()
+        if pid == 0:
+            sys.stdout.write("child\n")
+            os._exit(0)
+        os.waitpid(pid, 0)
+        screen.close()
+    assert terminal.lines() == ["block", "child", ""]
+
+
+# -- runs --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["dumb", "unknown"])
+def test_a_terminal_that_cannot_move_its_cursor_gets_lines(
+    name: str, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", name)
+    with terminal:
+        fit()
+    assert "\x1b" not in terminal.raw
+    assert terminal.lines()[0].startswith("Run of 4 trials (min loss); results in ")
+
+
+class OnResult(Callback):
+    def __init__(self, function: Callable[[int], object]):
+        self._function = function
+
+    def on_trial_result(self, iteration: int, trials: Any, trial: Trial, result: dict[str, Any], **info: Any) -> None:
+        self._function(trial.config["x"])
+
+
+def test_a_run_on_a_terminal(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    handler = signal.getsignal(signal.SIGCONT)
+    with terminal:
+        fit(12, [OnResult(lambda x: print("result", x))])
+        fit(1, name="second")
+    assert signal.getsignal(signal.SIGCONT) is handler
+
+    lines = terminal.lines()
+    assert [line for line in lines if line.startswith("result ")] == [f"result {x}" for x in range(12) if x != 9]
+    (error,) = (line for line in lines if line.startswith("ValueError: no 9 (trial "))
+    assert lines.index("result 8") < lines.index(error) < lines.index("result 10")
+    assert "Number of trials: 12/12 (11 TERMINATED, 1 ERROR)" in lines
+    assert not any("░" in line or "█" in line for line in lines)
+    assert any("░" in line for frame in terminal.frames for line in frame)
+    assert "\x1b[1m" not in terminal.raw
+    assert lines[-2].startswith("Total run time: ")
+
+
+def test_the_end_of_a_long_run_on_a_small_terminal(terminal: Terminal) -> None:
+    terminal.columns = 60
+    terminal.resize(60, 30)
+    with terminal:
+        fit(100)
+    lines = terminal.lines()
+    (head,) = (line for line in lines if line.startswith("| Trial name"))
+    assert {len(line) for line in lines if line.startswith(("| ", "+-"))} == {len(head)}
+    assert "(no space for: loc, total time (s))" in lines
+    assert lines.count("ValueError: no 9") == 1
+    assert "9moretrialswiththesameerror" in "".join(lines).replace(" ", "")
+
+
+def test_a_run_in_a_thread(terminal: Terminal) -> None:
+    with terminal:
+        thread = threading.Thread(target=fit)
+        thread.start()
+        thread.join()
+    assert "Number of trials: 4/4 (4 TERMINATED)" in terminal.lines()
+
+
+def test_a_signal_says_what_it_has_cut_short(capsys: pytest.CaptureFixture[str]) -> None:
+    fit(5, [OnResult(lambda x: os.kill(os.getpid(), signal.SIGINT) if x == 2 else None)], at_once=1)
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("Interrupted by SIGINT: "))
+    assert "2 of 3 trials had ended; a resume goes on with the others (1 cut short, 0 without" in line
+
+
+def test_a_pipe_gets_few_lines(capfd: pytest.CaptureFixture[str]) -> None:
+    fit(200)
+    text, errors = capfd.readouterr()
+    assert len(text.splitlines()) <= 40
+    assert "\x1b" not in text
+    assert text.count("ValueError: no 9 (trial ") == 1
+    assert "Number of trials: 200/200 (180 TERMINATED, 20 ERROR)" in text
+    assert errors == ""
+
+
+@pytest.mark.parametrize(
+    ("space", "count", "is_hinted"),
+    [
+        ({"x": 1}, 1, False),
+        ({"x": tune.uniform(1, 2)}, 1, True),
+        ({"x": tune.uniform(1, 2)}, 2, False),
+        ({"x": tune.grid_search([1])}, 1, False),
+    ],
+)
+def test_one_draw_from_a_space_is_worth_a_hint(
+    space: Any, count: int, is_hinted: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Tuner(train, param_space=space, tune_config=TuneConfig(num_samples=count, executor="inline")).fit()
+    assert ("hint: one configuration is drawn" in capsys.readouterr().out) is is_hinted
