@@ -42,6 +42,7 @@ from minitune.schedulers import (
     PopulationBasedTraining,
     ResourceChangingScheduler,
 )
+from minitune.search.tpe import TPESearch
 from minitune.simulation import Simulation
 
 SPACE = {"x": uniform(0, 1), "y": uniform(0, 1)}
@@ -112,12 +113,13 @@ LEARNING: dict[str, Callable[[], dict[str, Any]]] = {
     "synchronous PBT": lambda: {"scheduler": population(synch=True)},
     "a searcher": lambda: {"search_alg": Climber()},
     "a limited searcher": lambda: {"search_alg": ConcurrencyLimiter(Climber(), WINDOW, batch=True)},
+    "TPE": lambda: {"search_alg": TPESearch(n_initial_points=3), "scheduler": ASHAScheduler(max_t=LAST)},
     "both": lambda: {"search_alg": Climber(), "scheduler": ASHAScheduler(max_t=LAST)},
 }
 
 
 def space_of(how: str) -> Any:
-    return None if "search_alg" in LEARNING[how]() else SPACE
+    return None if how in ("a searcher", "a limited searcher", "both") else SPACE
 
 
 def tune_config(how: str, **more: Any) -> TuneConfig:
