@@ -10,8 +10,8 @@ from typing import Any
 from minitune.search._axes import Axis
 from minitune.search._observations import Observation, Ranked, Ranking
 from minitune.search._parzen import BadSide, GoodSide, Grounds, Kernel, Point, best_of
-from minitune.search.parameters import Parameter, draw, parameters
-from minitune.space import Categorical
+from minitune.search.parameters import Parameter, Searchable, draw, parameters
+from minitune.space import Categorical, Float, Integer
 
 _MOST_GOOD = 25
 """The good side has at most so many kernels; so many of the newest bad ones count in full."""
@@ -139,11 +139,11 @@ class Model:
         """How many configurations there are below a category; None if they cannot be counted."""
         total = 1
         for name, domain in self._groups[parent].domains.items() if parent in self._groups else ():
-            if isinstance(domain, Categorical):
+            if isinstance(domain, Categorical) and not isinstance(domain.categories, range):
                 below = [self._count_configurations((name, index)) for index in range(len(domain))]
                 count = None if None in below else sum(each or 0 for each in below)
             else:
-                count = Axis(domain).count
+                count = Axis(_numbers_of(domain)).count
             if count is None:
                 return None
             total *= count
@@ -169,13 +169,13 @@ class _Group:
         self._axes: dict[str, Axis] = {}
         self._sizes: dict[str, int] = {}
         for name, domain in self.domains.items():
-            if isinstance(domain, Categorical):
+            if isinstance(domain, Categorical) and not isinstance(domain.categories, range):
                 if len(domain) > 1:
                     self._sizes[name] = len(domain)
                 else:
                     self.single[name] = 0
             else:
-                axis = Axis(domain)
+                axis = Axis(_numbers_of(domain))
                 if axis.count == 1:
                     self.single[name] = axis.decode(0.5)
                 else:
@@ -203,7 +203,7 @@ class _Group:
             return False
         if name in self._sizes:
             return bool(0 <= values[name] < self._sizes[name])
-        return bool(self.domains[name].is_valid(values[name]) and abs(values[name]) < math.inf)
+        return bool(_numbers_of(self.domains[name]).is_valid(values[name]) and abs(values[name]) < math.inf)
 
     def draw_prior(self, rng: random.Random) -> dict[str, Any]:
         """Values drawn from the domains."""
@@ -216,6 +216,11 @@ class _Group:
             values[name] = axis.decode(place)
         values.update(zip(self._sizes, self.grounds.categories(point.bits), strict=True))
         return values
+
+
+def _numbers_of(domain: Searchable) -> Float | Integer:
+    """A domain of numbers as it is; for a choice from a range, which is one too long for a list, the indices."""
+    return Integer(0, len(domain)).uniform() if isinstance(domain, Categorical) else domain
 
 
 def _log_weights(count: int) -> list[float]:

@@ -14,7 +14,6 @@ from minitune.search._tree import Model
 from minitune.search.parameters import Parameter, parameters, values_of
 from minitune.search.searcher import Metric, Searcher, Suggestion
 from minitune.search.space_tree import assign_value, copy_tree, get_value, overlay
-from minitune.space import random_generator
 
 logger = logging.getLogger("minitune")
 
@@ -88,9 +87,7 @@ class TPESearch(Searcher):
         self._model_options: dict[str, Any] = {"gamma": gamma, "n_candidates": n_candidates, "max_bad": max_bad}
         self._points = _checked_points(points_to_evaluate)
         self._is_seeded_by_user = seed is not None
-        self._seed = (
-            random_generator(seed).getrandbits(63) if seed is not None else random.SystemRandom().getrandbits(63)
-        )
+        self._seed = int(seed) if seed is not None else random.SystemRandom().getrandbits(63)
         self._has_own_space = bool(space)
         self._space: dict[str, Any] | None = None
         self._model: Model | None = None
@@ -166,6 +163,10 @@ class TPESearch(Searcher):
                 self._model.remove(observation)
             return
         self._end(observation, error)
+
+    def on_suggestion_refused(self, trial_id: str) -> None:
+        """The suggestion is forgotten: its values are no worse for having been tried before."""
+        self.on_trial_complete(trial_id)
 
     def on_pause(self, trial_id: str) -> None:
         """The trial counts with its last value while it waits."""
@@ -271,7 +272,8 @@ class TPESearch(Searcher):
 
     @property
     def _policy(self) -> EarlyStop:
-        return self.early_stop or ("rung" if self._has_budgets else "last")
+        by_level = self._has_budgets and not isinstance(self._metric, (list, tuple))
+        return self.early_stop or ("rung" if by_level else "last")
 
     @property
     def _modes(self) -> list[str]:

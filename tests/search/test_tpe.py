@@ -1,0 +1,449 @@
+"""TPESearch: it finds good values in every kind of space, and nothing that trials do throws it off."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import random
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minitune import ExperimentAnalysis, RunConfig, TuneConfig, Tuner, report, space
+from minitune.schedulers import ASHAScheduler, HyperBandForBOHB
+from minitune.search import ConcurrencyLimiter, TPESearch, create_searcher
+from minitune.simulation import simulate
+from minitune.space import fits
+
+Config = dict[str, Any]
+
+
+def search(searched: Any, **kwargs: Any) -> TPESearch:
+    return TPESearch(searched, **{"metric": "loss", "mode": "min", "seed": 1, **kwargs})
+
+
+def play(
+    searcher: TPESearch, function: Callable[[Config], Any], count: int, first: int = 0
+) -> list[tuple[Config, Any]]:
+    """Try so many configurations, one after the other."""
+    played = []
+    for number in range(first, first + count):
+        config = searcher.suggest(f"t{number}")
+        assert isinstance(config, dict)
+        value = function(config)
+        searcher.on_trial_complete(f"t{number}", {"loss": value})
+        played.append((config, value))
+    return played
+
+
+def best(played: list[tuple[Config, Any]]) -> float:
+    return float(min(value for _, value in played))
+
+
+def sphere(config: Config) -> float:
+    return float(sum((value - 0.3) ** 2 for value in config.values()))
+
+
+SQUARE = {"x": space.uniform(0, 1), "y": space.uniform(0, 1), "z": space.uniform(0, 1)}
+
+
+# -- quality -----------------------------------------------------------------------------------------------------------
+
+
+def test_it_is_far_better_than_chance() -> None:
+    found, by_chance = [], []
+    for seed in range(5):
+        found.append(best(play(search(SQUARE, seed=seed), sphere, 60)))
+        rng = random.Random(seed)
+        by_chance.append(min(sphere({name: rng.random() for name in SQUARE}) for _ in range(60)))
+
+    assert statistics.median(found) < statistics.median(by_chance) / 5
+
+
+def test_the_larger_is_better_for_max() -> None:
+    played = play(search(SQUARE, mode="max"), lambda config: -sphere(config), 60)
+
+    assert max(value for _, value in played) > -0.01
+
+
+KINDS = {
+    "uniform": (space.uniform(-5, 5), 1.5),
+    "loguniform": (space.loguniform(1e-6, 1), 1e-3),
+    "quniform": (space.quniform(0, 1, 0.05), 0.65),
+    "qloguniform": (space.qloguniform(0.5, 100, 0.5), 20.0),
+    "randn": (space.randn(10, 2), 12.0),
+    "qrandn": (space.qrandn(0, 1, 0.1), -0.7),
+    "randint": (space.randint(-10, 50), 33),
+    "qrandint": (space.qrandint(0, 100, 10), 70),
+    "lograndint": (space.lograndint(1, 10_000), 100),
+    "qlograndint": (space.qlograndint(8, 1024, 8), 128),
+    "choice": (space.choice(list(range(20))), 13),
+    "one value": (space.uniform(2, 2), 2),
+    "one category": (space.choice([7]), 7),
+    "a long range": (space.choice(range(10**6)), 5000),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_kind_of_domain_is_searched_and_never_left(name: str) -> None:
+    domain, target = KINDS[name]
+    is_log = "log" in name
+
+    def distance(config: Config) -> float:
+        return abs(math.log(config["x"] / target)) if is_log else abs(config["x"] - target)
+
+    played = play(search({"x": domain, "other": space.uniform(0, 1)}), distance, 50)
+
+    assert all(
+        domain.is_valid(config["x"]) and type(config["x"]) is type(domain.cast(config["x"])) for config, _ in played
+    )
+    early, late = played[:10], played[-10:]
+    middle = statistics.median
+    assert middle(value for _, value in late) <= middle(value for _, value in early)
+
+
+TREE = {
+    "lr": space.loguniform(1e-4, 1),
+    "model": space.choice(
+        [
+            {"kind": "forest", "depth": space.randint(1, 20)},
+            {
+                "kind": "svm",
+                "c": space.loguniform(1e-3, 1e3),
+                "kernel": space.choice(["rbf", {"degree": space.randint(2, 6)}]),
+            },
+            "linear",
+        ]
+    ),
+    "layers": [space.randint(1, 9), space.uniform(0, 1)],
+    "constant": "kept",
+}
+
+
+def tree_loss(config: Config) -> float:
+    model = config["model"]
+    loss = abs(math.log10(config["lr"]) + 2) + abs(config["layers"][1] - 0.5)
+    if model == "linear":
+        return loss + 2
+    if model["kind"] == "forest":
+        return loss + 1 + abs(model["depth"] - 7) / 20
+    return loss + abs(math.log10(model["c"]) - 1) + (model["kernel"] == "rbf") * 0.5
+
+
+def test_parameters_below_a_category_are_there_only_with_it() -> None:
+    played = play(search(TREE), tree_loss, 80)
+
+    assert all(fits(TREE, config) and config["constant"] == "kept" for config, _ in played)
+    late = [config["model"] for config, _ in played[-20:]]
+    assert sum(model != "linear" and model["kind"] == "svm" for model in late) >= 12
+    assert best(played) < 0.7
+
+
+def test_a_finite_space_is_not_tried_twice_until_it_is_exhausted() -> None:
+    finite = {
+        "a": space.choice("abcd"),
+        "b": space.randint(0, 5),
+        "c": space.choice([{"d": space.randint(0, 2)}, None]),
+    }
+
+    played = play(search(finite, n_initial_points=5), lambda config: config["b"] + (config["a"] == "c"), 50)
+
+    assert len({repr(config) for config, _ in played[:40]}) >= 39
+
+
+def test_a_space_without_parameters_is_suggested_as_it_is() -> None:
+    played = play(search({"x": 1, "f": {"y": [2]}}), lambda config: 1.0, 15)
+
+    assert all(config == {"x": 1, "f": {"y": [2]}} for config, _ in played)
+
+
+# -- what trials do ----------------------------------------------------------------------------------------------------
+
+
+def test_running_trials_keep_others_away() -> None:
+    searcher = search({"x": space.uniform(0, 1)})
+    play(searcher, lambda config: abs(config["x"] - 0.5), 30)
+
+    together = [float(searcher.suggest(f"p{number}")["x"]) for number in range(12)]  # type: ignore[index,call-overload]
+
+    assert len(set(together)) == 12
+    assert statistics.pstdev(together) > 0.02
+
+
+@pytest.mark.parametrize("bad", [math.nan, None, "text", math.inf])
+def test_a_bad_value_counts_as_the_worst(bad: Any) -> None:
+    played = play(search(SQUARE), lambda config: bad if config["x"] > 0.5 else sphere(config), 60)
+
+    assert sum(config["x"] > 0.5 for config, _ in played[-20:]) <= 8
+    assert min(value for _, value in played if isinstance(value, float) and math.isfinite(value)) < 0.03
+
+
+def test_failures_count_as_the_worst_also_if_all_fail() -> None:
+    searcher = search(SQUARE)
+    for number in range(40):
+        config = searcher.suggest(f"t{number}")
+        assert isinstance(config, dict)
+        searcher.on_trial_result(f"t{number}", {"loss": -100.0, "training_iteration": 1})
+        searcher.on_trial_complete(f"t{number}", error=True)
+
+    assert fits(SQUARE, searcher.suggest("next"))
+
+
+def test_a_trial_that_ends_without_a_result_counts_with_its_last_one() -> None:
+    told, silent = search(SQUARE), search(SQUARE)
+    for number in range(30):
+        for searcher in (told, silent):
+            config = searcher.suggest(f"t{number}")
+            assert isinstance(config, dict)
+            result = {"loss": sphere(config), "training_iteration": 3}
+            searcher.on_trial_result(f"t{number}", {"loss": 9.0, "training_iteration": 1})
+            if searcher is silent:
+                searcher.on_trial_result(f"t{number}", result)
+                searcher.on_pause(f"t{number}")
+                searcher.on_trial_complete(f"t{number}")
+            else:
+                searcher.on_trial_complete(f"t{number}", result)
+
+    assert told.suggest("next") == silent.suggest("next")
+
+
+def test_a_trial_that_never_ran_is_forgotten() -> None:
+    searcher = search(SQUARE)
+    for number in range(30):
+        searcher.suggest(f"t{number}")
+        searcher.on_trial_complete(f"t{number}")
+
+    assert searcher.get_state()["observations"] == []
+    searcher.on_trial_complete("unknown", {"loss": 1.0})
+
+
+# -- points, warm start, state -----------------------------------------------------------------------------------------
+
+
+def test_points_come_first_and_are_completed(caplog: pytest.LogCaptureFixture) -> None:
+    points = [
+        {"lr": 0.5, "layers": [3, 0.25]},
+        {"lr": 0.5, "layers": [3, 0.25]},
+        {"model": {"kind": "svm", "c": 2.0}},
+        {"model": "linear", "lr": 7.0, "constant": "changed"},
+        {"model": {"kind": "unknown"}},
+    ]
+
+    first = [config for config, _ in play(search(TREE, points_to_evaluate=points), lambda config: 1.0, 5)]
+
+    assert [config["lr"] for config in first[:2]] == [0.5, 0.5]
+    assert [config["layers"] for config in first[:2]] == [[3, 0.25]] * 2
+    assert (first[2]["model"]["c"], first[2]["model"]["kind"]) == (2.0, "svm")
+    assert "kernel" in first[2]["model"]
+    assert (first[3]["model"], first[3]["lr"], first[3]["constant"]) == ("linear", 7.0, "changed")
+    assert first[4]["model"] == {"kind": "unknown"}
+    assert "lr=7.0 lies outside of (0.0001, 1.0)" in caplog.text
+
+
+def test_a_point_with_an_unknown_parameter_is_refused() -> None:
+    with pytest.raises(ValueError, match="got 'rate'"):
+        search(TREE, points_to_evaluate=[{"rate": 1}])
+
+
+def test_evaluated_points_are_learned_from_before_the_space_is_known_too() -> None:
+    configs = [{"x": number / 40, "y": 0.3, "z": 0.3} for number in range(40)]
+    early, late = TPESearch(metric="loss", mode="min", seed=1), search(SQUARE)
+    for config in configs:
+        early.add_evaluated_point(config, sphere(config))
+        late.add_evaluated_point(config, sphere(config))
+    late.add_evaluated_point({"x": 7.0, "y": 0.1}, 0.0)
+    early.add_evaluated_point({"x": 7.0, "y": 0.1}, 0.0)
+    early.add_evaluated_point({"x": 0.3}, 0.5, error=True)
+    late.add_evaluated_point({"x": 0.3}, 0.5, error=True)
+    early.set_search_properties(None, None, SQUARE)
+
+    suggested = [searcher.suggest("t") for searcher in (early, late)]
+
+    assert suggested[0] == suggested[1]
+    assert sphere(suggested[0]) < 0.05  # type: ignore[arg-type]
+
+
+def test_trials_of_an_earlier_run_are_learned_from(tmp_path: Path) -> None:
+    earlier = run(tmp_path, TPESearch(seed=2), 25)
+    searcher = search(SQUARE)
+
+    searcher.add_evaluated_trials(ExperimentAnalysis(earlier.experiment_path), "loss")
+
+    assert len(searcher.get_state()["observations"]) == 25
+    assert best(play(searcher, sphere, 10)) < 0.05
+
+
+def test_a_restored_searcher_goes_on_as_the_saved_one_would_have() -> None:
+    searcher = search(TREE)
+    play(searcher, tree_loss, 30)
+    searcher.suggest("running")
+    state = pickle.loads(pickle.dumps(searcher.get_state()))
+    restored = search(TREE, seed=99)
+    restored.set_state(state)
+
+    for each in (searcher, restored):
+        each.on_trial_complete("running", {"loss": 0.5})
+
+    assert play(searcher, tree_loss, 10, first=50) == play(restored, tree_loss, 10, first=50)
+
+
+def test_a_saved_state_goes_to_a_searcher_whose_space_comes_later(tmp_path: Path) -> None:
+    searcher = search(SQUARE)
+    play(searcher, sphere, 20)
+    searcher.save(str(tmp_path / "state"))
+    restored = TPESearch(metric="loss", mode="min")
+    restored.restore(str(tmp_path / "state"))
+    restored.set_search_properties(None, None, SQUARE)
+
+    assert restored.suggest("next") == searcher.suggest("next")
+
+
+def test_a_seed_fixes_everything() -> None:
+    def of(seed: int | None, given: int) -> list[tuple[Config, Any]]:
+        searcher = search(TREE, seed=seed)
+        searcher.set_seed(given)
+        return play(searcher, tree_loss, 25)
+
+    assert of(None, 3) == of(None, 3) == of(3, 8)
+    assert of(None, 3) != of(None, 4)
+
+
+# -- several objectives ------------------------------------------------------------------------------------------------
+
+
+def test_several_objectives_are_traded_off() -> None:
+    def front_of(searched: list[Config]) -> float:
+        """How far from the front, the diagonal x = y with 0 < x < 1, in the mean of the last 30."""
+        return statistics.mean(abs(config["x"] - config["y"]) for config in searched[-30:])
+
+    searcher = search(
+        {"x": space.uniform(0, 3), "y": space.uniform(0, 3)}, metric=["a", "b", "c"], mode=["min", "max", "obs"]
+    )
+    tried = []
+    for number in range(120):
+        config = searcher.suggest(f"t{number}")
+        assert isinstance(config, dict)
+        x, y = config["x"], config["y"]
+        searcher.on_trial_complete(f"t{number}", {"a": x * x + y * y, "b": -((x - 1) ** 2) - (y - 1) ** 2, "c": number})
+        tried.append(config)
+
+    assert front_of(tried) < 0.6 < front_of(tried[:30])
+    assert statistics.mean(config["x"] + config["y"] for config in tried[-30:]) < 2.2
+
+
+def test_a_trial_that_lacks_one_of_several_values_is_worst() -> None:
+    searcher = search(SQUARE, metric=["a", "b"], mode=["min", "min"])
+    for number in range(30):
+        config = searcher.suggest(f"t{number}")
+        assert isinstance(config, dict)
+        searcher.on_trial_complete(f"t{number}", {"a": sphere(config)} | ({"b": 1.0} if number % 2 else {}))
+
+    assert fits(SQUARE, searcher.suggest("next"))
+
+
+# -- trials of different lengths ---------------------------------------------------------------------------------------
+
+
+def unequal(early_stop: Any) -> float:
+    """Where the next x lies after short trials with good values at large x, long ones with small values at small x."""
+    searcher = search({"x": space.uniform(0, 1)}, early_stop=early_stop, n_initial_points=40)
+    for number in range(60):
+        config = searcher.suggest(f"t{number}")
+        assert isinstance(config, dict)
+        x = config["x"]
+        steps = 1 if x > 0.5 else 9
+        for step in range(1, steps + 1):
+            value = 0.1 + abs(x - 0.75) if x > 0.5 else 5 + abs(x - 0.25) - step / 10
+            searcher.on_trial_result(f"t{number}", {"loss": value, "training_iteration": step})
+        searcher.on_trial_complete(f"t{number}", {"loss": value, "training_iteration": steps})
+    return statistics.median(float(searcher.suggest(f"n{number}")["x"]) for number in range(9))  # type: ignore[index,call-overload]
+
+
+@pytest.mark.parametrize(
+    ("early_stop", "is_deep"),
+    [
+        ("last", False),
+        ("depth", True),
+        ("rung", True),
+        (None, False),
+        (lambda rows: rows[-1][1] - 10 * len(rows), True),
+    ],
+)
+def test_trials_of_different_lengths_compare_by_the_policy(early_stop: Any, is_deep: bool) -> None:
+    assert (unequal(early_stop) < 0.5) == is_deep
+
+
+def curve(config: Config) -> list[tuple[Config, float]]:
+    return [({"loss": sphere(config) + 1 / epoch}, 1.0) for epoch in range(1, 28)]
+
+
+@pytest.mark.parametrize("scheduler", [ASHAScheduler, HyperBandForBOHB])
+def test_it_works_with_schedulers_that_stop_trials(scheduler: Any) -> None:
+    config = TuneConfig(
+        metric="loss",
+        mode="min",
+        num_samples=60,
+        search_alg=TPESearch(),
+        scheduler=scheduler(max_t=27, reduction_factor=3),
+    )
+
+    done = simulate(curve, param_space=SQUARE, tune_config=config, num_workers=4, seed=3)
+
+    assert len(done.results) == 60
+    assert done.num_steps < 60 * 27 / 2
+    assert min(result.metrics["loss"] for result in done.results) < 1 / 27 + 0.03
+
+
+# -- through the tuner -------------------------------------------------------------------------------------------------
+
+
+def train(config: Config) -> None:
+    report({"loss": sphere(config)})
+
+
+def run(path: Path, search_alg: Any, num_samples: int, **kwargs: Any) -> Any:
+    tune = {"metric": "loss", "mode": "min", "num_samples": num_samples, "seed": 1, "executor": "inline", **kwargs}
+    return Tuner(
+        train,
+        param_space=SQUARE,
+        tune_config=TuneConfig(search_alg=search_alg, **tune),
+        run_config=RunConfig(storage_path=str(path), verbose=0),
+    ).fit()
+
+
+@pytest.mark.parametrize("search_alg", ["tpe", TPESearch(), ConcurrencyLimiter(TPESearch(), 2)])
+def test_it_runs_in_a_tuner(tmp_path: Path, search_alg: Any) -> None:
+    results = run(tmp_path, search_alg, 30)
+
+    assert len(results) == 30
+    assert results.num_errors == 0
+    assert results.get_best_result().metrics["loss"] < 0.05
+
+
+def test_functions_are_resolved_after_the_search(tmp_path: Path) -> None:
+    results = Tuner(
+        lambda config: {"loss": config["double"]},
+        param_space={"x": space.uniform(0, 1), "double": space.sample_from(lambda config: 2 * config["x"])},
+        tune_config=TuneConfig(metric="loss", mode="min", num_samples=15, search_alg="tpe", executor="inline"),
+        run_config=RunConfig(storage_path=str(tmp_path), verbose=0),
+    ).fit()
+
+    assert all(result.config["double"] == 2 * result.config["x"] for result in results)
+
+
+# -- refusals ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_missing_is_said() -> None:
+    with pytest.raises(ValueError, match="no search space"):
+        TPESearch(metric="loss", mode="min").suggest("t")
+    with pytest.raises(ValueError, match="needs a metric and a mode"):
+        TPESearch(SQUARE).suggest("t")
+    with pytest.raises(ValueError, match="'x' is one; use choice"):
+        search({"x": space.grid_search([1, 2])})
+    with pytest.raises(ValueError, match="for several objectives"):
+        search(SQUARE, metric=["a", "b"], mode=["min", "max"], early_stop="rung")
+    assert isinstance(create_searcher("TPE", n_candidates=4), TPESearch)

@@ -1,0 +1,58 @@
+"""What holds for TPESearch in every space, whatever becomes of the trials."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from test_parameters_properties import SPACES
+from test_space_properties import SETTINGS
+
+from minitune.search import TPESearch
+from minitune.space import fits
+
+hypothesis = pytest.importorskip("hypothesis")
+st = pytest.importorskip("hypothesis.strategies")
+
+VALUES = st.one_of(st.floats(), st.none(), st.text(max_size=1), st.integers(-5, 5))
+
+
+@hypothesis.settings(SETTINGS, max_examples=40)
+@hypothesis.given(
+    SPACES,
+    st.integers(0, 100),
+    st.lists(VALUES, min_size=1, max_size=6),
+    st.sampled_from([None, "last", "depth", "rung", len]),
+    st.integers(1, 2),
+)
+def test_it_never_fails_and_never_leaves_the_space(
+    searched: Any, seed: int, values: list[Any], early_stop: Any, objectives: int
+) -> None:
+    rng = random.Random(seed)
+    names = ["a", "b"][:objectives]
+    searcher = TPESearch(
+        searched,
+        metric=names if objectives > 1 else "a",
+        mode=["min", "max"] if objectives > 1 else "max",
+        n_initial_points=3,
+        n_candidates=4,
+        early_stop=None if objectives > 1 else early_stop,
+        seed=seed,
+    )
+    live: list[str] = []
+    for number in range(25):
+        config = searcher.suggest(f"t{number}")
+        assert fits(searched, config)
+        live.append(f"t{number}")
+        trial = rng.choice(live)
+        result = {"training_iteration": rng.randint(1, 4), **{name: rng.choice(values) for name in names}}
+        act = rng.randrange(5)
+        if act == 0:
+            searcher.on_trial_result(trial, result)
+            searcher.on_pause(trial)
+        elif act == 1:
+            searcher.on_trial_result(trial, {**result, "hyperband_info/budget": 3} if rng.random() < 0.2 else result)
+        else:
+            live.remove(trial)
+            searcher.on_trial_complete(trial, result if act > 2 else None, error=act == 4)
