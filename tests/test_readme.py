@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import re
@@ -139,6 +140,16 @@ def test_the_story_of_a_killed_trial_is_that_of_a_journal(tmp_path: Path, bound_
     story = [told(json.loads(line[9:])) for line in lines]
     (shown,) = [block for block in blocks("text") if block.startswith("trial ")]
     assert [line for line in story if line is not None] == shown.strip().splitlines()
+
+
+def test_each_component_is_where_the_table_has_it_and_as_public_as_it_says() -> None:
+    rows = re.findall(r"^\| \w+ \| `([\w.]+)` \| (public|internal) \|", README, flags=re.MULTILINE)
+    assert len(rows) == 8
+    for path, mark in rows:
+        parent, _, name = path.rpartition(".")
+        package = importlib.import_module(parent)
+        assert getattr(package, name) is not None
+        assert (name in getattr(package, "__all__", ())) == (mark == "public"), path
 
 
 def test_continuous_integration_runs_the_readmes_own_commands() -> None:
