@@ -40,7 +40,7 @@ LAYERS: dict[str, str] = {
     "API": """
         <top> tuner _tuner_file _trainable_file _script _references _assemble _determinism _pristine _fit _resume
         _progress _trial_output _run tune_config result_grid analysis.* runtime simulation _explain _replay
-        experiment.experiment cli commands.* __main__ html_report.* integration.* examples.* testing.* utils.* _summary _ci
+        experiment.experiment cli commands.* __main__ html_report.* integration.* examples.* testing.* utils.* _summary
     """,
 }
 """Modules by layer, without the leading package name. `x.*` is package x and all below it, a bare package name its

@@ -1,0 +1,79 @@
+"""A searcher that learns and a scheduler that stops early, together: `python -m minitune.examples.tpe_asha`.
+
+TPE looks at the trials so far and proposes configurations like the good ones; ASHA gives a few epochs to each and more
+to those that are ahead. The network and its data are those of the quickstart. `--search random` is for comparison.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from statistics import median
+
+from minitune import ASHAScheduler, CLIReporter, ResultGrid, RunConfig, TuneConfig, Tuner, choice, loguniform
+from minitune.examples.quickstart import MAX_EPOCHS, train_iris
+
+
+def tune(search: str, seed: int, samples: int, storage: str | None) -> ResultGrid:
+    """Try `samples` configurations. Blocks until all are done."""
+    tuner = Tuner(
+        train_iris,
+        param_space={
+            "lr": loguniform(1e-3, 1.0),
+            "l2": loguniform(1e-5, 1e-1),
+            "units": choice([2, 4, 8, 16]),
+            "batch": choice([4, 8, 16]),
+            "seed": seed,
+        },
+        tune_config=TuneConfig(
+            metric="loss",
+            mode="min",
+            num_samples=samples,
+            seed=seed,
+            search_alg=search,
+            scheduler=ASHAScheduler(max_t=MAX_EPOCHS, grace_period=3, reduction_factor=3),
+        ),
+        run_config=RunConfig(
+            storage_path=storage,
+            progress_reporter=CLIReporter(
+                metric_columns=["training_iteration", "loss", "accuracy"],
+                max_report_frequency=1,
+                max_progress_rows=5,
+                sort_by_metric=True,
+            ),
+        ),
+    )
+    return tuner.fit()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the example with the arguments of a command line; returns the exit status."""
+    parser = argparse.ArgumentParser(description="Tune with TPE and ASHA together.")
+    parser.add_argument("--search", default="tpe", choices=("tpe", "random"), help="what proposes (default: tpe)")
+    parser.add_argument("--seed", type=int, default=1, help="decides the split, the weights and the configurations")
+    parser.add_argument("--samples", type=int, default=40, help="how many configurations to try (default: 40)")
+    parser.add_argument("--storage", metavar="DIR", help="where results go (default: ~/minitune_results)")
+    options = parser.parse_args(arguments)
+    if options.samples < 2:
+        parser.error(f"--samples >= 2 must hold, but got {options.samples}")
+    grid = tune(options.search, options.seed, options.samples, options.storage)
+    if grid.errors:
+        print(f"{len(grid.errors)} trials failed: see {grid.experiment_path}", file=sys.stderr)
+        return 1
+    best = grid.get_best_result(scope="all")
+    losses = [min(row["loss"] for row in result.get_rows()) for result in grid]
+    half = len(losses) // 2
+    epochs = sum(result.metrics["training_iteration"] for result in grid)
+    print()
+    print("Best configuration:       ", ", ".join(f"{k}={v:.3g}" for k, v in best.config.items() if k != "seed"))
+    print(f"Best loss:                 {min(losses):.4f}")
+    print(f"Median loss:               {median(losses[:half]):.4f} of the first half of the trials, ", end="")
+    print(f"{median(losses[half:]):.4f} of the second")
+    print(f"Epochs:                    {epochs} of {len(grid) * MAX_EPOCHS}")
+    print(f"All results:               {grid.experiment_path}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,47 @@
+"""The examples that need no other package; the quickstart has tests of its own."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from minitune import examples
+from minitune.examples import ci_smoke, pbt, resume, tpe_asha
+
+
+def test_the_package_names_every_example() -> None:
+    directory = Path(examples.__file__).parent
+    names = {path.stem for path in directory.glob("*.py")} - {"__init__"}
+    assert set(re.findall(r"^(\w+)  ", examples.__doc__ or "", re.MULTILINE)) == names
+
+
+def test_a_population_finds_a_better_schedule_than_any_constant_rate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MINITUNE_EXECUTOR", "inline")
+    assert pbt.main(["--population", "4", "--storage", str(tmp_path)]) == 0
+    told = capsys.readouterr().out
+    found, constant = (float(re.search(rf"{what}: +([\d.]+)", told)[1]) for what in ("training", "constant rate"))  # type: ignore[index]  # it is there
+    assert found < constant
+
+
+def test_tpe_and_asha_work_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MINITUNE_EXECUTOR", "inline")
+    assert tpe_asha.main(["--samples", "3", "--storage", str(tmp_path)]) == 0
+    assert "of the first half of the trials" in capsys.readouterr().out
+
+
+def test_a_killed_tuning_goes_on_at_its_checkpoints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert resume.main(["--storage", str(tmp_path)]) == 0
+    told = capsys.readouterr().out
+    assert told.count(" 10 epochs, ") == 4
+    assert max(map(int, re.findall(r"from epoch (\d+) on", told))) > 0
+
+
+def test_a_training_as_a_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("minitune.testing._smoke._own_directory", lambda: str(tmp_path))
+    ci_smoke.test_the_training_runs()
