@@ -293,7 +293,7 @@ def _tell_end(trial: Trial, origin: Origin, again: _Rerun, *, opens_debugger: bo
     if trial.status == ERROR:
         print(f"did not fail this time: {reports}, and it had failed after {trial.report_count - origin.report_number}")
     elif again.is_stopped:
-        print(f"stopped after {reports}, as many as it had made")
+        print(f"stopped after {reports}, as many as it was to make")
     else:
         print(f"ended after {reports}")
     return 0

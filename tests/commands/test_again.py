@@ -1,0 +1,285 @@
+"""`minitune rerun` and `resume`: a trial once more, a run gone on with; and a live run followed from outside."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from run_scripts import Script
+
+from minitune import FailureConfig, RunConfig, TuneConfig, Tuner, grid_search, report, with_parameters
+from minitune.analysis import ExperimentAnalysis
+
+Minitune = Callable[..., tuple[int, str, str]]
+
+
+def content(directory: Path) -> dict[str, bytes]:
+    """All files below a directory."""
+    return {str(path): path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file()}
+
+
+def test_a_failed_trial_fails_again_and_the_run_stays_as_it_is(minitune: Minitune, storage: Path) -> None:
+    before, cwd, env = content(storage), os.getcwd(), dict(os.environ)
+    status, out, err = minitune("rerun", "run", "2")
+
+    assert status == 3
+    assert [line for line in out.splitlines() if line.startswith("iteration")] == [
+        "iteration 1: loss=3",
+        "iteration 2: loss=2",
+    ]
+    assert out.endswith("failed again after 2 reports; --pdb opens the debugger there\n")
+    assert err.startswith("Traceback")
+    assert "minitune/trainable" not in err
+    assert (content(storage), os.getcwd(), dict(os.environ)) == (before, cwd, env)
+
+
+def test_a_trial_that_ended_well_does_again(minitune: Minitune, tmp_path: Path) -> None:
+    status, out, _ = minitune("rerun", "run", "1", "--keep", tmp_path / "kept")
+
+    assert status == 0
+    assert out.endswith("ended after 3 reports\n")
+    assert len(list((tmp_path / "kept").glob("*/checkpoint_*"))) == 3
+
+    status, out, _ = minitune("rerun", "run", "1", "--reports", "1")
+    assert (status, out.splitlines()[-1]) == (0, "stopped after 1 report, as many as it was to make")
+
+
+def test_a_retry_is_run_again_from_the_checkpoint_that_it_began_at(minitune: Minitune, tmp_path: Path) -> None:
+    from conftest import train
+
+    grid = Tuner(
+        train,
+        param_space={"x": 2},
+        tune_config=TuneConfig(executor="inline"),
+        run_config=RunConfig(
+            name="retried", storage_path=str(tmp_path), verbose=0, failure_config=FailureConfig(max_failures=1)
+        ),
+    ).fit()
+    path = grid.experiment_path
+
+    status, out, _ = minitune("rerun", path, "0")
+    assert (status, "checkpoint_000001" in out, "iteration" in out) == (3, True, False)
+
+    status, out, _ = minitune("rerun", path, "0", "--from-scratch")
+    assert (status, out.count("iteration")) == (3, 2)
+
+
+def needs_values(config: dict[str, Any], values: list[int]) -> dict[str, Any]:
+    return {"total": sum(values) + config["x"]}
+
+
+def test_values_that_are_not_kept_come_from_the_script(minitune: Minitune, tmp_path: Path) -> None:
+    Tuner(
+        with_parameters(needs_values, values=[1, 2]),
+        param_space={"x": 1},
+        tune_config=TuneConfig(executor="inline"),
+        run_config=RunConfig(name="bound", storage_path=str(tmp_path), verbose=0),
+    ).fit()
+    status, _, err = minitune("rerun", tmp_path / "bound", "0")
+
+    assert status == 1
+    assert "values are bound to it" in err
+    assert "--script" in err
+
+
+@pytest.mark.skipif(sys.platform == "win32" or os.getuid() != 0, reason="only root can give a file away")
+def test_nothing_of_another_user_is_loaded(minitune: Minitune, storage: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = storage / "run" / "trainable.pkl"
+    os.chown(kept, 12345, -1)
+    try:
+        status, _, err = minitune("rerun", "run", "0")
+        assert (status, "may have been written by somebody else" in err) == (1, True)
+        assert minitune("ls", "run")[0] == minitune("show", "run", "0")[0] == 0
+        monkeypatch.setenv("MINITUNE_TRUST", "1")
+        assert minitune("rerun", "run", "0")[0] == 0
+    finally:
+        os.chown(kept, 0, -1)
+
+
+TRAINED = """
+import os, random
+from minitune import RunConfig, Tuner, grid_search, report
+
+class Model:
+    weight = 3
+
+def train(config):
+    model, hidden = Model(), random.random()
+    report({"loss": config["x"], "hidden": hidden})
+    if config["x"]:
+        breakpoint() if "BREAK" in os.environ else None
+        raise ValueError(f"no luck with {model.weight}")
+
+if __name__ == "__main__":
+    run = RunConfig(name="bad", storage_path=os.environ["MINITUNE_STORAGE_PATH"], verbose=0)
+    Tuner(train, param_space={"x": grid_search([0, 1])}, run_config=run).fit()
+"""
+
+
+class Terminal:
+    """A command with a terminal of its own."""
+
+    def __init__(self, command: list[str], bound_s: float, **environment: str):
+        self._bound_s = bound_s
+        self._end, other = pty.openpty()
+        self._left = ""
+        env = {**os.environ, **environment, "TERM": "dumb"}
+        self.process = subprocess.Popen(command, stdin=other, stdout=other, stderr=other, env=env)
+        os.close(other)
+
+    def expect(self, text: str) -> None:
+        """Read until `text` comes, after what was expected before."""
+        deadline = time.monotonic() + self._bound_s
+        while text not in self._left:
+            ready, _, _ = select.select([self._end], [], [], max(0.0, deadline - time.monotonic()))
+            assert ready, f"{text!r} did not come, but {self._left!r}"
+            self._left += os.read(self._end, 10_000).decode()
+        self._left = self._left.partition(text)[2]
+
+    def type(self, line: str) -> None:
+        """Type a line."""
+        os.write(self._end, f"{line}\n".encode())
+
+    def wait(self) -> int:
+        """Wait for the end; returns the exit status."""
+        return self.process.wait(self._bound_s)
+
+    def close(self) -> None:
+        """End the command, if it has not ended."""
+        self.process.kill()
+        self.process.wait()
+        os.close(self._end)
+
+
+def test_the_debugger_has_the_terminal(script: Script, bound_s: Callable[[float], float]) -> None:
+    script.run(TRAINED)
+    terminal = Terminal(
+        [sys.executable, "-m", "minitune", "rerun", "bad", "1", "--pdb"],
+        bound_s(20),
+        MINITUNE_STORAGE_PATH=str(script.storage),
+        PYTHONPATH=str(Path(__file__).parents[2]),
+        BREAK="1",
+    )
+    try:
+        terminal.expect("(Pdb) ")
+        terminal.type("p config['x'] + model.weight")
+        terminal.expect("4")
+        terminal.type("c")
+        terminal.expect("-> raise ValueError")
+        terminal.expect("(Pdb) ")
+        terminal.type("p hidden")
+        recorded = ExperimentAnalysis(script.storage / "bad").trials[1].last_result["hidden"]
+        terminal.expect(str(recorded))  # drawn from the trial's own seed
+        terminal.type("q")
+        terminal.expect("failed again after 1 report")
+        assert terminal.wait() == 3
+    finally:
+        terminal.close()
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from minitune import RunConfig, TuneConfig, Tuner, grid_search, report
+
+def train(config):
+    if config["x"] == 2 and not os.path.exists("again"):
+        Path("again").touch()
+        os.kill(os.getpid(), 9)
+    report({"x": config["x"], "pid": os.getpid()})
+
+tuner = Tuner(
+    train,
+    param_space={"x": grid_search([1, 2, 3])},
+    tune_config=TuneConfig(executor="inline", max_concurrent_trials=1),
+    run_config=RunConfig(storage_path=os.environ["MINITUNE_STORAGE_PATH"], verbose=0),
+)
+grid = tuner.fit()
+print(sys.argv[1:], [result.metrics["x"] for result in grid], len(set(result.metrics["pid"] for result in grid)))
+"""
+
+
+def test_a_script_is_run_again_and_goes_on_with_its_run(script: Script, minitune: Minitune) -> None:
+    script.finish(script.start(KILLED))
+    (row,) = [json.loads(line) for line in minitune("lsx", script.storage, "--json")[1].splitlines()]
+    assert (row["state"], row["terminated"]) == ("killed", 1)
+
+    path = str(script.directory / "script_1.py")
+    again = script.start_command([sys.executable, "-m", "minitune", "resume", path, "--epochs", "3"])
+    out, err = script.finish(again)
+
+    assert (again.returncode, out) == (0, "['--epochs', '3'] [1, 2, 3] 2\n"), err
+    assert "going on with the run in" in err
+    assert len(list(script.storage.iterdir())) == 1
+
+
+def half(config: dict[str, Any]) -> None:
+    report({"x": config["x"]})
+    if config["x"] == 1 and not os.path.exists(config["flag"]):
+        Path(config["flag"]).touch()
+        raise ValueError("the first time")
+
+
+def test_a_run_goes_on_with_what_it_has_kept(minitune: Minitune, tmp_path: Path) -> None:
+    Tuner(
+        half,
+        param_space={"x": grid_search([0, 1]), "flag": str(tmp_path / "flag")},
+        tune_config=TuneConfig(executor="inline"),
+        run_config=RunConfig(name="half", storage_path=str(tmp_path), verbose=0),
+    ).fit()
+
+    status, out, _ = minitune("resume", tmp_path / "half")
+    assert (status, "1 have failed and stay as they are" in out) == (3, True)
+
+    status, out, _ = minitune("resume", tmp_path / "half", "--errored")
+    assert (status, "1 have failed and go on" in out) == (0, True)
+    assert [trial.status for trial in ExperimentAnalysis(tmp_path / "half").trials] == ["TERMINATED"] * 2
+
+
+LIVE = """
+import os, time
+from minitune import RunConfig, Tuner, report
+
+def train(config):
+    print("begun", flush=True)
+    report({"loss": 1})
+    while not os.path.exists(config["go"]):
+        time.sleep(0.01)
+    print("done")
+
+run = RunConfig(name="live", storage_path=os.environ["MINITUNE_STORAGE_PATH"], verbose=0)
+Tuner(train, param_space={"go": os.path.abspath("go")}, run_config=run).fit()
+"""
+
+
+def test_a_live_run_is_followed_until_it_ends(script: Script, minitune: Minitune) -> None:
+    live = script.start(LIVE)
+    journal = script.storage / "live" / "journal"
+    script.wait_until(lambda: journal.exists() and '"result"' in journal.read_text())
+    run = script.storage / "live"
+    assert "running (process" in minitune("ls", run)[1]
+    assert minitune("resume", run)[0] == 1
+
+    command = [sys.executable, "-m", "minitune"]
+    watch = script.start_command([*command, "watch", str(run)])
+    logs = script.start_command([*command, "logs", str(run), "0", "--follow"])
+    assert logs.stdout is not None
+    assert watch.stdout is not None
+    assert logs.stdout.readline() == "begun\n"
+    assert watch.stdout.readline().startswith("Run of 1 trial")
+    (script.directory / "go").touch()
+
+    assert script.finish(logs) == ("done\n", "")
+    out, err = script.finish(watch)
+    assert (watch.returncode, err) == (0, "")
+    assert out.endswith(f"{run}: finished\n")
+    script.finish(live)
