@@ -1,13 +1,17 @@
-"""What of a run goes by the clock, so that `deterministic=True` cannot make it repeatable."""
+"""What `deterministic=True` cannot make repeatable: what goes by the clock, and a run that was stopped halfway."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterable, Iterator
 
 from minitune._assemble import Components, Plan
 from minitune._warnings import warn_once
+from minitune.experiment.trial import Trial
 from minitune.result import TIME_SINCE_RESTORE, TIME_THIS_ITER_S, TIME_TOTAL_S, TIMESTAMP
 from minitune.stopper.stopper import ASKED_EVERY_S
+
+logger = logging.getLogger("minitune")
 
 _TIMES = (TIME_TOTAL_S, TIME_SINCE_RESTORE, TIME_THIS_ITER_S, TIMESTAMP)
 
@@ -24,6 +28,24 @@ def warn_of_clocks(plan: Plan, components: Components) -> None:
         warn_once(
             f"deterministic=True cannot make repeatable what goes by the clock, and this run has: {found}. Count in "
             "training_iteration instead of seconds where it has to be the same every time"
+        )
+
+
+def warn_of_resume(unfinished: Iterable[Trial], seed: int) -> None:
+    """Warn of trials that have begun under an earlier driver: where each of them was within a step is not known.
+
+    Args:
+        unfinished: The trials that go on.
+        seed: The base seed of the run.
+    """
+    begun = sum(trial.report_count > 0 for trial in unfinished)
+    if begun:
+        logger.warning(
+            "deterministic=True: trials that were running when this run stopped (%d have begun) go on from their last "
+            "checkpoints, so results may count in another order than without the stop; only a new run with seed=%d "
+            "gives the table of an uninterrupted one",
+            begun,
+            seed,
         )
 
 

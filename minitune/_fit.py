@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from minitune import clock, runtime
 from minitune._assemble import Components, Plan, base_seed, build_components, build_executor
 from minitune._checks import duration_s
-from minitune._determinism import warn_of_clocks
+from minitune._determinism import warn_of_clocks, warn_of_resume
 from minitune._global_draws import lending
 from minitune._progress import INTERRUPTED_BY, Progress
 from minitune._script import offer
@@ -168,6 +168,7 @@ def _drive(
     _check_requests(plan, executor)
     if tune.deterministic:
         warn_of_clocks(plan, components)
+        warn_of_resume(state.unfinished.values(), seed)
     settings = _settings(plan, opened.run.name, seed, executor)
     controller = TuneController(executor, state, context, hooks, recorder, settings)
     supply.launcher = controller.launcher

@@ -310,8 +310,9 @@ def test_a_machine_that_sets_the_limit_is_named(tmp_path: Path, caplog: pytest.L
     assert said[0].endswith("{CPU: 4}")
 
 
-def test_an_interrupt_is_not_held_up(tmp_path: Path) -> None:
+def test_an_interrupt_is_not_held_up(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """One trial never comes back; the results of the others wait for it when Ctrl-C is pressed."""
+    stuck = True
 
     class Presses(Callback):
         pressed = False
@@ -323,7 +324,7 @@ def test_an_interrupt_is_not_held_up(tmp_path: Path) -> None:
 
     class Stuck(Slow):
         def step(self) -> dict[str, Any]:
-            if self.iteration == 2 and self.trial_id.endswith("1"):
+            if stuck and self.iteration == 2 and self.trial_id.endswith("1"):
                 clock.current().sleep(10_000)
             return super().step()
 
@@ -333,3 +334,12 @@ def test_an_interrupt_is_not_held_up(tmp_path: Path) -> None:
     grid = Tuner(Stuck, param_space=SPACE, tune_config=config, run_config=run).fit()
     assert grid.interrupted
     assert executor.now() < 1_000
+
+    stuck = False
+    config.executor = InlineTrialExecutor(Machine({"CPU": WINDOW}, ()), VirtualClock())
+    resumed = Tuner.restore(grid.experiment_path, Stuck, tune_config=config, run_config=run_config(tmp_path)).fit()
+    assert not resumed.interrupted
+    assert [result.config for result in resumed] == [result.config for result in fit("ASHA", tmp_path)]
+    said = [text for text in map(logging.LogRecord.getMessage, caplog.records) if "without the stop" in text]
+    assert len(said) == 1
+    assert "a new run with seed=7" in said[0]
