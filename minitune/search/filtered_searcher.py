@@ -21,9 +21,9 @@ that for ever, and to ask costs a thousand times what a draw does."""
 class FilteredSearcher(SearcherWrapper):
     """Asks a searcher again where its suggestion is refused, and draws at random where that does not help.
 
-    The searcher hears of a refused suggestion's end at once: as of a failed trial, which says nothing about the
-    values. To it, each suggestion has a name of its own. A configuration that was drawn at random is told to it, when
-    it is known what became of it, as a point that was evaluated elsewhere, if it can learn from such.
+    The searcher hears of a refused suggestion at once, see `Searcher.on_suggestion_refused`. To it, each suggestion has
+    a name of its own. A configuration that was drawn at random is told to it, when it is known what became of it, as a
+    point that was evaluated elsewhere, if it can learn from such.
 
     Args:
         searcher: The searcher.
@@ -98,7 +98,7 @@ class FilteredSearcher(SearcherWrapper):
             verdict = self._filter.judge(config)
         finally:
             if verdict is not Verdict.ADMITTED and name is not None:
-                self.searcher.on_trial_complete(name, error=True)
+                self.searcher.on_suggestion_refused(name)
         if verdict is Verdict.ADMITTED:
             return config
         refused[verdict] += 1

@@ -127,6 +127,13 @@ class Searcher:
             error: Whether it has failed for good.
         """
 
+    def on_suggestion_refused(self, trial_id: str) -> None:
+        """Emitted at once for a suggestion that becomes no trial: it was tried before, or violates a constraint.
+
+        By default the searcher hears of a failed trial. Override it if that would change what it thinks of the values.
+        """
+        self.on_trial_complete(trial_id, error=True)
+
     def on_trial_error(self, trial_id: str) -> None:
         """Emitted for every failure of the trial, also those that are retried."""
 
