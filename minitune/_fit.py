@@ -195,6 +195,7 @@ def _drive(
 def _settings(plan: Plan, run_name: str, seed: int, executor: TrialExecutor) -> RunSettings:
     tune = plan.tune_config
     ahead = setting("MAX_PENDING_TRIALS")
+    usual_ahead = tune.max_concurrent_trials if tune.deterministic else None  # not what suits this machine
     return RunSettings(
         run_name=run_name,
         experiments=[_trial_settings(experiment, executor) for experiment in plan.experiments],
@@ -202,7 +203,7 @@ def _settings(plan: Plan, run_name: str, seed: int, executor: TrialExecutor) -> 
         seed=seed,
         failure=plan.failure_config,
         max_concurrent_trials=tune.max_concurrent_trials,
-        max_ahead=None if ahead == "auto" else max(1, int(number_setting("MAX_PENDING_TRIALS"))),
+        max_ahead=usual_ahead if ahead == "auto" else max(1, int(number_setting("MAX_PENDING_TRIALS"))),
         reuse_actors=tune.reuse_actors,
         grace_s=number_setting("FORCE_TRIAL_CLEANUP_S"),
         free_restore_failures=int(number_setting("RESTORE_RETRY_NUM")),

@@ -81,7 +81,11 @@ class TuneContext:
         return None if session is None else session.allocation.bundles
 
     def get_trial_seed(self) -> int | None:
-        """The trial's own seed, a function of the run's."""
+        """The trial's own seed, from 0 to 2**32 - 1: a function of the run's seed and the trial's number.
+
+        It is the same in each attempt, after a resume, and with any number of workers. The global generators of
+        `random`, numpy and torch, as far as they are loaded, are seeded from it before the trial begins.
+        """
         session = _session("get_trial_seed")
         return None if session is None else session.info.seed
 

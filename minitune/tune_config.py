@@ -42,8 +42,10 @@ class TuneConfig(Config):
         trial_dirname_creator: Makes the name of a trial's directory from the trial.
         chdir_to_trial_dir: Old form of the variable `RAY_CHDIR_TO_TRIAL_DIR`: whether a worker works in the directory
             of its trial; None means what the variable says.
-        seed: Base seed of every component; None draws one from numpy's global state if numpy is already imported, else
-            from `random`'s.
+        seed: Base seed of all that is random: configurations, searcher, scheduler, `get_context().get_trial_seed()`,
+            each from a generator of its own, and what functions in the search space draw from global generators, which
+            are left as they were. A component's own seed has precedence. None draws one from numpy's global state if
+            numpy is already imported, else from `random`'s; `ResultGrid.seed` tells it.
         deterministic: Whether what learns from results (searchers, schedulers) makes the same decisions in each run
             with the same seed, however fast the trials and the machine are: results count in a fixed order, that of a
             machine on which every report takes the same time. `max_concurrent_trials` must be set then, and the
