@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import Any
 
 from minitune._table import STATUS_ORDER, format_cell
@@ -18,6 +19,7 @@ _LEAST_BAR_COLUMNS = 8
 _CELL_COLUMNS = 16
 _NAME_COLUMNS = 32
 _MAX_ERRORS = 3
+_MAX_PARAMS = 20
 _MAX_BEST_LINES = 4
 _STYLES = {"title": "1", "best": "32", "error": "31", "head": "2"}
 _RESET = "\x1b[0m"
@@ -132,7 +134,7 @@ def best_text(best: Row) -> str:
     first = next(iter(best.metrics.items()), None)
     parts = [f"{one_line(first[0])}={_cell(first[1])}"] if first else []
     parts += [f"iteration {best.iteration}"] if best.iteration is not None else []
-    params = ", ".join(f"{one_line(name)}={_cell(value)}" for name, value in best.params.items())
+    params = ", ".join(f"{one_line(name)}={_cell(value)}" for name, value in islice(best.params.items(), _MAX_PARAMS))
     return f"{', '.join(parts)}, {one_line(best.name)}{f': {params}' if params else ''}"
 
 
@@ -218,13 +220,15 @@ def _row_lines(snapshot: Snapshot, width: int, room: int) -> list[str]:
         return []
     metrics = list(dict.fromkeys(name for row in shown for name in row.metrics))
     params = list(dict.fromkeys(name for row in shown for name in row.params))
-    columns = [
-        ["running", *(cut_front(one_line(row.name), _NAME_COLUMNS) for row in shown)],
-        ["iter", *("" if row.iteration is None else str(row.iteration) for row in shown)],
-        ["time", *("" if row.time_s is None else duration(row.time_s) for row in shown)],
-        *([_header(name), *(_cell(row.metrics.get(name)) for row in shown)] for name in metrics),
-        *([_header(name), *(_cell(row.params.get(name)) for row in shown)] for name in params),
-    ]
+    columns = chain(
+        (
+            ["running", *(cut_front(one_line(row.name), _NAME_COLUMNS) for row in shown)],
+            ["iter", *("" if row.iteration is None else str(row.iteration) for row in shown)],
+            ["time", *("" if row.time_s is None else duration(row.time_s) for row in shown)],
+        ),
+        ([_header(name), *(_cell(row.metrics.get(name)) for row in shown)] for name in metrics),
+        ([_header(name), *(_cell(row.params.get(name)) for row in shown)] for name in params),
+    )
     lines = [""] * (len(shown) + 1)
     for i, column in enumerate(columns):
         columns_taken = max(map(width_of, column))

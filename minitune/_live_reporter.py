@@ -130,6 +130,7 @@ class LiveReporter(SnapshotReporter):
         total = self._total()
         count = "trials without end" if total is None else "1 trial" if total == 1 else f"{total} trials"
         goal = f" ({self._mode} {self._metric})" if self._metric and self._mode else ""
+        count += f", of which {self._ended_before} have ended" if self._ended_before else ""
         self.say(f"Run of {count}{goal}; results in {rest_of(sys_info, table.LOGDIR)}")
 
     def _tell_progress(self, trials: Sequence[Trial], sys_info: Sequence[str]) -> None:

@@ -295,15 +295,14 @@ class TuneReporterBase(ProgressReporter):
             columns.update(zip(names, names, strict=True))
         return columns
 
-    def _best(self, trials: Sequence[Trial], columns: Mapping[str, str]) -> tuple[Trial | None, str | None]:
-        """The best trial and by which metric, as far as that is known."""
-        metric = self._metric
-        if metric is None and self._infers and len(columns) == len(self._metric_columns) + 1:
-            metric = list(columns)[-1]  # the only one that was reported
-        return (best_trial(trials, metric, self._mode) if metric and self._mode else None), metric
+    def _metric_of(self, columns: Mapping[str, str]) -> str | None:
+        """What is optimised; if the run does not say, the only metric that was reported."""
+        is_only = self._infers and len(columns) == len(self._metric_columns) + 1
+        return list(columns)[-1] if self._metric is None and is_only else self._metric
 
     def _best_line(self, trials: Sequence[Trial], columns: Mapping[str, str]) -> list[str]:
-        best, metric = self._best(trials, columns)
+        metric = self._metric_of(columns)
+        best = best_trial(trials, metric, self._mode) if metric and self._mode else None
         if best is None or metric is None:
             return []
         names = list(self._parameter_columns or best.config)[:_MAX_SHOWN_PARAMETERS]

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from minitune import _table as table
 from minitune import clock
 from minitune._live import ErrorKind, Row, Snapshot, seconds_left
 from minitune._reporter_base import TuneReporterBase
-from minitune.experiment.lifecycle import ERROR, RUNNING, TERMINATED
+from minitune.experiment.best import best_trial
+from minitune.experiment.lifecycle import ERROR, PAUSED, PENDING, RUNNING, TERMINATED
 from minitune.experiment.trial import Trial
 from minitune.result import TIME_TOTAL_S, TRAINING_ITERATION
 
@@ -28,6 +29,9 @@ class SnapshotReporter(TuneReporterBase):
     _ended_before: int | None = None
     """Trials that had ended when the run began: those of its earlier parts."""
     _kinds: dict[str, Hashable]
+    _ranked_by: str | None
+    _ranked: set[str]
+    _best_ended: list[Trial]
 
     def setup(
         self,
@@ -40,6 +44,7 @@ class SnapshotReporter(TuneReporterBase):
         """See `ProgressReporter.setup`."""
         super().setup(start_time, total_samples, metric, mode, **kwargs)
         self._ended_before, self._kinds = None, {}
+        self._ranked_by, self._ranked, self._best_ended = None, set(), []
 
     def _note_beginning(self, trials: Sequence[Trial]) -> None:
         if self._ended_before is None:
@@ -53,7 +58,8 @@ class SnapshotReporter(TuneReporterBase):
     def _snapshot(self, trials: Sequence[Trial], sys_info: Sequence[str]) -> Snapshot:
         statuses = table.by_status(trials)
         columns = self._shown_metrics(trials)
-        best, metric = self._best(trials, columns)
+        metric = self._metric_of(columns)
+        best = self._best_so_far(statuses, metric)
         names = [name for name in columns if name not in (TRAINING_ITERATION, TIME_TOTAL_S, metric)]
         names = ([metric] if metric else []) + names
         elapsed_s = clock.current().monotonic() - self._begin_s
@@ -71,6 +77,20 @@ class SnapshotReporter(TuneReporterBase):
             errors=self._error_kinds(statuses[ERROR]),
             resources=_resources(sys_info),
         )
+
+    def _best_so_far(self, statuses: Mapping[str, Sequence[Trial]], metric: str | None) -> Trial | None:
+        """The best trial; of those that have ended, each is looked at once."""
+        if metric is None or self._mode is None:
+            return None
+        if metric != self._ranked_by:
+            self._ranked_by, self._ranked, self._best_ended = metric, set(), []
+        ended = (*statuses[TERMINATED], *statuses[ERROR])
+        new = [trial for trial in ended if trial.trial_id not in self._ranked]
+        self._ranked.update(trial.trial_id for trial in new)
+        best = best_trial([*self._best_ended, *new], metric, self._mode)
+        self._best_ended = [] if best is None else [best]
+        going_on = [trial for status in (RUNNING, PAUSED, PENDING) for trial in statuses[status] if trial.last_result]
+        return best_trial([*self._best_ended, *going_on], metric, self._mode)
 
     def _total(self) -> int | None:
         """How many trials there will be, or None: without end, or not known."""
