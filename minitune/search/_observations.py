@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,9 +51,13 @@ class Observation:
     is_paused: bool = False
     has_failed: bool = False
 
+    def state(self) -> dict[str, Any]:
+        """The arguments that make another one like it."""
+        return {**vars(self), "rows": dict(self.rows)}
 
-Ranked = dict[int, tuple[Key, Observation]]
-"""Key and observation by number."""
+
+Rank = tuple[Key, float, int]
+"""Key, arrival (infinite while it runs) and number: smaller is better, and no two are equal."""
 
 
 def check_early_stop(early_stop: Any, has_several_objectives: bool) -> None:
@@ -82,41 +86,39 @@ class Ranking:
     def __init__(self, modes: Sequence[str], early_stop: EarlyStop):
         self._signs = [{"min": 1.0, "max": -1.0, "obs": 0.0}[mode] for mode in modes]
         self._early_stop = early_stop
-        self._final: Ranked = {}
+        self._final: dict[int, Rank] = {}
 
     @property
     def needs_rows(self) -> bool:
         """Whether all values of a trial matter, not only the last one."""
         return callable(self._early_stop) or self._early_stop == "rung"
 
-    def keys(self, observations: Sequence[Observation]) -> Ranked:
-        """Key and observation by number, of all that have ended or have a value by the policy.
+    def rank(self, ended: Sequence[Observation], live: Iterable[Observation]) -> dict[int, Rank]:
+        """The ranks by observation number, of all that have ended or have a value by the policy.
 
-        A trial that waits counts with what it has; with `"rung"` also one that runs and has reached the rung.
+        Args:
+            ended: In order of arrival; nothing but new ones behind the others from one call to the next.
+            live: Those that may run on: one that waits counts with what it has, and with `"rung"` also one that runs
+                and has reached the rung.
         """
         if self._early_stop == "rung":
-            return self._rung_keys(observations)
-        found: Ranked = {}
-        for each in observations:
-            if each.number in self._final:
-                found[each.number] = self._final[each.number]
-            elif each.arrival is not None:
-                found[each.number] = self._final[each.number] = (self._key(each), each)
-            elif each.is_paused and each.value is not None:
-                found[each.number] = (self._key(each), each)
-        return found
+            return self._rank_on_rung([*ended, *live])
+        for each in ended[len(self._final) :]:
+            self._final[each.number] = _rank(self._key(each), each)
+        waiting = {
+            each.number: _rank(self._key(each), each) for each in live if each.is_paused and each.value is not None
+        }
+        return {**self._final, **waiting}
 
-    def best(self, ranked: Sequence[tuple[Key, Observation]], count: int) -> list[Observation]:
-        """The best `count` observations that are not worst, best first; ties by arrival.
+    def best(self, ranks: Iterable[Rank], count: int) -> list[int]:
+        """The numbers of the best `count` observations that are not worst, best first.
 
         Several objectives are sorted by non-dominated depth, then by crowding distance (Deb et al., "A fast and elitist
         multiobjective genetic algorithm: NSGA-II", 2002).
         """
-        good = [pair for pair in ranked if pair[0] != WORST]
         if sum(map(bool, self._signs)) > 1:
-            return _pareto_best(good, count)
-        chosen = heapq.nsmallest(count, good, key=lambda pair: (pair[0], _arrival(pair[1])))
-        return [observation for _, observation in chosen]
+            return _pareto_best([rank for rank in ranks if rank[0] != WORST], count)
+        return [rank[2] for rank in heapq.nsmallest(count, ranks) if rank[0] != WORST]
 
     def _key(self, observation: Observation) -> Key:
         if observation.has_failed:
@@ -137,19 +139,17 @@ class Ranking:
                 key.append(number)
         return tuple(key)
 
-    def _rung_keys(self, observations: Sequence[Observation]) -> Ranked:
+    def _rank_on_rung(self, observations: Sequence[Observation]) -> dict[int, Rank]:
         """Trials that have reached the rung by their value there, then the ended ones by how far they came."""
         rung = _highest_rung(observations)
-        found: Ranked = {}
+        found = {}
         for each in observations:
-            if each.has_failed:
-                found[each.number] = (WORST, each)
-            elif rung in each.rows:
-                key = self._value_key(each.rows[rung])
-                found[each.number] = (key if key == WORST else (0.0, *key), each)
-            elif each.arrival is not None or each.is_paused:
-                key = self._value_key(each.value)
-                found[each.number] = (key if key == WORST else (1.0, -each.step, *key), each)
+            is_there = rung is not None and rung in each.rows
+            if is_there or each.arrival is not None or each.is_paused:
+                value = each.rows[rung] if rung is not None and is_there else each.value
+                key = WORST if each.has_failed else self._value_key(value)
+                place = (0.0,) if is_there else (1.0, -each.step)
+                found[each.number] = _rank(key if key == WORST else (*place, *key), each)
         return found
 
 
@@ -163,22 +163,22 @@ def _highest_rung(observations: Sequence[Observation]) -> float | None:
     return max(believed) if believed else min(counts, key=lambda step: (-counts[step], -step), default=None)
 
 
-def _arrival(observation: Observation) -> float:
-    return math.inf if observation.arrival is None else observation.arrival
+def _rank(key: Key, observation: Observation) -> Rank:
+    return key, math.inf if observation.arrival is None else observation.arrival, observation.number
 
 
-def _pareto_best(ranked: Sequence[tuple[Key, Observation]], count: int) -> list[Observation]:
+def _pareto_best(ranks: Sequence[Rank], count: int) -> list[int]:
     """Front by front; of the last one that is needed those with the most room around them."""
-    left = sorted(ranked, key=lambda pair: (pair[0], _arrival(pair[1])))
-    chosen: list[Observation] = []
+    left = sorted(ranks)
+    chosen: list[int] = []
     while left and len(chosen) < count:
-        front: list[tuple[Key, Observation]] = []
-        rest: list[tuple[Key, Observation]] = []
-        for pair in left:  # in this order nothing is dominated by what comes later
-            (rest if any(_dominates(other[0], pair[0]) for other in front) else front).append(pair)
-        room = _crowding([key for key, _ in front])
-        order = sorted(range(len(front)), key=lambda index: (-room[index], _arrival(front[index][1])))
-        chosen += [front[index][1] for index in order]
+        front: list[Rank] = []
+        rest: list[Rank] = []
+        for rank in left:  # in this order nothing is dominated by what comes later
+            (rest if any(_dominates(other[0], rank[0]) for other in front) else front).append(rank)
+        room = _crowding([key for key, _, _ in front])
+        order = sorted(range(len(front)), key=lambda index: (-room[index], front[index][1]))
+        chosen += [front[index][2] for index in order]
         left = rest
     return chosen[:count]
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise, repeat
 from operator import mul, truediv
 from typing import NamedTuple
@@ -30,8 +30,10 @@ _FAR_SDS = 6.0
 """A border so many standard deviations away takes nothing from a kernel."""
 _NEGLIGIBLE = 25.0
 """Kernels whose density lies below exp(-25) of the domain's are left out."""
-_MAX_LOG_STEP = 0.05
+_LOG_STEP = 0.05
 """The shared bandwidth moves on a grid with such steps, so that scaled coordinates can be kept."""
+_NEWEST = 25
+"""So many of the newest bad observations count in full."""
 
 
 class Point(NamedTuple):
@@ -44,22 +46,6 @@ class Point(NamedTuple):
 
     places: tuple[float, ...]
     bits: int
-
-
-class Kernel:
-    """An observation in the mixtures.
-
-    Args:
-        point: What was observed.
-    """
-
-    __slots__ = ("log_share", "point", "scaled", "version")
-
-    def __init__(self, point: Point):
-        self.point = point
-        self.version = -1
-        self.scaled: tuple[float, ...] = ()
-        self.log_share = 0.0
 
 
 class Grounds:
@@ -79,6 +65,11 @@ class Grounds:
             self.masks.append(((1 << size) - 1) << offset)
             offset += size
         self._cell_variances = tuple(axis.width**2 / 12 for axis in axes)
+        self._inverse_sds = tuple(1 / axis.prior_sd for axis in axes)
+        self._centre = tuple(0.5 / axis.prior_sd for axis in axes)
+        self._log_prior_norm = -sum(map(math.log, sizes)) - sum(
+            math.log(axis.prior_sd * _mass(axis, 0.5, axis.prior_sd)) + _LOG_SQRT_2PI for axis in axes
+        )
 
     def pack(self, places: Sequence[float], categories: Sequence[int]) -> Point:
         """Make a point of places and the indices of categories."""
@@ -103,11 +94,8 @@ class Grounds:
 
     def log_prior(self, point: Point) -> float:
         """Logarithm of the density of the kernel that stands for the domain."""
-        total = -sum(map(math.log, self.sizes))
-        for axis, place in zip(self.axes, point.places, strict=True):
-            distance = (place - 0.5) / axis.prior_sd
-            total -= distance * distance / 2 + math.log(axis.prior_sd * _mass(axis, 0.5, axis.prior_sd)) + _LOG_SQRT_2PI
-        return total
+        distance = math.dist(tuple(map(mul, point.places, self._inverse_sds)), self._centre)
+        return self._log_prior_norm - distance * distance / 2
 
     def widened(self, bandwidths: Sequence[float]) -> list[float]:
         """Standard deviations with the cells' own added."""
@@ -141,7 +129,7 @@ class GoodSide:
     """
 
     def __init__(self, grounds: Grounds, points: Sequence[Point]):
-        self._grounds = grounds
+        self.grounds = grounds
         self._points = points
         count = len(points) + 1
         by_axis = [_gaps(places) for places in zip(*(point.places for point in points), strict=True)]
@@ -158,7 +146,7 @@ class GoodSide:
     def draw(self, rng: random.Random) -> Point:
         """Draw a point from the mixture."""
         number = rng.randrange(len(self._points) + 1)
-        grounds, count = self._grounds, len(self._points) + 1
+        grounds, count = self.grounds, len(self._points) + 1
         if number == len(self._points):
             return grounds.draw_prior(rng)
         point, bandwidths = self._points[number], self._bandwidths[number]
@@ -176,84 +164,129 @@ class GoodSide:
         ]
         return grounds.pack(places, categories)
 
-    def log_density(self, point: Point) -> float:
-        """Logarithm of the density, up to a constant."""
+    def log_density(self, point: Point, log_prior: float) -> float:
+        """Logarithm of the density, up to a constant; `log_prior` is that of the domain's kernel."""
         places, bits, odds, dist = point.places, point.bits, self._log_odds, math.dist
-        terms = [self._grounds.log_prior(point)]
+        terms = [log_prior]
         for factors, scaled, own, log_norm in self._kernels:
             distance = dist(tuple(map(mul, places, factors)), scaled)
             terms.append(log_norm + (own & bits).bit_count() * odds - distance * distance / 2)
         return _log_sum(terms)
 
 
-class BadSide:
-    """The mixture over all other observations, with one bandwidth for all.
+class Kernels:
+    """All observations of a group, in order of time, each with one bandwidth that all have.
 
     Args:
         grounds: Axes and choices.
-        kernels: The observations.
-        log_weights: Logarithms of their weights.
+
+    Attributes:
+        points: By the observation's number.
+        numbers: The keys of `points`.
+        scaled: Their places in bandwidths.
+        log_shares: What truncation adds to their densities, as logarithms.
     """
 
-    def __init__(self, grounds: Grounds, kernels: Sequence[Kernel], log_weights: Sequence[float]):
-        self._grounds = grounds
-        count = len(kernels)
-        version = shared_bandwidth(count)
-        bandwidth = math.exp(-version * _MAX_LOG_STEP)
-        deviations = grounds.widened([bandwidth] * len(grounds.axes))
-        self._factors = [1 / each for each in deviations]
-        for kernel in kernels:
-            if kernel.version != version:
-                kernel.version = version
-                kernel.scaled = tuple(map(mul, kernel.point.places, self._factors))
-                kernel.log_share = -grounds.log_mass(kernel.point.places, deviations)
-        self._kernels = kernels
-        self._scaled = [kernel.scaled for kernel in kernels]
-        self._log_weights = log_weights
-        self._log_odds = math.log(count + 2)
+    def __init__(self, grounds: Grounds):
+        self.grounds = grounds
+        self.points: dict[int, Point] = {}
+        self.numbers: list[int] = []
+        self.scaled: list[tuple[float, ...]] = []
+        self.log_shares: list[float] = []
+        self.bandwidth = 0.0
+        self.deviations: list[float] = []
+        self.factors: list[float] = []
+
+    def add(self, number: int, point: Point) -> None:
+        """Take up an observation."""
+        self.points[number] = point
+        self.numbers.append(number)
+        self._scale(point)
+
+    def remove(self, number: int) -> None:
+        """Forget an observation, if it is there."""
+        if self.points.pop(number, None) is not None:
+            self.numbers = list(self.points)
+            self.bandwidth = 0.0  # so that the next use makes the lists anew
+
+    def set_bandwidth(self, bandwidth: float) -> None:
+        """Scale everything."""
+        self.bandwidth = bandwidth
+        self.deviations = self.grounds.widened([bandwidth] * len(self.grounds.axes))
+        self.factors = [1 / each for each in self.deviations]
+        self.scaled, self.log_shares = [], []
+        for point in self.points.values():
+            self._scale(point)
+
+    def _scale(self, point: Point) -> None:
+        if self.bandwidth:
+            self.scaled.append(tuple(map(mul, point.places, self.factors)))
+            self.log_shares.append(-self.grounds.log_mass(point.places, self.deviations))
+
+
+class BadSide:
+    """The mixture over all other observations.
+
+    Args:
+        kernels: All observations of the group; their bandwidth may be changed.
+        good: Numbers of those that are left out.
+        max_count: Use only the newest so many.
+    """
+
+    def __init__(self, kernels: Kernels, good: Collection[int], max_count: int | None):
+        self._kernels, self._good = kernels, good
+        grounds = kernels.grounds
+        self._first = 0 if max_count is None else max(0, len(kernels.numbers) - max_count)
+        self._count = len(kernels.numbers) - self._first
+        bandwidth = shared_bandwidth(max(1, self._count - len(good)), len(grounds.axes) + len(grounds.sizes))
+        if bandwidth != kernels.bandwidth:
+            kernels.set_bandwidth(bandwidth)
+        self._scaled = kernels.scaled[self._first :]
+        components = self._count - len(good) + 1
+        self._log_odds = math.log(components + 1)
         self._log_norm = (
             len(grounds.sizes) * self._log_odds
-            - sum(map(math.log, deviations))
+            - sum(map(math.log, kernels.deviations))
             - len(grounds.axes) * _LOG_SQRT_2PI
-            - sum(math.log(count + 1 + size) for size in grounds.sizes)
+            - sum(math.log(components + size) for size in grounds.sizes)
         )
 
     def log_density(self, point: Point, log_prior: float) -> float:
         """Logarithm of the density, up to a constant; never below `log_prior`, that of the domain's kernel."""
-        room = self._log_norm - log_prior + _NEGLIGIBLE
+        kernels, room = self._kernels, self._log_norm - log_prior + _NEGLIGIBLE
         if room <= 0:
             return log_prior
-        reach, places = math.sqrt(2 * room), tuple(map(mul, point.places, self._factors))
+        reach, places = math.sqrt(2 * room), tuple(map(mul, point.places, kernels.factors))
         distances = list(map(math.dist, repeat(places), self._scaled))
-        bits, odds, choices = point.bits, self._log_odds, len(self._grounds.sizes)
         terms = [log_prior]
-        for index, distance in enumerate(distances):
-            if distance < reach:
-                kernel = self._kernels[index]
-                differing = choices - (kernel.point.bits & bits).bit_count()
-                terms.append(
-                    self._log_norm
-                    + self._log_weights[index]
-                    + kernel.log_share
-                    - differing * odds
-                    - distance * distance / 2
-                )
+        for index in [index for index, distance in enumerate(distances) if distance < reach]:
+            position = self._first + index
+            number = kernels.numbers[position]
+            if number not in self._good:
+                differing = len(kernels.grounds.sizes) - (kernels.points[number].bits & point.bits).bit_count()
+                density = kernels.log_shares[position] - differing * self._log_odds - distances[index] ** 2 / 2
+                terms.append(self._log_norm + self._log_weight(index) + density)
         return _log_sum(terms)
 
+    def _log_weight(self, index: int) -> float:
+        """In order of time the oldest count for less, rising from 1 / count to 1; the newest count in full."""
+        ramp = self._count - _NEWEST
+        if index >= ramp:
+            return 0.0
+        return math.log((1 + (self._count - 1) * index / max(ramp - 1, 1)) / self._count)
 
-def best_of(good: GoodSide, bad: BadSide, grounds: Grounds, candidates: Sequence[Point]) -> Point:
+
+def best_of(good: GoodSide, bad: BadSide, candidates: Sequence[Point]) -> Point:
     """The candidate with the largest ratio of the densities.
 
-    The bad side's density is never below the domain's own kernel, so most candidates are ruled out without it.
+    The bad side's density is never below that of the domain's own kernel, so most candidates are ruled out without it.
     """
-    ranked = sorted(
-        ((good.log_density(point), number) for number, point in enumerate(candidates)), key=lambda pair: -pair[0]
-    )
-    best, best_ratio = candidates[ranked[0][1]], -math.inf
     bounds = []
-    for log_good, number in ranked:
-        log_prior = grounds.log_prior(candidates[number])
+    for number, point in enumerate(candidates):
+        log_prior = good.grounds.log_prior(point)
+        log_good = good.log_density(point, log_prior)
         bounds.append((log_good - log_prior, -number, log_good, log_prior))
+    best, best_ratio = candidates[0], -math.inf
     for bound, number, log_good, log_prior in sorted(bounds, reverse=True):
         if bound <= best_ratio:
             break
@@ -263,10 +296,10 @@ def best_of(good: GoodSide, bad: BadSide, grounds: Grounds, candidates: Sequence
     return best
 
 
-def shared_bandwidth(count: int) -> int:
-    """The bad side's bandwidth for so many kernels, as steps of its grid downwards from 1."""
+def shared_bandwidth(count: int, dimensions: int) -> float:
+    """The bad side's bandwidth for so many kernels."""
     bandwidth = max(1.5 / max(count, 1.5), 1 / min(100, count + 1))
-    return round(-math.log(bandwidth) / _MAX_LOG_STEP) if count else 0
+    return math.exp(round(math.log(bandwidth) / _LOG_STEP) * _LOG_STEP)
 
 
 def _gaps(places: Sequence[float]) -> list[float]:

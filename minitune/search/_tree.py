@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from minitune.search._axes import Axis
-from minitune.search._observations import Observation, Ranked, Ranking
-from minitune.search._parzen import BadSide, GoodSide, Grounds, Kernel, Point, best_of
+from minitune.search._observations import Observation, Rank, Ranking
+from minitune.search._parzen import BadSide, GoodSide, Grounds, Kernels, Point, best_of
 from minitune.search.parameters import Parameter, Searchable, draw, parameters
 from minitune.space import Categorical, Float, Integer
 
 _MOST_GOOD = 25
-"""The good side has at most so many kernels; so many of the newest bad ones count in full."""
+"""The good side has at most so many kernels."""
 _ATTEMPTS = 10
 """How often a configuration is drawn anew because it was tried already; the second half from the space itself."""
 
@@ -54,7 +54,7 @@ class Model:
     def remove(self, observation: Observation) -> None:
         """Forget an observation."""
         for group in self._groups.values():
-            group.kernels.pop(observation.number, None)
+            group.kernels.remove(observation.number)
 
     def draw_prior(self, rng: random.Random, fixed: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Draw from the space.
@@ -68,13 +68,15 @@ class Model:
         """
         return self._draw(lambda group: group.draw_prior(rng), fixed)
 
-    def propose(self, rng: random.Random, ranking: Ranking, keys: Ranked) -> tuple[dict[str, Any], dict[str, Any]]:
+    def propose(
+        self, rng: random.Random, ranking: Ranking, ranks: dict[int, Rank]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Draw what is most worth trying.
 
         Args:
             rng: For the draws.
             ranking: Says which observations are best.
-            keys: Key and observation by number, of those that have one; all others count as bad.
+            ranks: By number, of those that have one; all others count as bad.
 
         Returns:
             The configuration and its values. If the space is finite, one that was not tried before, if that is easy.
@@ -82,7 +84,7 @@ class Model:
         sides: dict[Parent, _Sides] = {}
         for attempt in range(_ATTEMPTS):
             if attempt < _ATTEMPTS / 2:
-                config, values = self._draw(lambda group: self._sample(group, rng, ranking, keys, sides), {})
+                config, values = self._draw(lambda group: self._sample(group, rng, ranking, ranks, sides), {})
             else:
                 config, values = self.draw_prior(rng, {})
             if self._count is None or len(self._tried) >= self._count or _identity(values) not in self._tried:
@@ -94,28 +96,28 @@ class Model:
         group: _Group,
         rng: random.Random,
         ranking: Ranking,
-        keys: Ranked,
+        ranks: dict[int, Rank],
         sides: dict[Parent, _Sides],
     ) -> dict[str, Any]:
         if not group.is_free:
             return dict(group.single)
         if group.parent not in sides:
-            sides[group.parent] = self._split(group, ranking, keys)
+            sides[group.parent] = self._split(group, ranking, ranks)
         good, bad = sides[group.parent]
         candidates = [good.draw(rng) for _ in range(self._n_candidates)]
-        return group.decode(best_of(good, bad, group.grounds, candidates))
+        return group.decode(best_of(good, bad, candidates))
 
-    def _split(self, group: _Group, ranking: Ranking, keys: Ranked) -> _Sides:
+    def _split(self, group: _Group, ranking: Ranking, ranks: dict[int, Rank]) -> _Sides:
         kernels = group.kernels
-        ranked = [keys[number] for number in kernels if number in keys]
-        count = min(math.ceil(self._gamma * len(ranked)), _MOST_GOOD)
-        best = ranking.best(ranked, count)
-        numbers = {each.number for each in best}
-        others = [kernel for number, kernel in kernels.items() if number not in numbers]
-        if self._max_bad is not None:
-            others = others[-self._max_bad :]
-        good = GoodSide(group.grounds, [kernels[each.number].point for each in best])
-        return good, BadSide(group.grounds, others, _log_weights(len(others)))
+        own = (
+            ranks.values()
+            if kernels.points.keys() >= ranks.keys()
+            else [ranks[number] for number in kernels.numbers if number in ranks]
+        )
+        count = min(math.ceil(self._gamma * len(own)), _MOST_GOOD)
+        best = ranking.best(own, count)
+        good = GoodSide(kernels.grounds, [kernels.points[number] for number in best])
+        return good, BadSide(kernels, set(best), self._max_bad)
 
     def _draw(
         self, sample: Callable[[_Group], dict[str, Any]], fixed: dict[str, Any]
@@ -164,7 +166,6 @@ class _Group:
     def __init__(self, parent: Parent, members: Sequence[Parameter]):
         self.parent = parent
         self.domains = {each.name: each.domain for each in members}
-        self.kernels: dict[int, Kernel] = {}
         self.single: dict[str, Any] = {}
         self._axes: dict[str, Axis] = {}
         self._sizes: dict[str, int] = {}
@@ -181,6 +182,7 @@ class _Group:
                 else:
                     self._axes[name] = axis
         self.grounds = Grounds(list(self._axes.values()), list(self._sizes.values()))
+        self.kernels = Kernels(self.grounds)
         self.is_free = bool(self._axes or self._sizes)
 
     def add(self, observation: Observation) -> None:
@@ -195,7 +197,7 @@ class _Group:
             drawn = self.draw_prior(random.Random(observation.number))
             values = {**drawn, **{name: values[name] for name in known}}
         places = [axis.encode(values[name]) for name, axis in self._axes.items()]
-        self.kernels[observation.number] = Kernel(self.grounds.pack(places, [values[name] for name in self._sizes]))
+        self.kernels.add(observation.number, self.grounds.pack(places, [values[name] for name in self._sizes]))
 
     def _is_valid(self, name: str, values: dict[str, Any]) -> bool:
         """Whether there is a value, and it still lies in the domain: saved ones may come from another space."""
@@ -221,15 +223,6 @@ class _Group:
 def _numbers_of(domain: Searchable) -> Float | Integer:
     """A domain of numbers as it is; for a choice from a range, which is one too long for a list, the indices."""
     return Integer(0, len(domain)).uniform() if isinstance(domain, Categorical) else domain
-
-
-def _log_weights(count: int) -> list[float]:
-    """Of observations in order of time: the oldest count for less, rising from 1 / count to 1."""
-    ramp = count - _MOST_GOOD
-    if ramp <= 0:
-        return [0.0] * count
-    rise = (1 - 1 / count) / max(ramp - 1, 1)
-    return [math.log(1 / count + rise * index) for index in range(ramp)] + [0.0] * _MOST_GOOD
 
 
 def _identity(values: dict[str, Any]) -> Any:

@@ -92,9 +92,9 @@ class TPESearch(Searcher):
         self._space: dict[str, Any] | None = None
         self._model: Model | None = None
         self._ranking: Ranking | None = None
-        self._observations: list[Observation] = []
+        self._ended: list[Observation] = []
         self._live: dict[str, Observation] = {}
-        self._count = self._arrivals = self._points_given = 0
+        self._count = self._points_given = 0
         self._has_budgets = False
         if space:
             self._set_space(dict(space))
@@ -132,14 +132,13 @@ class TPESearch(Searcher):
             self._points_given += 1
             config, values = self._complete(model, point, rng)
         else:
-            keys = ranking.keys(self._observations)
-            if len(keys) < self.n_initial_points:
+            ranks = ranking.rank(self._ended, self._live.values())
+            if len(ranks) < self.n_initial_points:
                 config, values = model.draw_prior(rng, {})
             else:
-                config, values = model.propose(rng, ranking, keys)
+                config, values = model.propose(rng, ranking, ranks)
         observation = Observation(number, values)
         self._live[trial_id] = observation
-        self._observations.append(observation)
         model.add(observation)
         return config
 
@@ -158,7 +157,6 @@ class TPESearch(Searcher):
             self._read(observation, result)
         if result is None and not error and not observation.step:
             # It never ran, which says nothing about its configuration.
-            self._observations.remove(observation)
             if self._model is not None:
                 self._model.remove(observation)
             return
@@ -205,7 +203,6 @@ class TPESearch(Searcher):
             observation.value = tuple(value) if isinstance(value, (list, tuple)) else value
             observation.step = observation.step or 1
             observation.rows[observation.step] = observation.value
-        self._observations.append(observation)
         self._end(observation, error)
         self._take_up(observation)
 
@@ -216,20 +213,18 @@ class TPESearch(Searcher):
         return {
             "seed": self._seed,
             "count": self._count,
-            "arrivals": self._arrivals,
             "points_given": self._points_given,
             "has_budgets": self._has_budgets,
-            "live": {trial_id: each.number for trial_id, each in self._live.items()},
-            "observations": [{**vars(each), "rows": dict(each.rows)} for each in self._observations],
+            "live": {trial_id: each.state() for trial_id, each in self._live.items()},
+            "ended": [each.state() for each in self._ended],
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
         """See `Searcher.set_state`. The next suggestions are those that the saved searcher would have made."""
-        self._seed, self._count, self._arrivals = state["seed"], state["count"], state["arrivals"]
+        self._seed, self._count = state["seed"], state["count"]
         self._points_given, self._has_budgets = state["points_given"], state["has_budgets"]
-        self._observations = [Observation(**each) for each in state["observations"]]
-        by_number = {each.number: each for each in self._observations}
-        self._live = {trial_id: by_number[number] for trial_id, number in state["live"].items()}
+        self._live = {trial_id: Observation(**each) for trial_id, each in state["live"].items()}
+        self._ended = [Observation(**each) for each in state["ended"]]
         self._ranking = None
         if self._space is not None:
             self._set_space(self._space)
@@ -241,7 +236,7 @@ class TPESearch(Searcher):
         self._space = space
         for point in self._points:
             overlay(space, point, unknown_keys=False)  # refuses parameters that there are not, while nothing has run
-        for observation in self._observations:
+        for observation in sorted([*self._ended, *self._live.values()], key=lambda each: each.number):
             self._take_up(observation)
 
     def _take_up(self, observation: Observation) -> None:
@@ -298,8 +293,8 @@ class TPESearch(Searcher):
             observation.rows[float(row)] = observation.value
 
     def _end(self, observation: Observation, has_failed: bool) -> None:
-        observation.arrival, observation.has_failed, observation.is_paused = self._arrivals, has_failed, False
-        self._arrivals += 1
+        observation.arrival, observation.has_failed, observation.is_paused = len(self._ended), has_failed, False
+        self._ended.append(observation)
 
     def _complete(
         self, model: Model, point: Mapping[str, Any], rng: random.Random

@@ -216,7 +216,7 @@ def test_a_trial_that_never_ran_is_forgotten() -> None:
         searcher.suggest(f"t{number}")
         searcher.on_trial_complete(f"t{number}")
 
-    assert searcher.get_state()["observations"] == []
+    assert searcher.get_state()["ended"] == []
     searcher.on_trial_complete("unknown", {"loss": 1.0})
 
 
@@ -272,7 +272,7 @@ def test_trials_of_an_earlier_run_are_learned_from(tmp_path: Path) -> None:
 
     searcher.add_evaluated_trials(ExperimentAnalysis(earlier.experiment_path), "loss")
 
-    assert len(searcher.get_state()["observations"]) == 25
+    assert len(searcher.get_state()["ended"]) == 25
     assert best(play(searcher, sphere, 10)) < 0.05
 
 
