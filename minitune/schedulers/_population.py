@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -235,8 +235,13 @@ class Population:
         ]
         return {"members": members, "arrivals": self._arrivals, "common": self._common}
 
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Take over what `get_state` returned."""
+    def set_state(self, state: dict[str, Any], not_in_line: Collection[str] = ()) -> None:
+        """Take over what `get_state` returned.
+
+        Args:
+            state: The state.
+            not_in_line: The members that wait for others and not for room.
+        """
         known = [Member(**fields) for fields in state["members"]]
         for member in known:
             member.entry = None if member.entry is None else Entry(*member.entry)
@@ -244,6 +249,7 @@ class Population:
         self._ranked = sorted(member.entry for member in known if member.entry is not None)
         self._times = sorted((member.history[-1][0], member.trial_id) for member in known if member.history)
         self._common = state["common"]
-        self._line = [(member.time, member.ticket, member.trial_id) for member in known]
+        in_line = [member for member in known if member.trial_id not in not_in_line]
+        self._line = [(member.time, member.ticket, member.trial_id) for member in in_line]
         heapq.heapify(self._line)
         self._arrivals = state["arrivals"]

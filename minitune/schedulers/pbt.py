@@ -234,7 +234,7 @@ class PopulationBasedTraining(MetricScheduler):
 
     def set_state(self, state: dict[str, Any]) -> None:
         """See `TrialScheduler.set_state`."""
-        self._population.set_state(state["population"])
+        self._population.set_state(state["population"], not_in_line=state["arrived"])
         self._trials = {}
         self._failed, self._arrived = set(state["failed"]), set(state["arrived"])
         self._turn = state["turn"]
