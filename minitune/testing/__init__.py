@@ -13,15 +13,17 @@ if TYPE_CHECKING:
     from minitune.testing._smoke import assert_best as assert_best
     from minitune.testing._smoke import smoke as smoke
     from minitune.testing.executor_contract import TrialExecutorContract as TrialExecutorContract
+    from minitune.testing.scheduler_contract import SchedulerContract as SchedulerContract
 
 _MODULE_OF = {
     "SmokeFailure": "_smoke",
     "assert_best": "_smoke",
     "smoke": "_smoke",
     "TrialExecutorContract": "executor_contract",
+    "SchedulerContract": "scheduler_contract",
 }
 
-__all__ = ["SmokeFailure", "TrialExecutorContract", "assert_best", "smoke"]
+__all__ = ["SchedulerContract", "SmokeFailure", "TrialExecutorContract", "assert_best", "smoke"]
 
 
 def __getattr__(name: str) -> Any:

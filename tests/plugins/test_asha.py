@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -221,28 +220,6 @@ def test_without_any_level_only_max_t_ends_a_trial(caplog: pytest.LogCaptureFixt
 
 
 # -- state and arguments -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("variant", ["stop", "promote"])
-def test_a_restored_scheduler_decides_as_the_first_would(variant: str, tmp_path: Path) -> None:
-    def make() -> ASHAScheduler:
-        return asha(brackets=2, grace_period=1, variant=variant)
-
-    rng = random.Random(5)
-    reports = [(rng.randrange(30), rng.choice((1, 2, 4, 5, 16, 20)), rng.random()) for _ in range(200)]
-    trials = [make_trial(number) for number in range(30)]
-    first = make()
-    first.set_seed(11)
-    for number, t, value in reports[:100]:
-        ask(first, trials[number], t, value)
-    first.save(str(tmp_path / "scheduler.pkl"))
-    second = make()
-    second.restore(str(tmp_path / "scheduler.pkl"))
-    assert [ask(first, trials[n], t, v) for n, t, v in reports[100:]] == [
-        ask(second, trials[n], t, v) for n, t, v in reports[100:]
-    ]
-    assert first.get_state() == second.get_state()
-    assert [path.name for path in tmp_path.iterdir()] == ["scheduler.pkl"]
 
 
 def test_a_state_with_other_levels_is_refused() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -238,30 +237,6 @@ def test_a_decision_tells_its_reason_and_facts() -> None:
         "cutoff": 0.25,
         "of": 1,
     }
-
-
-@pytest.mark.parametrize("whole", [True, False])
-def test_a_restored_scheduler_decides_as_the_first_would(whole: bool, tmp_path: Path) -> None:
-    rng = random.Random(5)
-    trials = [make_trial(number) for number in range(20)]
-    times = dict.fromkeys(range(20), 0.0)
-
-    def reports(count: int) -> list[tuple[int, float, float]]:
-        found = []
-        for _ in range(count):
-            number = rng.randrange(20)
-            times[number] += 1 if whole else rng.random()
-            found.append((number, times[number], rng.random()))
-        return found
-
-    first, second = rule(), rule()
-    for number, t, value in reports(200):
-        ask(first, trials[number], t, value)
-    first.save(str(tmp_path / "s"))
-    second.restore(str(tmp_path / "s"))
-    more = reports(200)
-    assert [ask(first, trials[n], t, v) for n, t, v in more] == [ask(second, trials[n], t, v) for n, t, v in more]
-    assert first.get_state() == second.get_state()
 
 
 @pytest.mark.parametrize("seed", range(20))

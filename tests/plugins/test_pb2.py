@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 import random
 from typing import Any
 
@@ -147,20 +146,6 @@ def test_a_custom_function_has_the_last_word() -> None:
         loop.step()
     assert loop.exploits()
     assert all(config["x"] == 0.5 for _, _, config in loop.exploits())
-
-
-def test_a_saved_state_goes_on_as_if_nothing_had_happened() -> None:
-    def run(cut: bool) -> list[Any]:
-        loop = Loop(pb2(synch=True), [{"x": n / 3} for n in range(4)], {"score": 0.0}, climb())
-        for step in range(24):
-            loop.step()
-            if cut and step % 5 == 3:
-                state = pickle.loads(pickle.dumps(loop.scheduler.get_state()))
-                loop.scheduler = pb2(synch=True)
-                loop.scheduler.set_state(state)
-        return [trial.config for trial in loop.trials]
-
-    assert run(cut=True) == run(cut=False)
 
 
 # -- the model ---------------------------------------------------------------------------------------------------------

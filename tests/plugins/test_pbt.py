@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import pickle
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -417,35 +416,6 @@ def test_the_toy_problem_is_solved_by_exploring_and_not_without() -> None:
     assert share_solved(range(10)) == 1.0
     assert share_solved(range(10), synch=True) == 1.0
     assert solve(0, explores=False) == pytest.approx(0.39, abs=0.005)
-
-
-def test_a_seed_fixes_all_that_happens() -> None:
-    def run(seed: int) -> list[Any]:
-        scheduler = pbt()
-        scheduler.set_seed(seed)
-        loop = loop_of(scheduler, *range(1, 9))
-        for _ in range(20):
-            loop.step()
-        return [(trial.number, str(decision), decision.reason) for trial, decision in loop.decisions]
-
-    assert run(1) == run(1)
-    assert run(1) != run(2)
-
-
-@pytest.mark.parametrize("settings", [{}, {"synch": True}, {"compare_at": "turn"}])
-def test_a_saved_state_goes_on_as_if_nothing_had_happened(settings: dict[str, Any]) -> None:
-    def run(cut: bool) -> list[Any]:
-        scheduler = pbt(**settings)
-        loop = loop_of(scheduler, *range(1, 9), room=None if settings else 3)
-        for step in range(40):
-            loop.step()
-            if cut and step % 7 == 3:
-                state = pickle.loads(pickle.dumps(loop.scheduler.get_state()))
-                loop.scheduler = pbt(**settings)
-                loop.scheduler.set_state(state)
-        return [(trial.number, str(decision), decision.reason) for trial, decision in loop.decisions]
-
-    assert run(cut=True) == run(cut=False)
 
 
 def test_the_files_tell_who_took_over_what_as_ray_tune_does(tmp_path: Path) -> None:

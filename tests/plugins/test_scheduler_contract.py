@@ -1,0 +1,95 @@
+"""Our own schedulers under the contract that authors of others subclass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from minitune.schedulers import (
+    ASHAScheduler,
+    FIFOScheduler,
+    HyperBandForBOHB,
+    HyperBandScheduler,
+    MedianStoppingRule,
+    PopulationBasedTraining,
+    ResourceChangingScheduler,
+    TrialScheduler,
+)
+from minitune.schedulers.pb2 import PB2
+from minitune.space import uniform
+
+pytest.register_assert_rewrite("minitune.testing.scheduler_contract")
+
+from minitune.testing import SchedulerContract  # noqa: E402 - its asserts are rewritten first
+
+
+class TestFIFO(SchedulerContract):
+    def make_scheduler(self) -> TrialScheduler:
+        return FIFOScheduler()
+
+
+class TestASHA(SchedulerContract):
+    def make_scheduler(self) -> TrialScheduler:
+        return ASHAScheduler(max_t=16, grace_period=2, reduction_factor=2, brackets=2)
+
+
+class TestASHAThatPromotes(SchedulerContract):
+    def make_scheduler(self) -> TrialScheduler:
+        return ASHAScheduler(max_t=16, grace_period=1, variant="promote")
+
+
+class TestHyperBand(SchedulerContract):
+    def make_scheduler(self) -> TrialScheduler:
+        return HyperBandScheduler(max_t=16, reduction_factor=3)
+
+
+class TestHyperBandForBOHB(SchedulerContract):
+    def make_scheduler(self) -> TrialScheduler:
+        return HyperBandForBOHB(max_t=16, reduction_factor=4)
+
+
+class TestMedianStoppingRule(SchedulerContract):
+    def make_scheduler(self) -> TrialScheduler:
+        return MedianStoppingRule(time_attr="training_iteration", grace_period=2, min_samples_required=2)
+
+
+class TestMedianThatPauses(SchedulerContract):
+    def make_scheduler(self) -> TrialScheduler:
+        return MedianStoppingRule(grace_period=2.5, min_samples_required=2, hard_stop=False, min_time_slice=3)
+
+
+class TestPBT(SchedulerContract):
+    settings: dict[str, Any] = {}  # noqa: RUF012 - nobody changes it
+
+    def make_scheduler(self) -> TrialScheduler:
+        return PopulationBasedTraining(
+            time_attr="training_iteration",
+            perturbation_interval=3,
+            hyperparam_mutations={"x": uniform(0.0, 1.0)},
+            log_config=False,
+            **self.settings,
+        )
+
+
+class TestPBTInStep(TestPBT):
+    settings = {"synch": True}  # noqa: RUF012 - nobody changes it
+
+
+class TestPBTByTurns(TestPBT):
+    settings = {"compare_at": "turn"}  # noqa: RUF012 - nobody changes it
+
+
+class TestPB2(SchedulerContract):
+    def make_scheduler(self) -> TrialScheduler:
+        return PB2(
+            time_attr="training_iteration",
+            perturbation_interval=7,
+            hyperparam_bounds={"x": [0.0, 1.0]},
+            log_config=False,
+        )
+
+
+class TestResourceChanging(SchedulerContract):
+    def make_scheduler(self) -> TrialScheduler:
+        return ResourceChangingScheduler(ASHAScheduler(max_t=16))
