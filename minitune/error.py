@@ -162,7 +162,8 @@ def format_traceback(error: BaseException) -> str:
     """Format `error` with the user's frames only, unless the setting `FULL_TRACEBACKS` asks for all.
 
     The frames of minitune before the first and after the last frame of the user's say nothing to a user and are left
-    out; if there is no frame of the user's, those that only served the call are. Causes and contexts are treated alike.
+    out; if there is no frame of the user's, those that only served the call are, and all where it is said of the user's
+    code that it has returned what it must not. Causes and contexts are treated alike.
 
     Args:
         error: The exception, with its traceback.
@@ -399,6 +400,8 @@ def _drop_own_frames(formatted: traceback.TracebackException, seen: set[int]) ->
     kept = [i for i, name in enumerate(names) if not _is_own_frame(name)]
     if kept:
         formatted.stack[:] = formatted.stack[kept[0] : kept[-1] + 1]
+    elif names and names[-1].startswith(_TRAINABLE):  # a complaint of ours about the user's code, which has returned
+        formatted.stack.clear()
     else:
         first = next((i for i, name in enumerate(names) if not _is_serving_frame(name)), 0)
         del formatted.stack[:first]
@@ -411,6 +414,7 @@ _PACKAGE = __file__.rpartition("error.py")[0]
 _EXAMPLES = _PACKAGE + "examples"
 
 
+_TRAINABLE = _PACKAGE + "trainable"
 _SERVING = (_PACKAGE + "actor", _PACKAGE + "execution")
 """What carries calls to the trainable; how it does so depends on the executor."""
 

@@ -50,7 +50,9 @@ from minitune.actor.messages import (
 )
 from minitune.error import RemoteError
 
-_OWN_FRAME = re.compile(rf'  File "{re.escape(os.path.dirname(os.path.abspath(__file__)))}.*", line \d+ in \S+$')
+_PACKAGE = re.escape(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+_OWN_FRAME = re.compile(rf'  File "({_PACKAGE}.(actor|execution|trainable)\b.*|<string>)", line \d+ in \S+$')
+"""In a stack that was dumped: what carries calls to the user's code, and what has started the process."""
 CHANNEL_CLOSED = "control channel closed by the trial's code"
 OUT_OF_MEMORY = "out of memory"
 

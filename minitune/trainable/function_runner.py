@@ -178,7 +178,7 @@ class FunctionRunner:
         if isinstance(value, Generator):
             value = self._drain(value)
         if value is not None:
-            self._session.report(_as_metrics(value, "returned"), has_returned=True)
+            self._session.report(self._as_metrics(value, "returned"), has_returned=True)
 
     def _drain(self, generator: Generator[Any, Any, Any]) -> Any:
         """Report whatever `generator` yields; returns what it returns.
@@ -194,9 +194,24 @@ class FunctionRunner:
             error = None
             try:
                 if value is not None:
-                    self._session.report(_as_metrics(value, "yielded"))
+                    self._session.report(self._as_metrics(value, "yielded"))
             except BaseException as raised:
                 error = raised
+
+    def _as_metrics(self, value: Any, verb: str) -> dict[str, Any]:
+        """What the function has returned or yielded, as metrics.
+
+        Raises:
+            ValueError: If it is none; the text says where the function is, which no frame does any more.
+        """
+        if isinstance(value, dict):
+            return value
+        if isinstance(value, Number):
+            return {DEFAULT_METRIC: value}
+        raise ValueError(
+            f"a trainable function must return or yield a dict of metrics, a number or None, but it {verb} "
+            f"{type(value).__name__}: {value!r:.200}{_place_of(self._function)}"
+        )
 
 
 def is_clean_end(error: BaseException) -> bool:
@@ -206,15 +221,11 @@ def is_clean_end(error: BaseException) -> bool:
     return isinstance(error, (TrialStopped, StopIteration))
 
 
-def _as_metrics(value: Any, verb: str) -> dict[str, Any]:
-    if isinstance(value, dict):
-        return value
-    if isinstance(value, Number):
-        return {DEFAULT_METRIC: value}
-    raise ValueError(
-        f"a trainable function must return or yield a dict of metrics, a number or None, but it {verb} "
-        f"{type(value).__name__}: {value!r:.200}"
-    )
+def _place_of(function: Any) -> str:
+    """Where a function is defined, in brackets; nothing if that is not known."""
+    function = getattr(function, "function", function)  # with values or resources bound to it
+    code = getattr(function, "__code__", None)
+    return f" ({function.__name__}, {code.co_filename}, line {code.co_firstlineno})" if code is not None else ""
 
 
 def _resolve(future: Future[Report], outcome: BaseException | None) -> None:

@@ -283,3 +283,40 @@ def test_a_live_run_is_followed_until_it_ends(script: Script, minitune: Minitune
     assert (watch.returncode, err) == (0, "")
     assert out.endswith(f"{run}: finished\n")
     script.finish(live)
+
+
+def returns_a_list(config: dict[str, Any]) -> list[int]:
+    return [1]
+
+
+def test_what_a_function_must_not_return_is_told_without_our_frames(minitune: Minitune, tmp_path: Path) -> None:
+    Tuner(
+        returns_a_list,
+        tune_config=TuneConfig(executor="inline"),
+        run_config=RunConfig(name="list", storage_path=str(tmp_path), verbose=0),
+    ).fit()
+    _, out, _ = minitune("show", tmp_path / "list", "0")
+
+    (line,) = [line for line in out.splitlines() if line.startswith("  ValueError: ")]
+    assert line.endswith(f"(returns_a_list, {__file__}, line {returns_a_list.__code__.co_firstlineno})")
+    assert "Traceback" not in out
+
+
+CRASHES = """
+import ctypes, os
+from minitune import RunConfig, Tuner
+
+def train(config):
+    ctypes.string_at(0)
+
+run = RunConfig(name="crash", storage_path=os.environ["MINITUNE_STORAGE_PATH"], verbose=0)
+print(Tuner(train, run_config=run).fit()[0].error)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reading address 0 ends in a signal there")
+def test_the_stack_of_a_crash_ends_in_the_users_code(script: Script) -> None:
+    lines = script.run(CRASHES).splitlines()
+
+    assert lines[-1].endswith("in train")
+    assert not [line for line in lines if "function_runner" in line]
