@@ -108,12 +108,13 @@ class OrderedExecutor:
         ledger = self._new_ledger()
         for found in range(self._window):
             if not ledger.can_acquire(request):
+                needed, all_there = request.required_resources, ledger.totals()
+                totals = {name: all_there.get(name, 0) for name in needed}
                 raise TuneError(
                     f"deterministic=True runs max_concurrent_trials={self._window} trials side by side on every "
-                    f"machine, but there is room for {found} here: a trial needs {_text(request.required_resources)}, "
-                    f"the totals are {_text(ledger.totals())}. Lower max_concurrent_trials (each number is repeatable, "
-                    "but gives another run), let trials ask for less, or set the totals with init(num_cpus=...) or "
-                    "MINITUNE_NUM_CPUS"
+                    f"machine, but there is room for {found} here: a trial needs {_text(needed)}, the totals are "
+                    f"{_text(totals)}. Lower max_concurrent_trials (each number is repeatable, but gives another run), "
+                    "let trials ask for less, or set the totals with init(num_cpus=...) or MINITUNE_NUM_CPUS"
                 )
             ledger.acquire(str(found), request)
 
