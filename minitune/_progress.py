@@ -14,6 +14,7 @@ from minitune.checkpoint import Checkpoint
 from minitune.execution.hooks import call_plugin
 from minitune.execution.storage import RunDirectory
 from minitune.execution.trial_executor import TrialExecutor
+from minitune.execution.tune_controller import STOPPER_ENDS
 from minitune.experiment.trial import Trial
 from minitune.progress_reporter import ProgressReporter, memory_line, resources_line, total_time_line
 from minitune.schedulers.trial_scheduler import TrialScheduler
@@ -26,6 +27,7 @@ logger = logging.getLogger("minitune")
 
 INTERRUPTED_BY = "interrupted by "
 """How the reason begins that trials end for when a signal has ended the run."""
+_EARLY_ENDS = (INTERRUPTED_BY, STOPPER_ENDS, "fail_fast: ")
 
 
 _DRAWN_ONCE = "hint: one configuration is drawn from the search space (num_samples=1); a larger num_samples tries more"
@@ -91,7 +93,7 @@ class Progress:
         print_errors: bool,
     ):
         self._loop_end_s: float | None = None
-        self._ended: str | None = None
+        self._early_end: list[str] = []
         self._begin_s = clock.current().monotonic()
         self._verbose = verbose
         self._print_errors = print_errors
@@ -149,7 +151,7 @@ class Progress:
             interrupted_by: Name of the signal that has ended the run, or None.
             why_no_more: Why there are fewer trials than were asked for; empty if there are not.
         """
-        self._ended = _interrupted_line(trials, interrupted_by) if interrupted_by is not None else None
+        self._early_end = _early_end(trials)
         self.report(trials, done=True)
         if self._reporter is not None:
             now_s = clock.current().monotonic()
@@ -185,7 +187,7 @@ class Progress:
             self._scheduler.debug_string(),
             resources_line(totals, free),
             f"{LOGDIR}{self._run.path}",
-            *([self._ended] if self._ended else []),
+            *self._early_end,
         ]
 
 
@@ -194,12 +196,14 @@ def _has_choice(space: Mapping[str, Any]) -> bool:
     return any(not isinstance(domain.sampler, Grid) for _, domain in find_unresolved(space))
 
 
-def _interrupted_line(trials: Sequence[Trial], signal_name: str) -> str:
-    """What a signal has cut short, which is TERMINATED as far as this process goes."""
-    reasons = ((trial, trial.story[-1][2] if trial.story else "") for trial in trials)
-    cut = [trial for trial, reason in reasons if reason == f"{INTERRUPTED_BY}{signal_name}"]
-    waiting = sum(not trial.last_result for trial in cut)
-    return (
-        f"Interrupted by {signal_name}: {len(trials) - len(cut)} of {len(trials)} trials had ended; a resume goes on "
-        f"with the others ({len(cut) - waiting} cut short, {waiting} without a result yet)"
-    )
+def _early_end(trials: Sequence[Trial]) -> list[str]:
+    """What the end of the run has cut short, which is TERMINATED like all others; nothing if that is so of none."""
+    reasons = {trial.trial_id: trial.story[-1][2] for trial in trials if trial.story}
+    cut = [trial for trial in trials if reasons.get(trial.trial_id, "").startswith(_EARLY_ENDS)]
+    if not cut:
+        return []
+    reason, waiting = reasons[cut[0].trial_id], sum(not trial.last_result for trial in cut)
+    return [
+        f"Ended early: {reason}; {len(trials) - len(cut)} of {len(trials)} trials had ended, {len(cut) - waiting} "
+        f"{'was' if len(cut) - waiting == 1 else 'were'} cut short, {waiting} had no result yet"
+    ]

@@ -356,7 +356,8 @@ class TuneReporterBase(ProgressReporter):
 
     def trial_ended(self, trial: Trial) -> None:
         """On a terminal or at level 2: how the trial has ended."""
-        if not self._shows_trials:
+        never_began = trial.status != ERROR and trial.start_time is None and not trial.last_result
+        if not self._shows_trials or never_began:
             return
         if trial.status == ERROR:
             self.say(f"Trial {trial.name} failed: {table.last_line(trial)} ({trial.error_file})")

@@ -238,10 +238,14 @@ def test_a_run_in_a_thread(terminal: Terminal) -> None:
     assert "Number of trials: 4/4 (4 TERMINATED)" in terminal.lines()
 
 
-def test_a_signal_says_what_it_has_cut_short(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_that_ends_early_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     fit(5, [OnResult(lambda x: os.kill(os.getpid(), signal.SIGINT) if x == 2 else None)], at_once=1)
-    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("Interrupted by SIGINT: "))
-    assert "2 of 3 trials had ended; a resume goes on with the others (1 cut short, 0 without" in line
+    assert (
+        "Ended early: interrupted by SIGINT; 2 of 3 trials had ended, 1 was cut short, 0 had no result yet\n"
+        in capsys.readouterr().out
+    )
+    fit(1)
+    assert "Ended early" not in capsys.readouterr().out
 
 
 def test_a_pipe_gets_few_lines(capfd: pytest.CaptureFixture[str]) -> None:

@@ -21,7 +21,6 @@ from minitune.experiment.trial import Trial
 from minitune.progress_reporter import (
     CLIReporter,
     ProgressReporter,
-    default_reporter,
     memory_line,
     resources_line,
     total_time_line,
@@ -328,9 +327,12 @@ def test_at_level_2_each_step_of_a_trial_is_a_line(capsys: pytest.CaptureFixture
     ]
 
 
-def test_a_trial_that_never_began_has_no_total_time(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_trial_that_never_began_ends_without_a_word(capsys: pytest.CaptureFixture[str]) -> None:
     reporter, trial = ready(verbose=2), finished(4, 1.0)
     trial.last_result = {}
+    reporter.trial_ended(trial)
+    assert capsys.readouterr().out == ""
+    trial.start_time = 1.0
     reporter.trial_ended(trial)
     assert capsys.readouterr().out == "Trial train_t0004 ended after 0 iterations\n"
 
