@@ -13,7 +13,7 @@ from minitune.error import TuneError
 from minitune.execution.devices import machine_resources
 from minitune.pickling import find_unpicklable, unpicklable_variables
 from minitune.resources import GPU
-from minitune.result import TRAINING_ITERATION
+from minitune.result import AUTO_RESULT_KEYS, TRAINING_ITERATION
 from minitune.settings import number_setting
 from minitune.trainable.trainable import Trainable
 
@@ -59,7 +59,9 @@ def validate_save_restore(
 ) -> bool:
     """Check that a class goes on where it was saved: two instances, three steps, save, restore, two more steps.
 
-    Both instances live in this process, and are cleaned up at the end. Blocks while they work.
+    That the second one reports in its first step what the first one had reported in its very first, and not what that
+    one reports now, shows that nothing was loaded. Both instances live in this process, and are cleaned up at the end.
+    Blocks while they work.
 
     Args:
         trainable_cls: A `Trainable` subclass.
@@ -70,7 +72,7 @@ def validate_save_restore(
         True.
 
     Raises:
-        TuneError: If the iterations do not go on.
+        TuneError: If the iterations do not go on, or it begins anew.
         ValueError: If there are not as many GPUs, or it is no such class.
         Exception: Whatever the class itself raises.
     """
@@ -83,23 +85,34 @@ def validate_save_restore(
         for _ in range(2):
             instances.append(trainable_cls(config=dict(config or {})))
         first, second = instances
-        for expected in (1, 2, 3):
-            _check_iteration(first.train(), expected)
+        results = [_step(first, expected) for expected in (1, 2, 3)]
         second.restore(first.save())
-        for expected in (4, 5):
-            _check_iteration(second.train(), expected)
+        wanted, got = _step(first, 4), _step(second, 4)
+        if repr(got) == repr(results[0]) != repr(wanted):  # arrays have no plain ==
+            raise TuneError(
+                f"after restore() the next step must report such as {wanted}, but it reports {got}, as a fresh one "
+                "does: check that load_checkpoint() puts back all that save_checkpoint() has saved"
+            )
+        _step(second, 5)
     finally:
         for instance in instances:
             instance.stop()
     return True
 
 
-def _check_iteration(result: dict[str, Any], expected: int) -> None:
+def _step(instance: Trainable, expected: int) -> dict[str, Any]:
+    """Do one step; returns what the class itself has reported.
+
+    Raises:
+        TuneError: If it is not the one that is to come.
+    """
+    result = instance.train()
     got = result.get(TRAINING_ITERATION)
     if got != expected:
         raise TuneError(
             f"{TRAINING_ITERATION} must be {expected} here, but got {got!r}: check what is saved and loaded"
         )
+    return {name: value for name, value in result.items() if name not in AUTO_RESULT_KEYS}
 
 
 def diagnose_serialization(trainable: Callable[..., Any]) -> bool | set[str]:

@@ -114,6 +114,17 @@ def test_save_and_restore_are_checked(tmp_path, monkeypatch):
         validate_save_restore(int)
 
 
+class StatelessOnceRestored(MyTrainableClass):
+    def load_checkpoint(self, checkpoint):
+        pass
+
+
+def test_a_class_that_loads_nothing_is_found_out(tmp_path, monkeypatch):
+    monkeypatch.setenv("MINITUNE_STORAGE_PATH", str(tmp_path))
+    with pytest.raises(TuneError, match="as a fresh one does: check that load_checkpoint"):
+        validate_save_restore(StatelessOnceRestored)
+
+
 def test_what_cannot_be_sent_is_named(capsys):
     event, fine = threading.Event(), 3
     assert diagnose_serialization(lambda config: fine) is True
