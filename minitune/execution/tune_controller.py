@@ -140,7 +140,7 @@ class TuneController:
                 self.launcher.launch()
             self._actions.run_requests()
             self._check_stuck()
-        if not self.is_finished():
+        if not self.is_finished() and not (self._settings.is_ordered and self.launcher.has_to_go_on):
             self._apply(self._patience_s(max_wait_s))
             self._stop_overdue()
         if not self._state.end_reason and self._hooks.wants_all_stopped():
