@@ -8,7 +8,7 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from minitune.error import TuneError
+from minitune.error import TuneError, format_traceback
 
 _wanted: Callable[[Any], bool] | None = None
 """Asked for each plan that is about to be run in this process: whether it is the one that is looked for."""
@@ -46,23 +46,24 @@ def plan_of_script(path: str, arguments: Sequence[str], is_wanted: Callable[[Any
         The plan.
 
     Raises:
-        TuneError: If the script has ended without it.
+        TuneError: If the script has ended without it, or has failed; the text has its traceback.
         OSError: If it cannot be read.
-        BaseException: What the script raises.
     """
     global _wanted
     file = os.path.abspath(path)
     with open(file, "rb") as script:
-        code = compile(script.read(), file, "exec")
+        source = script.read()
     main = types.ModuleType("__main__")
     main.__file__ = file
     sys.modules["__main__"] = main
     sys.argv[:], sys.path[:0] = [file, *arguments], [os.path.dirname(file)]
     _wanted = is_wanted
     try:
-        exec(code, vars(main))
+        exec(compile(source, file, "exec"), vars(main))
     except _Found as found:
         return found.plan
+    except Exception as error:
+        raise TuneError(f"{path} has failed before its fit():\n{format_traceback(error).rstrip()}") from error
     finally:
         _wanted = None
     raise TuneError(f"{path} has ended without a fit() or run() of the trainable that is looked for")

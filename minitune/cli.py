@@ -171,4 +171,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # nobody reads any more (`| head`); what was to be done is done
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at the interpreter's end
         return 0
+    except KeyboardInterrupt:
+        return 130  # as shells have it
     return status

@@ -18,7 +18,16 @@ from minitune import runtime
 from minitune._script import plan_of_script
 from minitune._table import format_cell, metrics_of, short_repr
 from minitune._trainable_file import load_trainable
-from minitune.commands.selecting import CANNOT, ERRORS, RUN_HELP, TRIAL_HELP, TRIALS_FAILED, existing_run, find_trial
+from minitune.commands.selecting import (
+    CANNOT,
+    ERRORS,
+    INTERRUPTED,
+    RUN_HELP,
+    TRIAL_HELP,
+    TRIALS_FAILED,
+    existing_run,
+    find_trial,
+)
 from minitune.error import format_traceback, user_traceback
 from minitune.execution.decisions import read_decisions
 from minitune.execution.inline import MainThreadExecutor
@@ -285,7 +294,7 @@ def _tell_end(trial: Trial, origin: Origin, again: _Rerun, *, opens_debugger: bo
     reports = f"{again.reports} report{'' if again.reports == 1 else 's'}"
     if isinstance(again.error, (bdb.BdbQuit, KeyboardInterrupt)):
         print(f"left after {reports}")
-        return CANNOT
+        return INTERRUPTED
     if again.error is not None:
         hint = "" if opens_debugger else "; --pdb opens the debugger there"
         print(f"failed {'again ' if trial.status == ERROR else ''}after {reports}{hint}")

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from minitune._paths import local_path
 from minitune.config import default_storage_path
 from minitune.error import RunNotFoundError, TuneError
+from minitune.execution import records
 from minitune.execution.read_run import RecordedRun
-from minitune.execution.records import ENDED, FINISHED, INTERRUPTED
 from minitune.execution.run_overview import find_runs
 from minitune.execution.storage import RunDirectory, is_run
 from minitune.experiment.trial import Trial
@@ -27,6 +27,9 @@ TRIALS_FAILED = 3
 """Exit status: it was done, and trials have failed."""
 ENDED_EARLY = 4
 """Exit status: the run has ended before its trials."""
+
+INTERRUPTED = 130
+"""Exit status after Ctrl-C, as shells have it."""
 
 ERRORS = (OSError, LookupError, ValueError, TypeError, TuneError)
 """What becomes one line on standard error."""
@@ -77,11 +80,11 @@ def state_of(path: str, close_reason: str | None) -> RunState:
         if holder is not None:
             return RunState(RUNNING, f"running ({holder})")
         return RunState(KILLED, "killed: its process has died before the end")
-    if close_reason == INTERRUPTED:
+    if close_reason == records.INTERRUPTED:
         return RunState(INTERRUPTED_RUN, "interrupted by a signal")
-    if close_reason.startswith(ENDED):
-        return RunState(STOPPED, f"stopped before its trials: {close_reason.removeprefix(ENDED)}")
-    if close_reason == FINISHED:
+    if close_reason.startswith(records.ENDED):
+        return RunState(STOPPED, f"stopped before its trials: {close_reason.removeprefix(records.ENDED)}")
+    if close_reason == records.FINISHED:
         return RunState(FINISHED_RUN, "finished")
     return RunState(FAILED, "failed: an error outside of its trials has ended it")
 

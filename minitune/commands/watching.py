@@ -15,6 +15,7 @@ from minitune.commands.selecting import (
     ENDED_EARLY,
     ERRORS,
     FINISHED_RUN,
+    INTERRUPTED,
     LAST,
     RUN_HELP,
     RUNNING,
@@ -29,9 +30,6 @@ from minitune.commands.selecting import (
 from minitune.execution.read_run import RunFollower
 from minitune.experiment.lifecycle import ERROR
 from minitune.experiment.trial import Trial
-
-INTERRUPTED = 130
-"""Exit status after Ctrl-C, as shells have it."""
 
 _LOOK_S = 0.2
 """Seconds between two looks at the size of a file."""

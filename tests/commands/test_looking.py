@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 
@@ -147,3 +148,13 @@ def test_the_doctor_says_what_is_broken(minitune: Minitune, tmp_path: Path, monk
     assert status == 1
     assert "broken: " in out
     assert "set MINITUNE_STORAGE_PATH" in out
+
+
+def test_looking_unpickles_nothing(minitune: Minitune, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: object, **kwargs: object) -> None:
+        raise AssertionError("something is unpickled")
+
+    for name in ("load", "loads", "Unpickler"):
+        monkeypatch.setattr(pickle, name, refuse)
+    for arguments in (["ls"], ["lsx"], ["show"], ["show", "run", "2"], ["best"], ["watch"], ["explain", "run"]):
+        assert minitune(*arguments)[2] == ""
