@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from minitune.testing._smoke import smoke as smoke
     from minitune.testing.executor_contract import TrialExecutorContract as TrialExecutorContract
     from minitune.testing.scheduler_contract import SchedulerContract as SchedulerContract
+    from minitune.testing.searcher_contract import SearcherContract as SearcherContract
 
 _MODULE_OF = {
     "SmokeFailure": "_smoke",
@@ -21,9 +22,10 @@ _MODULE_OF = {
     "smoke": "_smoke",
     "TrialExecutorContract": "executor_contract",
     "SchedulerContract": "scheduler_contract",
+    "SearcherContract": "searcher_contract",
 }
 
-__all__ = ["SchedulerContract", "SmokeFailure", "TrialExecutorContract", "assert_best", "smoke"]
+__all__ = ["SchedulerContract", "SearcherContract", "SmokeFailure", "TrialExecutorContract", "assert_best", "smoke"]
 
 
 def __getattr__(name: str) -> Any:

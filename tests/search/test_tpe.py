@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 import random
 import statistics
 from collections.abc import Callable
@@ -274,20 +273,6 @@ def test_trials_of_an_earlier_run_are_learned_from(tmp_path: Path) -> None:
 
     assert len(searcher.get_state()["ended"]) == 25
     assert best(play(searcher, sphere, 10)) < 0.05
-
-
-def test_a_restored_searcher_goes_on_as_the_saved_one_would_have() -> None:
-    searcher = search(TREE)
-    play(searcher, tree_loss, 30)
-    searcher.suggest("running")
-    state = pickle.loads(pickle.dumps(searcher.get_state()))
-    restored = search(TREE, seed=99)
-    restored.set_state(state)
-
-    for each in (searcher, restored):
-        each.on_trial_complete("running", {"loss": 0.5})
-
-    assert play(searcher, tree_loss, 10, first=50) == play(restored, tree_loss, 10, first=50)
 
 
 def test_a_saved_state_goes_to_a_searcher_whose_space_comes_later(tmp_path: Path) -> None:
