@@ -163,6 +163,7 @@ def test_one_run_at_a_time_draws(terminal: Terminal) -> None:
         begin().close()
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # the terminal's reader is a thread
 def test_a_fork_prints_plainly(terminal: Terminal) -> None:
     with terminal:
         screen = begin()
