@@ -49,7 +49,8 @@ class LiveReporter(SnapshotReporter):
         self._has_begun = False
         self._has_news = True
         self._drawn_s = self._wait_s = self._cost_s = 0.0
-        self._line_s, self._pause_s = _FIRST_LINE_S, _FIRST_LINE_S
+        self._pause_s = _FIRST_LINE_S
+        self._line_s = time.monotonic() + _FIRST_LINE_S  # of the real clock: it is for people
         self._told: set[Hashable] = set()
 
     def setup(
@@ -91,7 +92,7 @@ class LiveReporter(SnapshotReporter):
         if not self._has_begun:
             return 0.0
         if self._screen is None:
-            return max(0.0, self._begin_s + self._line_s - clock.current().monotonic())
+            return max(0.0, self._line_s - time.monotonic())
         if self._screen.is_erased:
             pause_s = _BACK_S
         else:
@@ -114,7 +115,7 @@ class LiveReporter(SnapshotReporter):
             self._tell_start(sys_info)
         if self._screen is not None:
             self._draw(self._screen, trials, sys_info)
-        elif clock.current().monotonic() >= self._begin_s + self._line_s:
+        elif time.monotonic() >= self._line_s:
             self._tell_progress(trials, sys_info)
 
     def say(self, text: str) -> None:
@@ -138,9 +139,8 @@ class LiveReporter(SnapshotReporter):
         best = f"; best {best_text(snapshot.best)}" if snapshot.best is not None else ""
         running = snapshot.counts.get(RUNNING, 0)
         self.say(f"{duration(snapshot.elapsed_s)}: {progress_text(snapshot)}, {running} running{best}")
-        while self._begin_s + self._line_s <= clock.current().monotonic():
-            self._pause_s = min(_GROWTH * self._pause_s, _MAX_LINE_S)
-            self._line_s += self._pause_s
+        self._pause_s = min(_GROWTH * self._pause_s, _MAX_LINE_S)
+        self._line_s = time.monotonic() + self._pause_s
 
     def _draw(self, screen: Screen, trials: Sequence[Trial], sys_info: Sequence[str]) -> None:
         begin_s = time.monotonic()

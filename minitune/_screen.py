@@ -172,10 +172,11 @@ class Screen:
         write, before = stream.write, vars(stream).get("write") if hasattr(stream, "__dict__") else None
 
         def covered(text: str, *more: Any) -> Any:
-            # A fork has a copy of this, but no block on the terminal.
-            if self._is_ours or os.getpid() != self._pid:
+            if os.getpid() != self._pid:  # a fork has a copy of this, but no block on the terminal
                 return write(text, *more)
             with self._lock:
+                if self._is_ours:
+                    return write(text, *more)
                 self._give_way()
                 try:
                     return write(text, *more)
