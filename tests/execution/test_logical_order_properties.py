@@ -1,0 +1,128 @@
+"""Whatever the order in which answers arrive, the driver sees them in one and the same."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from minitune.clock import VirtualClock
+from minitune.execution.logical_order import OrderedExecutor
+from minitune.execution.trial_executor import CallReturned, Event, Exited, Started
+from minitune.resources import Allocation, Resources
+
+hypothesis = pytest.importorskip("hypothesis")
+from hypothesis import given, settings  # noqa: E402 - it may not be there
+from hypothesis import strategies as st  # noqa: E402
+
+ONE_CPU = Resources.of({"cpu": 1})
+SLOTS, ACTORS = 3, 8
+
+
+class Racing:
+    """An executor whose actors answer in a random order, and die where the plan says so.
+
+    Args:
+        arrivals: Draws who is first.
+        deaths: By actor, after how many calls it dies: before the answer if negative, else right after it.
+    """
+
+    isolates = True
+
+    def __init__(self, arrivals: random.Random, deaths: Mapping[str, int]):
+        self.clock = VirtualClock()
+        self._arrivals = arrivals
+        self._deaths = deaths
+        self._calls: dict[str, int] = {}
+        self._coming: dict[str, deque[Event]] = {}
+
+    def resources(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
+        return {"CPU": 2 * SLOTS}, {}
+
+    def can_start(self, request: Resources, waiter: str | None = None) -> bool:
+        return True
+
+    def start(self, actor_id: str, *details: Any) -> None:
+        self._calls[actor_id] = 0
+        self._coming[actor_id] = deque([Started(actor_id, 1, "", Allocation(()))])
+
+    def call(self, actor_id: str, method: str, *args: Any) -> None:
+        self._calls[actor_id] += 1
+        number, death = self._calls[actor_id], self._deaths.get(actor_id)
+        if death != -number:
+            self._coming[actor_id].append(CallReturned(actor_id, (method, number)))
+        if death is not None and abs(death) == number:
+            self._coming[actor_id].append(Exited(actor_id, "died"))
+
+    def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> None:
+        if actor_id in self._coming:
+            self._coming[actor_id] = deque([Exited(actor_id, "stopped")])
+
+    def wait(self, timeout_s: float | None) -> list[Event]:
+        ready = sorted(actor_id for actor_id, events in self._coming.items() if events)
+        if timeout_s == 0 or not ready:
+            return []
+        found = []
+        for actor_id in self._arrivals.sample(ready, self._arrivals.randint(1, len(ready))):
+            event = self._coming[actor_id].popleft()
+            found.append(event)
+            if isinstance(event, Exited):
+                del self._coming[actor_id]
+        return found
+
+    def now(self) -> float:
+        return self.clock.now_s
+
+
+def drive(arrivals: random.Random, deaths: Mapping[str, int], policy: random.Random) -> list[tuple[str, str]]:
+    """Drive actors as a policy says that sees nothing but events; what it has seen, without how actors have ended."""
+    executor: Any = OrderedExecutor(Racing(arrivals, deaths), SLOTS)  # type: ignore[arg-type]  # all that it needs
+    seen: list[tuple[str, str]] = []
+    live: dict[str, None] = {}
+    started = running = 0
+    while started < ACTORS or running:
+        while started < ACTORS and running < SLOTS and executor.can_start(ONE_CPU):
+            executor.start(f"a{started}", object, ONE_CPU)
+            live[f"a{started}"] = None
+            started, running = started + 1, running + 1
+        for event in executor.wait(0 if arrivals.random() < 0.2 else None):  # a clock that strikes between
+            seen.append((event.actor_id, type(event).__name__ + str(getattr(event, "value", ""))))
+            if isinstance(event, Exited):
+                live.pop(event.actor_id, None)
+                running -= 1
+            elif event.actor_id in live:
+                act(executor, event.actor_id, live, policy)
+    return seen
+
+
+def act(executor: Any, actor_id: str, live: dict[str, None], policy: random.Random) -> None:
+    """Do something about the actor that has answered, and perhaps about another one."""
+    if len(live) > 1 and policy.random() < 0.15:
+        other = policy.choice([one for one in live if one != actor_id])
+        executor.stop(other, 1.0, dump=policy.random() < 0.3)
+        del live[other]
+    if policy.random() < 0.2:
+        executor.stop(actor_id, 1.0)
+        del live[actor_id]
+    else:
+        executor.call(actor_id, policy.choice(["train", "train", "save"]))
+
+
+@given(
+    races=st.tuples(st.integers(0, 2**32), st.integers(0, 2**32)),
+    policy=st.integers(0, 2**32),
+    deaths=st.dictionaries(
+        st.sampled_from([f"a{number}" for number in range(ACTORS)]), st.integers(-4, 4).filter(bool), max_size=4
+    ),
+)
+@settings(max_examples=150, deadline=None)
+def test_one_order_of_events(races: tuple[int, int], policy: int, deaths: dict[str, int]) -> None:
+    one, other = (drive(random.Random(race), deaths, random.Random(policy)) for race in races)
+    assert one == other
+    for number in range(ACTORS):  # a start, answers, one end, and nothing after that
+        events = [what for who, what in one if who == f"a{number}"]
+        assert events.count("Exited") == 1
+        assert events[-1] == "Exited"
