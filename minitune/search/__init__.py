@@ -52,12 +52,21 @@ UNDEFINED_METRIC_MODE = (
 _BY_NAME = {
     "variant_generator": "basic_variant:BasicVariantGenerator",
     "random": "basic_variant:BasicVariantGenerator",
+    "optuna": "optuna:OptunaSearch",
     "tpe": "tpe:TPESearch",
 }
 """Module below this package, and class; both are loaded when they are asked for."""
 
-_OUT = ("ax", "bohb", "hebo", "zoopt")
-"""Names that Ray Tune knows and that will not come."""
+_OUT = {
+    "ax": "subclass minitune.search.Searcher: suggest() and on_trial_complete() are enough to use its library",
+    "bayesopt": "use 'tpe', or subclass minitune.search.Searcher: suggest() and on_trial_complete() are enough",
+    "bohb": "use TPESearch together with the scheduler HyperBandForBOHB: they are that algorithm",
+    "hebo": "subclass minitune.search.Searcher: suggest() and on_trial_complete() are enough to use its library",
+    "hyperopt": "use 'tpe', which is its algorithm, or 'optuna'",
+    "nevergrad": "use 'optuna' with one of its samplers, such as CmaEsSampler, or subclass minitune.search.Searcher",
+    "zoopt": "subclass minitune.search.Searcher: suggest() and on_trial_complete() are enough to use its library",
+}
+"""Names that Ray Tune knows and that are not here, with the way out."""
 
 
 def create_searcher(search_alg: str, **kwargs: Any) -> Searcher | SearchAlgorithm:
@@ -77,8 +86,7 @@ def create_searcher(search_alg: str, **kwargs: Any) -> Searcher | SearchAlgorith
     name = search_alg.lower() if isinstance(search_alg, str) else ""
     if name in _OUT:
         raise ValueError(
-            f"search_alg {search_alg!r} is not supported; there are {', '.join(_BY_NAME)}. To use its library, write a "
-            "subclass of minitune.search.Searcher: suggest() and on_trial_complete() are enough"
+            f"search_alg {search_alg!r} is not supported; there are {', '.join(_BY_NAME)}; instead, {_OUT[name]}"
         )
     if name not in _BY_NAME:
         raise ValueError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 
 import pytest
 
@@ -22,10 +23,27 @@ def test_arguments_that_it_does_not_know_are_left_out_with_a_warning(caplog: pyt
     assert "BasicVariantGenerator does not take metric, mode" in caplog.text
 
 
-@pytest.mark.parametrize("name", ["ax", "bohb", "hebo", "zoopt", "HEBO"])
-def test_names_that_will_not_come_say_what_to_do(name: str) -> None:
-    with pytest.raises(ValueError, match=r"not supported; there are .*random.*subclass of minitune\.search\.Searcher"):
+@pytest.mark.parametrize(
+    ("name", "way_out"),
+    [
+        ("ax", r"subclass minitune\.search\.Searcher"),
+        ("HEBO", r"subclass minitune\.search\.Searcher"),
+        ("zoopt", r"subclass minitune\.search\.Searcher"),
+        ("bohb", "TPESearch together with the scheduler HyperBandForBOHB"),
+        ("hyperopt", "'tpe', which is its algorithm"),
+        ("bayesopt", "'tpe'"),
+        ("nevergrad", "'optuna' with one of its samplers"),
+    ],
+)
+def test_names_that_are_not_here_say_what_to_do(name: str, way_out: str) -> None:
+    with pytest.raises(ValueError, match=f"{name}' is not supported; there are .*random.*instead, .*{way_out}"):
         create_searcher(name)
+
+
+def test_a_library_that_is_not_there_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(ImportError, match=r"pip install 'minitune\[optuna\]', or use TPESearch"):
+        create_searcher("optuna")
 
 
 @pytest.mark.parametrize("name", ["annealing", 3, None])

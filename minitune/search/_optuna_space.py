@@ -1,0 +1,263 @@
+"""Search spaces in Optuna's terms: each kind of space asks a trial of Optuna's for values, and names what is known."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from minitune._checks import shown
+from minitune._samplers import LogUniform, Normal, Quantized, Sampler
+from minitune.search.parameters import Parameter, draw, parameters, values_of
+from minitune.search.space_tree import path_text
+from minitune.space import Categorical, Float, Integer
+
+logger = logging.getLogger("minitune")
+
+_PLAIN = (bool, int, float, str)
+_LISTED = 1000
+"""Of a longer list of categories Optuna sees the indices only, as an int: it keeps a weight for each category."""
+
+
+class OptunaSpace(Protocol):
+    """A search space, as `OptunaSearch` uses it."""
+
+    def suggest(self, trial: Any) -> dict[str, Any]:
+        """The configuration for which a trial of Optuna's is asked."""
+        ...
+
+    def known(self, config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What Optuna may be told of a configuration: values, and their distributions, by its names for them."""
+        ...
+
+
+class DomainSpace:
+    """A space of this library's domains.
+
+    Args:
+        space: The space.
+
+    Raises:
+        ValueError: If Optuna cannot search it: there is a grid, or a normal distribution.
+    """
+
+    def __init__(self, space: dict[str, Any]):
+        self._space = space
+        for parameter in parameters(space):
+            sampler = parameter.domain.get_sampler()
+            sampler = sampler.get_sampler() if isinstance(sampler, Quantized) else sampler
+            if isinstance(sampler, Normal):
+                raise ValueError(
+                    f"Optuna has no normal distribution, but parameter {parameter.name!r} has one; use uniform(), or "
+                    "TPESearch, which has"
+                )
+
+    def suggest(self, trial: Any) -> dict[str, Any]:
+        """See `OptunaSpace.suggest`."""
+        config: dict[str, Any] = draw(self._space, lambda parameter: _ask_for(trial, parameter))
+        return config
+
+    def known(self, config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """See `OptunaSpace.known`. Values that a parameter cannot have are left out, with a warning."""
+
+        def leave_out(parameter: Parameter, value: Any) -> None:
+            logger.warning("%s=%s is no value of %s; left out", parameter.name, shown(value), parameter.domain)
+
+        found = values_of(self._space, nested(config, self._space), leave_out)
+        distributions = {each.name: _distribution(each) for each in parameters(self._space) if each.name in found}
+        return {
+            name: distribution.choices[found[name]] if hasattr(distribution, "choices") else found[name]
+            for name, distribution in distributions.items()
+        }, distributions
+
+
+class DistributionSpace:
+    """A dict of Optuna's own distributions, nested or with `/` in its keys; anything else in it is a constant.
+
+    Args:
+        space: The dict.
+    """
+
+    def __init__(self, space: Mapping[str, Any]):
+        from optuna.distributions import BaseDistribution
+
+        flat = _flat(space)
+        self._distributions = {name: each for name, each in flat.items() if isinstance(each, BaseDistribution)}
+        self._constants = {name: each for name, each in flat.items() if name not in self._distributions}
+
+    def suggest(self, trial: Any) -> dict[str, Any]:
+        """See `OptunaSpace.suggest`."""
+        return unflatten({**self._constants, **{name: _ask(trial, name, d) for name, d in self._distributions.items()}})
+
+    def known(self, config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """See `OptunaSpace.known`."""
+        flat = _flat(config)
+        found = {name: each for name, each in self._distributions.items() if name in flat}
+        return {name: flat[name] for name in found}, found
+
+
+class DefineByRunSpace:
+    """A function of a trial of Optuna's, which asks it for values; what it returns is constant.
+
+    Args:
+        define: The function.
+    """
+
+    def __init__(self, define: Callable[[Any], Any]):
+        self._define = define
+
+    def suggest(self, trial: Any) -> dict[str, Any]:
+        """See `OptunaSpace.suggest`.
+
+        Raises:
+            TypeError: If the function returns something else than a dict with names as keys, or None.
+        """
+        listener = _Listener(trial)
+        constants = self._define(listener)
+        good = constants is None or (isinstance(constants, dict) and all(isinstance(name, str) for name in constants))
+        if not good:
+            raise TypeError(
+                "a define-by-run function must return None or a dict of constants by name, but returned "
+                f"{shown(constants)}"
+            )
+        return unflatten({**listener.values, **(constants or {})})
+
+    def known(self, config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """See `OptunaSpace.known`. The function is called once.
+
+        Raises:
+            ValueError: If it asks for a value that is not there.
+        """
+        from optuna.trial import FixedTrial
+
+        fixed = FixedTrial(_flat(config))
+        self._define(fixed)
+        return fixed.params, fixed.distributions
+
+
+class _Listener:
+    """Notes what a trial of Optuna's is asked for, and what it answers."""
+
+    def __init__(self, trial: Any):
+        self._trial = trial
+        self.values: dict[str, Any] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        member = getattr(self._trial, name)
+        if not name.startswith("suggest_"):
+            return member
+
+        @functools.wraps(member)
+        def ask(*args: Any, **kwargs: Any) -> Any:
+            value = member(*args, **kwargs)
+            self.values[inspect.signature(member).bind_partial(*args, **kwargs).arguments["name"]] = value
+            return value
+
+        return ask
+
+
+class _Given(Sampler):
+    """Draws what it was given: only the domain's rounding is wanted.
+
+    Args:
+        value: The value.
+    """
+
+    def __init__(self, value: float):
+        self._value = value
+
+    def draw(self, domain: Any, config: Any, rng: Any) -> Any:
+        """See `Sampler.draw`."""
+        return self._value
+
+
+def _distribution(parameter: Parameter) -> Any:
+    """Optuna's distribution of a parameter. It has no steps for logarithmic ones: those are rounded afterwards."""
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+    domain = parameter.domain
+    if isinstance(domain, Categorical):
+        if len(domain) > _LISTED:
+            return IntDistribution(0, len(domain) - 1)
+        return CategoricalDistribution(_choices(domain))
+    sampler = domain.get_sampler()
+    q = sampler.q if isinstance(sampler, Quantized) else None
+    log = isinstance(sampler.get_sampler() if isinstance(sampler, Quantized) else sampler, LogUniform)
+    if isinstance(domain, Float):
+        return FloatDistribution(domain.lower, domain.upper, log=log, step=None if log else q)
+    if q is None:
+        return IntDistribution(domain.lower, domain.upper - 1, log=log)
+    first, stop = (index * int(q) for index in domain.index_range(int(q)))
+    return IntDistribution(first, stop - int(q), log=log, step=1 if log else int(q))
+
+
+def _choices(domain: Categorical) -> list[Any]:
+    """The categories where Optuna can keep and compare them, else their indices."""
+    categories = list(domain.categories)
+    plain = all(each is None or type(each) in _PLAIN for each in categories)
+    if plain and len(set(categories)) == len(categories) and not any(each != each for each in categories):
+        return categories
+    return list(range(len(categories)))
+
+
+def _ask_for(trial: Any, parameter: Parameter) -> Any:
+    """A parameter's value; for a choice the index of the category."""
+    domain, distribution = parameter.domain, _distribution(parameter)
+    value = _ask(trial, parameter.name, distribution)
+    if isinstance(domain, Categorical):
+        return distribution.choices.index(value) if hasattr(distribution, "choices") else value
+    sampler = domain.get_sampler()
+    if isinstance(sampler, Quantized):
+        steps = value if isinstance(domain, Float) else round(value / sampler.q)
+        return domain.draw_quantized(_Given(steps), sampler.q, None, None)  # type: ignore[arg-type]  # nothing is drawn
+    return value if isinstance(domain, Integer) else min(max(value, domain.lower), domain.upper)
+
+
+def _ask(trial: Any, name: str, distribution: Any) -> Any:
+    """Ask a trial of Optuna's for a value."""
+    if hasattr(distribution, "choices"):
+        return trial.suggest_categorical(name, distribution.choices)
+    ask = trial.suggest_int if type(distribution).__name__.startswith("Int") else trial.suggest_float
+    step = {} if distribution.log or distribution.step is None else {"step": distribution.step}
+    return ask(name, distribution.low, distribution.high, log=distribution.log, **step)
+
+
+# -- names with "/" in them --------------------------------------------------------------------------------------------
+
+
+def nested(point: Mapping[str, Any], space: Mapping[str, Any]) -> dict[str, Any]:
+    """A point whose keys may be paths, such as `"a/b"`, nested as the space is."""
+    as_it_is = {key: value for key, value in point.items() if key in space or "/" not in str(key)}
+    return {**as_it_is, **unflatten({key: value for key, value in point.items() if key not in as_it_is})}
+
+
+def unflatten(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """`{"a/b": 1}` as `{"a": {"b": 1}}`."""
+    tree: dict[str, Any] = {}
+    for name, value in flat.items():
+        *outer, last = name.split("/")
+        place = tree
+        for key in outer:
+            place = place.setdefault(key, {})
+        place[last] = value
+    return tree
+
+
+def _flat(tree: Mapping[str, Any], path: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The inverse of `unflatten`."""
+    flat: dict[str, Any] = {}
+    for key, value in tree.items():
+        whole = (*path, str(key))
+        flat.update(_flat(value, whole) if isinstance(value, Mapping) and value else {path_text(whole): value})
+    return flat
+
+
+def usable(value: Any) -> bool:
+    """Whether Optuna takes a value: it is a number and not NaN."""
+    try:
+        return not isinstance(value, (str, bytes)) and not math.isnan(float(value))
+    except (TypeError, ValueError, OverflowError):
+        return False

@@ -1,0 +1,267 @@
+"""OptunaSearch: Optuna's samplers propose, and hear of every result. Needs `optuna` (the extra of that name)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from minitune._checks import is_whole, require, shown
+from minitune.result import DEFAULT_METRIC, TRAINING_ITERATION
+from minitune.search._optuna_space import DefineByRunSpace, DistributionSpace, DomainSpace, OptunaSpace, usable
+from minitune.search.searcher import Metric, Searcher, Suggestion
+from minitune.search.space_tree import has_unresolved_values
+
+logger = logging.getLogger("minitune")
+
+
+class OptunaSearch(Searcher):
+    """Asks an Optuna study for configurations, and tells it what has become of them.
+
+    A trial that has ended with a value is COMPLETE in the study, one that has failed or has reported NaN is FAIL, and
+    one that was ended without a value PRUNED. Results on the way are reported at their `training_iteration`, if there
+    is one objective. Pruners have no say: use a scheduler.
+
+    Args:
+        space: The search space, if it is not that of the run: a dict of this library's domains, a dict of
+            `optuna.distributions` by name (nested, or with `/` in the names), or a define-by-run function that takes a
+            trial of Optuna's, calls its `suggest_...` methods, and may return a dict of constants.
+        metric: Name of the result to optimise, or a list of names for several objectives; by default the run's.
+        mode: `"min"` or `"max"`, or a list of these; `"obs"` marks an objective that Optuna does not hear of.
+        points_to_evaluate: Configurations that are tried first; they may lack parameters.
+        sampler: One of `optuna.samplers`; by default a `TPESampler`.
+        study_name: Name of the study, by which it is found in a storage; by default `"optuna"`.
+        storage: One of `optuna.storages`, or a URL; by default the study is kept in memory, and saved with the run. A
+            study that is there already goes on.
+        seed: Of the default sampler. It takes precedence over the run's.
+        evaluated_rewards: The values of `points_to_evaluate`, if they are known: those are not tried then.
+
+    Raises:
+        ImportError: If there is no Optuna.
+        ValueError: If an argument breaks its rule, or Optuna cannot search the space.
+    """
+
+    def __init__(
+        self,
+        space: Mapping[str, Any] | Callable[[Any], Mapping[str, Any] | None] | None = None,
+        metric: Metric = None,
+        mode: str | list[str] | None = None,
+        points_to_evaluate: Sequence[Mapping[str, Any]] | None = None,
+        sampler: Any = None,
+        study_name: str | None = None,
+        storage: Any = None,
+        seed: int | None = None,
+        evaluated_rewards: Sequence[Any] | None = None,
+    ):
+        optuna = _import_optuna()
+        super().__init__(metric, mode)
+        good = space is None or callable(space) or isinstance(space, Mapping)
+        require(good, "space: None, a dict or a define-by-run function", space)
+        good = sampler is None or isinstance(sampler, optuna.samplers.BaseSampler)
+        require(good, "sampler: None or one of optuna.samplers", sampler)
+        good = storage is None or isinstance(storage, (str, optuna.storages.BaseStorage))
+        require(good, "storage: None, a URL or one of optuna.storages", storage)
+        require(study_name is None or isinstance(study_name, str), "study_name: None or text", study_name)
+        require(seed is None or is_whole(seed), "seed: None or an int", seed)
+        if sampler is not None and seed is not None:
+            logger.warning("OptunaSearch: seed=%r has no effect on a sampler of your own; pass it to the sampler", seed)
+        self._points = _checked_points(points_to_evaluate, evaluated_rewards)
+        self._rewards = None if evaluated_rewards is None else list(evaluated_rewards)
+        self._sampler = sampler
+        self._study_name = study_name
+        self._storage = storage
+        self._seed = seed
+        self._is_seeded_by_user = seed is not None
+        self._space: OptunaSpace | None = _space_of(space) if space else None
+        self._has_own_space = self._space is not None
+        self._ot_study: Any = None
+        self._ot_trials: dict[str, Any] = {}
+        self._steps: dict[str, int] = {}
+
+    # -- setting up ----------------------------------------------------------------------------------------------
+
+    def set_search_properties(self, metric: Metric, mode: str | list[str] | None, config: Any, **spec: Any) -> bool:
+        """See `Searcher.set_search_properties`.
+
+        Raises:
+            ValueError: If Optuna cannot search the space.
+        """
+        super().set_search_properties(metric, mode, config, **spec)
+        if self._has_own_space:
+            return False
+        self._space = DomainSpace(config or {})
+        return True
+
+    def set_seed(self, seed: int) -> None:
+        """See `Searcher.set_seed`."""
+        if not self._is_seeded_by_user:
+            self._seed = seed
+
+    @property
+    def study(self) -> Any:
+        """The `optuna.study.Study`, such as for Optuna's plots; it is made when it is first needed.
+
+        Raises:
+            ValueError: If there is no space, metric or mode yet.
+        """
+        if self._ot_study is None:
+            self._ot_study = self._make_study()
+            points, self._points = self._points, []
+            for number, point in enumerate(points):
+                if self._rewards is not None:
+                    self.add_evaluated_point(dict(point), self._rewards[number])
+                else:
+                    self._ot_study.enqueue_trial(self._known_space.known(point)[0])
+        return self._ot_study
+
+    # -- the loop ------------------------------------------------------------------------------------------------
+
+    def suggest(self, trial_id: str) -> Suggestion:
+        """See `Searcher.suggest`.
+
+        Raises:
+            ValueError: If there is no space, metric or mode.
+        """
+        trial = self._ot_trials[trial_id] = self.study.ask()
+        return self._known_space.suggest(trial)
+
+    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+        """See `Searcher.on_trial_result`. A step that was reported before, as after a restart, counts once."""
+        trial = self._ot_trials.get(trial_id)
+        if trial is None or len(self._objectives) != 1:
+            return
+        value, last = result.get(self._objectives[0][0]), self._steps.get(trial_id, -1)
+        given = result.get(TRAINING_ITERATION)
+        step = int(given) if is_whole(given) and given is not None else last + 1
+        if usable(value) and step > last:
+            self._steps[trial_id] = step
+            trial.report(float(value), step)  # type: ignore[arg-type]  # it is a number
+
+    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        """See `Searcher.on_trial_complete`."""
+        trial = self._ot_trials.pop(trial_id, None)
+        self._steps.pop(trial_id, None)
+        if trial is None:
+            return
+        found = [(result or {}).get(name) for name, _ in self._objectives]
+        state = _states()
+        if not error and all(map(usable, found)):
+            self.study.tell(trial, [float(value) for value in found if value is not None])
+        elif error or any(value is not None for value in found):
+            self.study.tell(trial, state=state.FAIL)
+        else:
+            self.study.tell(trial, state=state.PRUNED)
+
+    # -- warm start ----------------------------------------------------------------------------------------------
+
+    def add_evaluated_point(
+        self,
+        parameters: dict[str, Any],
+        value: Any,
+        error: bool = False,
+        pruned: bool = False,
+        intermediate_values: list[float] | None = None,
+    ) -> None:
+        """See `Searcher.add_evaluated_point`; for several objectives `value` is a list.
+
+        Raises:
+            ValueError: If there is no space, metric or mode yet, or `parameters` is no dict.
+        """
+        require(isinstance(parameters, Mapping), "parameters: a dict, as a configuration", parameters)
+        study, state = self.study, _states()
+        values = list(value) if isinstance(value, (list, tuple)) else [value]
+        has_failed = error or (not pruned and not all(map(usable, values)))
+        params, distributions = self._known_space.known(parameters)
+        study.add_trial(
+            _import_optuna().trial.create_trial(
+                state=state.FAIL if has_failed else state.PRUNED if pruned else state.COMPLETE,
+                values=None if has_failed or not all(map(usable, values)) else list(map(float, values)),
+                params=params,
+                distributions=distributions,
+                intermediate_values=dict(enumerate(intermediate_values or [])),
+            )
+        )
+
+    # -- state -----------------------------------------------------------------------------------------------------
+
+    def get_state(self) -> dict[str, Any]:
+        """See `Searcher.get_state`: the study and what is open in it; not the space and the arguments."""
+        names = ("_ot_study", "_ot_trials", "_steps", "_points", "_seed", "_metric", "_mode")
+        return {name: getattr(self, name) for name in names}
+
+    # -- within ----------------------------------------------------------------------------------------------------
+
+    @property
+    def _known_space(self) -> OptunaSpace:
+        if self._space is None:
+            raise ValueError("OptunaSearch has no search space: give it as space=..., or to Tuner(param_space=...)")
+        return self._space
+
+    @property
+    def _objectives(self) -> list[tuple[str, str]]:
+        """Names and modes of what Optuna optimises."""
+        modes = [self._mode] if isinstance(self._mode, str) else list(self._mode or [])
+        names = [self._metric or DEFAULT_METRIC] if not isinstance(self._metric, (list, tuple)) else self._metric
+        return [(str(name), mode) for name, mode in zip(names, modes, strict=False) if mode != "obs"]
+
+    def _make_study(self) -> Any:
+        optuna = _import_optuna()
+        if self._space is None or not self._objectives:
+            self._known_space  # noqa: B018  # says what is missing
+            raise ValueError(
+                f"OptunaSearch needs a metric and a mode, but got metric={self._metric!r}, mode={self._mode!r}: give "
+                "them to it or to TuneConfig"
+            )
+        with _quiet(optuna):
+            return optuna.create_study(
+                storage=self._storage,
+                sampler=self._sampler or optuna.samplers.TPESampler(seed=self._seed),
+                pruner=optuna.pruners.NopPruner(),
+                study_name=self._study_name or "optuna",
+                directions=["minimize" if mode == "min" else "maximize" for _, mode in self._objectives],
+                load_if_exists=True,
+            )
+
+
+def _import_optuna() -> Any:
+    try:
+        import optuna
+    except ImportError as error:
+        raise ImportError(
+            f"OptunaSearch needs optuna ({error}); install it with: pip install 'minitune[optuna]', or use TPESearch, "
+            "which needs nothing"
+        ) from error
+    return optuna
+
+
+def _states() -> Any:
+    return _import_optuna().trial.TrialState
+
+
+@contextmanager
+def _quiet(optuna: Any) -> Any:
+    """Optuna says on the terminal that a study was made; nobody has asked for that."""
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(max(before, optuna.logging.WARNING))
+    try:
+        yield
+    finally:
+        optuna.logging.set_verbosity(before)
+
+
+def _space_of(space: Any) -> OptunaSpace:
+    if not isinstance(space, Mapping):
+        return DefineByRunSpace(space)
+    return DomainSpace(dict(space)) if has_unresolved_values(dict(space)) else DistributionSpace(space)
+
+
+def _checked_points(points: Any, rewards: Any) -> list[Mapping[str, Any]]:
+    given = [] if points is None else points
+    is_list = isinstance(given, Iterable) and not isinstance(given, (Mapping, str))
+    given = list(given) if is_list else []
+    if not is_list or not all(isinstance(point, Mapping) for point in given):
+        raise TypeError(f"points_to_evaluate must be a list of dicts, but got {shown(points)}")
+    good = rewards is None or (isinstance(rewards, Iterable) and len(list(rewards)) == len(given))
+    require(good, "evaluated_rewards: None or one value for each of points_to_evaluate", rewards)
+    return given
