@@ -307,11 +307,9 @@ def error_table(trials: Iterable[Trial], max_rows: int) -> list[Part]:
         [trial.name, f"{trial.num_failures}{'' if trial.status == ERROR else '*'}", trial.error_file] for trial in shown
     ]
     parts: list[Part] = [
-        f"Number of errored trials: {len(failed)}",
+        f"Number of errored trials: {len(failed)}" + (f" ({len(shown)} shown)" if len(failed) > len(shown) else ""),
         Table(["Trial name", "# failures", "error file"], rows, max_length=10_000),
     ]
-    if len(failed) > len(shown):
-        parts.append(f"... {len(failed) - len(shown)} more failed trials not shown")
     if any(trial.status == TERMINATED for trial in shown):
         parts.append("* The trial ended well after a retry.")
     return parts

@@ -186,6 +186,6 @@ def default_reporter(time_budget_s: float | None = None) -> TuneReporterBase:
         # What the user's cell has shown so far stays.
         reporter = JupyterNotebookReporter(overwrite=False, max_report_frequency=_NOTEBOOK_S, infer_limit=4)
     else:
-        reporter = LiveReporter(time_budget_s=time_budget_s, infer_limit=4, max_error_rows=3)
+        reporter = LiveReporter(time_budget_s=time_budget_s, infer_limit=4, max_error_rows=2)
     reporter.prefer_best()
     return reporter
