@@ -6,6 +6,7 @@ import html
 import os
 import re
 import reprlib
+import shlex
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -330,13 +331,21 @@ def error_texts(trials: Iterable[Trial]) -> list[str]:
     for alike in reversed(ordered[:_MAX_TRACEBACKS]):
         count = len(alike) - 1
         others = f" and {count} more {'trial' if count == 1 else 'trials'} with the same error" if count else ""
-        lines.append(f"Error of trial {alike[0].name}{others}:")
+        way = _way_to_debug(alike[0]) if alike is ordered[0] else ""
+        lines.append(f"Error of trial {alike[0].name}{others}{way}:")
         text = str(alike[0].error).rstrip().splitlines()
         if len(text) > _MAX_TRACEBACK_LINES:
             text = [*text[:3], f"  ... [{len(text) - _MAX_TRACEBACK_LINES} lines left out] ...", *text[3:]]
             text = [*text[:4], *text[4 - _MAX_TRACEBACK_LINES :]]
         lines += text + _hints(alike[0].error)
     return lines
+
+
+def _way_to_debug(trial: Trial) -> str:
+    """The command that runs a trial again under the debugger, in brackets; nothing if its run is not on the disk."""
+    if not os.path.isdir(trial.experiment_path):
+        return ""
+    return f" (`minitune rerun {shlex.quote(trial.experiment_path)} {trial.number} --pdb` runs it again)"
 
 
 def _hints(error: TrialError | None) -> list[str]:

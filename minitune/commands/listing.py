@@ -131,7 +131,7 @@ def _trials(options: argparse.Namespace) -> _Listing:
     own = infer_metrics(run.trials, [run.metric] if run.metric else [], 4)
     metrics = [*([run.metric] if run.metric else []), *own]
     shown = ["trial", TRIAL_ID, "status", *searched, *metrics, TRAINING_ITERATION, TIME_TOTAL_S]
-    heading = f"{run.path}: {state_of_run(run).text}; {len(rows)} trials"
+    heading = f"{run.path}: {len(rows)} trials, {state_of_run(run).text}"
     return _Listing(rows, shown, heading)
 
 

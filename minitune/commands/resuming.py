@@ -103,7 +103,7 @@ def _resume_run(path: str, options: argparse.Namespace) -> int:
         restart_errored=options.restart_errored,
         add_samples=options.add_samples,
     )
-    _tell_plan(run, state.text, options)
+    _tell_plan(run, state.name, options)
     grid = tuner.fit()
     if grid.interrupted:
         return ENDED_EARLY
@@ -118,4 +118,4 @@ def _tell_plan(run: RecordedRun, state: str, options: argparse.Namespace) -> Non
     parts = [f"{counts[TERMINATED]} have ended", f"{left} go on"]
     parts += [f"{counts[ERROR]} have failed and {again}"] if counts[ERROR] else []
     parts += [f"{options.add_samples} samples more"] if options.add_samples else []
-    print(f"{run.path} was {state}; of its {len(run.trials)} trials {', '.join(parts)}", flush=True)
+    print(f"{run.path}: {state}; of its {len(run.trials)} trials {', '.join(parts)}", flush=True)

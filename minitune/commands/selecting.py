@@ -48,6 +48,9 @@ RUNNING, FINISHED_RUN, STOPPED, INTERRUPTED_RUN, FAILED, KILLED = (
 error has, or its process has died."""
 
 
+_GO_ON = "`minitune resume` goes on with it"
+
+
 @dataclass(frozen=True)
 class RunState:
     """How a run stands.
@@ -79,14 +82,14 @@ def state_of(path: str, close_reason: str | None) -> RunState:
         holder = read_holder(RunDirectory(path).lock)
         if holder is not None:
             return RunState(RUNNING, f"running ({holder})")
-        return RunState(KILLED, "killed: its process has died before the end")
+        return RunState(KILLED, f"killed: its process has died before the end; {_GO_ON}")
     if close_reason == records.INTERRUPTED:
-        return RunState(INTERRUPTED_RUN, "interrupted by a signal")
+        return RunState(INTERRUPTED_RUN, f"interrupted by a signal; {_GO_ON}")
     if close_reason.startswith(records.ENDED):
         return RunState(STOPPED, f"stopped before its trials: {close_reason.removeprefix(records.ENDED)}")
     if close_reason == records.FINISHED:
         return RunState(FINISHED_RUN, "finished")
-    return RunState(FAILED, "failed: an error outside of its trials has ended it")
+    return RunState(FAILED, f"failed: an error outside of its trials has ended it; {_GO_ON}")
 
 
 def state_of_run(run: RecordedRun) -> RunState:

@@ -27,7 +27,7 @@ def test_a_run_is_named_by_path_or_name_and_the_newest_is_the_default(minitune: 
     by_path = minitune("ls", storage / "run")
 
     assert by_path == minitune("ls", "run") == minitune("list-trials", "last") == minitune("ls")
-    assert by_path[1].startswith(f"{storage / 'run'}: finished; 3 trials\n")
+    assert by_path[1].startswith(f"{storage / 'run'}: 3 trials, finished\n")
 
 
 def test_rows_are_filtered_sorted_and_cut(minitune: Minitune) -> None:
