@@ -108,7 +108,7 @@ def smoke(
     tuner = _tuner(trainable, space, given, budget_s, os.fspath(directory or _own_directory()))
     name = str(getattr(trainable, "__name__", trainable))
     kinds = tuple(kind for kind in KINDS if kind not in may_leave and not (kind == FILES and _has_neighbours()))
-    before = Snapshot(kinds)
+    before, until_s = Snapshot(kinds), time.monotonic() + budget_s
     with _settings({"FORCE_TRIAL_CLEANUP_S": f"{GRACE_S:g}", "STEP_SUMMARY": "0"}):
         grid = _fit_in_time(tuner.fit, name, budget_s) if executor == "inline" else tuner.fit()
     _refuse_failures(grid, name, seed)
@@ -116,11 +116,9 @@ def smoke(
     if left:
         raise SmokeFailure("\n  ".join([f"the trials of {name} have left something behind:", *left]), grid)
     if not any(result.metrics.keys() - set(AUTO_RESULT_KEYS) for result in grid):
-        raise SmokeFailure(
-            f"no trial of {name} has reported anything within {budget_s:g} s: make the first report come sooner, or "
-            "give a longer budget_s",
-            grid,
-        )
+        in_time = f"within {budget_s:g} s: make the first report come sooner, or give a longer budget_s"
+        what = in_time if time.monotonic() > until_s else "before its end: call report(), or return a dict of metrics"
+        raise SmokeFailure(f"no trial of {name} has reported anything {what}", grid)
     return grid
 
 
@@ -209,7 +207,7 @@ def _fit_in_time(fit: Callable[[], ResultGrid], name: str, budget_s: float) -> R
         )
     (result,) = outcome
     if isinstance(result, BaseException):
-        raise result
+        raise result.with_traceback(None)  # our frames say nothing to a user; those of a plug-in are in its cause
     return result
 
 

@@ -222,6 +222,11 @@ def test_a_training_without_end_is_stopped_at_the_budget(tmp_path: Path) -> None
     assert grid[0].metrics["training_iteration"] > 1
 
 
+def test_a_training_that_reports_nothing_is_told_what_to_do(tmp_path: Path) -> None:
+    text = refused(tmp_path, lambda config: None, {}, num_samples=1)
+    assert text.endswith("has reported anything before its end: call report(), or return a dict of metrics")
+
+
 # -- assert_best ---------------------------------------------------------------------------------------------------
 
 
