@@ -38,9 +38,11 @@ class Console:
         if self.is_off:
             return
         try:
-            if (self._stream or sys.stdout) is None:
+            stream = self._stream or sys.stdout
+            if stream is None:
                 raise ValueError("there is no standard output")
-            _write(self._stream or sys.stdout, text)
+            # A live view on it gives way to what is written by the stream's own method.
+            _write(stream, text, to_file=self._stream is not None or "write" not in getattr(stream, "__dict__", ()))
         except Exception as error:
             self.is_off = True
             logging.getLogger("minitune").warning(
@@ -56,8 +58,8 @@ def is_terminal(stream: Any) -> bool:
         return False
 
 
-def _write(stream: Any, text: str) -> None:
-    if type(stream) is io.TextIOWrapper and isinstance(getattr(stream.buffer, "raw", None), io.FileIO):
+def _write(stream: Any, text: str, to_file: bool) -> None:
+    if to_file and type(stream) is io.TextIOWrapper and isinstance(getattr(stream.buffer, "raw", None), io.FileIO):
         # Past the stream's buffer: what a failed flush leaves in there would fail again at exit, and turn the script's
         # exit status into 120.
         stream.flush()

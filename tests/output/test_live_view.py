@@ -158,9 +158,17 @@ def test_after_a_resize_the_block_is_found_again(terminal: Terminal) -> None:
 def test_one_run_at_a_time_draws(terminal: Terminal) -> None:
     with terminal:
         screen = begin()
+        screen.draw(["block"])
         assert open_screen() is None
+        fit(1)
+        screen.draw(["block"])
         screen.close()
         begin().close()
+    lines = terminal.lines()
+    assert lines[0].startswith("Run of 1 trial ")
+    assert lines[-3].startswith("Total run time: ")
+    assert lines[-2:] == ["block", ""]
+    assert lines.count("block") == 1
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # the terminal's reader is a thread
