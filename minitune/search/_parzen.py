@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import math
 import random
+from bisect import bisect
 from collections.abc import Collection, Sequence
-from itertools import pairwise, repeat
+from itertools import accumulate, pairwise, repeat
 from operator import mul, truediv
 from typing import NamedTuple
 
@@ -125,7 +126,7 @@ class GoodSide:
 
     Args:
         grounds: Axes and choices.
-        points: The observations.
+        points: The observations, best first.
     """
 
     def __init__(self, grounds: Grounds, points: Sequence[Point]):
@@ -134,18 +135,22 @@ class GoodSide:
         count = len(points) + 1
         by_axis = [_gaps(places) for places in zip(*(point.places for point in points), strict=True)]
         self._bandwidths = list(zip(*by_axis, strict=True)) if by_axis else [()] * len(points)
+        weights = _weights_by_rank(len(points))
+        self._cumulative = list(accumulate([*weights, 1.0]))
         self._kernels = []
         base = -len(grounds.axes) * _LOG_SQRT_2PI - sum(math.log(count + size) for size in grounds.sizes)
-        for point, bandwidths in zip(points, self._bandwidths, strict=True):
+        for point, bandwidths, weight in zip(points, self._bandwidths, weights, strict=True):
             deviations = grounds.widened(bandwidths)
-            log_norm = base - sum(map(math.log, deviations)) - grounds.log_mass(point.places, deviations)
+            log_norm = (
+                base + math.log(weight) - sum(map(math.log, deviations)) - grounds.log_mass(point.places, deviations)
+            )
             scaled = tuple(map(truediv, point.places, deviations))
             self._kernels.append((tuple(1 / each for each in deviations), scaled, point.bits, log_norm))
         self._log_odds = math.log(count + 1)
 
     def draw(self, rng: random.Random) -> Point:
         """Draw a point from the mixture."""
-        number = rng.randrange(len(self._points) + 1)
+        number = bisect(self._cumulative, rng.random() * self._cumulative[-1], 0, len(self._points))
         grounds, count = self.grounds, len(self._points) + 1
         if number == len(self._points):
             return grounds.draw_prior(rng)
@@ -298,8 +303,14 @@ def best_of(good: GoodSide, bad: BadSide, candidates: Sequence[Point]) -> Point:
 
 def shared_bandwidth(count: int, dimensions: int) -> float:
     """The bad side's bandwidth for so many kernels."""
-    bandwidth = max(1.5 / max(count, 1.5), 1 / min(100, count + 1))
+    bandwidth = 0.12 * count ** (-1 / (dimensions + 4))
     return math.exp(round(math.log(bandwidth) / _LOG_STEP) * _LOG_STEP)
+
+
+def _weights_by_rank(count: int) -> list[float]:
+    """Weights of the good observations, best first: falling with the logarithm of the rank, 1 in the mean."""
+    weights = [math.log((count + 1) / rank) for rank in range(1, count + 1)]
+    return [weight * count / sum(weights) for weight in weights]
 
 
 def _gaps(places: Sequence[float]) -> list[float]:

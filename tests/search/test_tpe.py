@@ -248,7 +248,8 @@ def test_a_point_with_an_unknown_parameter_is_refused() -> None:
 
 
 def test_evaluated_points_are_learned_from_before_the_space_is_known_too() -> None:
-    configs = [{"x": number / 40, "y": 0.3, "z": 0.3} for number in range(40)]
+    rng = random.Random(0)
+    configs = [{name: rng.random() for name in SQUARE} for _ in range(60)]
     early, late = TPESearch(metric="loss", mode="min", seed=1), search(SQUARE)
     for config in configs:
         early.add_evaluated_point(config, sphere(config))
@@ -262,7 +263,7 @@ def test_evaluated_points_are_learned_from_before_the_space_is_known_too() -> No
     suggested = [searcher.suggest("t") for searcher in (early, late)]
 
     assert suggested[0] == suggested[1]
-    assert sphere(suggested[0]) < 0.05  # type: ignore[arg-type]
+    assert sphere(suggested[0]) < 0.15  # type: ignore[arg-type]
 
 
 def test_trials_of_an_earlier_run_are_learned_from(tmp_path: Path) -> None:
@@ -378,7 +379,7 @@ def test_it_works_with_schedulers_that_stop_trials(scheduler: Any) -> None:
     done = simulate(curve, param_space=SQUARE, tune_config=config, num_workers=4, seed=3)
 
     assert len(done.results) == 60
-    assert done.num_steps < 60 * 27 / 2
+    assert done.num_steps < 60 * 27 * 0.7
     assert min(result.metrics["loss"] for result in done.results) < 1 / 27 + 0.03
 
 

@@ -1,0 +1,164 @@
+"""Functions to search for a minimum, with their spaces: smooth and rugged ones, mixed and conditional spaces.
+
+The optima of those that were made up lie off the centre of the space, where a search begins.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from minitune import choice, lograndint, loguniform, qrandint, randint, uniform
+from minitune.search.parameters import Parameter, draw
+from minitune.space import Categorical
+
+Config = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A function to minimise.
+
+    Attributes:
+        name: Its name.
+        function: Gives the value of a configuration.
+        space: The search space.
+        optimum: The least value.
+    """
+
+    name: str
+    function: Callable[[Config], float]
+    space: Mapping[str, Any]
+    optimum: float
+
+    def typical(self, count: int) -> float:
+        """The median of so many random values: what a regret is measured by."""
+        rng = random.Random(0)
+        return statistics.median(self.function(draw_at_random(self.space, rng)) for _ in range(count))
+
+
+def draw_at_random(space: Mapping[str, Any], rng: random.Random) -> Any:
+    """A configuration from the domains themselves."""
+
+    def choose(parameter: Parameter) -> Any:
+        domain = parameter.domain
+        return rng.randrange(len(domain)) if isinstance(domain, Categorical) else domain.sample(random_state=rng)
+
+    return draw(space, choose)
+
+
+def branin(config: Config) -> float:
+    """Two parameters, three equal minima (Branin 1972)."""
+    x, y = config["x0"], config["x1"]
+    ridge = y - 5.1 * x**2 / (4 * math.pi**2) + 5 * x / math.pi - 6
+    return float(ridge**2 + 10 * (1 - 1 / (8 * math.pi)) * math.cos(x) + 10)
+
+
+_HARTMANN = (  # height, then (steepness, place) on each axis
+    (1.0, ((10, 0.1312), (3, 0.1696), (17, 0.5569), (3.5, 0.0124), (1.7, 0.8283), (8, 0.5886))),
+    (1.2, ((0.05, 0.2329), (10, 0.4135), (17, 0.8307), (0.1, 0.3736), (8, 0.1004), (14, 0.9991))),
+    (3.0, ((3, 0.2348), (3.5, 0.1451), (1.7, 0.3522), (10, 0.2883), (17, 0.3047), (8, 0.6650))),
+    (3.2, ((17, 0.4047), (8, 0.8828), (0.05, 0.8732), (10, 0.5743), (0.1, 0.1091), (14, 0.0381))),
+)
+
+
+def hartmann6(config: Config) -> float:
+    """Six parameters, four hollows (Hartman 1973)."""
+    total = 0.0
+    for height, hollow in _HARTMANN:
+        total -= height * math.exp(-sum(a * (config[f"x{i}"] - p) ** 2 for i, (a, p) in enumerate(hollow)))
+    return total
+
+
+def rosenbrock4(config: Config) -> float:
+    """Four parameters in a bent valley (Rosenbrock 1960)."""
+    x = [config[f"x{i}"] for i in range(4)]
+    return float(sum(100 * (right - left**2) ** 2 + (1 - left) ** 2 for left, right in pairwise(x)))
+
+
+_ACKLEY_OPTIMUM = (7.3, -14.1, 11.7, -3.9, 18.2)
+
+
+def ackley5(config: Config) -> float:
+    """Five parameters, one narrow funnel with ripples (Ackley 1987), moved off the centre."""
+    x = [config[f"x{i}"] - place for i, place in enumerate(_ACKLEY_OPTIMUM)]
+    width = math.sqrt(sum(value**2 for value in x) / len(x))
+    ripple = sum(math.cos(2 * math.pi * value) for value in x) / len(x)
+    return 20 + math.e - 20 * math.exp(-0.2 * width) - math.exp(ripple)
+
+
+def mixed8(config: Config) -> float:
+    """Eight parameters of three kinds, like the training of a network: the best rate depends on three others."""
+    usual = {"sgd": -1.5, "adam": -3.0, "rmsprop": -3.4, "adagrad": -2.0}[config["opt"]]
+    doublings = math.log2(config["batch"] / 64)
+    rate = math.log10(config["lr"]) - usual - 0.3 * doublings
+    size = math.log2(config["units"]) - 8
+    loss = 0.08 * rate**2 + 0.02 * (1 - math.cos(5 * rate)) + 0.03 * (size - 0.3 * (config["layers"] - 4)) ** 2
+    loss += {"sgd": 0.05, "adam": 0.0, "rmsprop": 0.03, "adagrad": 0.08}[config["opt"]]
+    loss += {"relu": 0.02, "gelu": 0.0, "tanh": 0.05}[config["act"]]
+    loss += 0.01 * (config["layers"] - 4) ** 2 + 0.5 * (config["dropout"] - 0.25 - 0.05 * size) ** 2
+    return float(loss + 0.01 * (math.log10(config["wd"]) + 4) ** 2 + 0.01 * doublings**2)
+
+
+def cond3(config: Config) -> float:
+    """A choice of three models, each with parameters of its own."""
+    model = config["model"]
+    if model["kind"] == "svm":
+        loss = 0.05 + 0.02 * (math.log10(model["C"]) - 1) ** 2 + 0.03 * (math.log10(model["gamma"]) + 2) ** 2
+        kernel = model["kernel"]
+        return loss if kernel == "rbf" else loss + 0.02 + 0.02 * (kernel["degree"] - 3) ** 2
+    if model["kind"] == "gbm":
+        trees = math.log2(model["n_est"]) - 7
+        loss = 0.05 * (math.log10(model["lr"]) + 1 + 0.6 * trees) ** 2 + 0.01 * trees**2
+        return float(loss + 0.008 * (model["depth"] - 5) ** 2 + 0.3 * (model["subsample"] - 0.8) ** 2)
+    loss = 0.02 + 0.06 * (math.log10(model["lr"]) + 2.5) ** 2 + 0.02 * (math.log2(model["h"]) - 7) ** 2
+    return float(loss + 0.4 * (model["drop"] - 0.3) ** 2)
+
+
+_MODELS = [
+    {
+        "kind": "svm",
+        "C": loguniform(1e-3, 1e3),
+        "gamma": loguniform(1e-5, 10),
+        "kernel": choice(["rbf", {"degree": randint(2, 6)}]),
+    },
+    {
+        "kind": "gbm",
+        "n_est": randint(10, 501),
+        "lr": loguniform(1e-3, 1),
+        "depth": randint(1, 13),
+        "subsample": uniform(0.3, 1),
+    },
+    {"kind": "mlp", "lr": loguniform(1e-5, 1), "h": lograndint(8, 513), "drop": uniform(0, 0.8)},
+]
+
+TASKS = {
+    task.name: task
+    for task in (
+        Task("branin", branin, {"x0": uniform(-5, 10), "x1": uniform(0, 15)}, 0.39788735772973816),
+        Task("hartmann6", hartmann6, {f"x{i}": uniform(0, 1) for i in range(6)}, -3.322368011415515),
+        Task("rosenbrock4", rosenbrock4, {f"x{i}": uniform(-5, 10) for i in range(4)}, 0.0),
+        Task("ackley5", ackley5, {f"x{i}": uniform(-32.768, 32.768) for i in range(5)}, 0.0),
+        Task(
+            "mixed8",
+            mixed8,
+            {
+                "lr": loguniform(1e-5, 1e-1),
+                "wd": loguniform(1e-7, 1e-2),
+                "layers": randint(1, 9),
+                "units": lograndint(16, 1025),
+                "dropout": uniform(0, 0.8),
+                "batch": qrandint(16, 256, 16),
+                "opt": choice(["sgd", "adam", "rmsprop", "adagrad"]),
+                "act": choice(["relu", "gelu", "tanh"]),
+            },
+            0.0,
+        ),
+        Task("cond3", cond3, {"model": choice(_MODELS)}, 0.0),
+    )
+}

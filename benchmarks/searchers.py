@@ -1,0 +1,477 @@
+"""How good searchers are, and what a suggestion costs: on functions, and on learning curves with early stopping.
+
+    python benchmarks/searchers.py                          # everything, 10 seeds
+    python benchmarks/searchers.py --seeds 30               # as many as the goals ask for
+    python benchmarks/searchers.py --only functions cost    # some parts
+    python benchmarks/searchers.py --quick                  # whether everything runs
+
+Parts: `functions`, 100 trials one after the other on the six functions of `search_tasks.py`; `parallel`, the same with
+four trials under way at a time; `digits`, 600 epochs of four workers on the learning curves of `digits_curves.json.gz`,
+where a configuration gets the curve of the nearest one that was trained; `cost`, CPU time of a suggestion and what it
+is told, for ten uniform parameters; `import`, time and memory that importing a searcher takes.
+
+*Regret* is the distance of a run's best value from the optimum, over that of the median of 5,000 random values; the
+score is log10 of the median over the seeds, and the mean of the functions' scores. *P(beat)* is the share of pairs of
+runs that the first of two searchers wins, ties half, with the 95 % interval of a bootstrap over seeds. Optuna and
+HyperOpt take part where they are installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import importlib.util
+import json
+import logging
+import math
+import os
+import random
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from schedulers import EPOCHS, read_digits
+from search_tasks import TASKS, Config, Task, draw_at_random
+
+from minitune import ASHAScheduler, RunConfig, Stopper, TuneConfig, choice, lograndint, loguniform, uniform
+from minitune.search import TPESearch
+from minitune.search.parameters import Parameter, draw
+from minitune.simulation import simulate
+from minitune.space import Categorical, Float, Integer, LogUniform
+
+BUDGET, WORKERS = 600, 4
+"""Epochs and workers on the digits."""
+OURS = "minitune TPE"
+Asker = Any
+"""An object with `ask() -> (token, configuration)` and `tell(token, value)`."""
+
+
+# -- searchers ---------------------------------------------------------------------------------------------------------
+
+
+class Random:
+    """Draws from the space."""
+
+    def __init__(self, space: Mapping[str, Any], seed: int):
+        self._space, self._rng = space, random.Random(seed)
+
+    def ask(self) -> tuple[Any, Config]:
+        return None, draw_at_random(self._space, self._rng)
+
+    def tell(self, token: Any, value: float) -> None:
+        pass
+
+
+class Ours:
+    """`TPESearch`."""
+
+    def __init__(self, space: Mapping[str, Any], seed: int, **kwargs: Any):
+        self._searcher = TPESearch(space, metric="loss", mode="min", seed=seed, **kwargs)
+        self._count = 0
+
+    def ask(self) -> tuple[Any, Config]:
+        self._count += 1
+        suggestion = self._searcher.suggest(str(self._count))
+        if not isinstance(suggestion, dict):
+            raise RuntimeError(f"no configuration, but {suggestion!r}")
+        return str(self._count), suggestion
+
+    def tell(self, token: Any, value: float) -> None:
+        self._searcher.on_trial_complete(token, {"loss": value})
+
+
+class Optuna:
+    """A sampler of Optuna, with its defaults."""
+
+    def __init__(self, space: Mapping[str, Any], seed: int, sampler: str = "TPESampler"):
+        import optuna
+
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        self._space, self._study = space, optuna.create_study(sampler=getattr(optuna.samplers, sampler)(seed=seed))
+
+    def ask(self) -> tuple[Any, Config]:
+        trial = self._study.ask()
+
+        def choose(parameter: Parameter) -> Any:
+            domain, name = parameter.domain, parameter.name
+            if isinstance(domain, Categorical):
+                return trial.suggest_categorical(name, list(range(len(domain))))
+            is_log = isinstance(domain.sampler, LogUniform)
+            if isinstance(domain, Float):
+                return trial.suggest_float(name, domain.lower, domain.upper, log=is_log)
+            step = int(getattr(domain.sampler, "q", 1))
+            return trial.suggest_int(name, domain.lower, domain.upper - (step == 1), log=is_log, step=step)
+
+        return trial, draw(self._space, choose)
+
+    def tell(self, token: Any, value: float) -> None:
+        self._study.tell(token, value)
+
+
+class HyperOpt:
+    """HyperOpt's TPE, with its defaults."""
+
+    def __init__(self, space: Mapping[str, Any], seed: int):
+        import hyperopt
+        import numpy
+
+        self._hyperopt, self._rng = hyperopt, numpy.random.default_rng(seed)
+        self._names: dict[str, Any] = {}
+        self._trials = hyperopt.Trials()
+        self._space = space
+        self._domain = hyperopt.base.Domain(None, self._convert(space, ""), pass_expr_memo_ctrl=True)
+
+    def ask(self) -> tuple[Any, Config]:
+        (number,) = self._trials.new_trial_ids(1)
+        seed = int(self._rng.integers(2**31 - 1))
+        (document,) = self._hyperopt.tpe.suggest([number], self._domain, self._trials, seed)
+        values = {name: found[0] for name, found in document["misc"]["vals"].items() if found}
+        self._trials.insert_trial_docs([document])
+        self._trials.refresh()
+
+        def choose(parameter: Parameter) -> Any:
+            value, domain = values[parameter.name], parameter.domain
+            if isinstance(domain, Categorical):
+                return int(value)
+            return domain.cast(min(max(value, domain.lower), domain.upper))
+
+        return number, draw(self._space, choose)
+
+    def tell(self, token: Any, value: float) -> None:
+        document = next(each for each in self._trials.trials if each["tid"] == token)
+        document["state"] = self._hyperopt.JOB_STATE_DONE
+        document["result"] = {"loss": value, "status": self._hyperopt.STATUS_OK}
+        self._trials.refresh()
+
+    def _convert(self, tree: Any, name: str) -> Any:
+        """A space in HyperOpt's terms, with the names of the parameters here."""
+        hp = self._hyperopt.hp
+        if isinstance(tree, Mapping):
+            return {key: self._convert(member, f"{name}/{key}" if name else str(key)) for key, member in tree.items()}
+        if isinstance(tree, Categorical):
+            below = [self._convert(member, f"{name}/{index}") for index, member in enumerate(tree.categories)]
+            return hp.choice(name, below)
+        if isinstance(tree, Float):
+            if isinstance(tree.sampler, LogUniform):
+                return hp.loguniform(name, math.log(tree.lower), math.log(tree.upper))
+            return hp.uniform(name, tree.lower, tree.upper)
+        if isinstance(tree, Integer):
+            step = int(getattr(tree.sampler, "q", 1))
+            last = tree.upper - (step == 1)
+            if isinstance(tree.sampler, LogUniform):
+                return hp.qloguniform(name, math.log(tree.lower), math.log(last), 1)
+            return hp.quniform(name, tree.lower, last, step)
+        return tree
+
+
+SEARCHERS: dict[str, tuple[str, Callable[[Mapping[str, Any], int], Asker]]] = {
+    "random": ("", Random),
+    OURS: ("", Ours),
+    "Optuna random": ("optuna", lambda space, seed: Optuna(space, seed, "RandomSampler")),
+    "Optuna TPE": ("optuna", Optuna),
+    "HyperOpt TPE": ("hyperopt", HyperOpt),
+}
+"""By name: the package that is needed, and what makes one of (space, seed)."""
+IMPORTS = {OURS: "minitune.search.tpe", "Optuna TPE": "optuna", "HyperOpt TPE": "hyperopt"}
+"""What is imported to get a searcher."""
+
+
+# -- functions ---------------------------------------------------------------------------------------------------------
+
+
+def best_values(task: Task, make: Callable[..., Asker], seed: int, trials: int, at_a_time: int) -> float:
+    """The least value of a run: `trials` configurations, told in the order in which they were asked for."""
+    searcher, best = make(task.space, seed), math.inf
+    waiting: list[tuple[Any, Config]] = []
+    asked = 0
+    while asked < trials or waiting:
+        while asked < trials and len(waiting) < at_a_time:
+            waiting.append(searcher.ask())
+            asked += 1
+        token, config = waiting.pop(0)
+        value = task.function(config)
+        best = min(best, value)
+        searcher.tell(token, value)
+    return best
+
+
+def on_functions(names: Sequence[str], seeds: int, trials: int, at_a_time: int, typical_of: int) -> dict[str, Any]:
+    """Regrets of some searchers on all functions: by function, by searcher, one for each seed."""
+    found: dict[str, Any] = {}
+    for task in TASKS.values():
+        scale = task.typical(typical_of) - task.optimum
+        found[task.name] = {
+            name: [
+                max((best_values(task, SEARCHERS[name][1], seed, trials, at_a_time) - task.optimum) / scale, 1e-12)
+                for seed in range(seeds)
+            ]
+            for name in names
+        }
+    return found
+
+
+def show_functions(found: Mapping[str, Mapping[str, Sequence[float]]], title: str) -> Iterator[str]:
+    """A table: for each searcher log10 of the median regret on each function, the mean, and how often it is beaten."""
+    names = list(next(iter(found.values())))
+    yield f"{title}: log10 of the median regret (less is better), and P(beat) of {OURS} over the row's searcher"
+    yield ""
+    yield _row("", *found, "mean", f"{OURS} beats it")
+    yield _row(*["---"] * (len(found) + 3))
+    for name in names:
+        scores = [math.log10(statistics.median(runs[name])) for runs in found.values()]
+        beaten = "" if name == OURS else beats([(runs[OURS], runs[name]) for runs in found.values()])
+        yield _row(name, *(f"{score:.2f}" for score in scores), f"{statistics.mean(scores):.3f}", beaten)
+    yield ""
+
+
+def beats(pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> str:
+    """P(beat) in the mean over pairs of samples, with the 95 % interval of a bootstrap over the seeds."""
+    rng, whole = random.Random(0), statistics.mean(share_won(left, right) for left, right in pairs)
+    means = sorted(
+        statistics.mean(
+            share_won(rng.choices(left, k=len(left)), rng.choices(right, k=len(right))) for left, right in pairs
+        )
+        for _ in range(200)
+    )
+    return f"{whole:.2f} [{means[4]:.2f}, {means[194]:.2f}]"
+
+
+def share_won(left: Sequence[float], right: Sequence[float]) -> float:
+    """The share of pairs in which the left value is less, ties half."""
+    return sum((a < b) + 0.5 * (a == b) for a in left for b in right) / (len(left) * len(right))
+
+
+# -- digits ------------------------------------------------------------------------------------------------------------
+
+DIGITS_SPACE = {
+    "lr": loguniform(1e-4, 1.0),
+    "momentum": uniform(0, 0.99),
+    "wd": loguniform(1e-6, 1e-1),
+    "hidden": lograndint(8, 129),
+    "batch": choice([16, 32, 64, 128]),
+    "act": choice(["relu", "tanh"]),
+    "init": loguniform(0.1, 3.0),
+}
+
+
+class Digits:
+    """The curves, found by configuration: that of the nearest one of the thousand that were trained."""
+
+    def __init__(self) -> None:
+        self._curves = read_digits()
+        with gzip.open(Path(__file__).with_name("digits_curves.json.gz"), "rt", encoding="utf-8") as file:
+            table = json.load(file)
+        self._places = [self._place(dict(zip(table["names"], row, strict=True))) for row in table["rows"]]
+
+    def __call__(self, config: Config) -> Iterator[tuple[dict[str, float], float]]:
+        """The curve, an epoch a second."""
+        place = self._place(config)
+        distances = [math.dist(place, other) for other in self._places]
+        return ((metrics, 1.0) for metrics, _ in self._curves[distances.index(min(distances))])
+
+    def _place(self, config: Config) -> tuple[float, ...]:
+        """Numbers within their ranges from 0 to 1; categories as far apart as half a range."""
+        place = []
+        for name, domain in DIGITS_SPACE.items():
+            if isinstance(domain, Categorical):
+                place += [0.35 * (config[name] == category) for category in domain.categories]
+            else:
+                to = math.log if isinstance(domain.sampler, LogUniform) else float
+                place.append((to(config[name]) - to(domain.lower)) / (to(domain.upper) - to(domain.lower)))
+        return tuple(place)
+
+
+class Best(Stopper):
+    """Ends the run when so many epochs are used up; knows the best value by then."""
+
+    def __init__(self, budget: int) -> None:
+        self.budget, self.epochs, self.best = budget, 0, math.inf
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        """Counts; the trial itself goes on."""
+        if not self.stop_all():
+            self.epochs += 1
+            self.best = min(self.best, result["loss"])  # NaN is never less
+        return False
+
+    def stop_all(self) -> bool:
+        """Whether the budget is used up."""
+        return self.epochs >= self.budget
+
+
+def on_digits(seeds: int, budget: int) -> dict[str, list[float]]:
+    """The best log-loss after the budget, by setting, one for each seed."""
+    curves = Digits()
+    make_asha = partial(ASHAScheduler, max_t=EPOCHS, reduction_factor=3)
+    settings: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
+        "random": (lambda: None, lambda: None),
+        "TPE": (TPESearch, lambda: None),
+        "random + ASHA": (lambda: None, make_asha),
+    }
+    for policy in ("last", "depth", "rung"):
+        settings[f"TPE + ASHA, {policy!r}"] = (partial(TPESearch, early_stop=policy), make_asha)
+    return {
+        name: [digits_run(curves, make_search(), make_scheduler(), budget, seed) for seed in range(seeds)]
+        for name, (make_search, make_scheduler) in settings.items()
+    }
+
+
+def digits_run(curves: Digits, search_alg: Any, scheduler: Any, budget: int, seed: int) -> float:
+    """The best log-loss of a run."""
+    best = Best(budget)
+    config = TuneConfig(metric="loss", mode="min", num_samples=-1, search_alg=search_alg, scheduler=scheduler)
+    simulate(
+        curves,
+        param_space=DIGITS_SPACE,
+        tune_config=config,
+        run_config=RunConfig(stop=best),
+        num_workers=WORKERS,
+        seed=seed,
+    )
+    return best.best
+
+
+def show_digits(found: Mapping[str, Sequence[float]], budget: int) -> Iterator[str]:
+    """A table: the median best loss of each setting, and how often it beats random search with ASHA."""
+    yield f"digits, {budget} epochs, {WORKERS} workers: the best log-loss"
+    yield ""
+    yield _row("", "median", "quartiles", "beats random + ASHA")
+    yield _row(*["---"] * 4)
+    for name, values in found.items():
+        low, _, high = statistics.quantiles(values, n=4, method="inclusive")
+        won = beats([(values, found["random + ASHA"])])
+        yield _row(name, f"{statistics.median(values):.4f}", f"{low:.4f} - {high:.4f}", won)
+    yield ""
+
+
+# -- cost --------------------------------------------------------------------------------------------------------------
+
+
+def costs_ms(make: Callable[..., Asker], sizes: Sequence[int], repeats: int) -> list[float]:
+    """CPU milliseconds of ask and tell for ten parameters, the median of some, after so many trials."""
+    rng, space = random.Random(0), {f"x{i}": uniform(0, 1) for i in range(10)}
+    optimum = [rng.random() for _ in space]
+    searcher, done, found = make(space, 0), 0, []
+    for size in sizes:
+        times_s = []
+        while done < size + repeats:
+            begin_s = time.process_time()
+            token, config = searcher.ask()
+            value = sum((config[name] - place) ** 2 for name, place in zip(space, optimum, strict=True))
+            searcher.tell(token, value)
+            times_s.append(time.process_time() - begin_s)
+            done += 1
+        found.append(1000 * statistics.median(times_s[-repeats:]))
+    return found
+
+
+def show_costs(found: Mapping[str, Sequence[float]], sizes: Sequence[int]) -> Iterator[str]:
+    """A table: milliseconds by searcher and number of trials."""
+    yield "CPU milliseconds for a suggestion and its result, ten parameters, after so many trials"
+    yield ""
+    yield _row("", *(f"{size:,}" for size in sizes))
+    yield _row(*["---"] * (len(sizes) + 1))
+    for name, times_ms in found.items():
+        yield _row(name, *(f"{time_ms:.2f}" for time_ms in times_ms), *[""] * (len(sizes) - len(times_ms)))
+    yield ""
+
+
+_IMPORT = """
+import sys, time
+import psutil
+from minitune.search import Searcher
+def size_mb(): return psutil.Process().memory_info().rss / 2**20
+before_mb, before_s = size_mb(), time.process_time()
+__import__(sys.argv[1])
+print(1000 * (time.process_time() - before_s), size_mb() - before_mb, "numpy" in sys.modules)
+"""
+
+
+def import_costs(module: str, repeats: int) -> tuple[float, float, bool]:
+    """CPU milliseconds and megabytes of an import beyond `minitune.search`, and whether numpy comes with it."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    runs = []
+    for _ in range(repeats):
+        command = [sys.executable, "-c", _IMPORT, module]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        runs.append(done.stdout.split())
+    return min(float(run[0]) for run in runs), min(float(run[1]) for run in runs), runs[0][2] == "True"
+
+
+def show_imports(found: Mapping[str, tuple[float, float, bool]]) -> Iterator[str]:
+    """A table: what each import takes."""
+    yield _row("import", "CPU ms", "MB", "numpy")
+    yield _row(*["---"] * 4)
+    for name, (time_ms, size_mb, has_numpy) in found.items():
+        yield _row(name, f"{time_ms:.0f}", f"{size_mb:.1f}", "yes" if has_numpy else "no")
+    yield ""
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+# -- command -----------------------------------------------------------------------------------------------------------
+
+PARTS = ("functions", "parallel", "digits", "cost", "import")
+
+
+def run_parts(options: argparse.Namespace) -> dict[str, Any]:
+    """Run the parts that were asked for, show a table of each as it comes; returns all figures."""
+    names = [name for name in options.searchers if not _lacks(SEARCHERS[name][0])]
+    seeds, trials = (2, 12) if options.quick else (options.seeds, options.trials)
+    budget, typical_of = (60, 100) if options.quick else (BUDGET, 5_000)
+    sizes, repeats = ((20,), 3) if options.quick else ((100, 1_000, 5_000), 20)
+    figures: dict[str, Any] = {"seeds": seeds, "trials": trials, "searchers": names}
+    for part in options.only:
+        if part in ("functions", "parallel"):
+            at_a_time = 4 if part == "parallel" else 1
+            found: Any = on_functions(names, seeds, trials, at_a_time, typical_of)
+            lines = show_functions(found, f"{trials} trials, {at_a_time} at a time, {seeds} seeds")
+        elif part == "digits":
+            found = on_digits(seeds, budget)
+            lines = show_digits(found, budget)
+        elif part == "cost":
+            # HyperOpt's suggestions become so slow that 5,000 of them take an hour.
+            found = {
+                name: costs_ms(SEARCHERS[name][1], sizes[: 1 if "HyperOpt" in name else 3], repeats) for name in names
+            }
+            lines = show_costs(found, sizes)
+        else:
+            found = {name: import_costs(IMPORTS[name], 1 if options.quick else 5) for name in names if name in IMPORTS}
+            lines = show_imports(found)
+        print("\n".join(lines), flush=True)
+        figures[part] = found
+    return figures
+
+
+def _lacks(package: str) -> bool:
+    return bool(package) and importlib.util.find_spec(package) is None
+
+
+def main() -> int:
+    """Run the benchmark; returns the exit status."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="which parts")
+    parser.add_argument("--searchers", nargs="+", choices=tuple(SEARCHERS), default=list(SEARCHERS), help="which ones")
+    parser.add_argument("--seeds", type=int, default=10, help="how many runs of each")
+    parser.add_argument("--trials", type=int, default=100, help="how many trials on a function")
+    parser.add_argument("--quick", action="store_true", help="two seeds and few trials: the figures mean nothing")
+    parser.add_argument("--json", type=Path, help="write all figures to this file")
+    options = parser.parse_args()
+    if OURS not in options.searchers:
+        options.searchers = [OURS, *options.searchers]
+    logging.getLogger("minitune").setLevel(logging.ERROR)
+    figures = run_parts(options)
+    if options.json is not None:
+        options.json.write_text(json.dumps(figures, indent=1), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
