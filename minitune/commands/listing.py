@@ -171,7 +171,7 @@ def _experiments(options: argparse.Namespace) -> _Listing:
         row |= {"begun": _date(seen.begun_s), "last_updated": _date(seen.noted_s)}
         rows.append({**row, "trainable": seen.trainable_name, "metric": seen.metric, "mode": seen.mode, "path": path})
     shown = ["name", "state", "total_trials", "terminated", "error", "left", "begun", "last_updated"]
-    return _Listing(rows, shown, f"{directory}: {len(rows)} runs")
+    return _Listing(rows, shown, f"{directory}: {len(rows)} run{'' if len(rows) == 1 else 's'}")
 
 
 def _date(at_s: float) -> str:

@@ -8,12 +8,14 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from minitune._table import metrics_of, short_repr
 from minitune.commands.selecting import (
     CANNOT,
     ERRORS,
+    FINISHED_RUN,
     LAST,
     RUN_HELP,
     TRIAL_HELP,
@@ -22,7 +24,7 @@ from minitune.commands.selecting import (
     run_directory,
     state_of_run,
 )
-from minitune.execution.decisions import read_decisions
+from minitune.execution.decisions import TrialDecision, read_decisions
 from minitune.execution.read_run import RecordedRun, read_run
 from minitune.execution.storage import is_run, last_error_text
 from minitune.experiment.best import SCOPES, best_of, best_trial, is_number
@@ -31,11 +33,24 @@ from minitune.experiment.trial import KeptCheckpoint, Trial
 from minitune.logger import strict_json
 from minitune.result import CONFIG, TIME_TOTAL_S, TRAINING_ITERATION, flatten
 
-_WIDTH = 12
+_WIDTH = 15
 _ERRORS_SHOWN = 5
 
 Facts = dict[str, Any]
-"""What is told, by its name: plain values, dicts of them, and lists of lines."""
+"""What is told, by its name: plain values, dicts of them, lists of lines, and what is said otherwise to people."""
+
+
+@dataclass(frozen=True)
+class _Said:
+    """A fact that is said otherwise to people.
+
+    Attributes:
+        data: For programs.
+        text: For people.
+    """
+
+    data: Any
+    text: str
 
 
 def show(arguments: list[str], prog: str) -> int:
@@ -106,21 +121,21 @@ def _about_run(run: RecordedRun) -> Facts:
     counts = Counter(trial.status for trial in run.trials)
     facts: Facts = {
         "run": run.path,
-        "state": state_of_run(run).text,
+        "state": _Said(state_of_run(run).name, state_of_run(run).text),
         "trainable": run.trainable_name,
         "optimised": f"{run.metric} ({run.mode})" if run.metric else None,
         "seed": run.seed,
-        "versions": ", ".join(f"{name} {version}" for name, version in run.versions.items()),
+        "versions": _Said(run.versions, ", ".join(f"{name} {version}" for name, version in run.versions.items())),
         "begun": _date(run.begun_s),
         "last noted": _date(run.noted_s),
-        "trials": ", ".join([str(len(run.trials)), *(f"{count} {status}" for status, count in sorted(counts.items()))]),
+        "trials": _Said(counts, ", ".join(f"{n} {status}" for status, n in sorted(counts.items())) or "none yet"),
     }
     found = best_trial(run.trials, run.metric, run.mode) if run.metric and run.mode else None
     if found is not None and run.metric:
-        facts["best"] = f"trial {found.number} ({found.trial_id}): {run.metric}={_short(_last(found, run.metric))}"
+        facts["best"] = _Said(found.trial_id, f"trial {_named(found)}: {run.metric}={_short(_last(found, run.metric))}")
     failed = [trial for trial in run.trials if trial.status == ERROR]
     if failed:
-        lines = [f"trial {trial.number} ({trial.trial_id}): {_summary(trial)}" for trial in failed[:_ERRORS_SHOWN]]
+        lines = [f"trial {_named(trial)}: {_summary(trial)}" for trial in failed[:_ERRORS_SHOWN]]
         more = len(failed) - _ERRORS_SHOWN
         facts["errors"] = [*lines, *([f"and {more} more"] if more > 0 else [])]
     return facts
@@ -129,10 +144,10 @@ def _about_run(run: RecordedRun) -> Facts:
 def _about_trial(run: RecordedRun, trial: Trial) -> Facts:
     decisions = read_decisions(run.path).by_trial.get(trial.trial_id, [])
     facts: Facts = {
-        "trial": f"{trial.number} ({trial.trial_id})",
+        "trial": _Said(trial.trial_id, _named(trial)),
         "name": trial.name,
-        "status": trial.status + _attempts(trial),
-        "run": f"{run.path}: {state_of_run(run).text}",
+        "status": _Said(trial.status, trial.status + _attempts(trial)),
+        "run": _Said(run.path, f"{run.path}: {state_of_run(run).text}"),
         "directory": trial.local_path,
         "config": trial.config,
         "resources": {**trial.resources.required_resources},
@@ -140,8 +155,8 @@ def _about_trial(run: RecordedRun, trial: Trial) -> Facts:
         "iteration": trial.last_result.get(TRAINING_ITERATION),
         "seconds": trial.last_result.get(TIME_TOTAL_S),
         "metrics": metrics_of(trial.last_result),
-        "checkpoints": [_about_checkpoint(trial, kept, run.metric) for kept in trial.checkpoints],
-        "decisions": [str(decision) for decision in decisions],
+        "checkpoints": [_about_checkpoint(trial, kept, run.metric, is_short=True) for kept in trial.checkpoints],
+        "decisions": [_Said(_as_data(decision), str(decision)) for decision in decisions],
     }
     text = last_error_text(trial.local_path) if trial.num_failures else ""
     if text or trial.error is not None:
@@ -163,15 +178,19 @@ def _about_best(run: RecordedRun, metric: str, mode: str, scope: str) -> Facts:
             f"{', '.join(names) or 'nothing'}"
         )
     value = trial.analysis.get(metric, mode if scope == "all" else scope)
+    state = state_of_run(run)
+    so_far = "" if state.name == FINISHED_RUN else f" so far (the run is {state.name})"
     facts: Facts = {
-        metric: value,
-        "chosen by": f"{mode} of {metric}, scope {scope}, of {len(run.trials)} trials"
-        + ("" if state_of_run(run).name == "finished" else f" so far (the run is {state_of_run(run).name})"),
-        "trial": f"{trial.number} ({trial.trial_id})",
+        "value": _Said(value, f"{metric}={value!r}"),
+        "chosen by": _Said(
+            {"metric": metric, "mode": mode, "scope": scope, "trials": len(run.trials), "run": state.name},
+            f"{mode} of {metric}, scope {scope}, of {len(run.trials)} trials{so_far}",
+        ),
+        "trial": _Said(trial.trial_id, _named(trial)),
         "status": trial.status,
         "iteration": _iteration_of(trial, metric, value) if scope in ("all", "last") else None,
         "config": trial.config,
-        "metrics": metrics_of(trial.last_result),
+        "last metrics": metrics_of(trial.last_result),
         "directory": trial.local_path,
     }
     scored = [(flatten(kept.metrics).get(metric), kept) for kept in trial.checkpoints]
@@ -192,12 +211,22 @@ def _iteration_of(trial: Trial, metric: str, value: float | None) -> Any:
     return next((row.get(TRAINING_ITERATION) for row in rows if row.get(metric) == value), None)
 
 
-def _about_checkpoint(trial: Trial, kept: KeptCheckpoint, metric: str | None) -> str:
-    path = os.path.join(trial.local_path, kept.record.directory)
+def _about_checkpoint(trial: Trial, kept: KeptCheckpoint, metric: str | None, *, is_short: bool = False) -> _Said:
+    path, iteration = os.path.join(trial.local_path, kept.record.directory), kept.metrics.get(TRAINING_ITERATION)
     value = flatten(kept.metrics).get(metric) if metric else None
-    told = [f"iteration {kept.metrics.get(TRAINING_ITERATION, '?')}"]
-    told += [f"{metric}={_short(value)}"] if value is not None else []
-    return f"{path} ({', '.join([*told, f'{kept.record.total_bytes:,} bytes'])})"
+    told = [f"iteration {iteration}", *([f"{metric}={_short(value)}"] if value is not None else [])]
+    told.append(f"{kept.record.total_bytes:,} bytes")
+    data = {"path": path, "iteration": iteration, "value": value, "bytes": kept.record.total_bytes}
+    return _Said(data, f"{kept.record.directory if is_short else path} ({', '.join(told)})")
+
+
+def _as_data(decision: TrialDecision) -> dict[str, Any]:
+    facts = {"action": decision.action, "iteration": decision.iteration, "reason": decision.reason}
+    return {**facts, "facts": dict(decision.facts)}
+
+
+def _named(trial: Trial) -> str:
+    return f"{trial.number} ({trial.trial_id})"
 
 
 def _attempts(trial: Trial) -> str:
@@ -226,11 +255,19 @@ def _short(value: Any) -> str:
 
 def _tell(facts: Facts, as_json: bool) -> None:
     if as_json:
-        print(strict_json.dumps_pretty(facts))
+        print(strict_json.dumps_pretty({name.replace(" ", "_"): _data(value) for name, value in facts.items()}))
         return
     for name, value in facts.items():
         for line in _lines(name, value):
             print(line)
+
+
+def _data(value: Any) -> Any:
+    return [_data(part) for part in value] if isinstance(value, list) else value.data if type(value) is _Said else value
+
+
+def _text(value: Any) -> str:
+    return value.text if type(value) is _Said else value if isinstance(value, str) else short_repr(value)
 
 
 def _lines(name: str, value: Any) -> Iterator[str]:
@@ -240,9 +277,9 @@ def _lines(name: str, value: Any) -> Iterator[str]:
     if isinstance(value, Mapping):
         parts = [f"{key}: {short_repr(part)}" for key, part in flatten(value).items()]
     elif isinstance(value, list):
-        parts = value
+        parts = [_text(part) for part in value]
     else:
-        yield f"{name:<{_WIDTH}} {value if isinstance(value, str) else short_repr(value)}"
+        yield f"{name:<{_WIDTH}} {_text(value)}"
         return
     yield name
     for part in parts:

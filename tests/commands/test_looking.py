@@ -78,7 +78,7 @@ def test_runs_are_listed_with_what_has_become_of_them(minitune: Minitune, storag
     (row,) = [json.loads(line) for line in out.splitlines()]
     assert (row["name"], row["state"], row["total_trials"]) == ("run", "finished", 3)
     assert (row["terminated"], row["error"], row["left"]) == (2, 1, 0)
-    assert minitune("lsx", storage)[1].startswith(f"{storage}: 1 runs\n")
+    assert minitune("lsx", storage)[1].startswith(f"{storage}: 1 run\n")
 
 
 def test_a_trial_is_shown_by_number_id_name_or_directory(minitune: Minitune, storage: Path) -> None:
@@ -88,7 +88,7 @@ def test_a_trial_is_shown_by_number_id_name_or_directory(minitune: Minitune, sto
     assert shown == minitune("show", "run", trial.trial_id) == minitune("show", "run", trial.trial_id[-5:])
     assert shown == minitune("show", "run", trial.name) == minitune("show", trial.local_path)
     for text in (
-        "status       ERROR\n",
+        "status          ERROR\n",
         "  x: 2\n",
         "  loss: 2\n",
         "checkpoint_000001 (iteration 2, loss=2, ",
@@ -102,10 +102,10 @@ def test_a_trial_is_shown_by_number_id_name_or_directory(minitune: Minitune, sto
 def test_a_run_is_shown_with_its_best_trial_and_its_errors(minitune: Minitune) -> None:
     _, out, _ = minitune("show", "run")
 
-    assert "trials       3, 1 ERROR, 2 TERMINATED\n" in out
+    assert "trials          1 ERROR, 2 TERMINATED\n" in out
     assert "loss=1\n" in out
     assert "ZeroDivisionError: nothing left\n" in out
-    assert json.loads(minitune("show", "run", "--json")[1])["optimised"] == "loss (min)"
+    assert json.loads(minitune("show", "run", "--json")[1])["trials"] == {"ERROR": 1, "TERMINATED": 2}
 
 
 def test_the_best_is_that_of_the_grid_with_its_step_and_checkpoint(minitune: Minitune, storage: Path) -> None:
@@ -114,12 +114,11 @@ def test_the_best_is_that_of_the_grid_with_its_step_and_checkpoint(minitune: Min
         best = grid.get_best_result(scope=scope)
         told = json.loads(minitune("best", "run", "--scope", scope, "--json")[1])
         assert (told["config"], told["directory"]) == (best.config, best.path)
-        assert told["best checkpoint"].startswith(best.get_best_checkpoint("loss", "min").path)
+        assert told["best_checkpoint"]["path"] == best.get_best_checkpoint("loss", "min").path
 
     told = json.loads(minitune("best", "run", "--scope", "all", "--json")[1])
-    assert (told["loss"], told["iteration"]) == (0, 2)
-    assert "checkpoint_000001" in told["best checkpoint"]
-    assert "checkpoint_000002" in told["last checkpoint"]
+    assert (told["value"], told["iteration"]) == (0, 2)
+    assert (told["best_checkpoint"]["iteration"], told["last_checkpoint"]["iteration"]) == (2, 3)
 
 
 def test_watching_a_run_that_has_ended_tells_how(minitune: Minitune, storage: Path) -> None:
