@@ -66,7 +66,7 @@ def check_early_stop(early_stop: Any, has_several_objectives: bool) -> None:
     Raises:
         ValueError: If it is neither a policy's name nor a function, or does not go with several objectives.
     """
-    if early_stop is not None and early_stop not in _POLICIES and not callable(early_stop):
+    if not (early_stop is None or callable(early_stop) or early_stop in _POLICIES):
         raise ValueError(
             f"early_stop must be one of {', '.join(_POLICIES)}, None, or a function of a trial's list of (step, value) "
             f"that returns the value it counts with, but got {shown(early_stop)}"
