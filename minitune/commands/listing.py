@@ -113,7 +113,7 @@ def _run(options: argparse.Namespace, read: Callable[[argparse.Namespace], _List
     elif options.output:
         print(f"{len(rows)} rows are in {options.output}")
     else:
-        print(listing.heading if len(rows) == len(listing.rows) else f"{listing.heading}; {len(rows)} are listed")
+        print(listing.heading if len(rows) == len(listing.rows) else f"{listing.heading}; shown: {len(rows)}")
         _print_table(rows, columns or listing.shown)
     return 0
 
