@@ -111,8 +111,8 @@ def smoke(
     before, until_s = Snapshot(kinds), time.monotonic() + budget_s
     with _settings({"FORCE_TRIAL_CLEANUP_S": f"{GRACE_S:g}", "STEP_SUMMARY": "0"}):
         grid = _fit_in_time(tuner.fit, name, budget_s) if executor == "inline" else tuner.fit()
+    left = before.leftovers()  # it puts back what can be, also after a failure
     _refuse_failures(grid, name, seed)
-    left = before.leftovers()
     if left:
         raise SmokeFailure("\n  ".join([f"the trials of {name} have left something behind:", *left]), grid)
     if not any(result.metrics.keys() - set(AUTO_RESULT_KEYS) for result in grid):
