@@ -18,7 +18,7 @@ from minitune._text import width_of
 from minitune.error import TrialError
 from minitune.experiment.lifecycle import ERROR, PAUSED, PENDING, RUNNING, TERMINATED
 from minitune.experiment.trial import Trial
-from minitune.result import AUTO_RESULT_KEYS, CONFIG, DEBUG_METRICS, NODE_IP, PID, flatten
+from minitune.result import AUTO_RESULT_KEYS, CONFIG, DEBUG_METRICS, NODE_IP, PID, TIME_TOTAL_S, flatten
 
 STATUS_ORDER = (RUNNING, TERMINATED, PAUSED, PENDING, ERROR)
 ROWS_PER_STATUS = 5
@@ -276,6 +276,7 @@ def trial_table(
     shown = [format_cell(name, max_length) for name in (*parameters.values(), *metrics.values())]
     first = 3 + len(parameters)
     others = [c for c, name in enumerate(metrics, first) if name != metric]
+    others.sort(key=lambda c: list(metrics)[c - first] == TIME_TOTAL_S)  # the user's own metrics say more
     dispensable = [_LOCATION, *reversed(others), *reversed(range(3, first))]
     return Table(["Trial name", "status", "loc", *shown], rows, max_length, dispensable)
 
