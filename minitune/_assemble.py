@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import logging
-import random
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +11,7 @@ from minitune import runtime
 from minitune._checks import require, shown
 from minitune._pristine import before_any_run, for_this_run
 from minitune._progress import TrialProgress
-from minitune._samplers import draw_global_seed
+from minitune._samplers import component_seed, draw_global_seed
 from minitune._trial_output import TrialOutput
 from minitune._tuner_file import RecordedTuner
 from minitune._warnings import warn_once
@@ -326,8 +325,3 @@ def _plain_executor(plan: Plan, run: RunDirectory) -> TrialExecutor:
         keep_descendants=plan.run_config.keep_descendants,
         needed=(make_trial_actor,),
     )
-
-
-def component_seed(seed: int, component: str) -> int:
-    """The seed of one component: a function of the base seed alone, between 0 and 2**32 - 1."""
-    return random.Random(f"{seed}/{component}").getrandbits(32)

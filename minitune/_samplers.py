@@ -79,6 +79,11 @@ def draw_global_seed() -> int:
     return random.getrandbits(31)
 
 
+def component_seed(seed: int, component: str) -> int:
+    """The seed of one component: a function of the base seed alone, between 0 and 2**32 - 1."""
+    return random.Random(f"{seed}/{component}").getrandbits(32)
+
+
 class Sampler:
     """How values of a domain are drawn. A subclass overrides `draw`."""
 

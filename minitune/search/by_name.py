@@ -1,0 +1,65 @@
+"""Searchers by their names."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import logging
+from typing import Any
+
+from minitune._checks import shown
+from minitune.search.search_algorithm import SearchAlgorithm
+from minitune.search.searcher import Searcher
+
+_BY_NAME = {
+    "variant_generator": "basic_variant:BasicVariantGenerator",
+    "random": "basic_variant:BasicVariantGenerator",
+    "optuna": "optuna:OptunaSearch",
+    "tpe": "tpe:TPESearch",
+}
+"""Module of this package, and class; both are loaded when they are asked for."""
+
+_OUT = {
+    "ax": "subclass minitune.search.Searcher: suggest() and on_trial_complete() are enough to use its library",
+    "bayesopt": "use 'tpe', or subclass minitune.search.Searcher: suggest() and on_trial_complete() are enough",
+    "bohb": "use TPESearch together with the scheduler HyperBandForBOHB: they are that algorithm",
+    "hebo": "subclass minitune.search.Searcher: suggest() and on_trial_complete() are enough to use its library",
+    "hyperopt": "use 'tpe', which is its algorithm, or 'optuna'",
+    "nevergrad": "use 'optuna' with one of its samplers, such as CmaEsSampler, or subclass minitune.search.Searcher",
+    "zoopt": "subclass minitune.search.Searcher: suggest() and on_trial_complete() are enough to use its library",
+}
+"""Names that Ray Tune knows and that are not here, with the way out."""
+
+
+def create_searcher(search_alg: str, **kwargs: Any) -> Searcher | SearchAlgorithm:
+    """Make a searcher by its name.
+
+    Args:
+        search_alg: Such as `random`; case does not matter.
+        **kwargs: Its arguments. Those that it does not know are left out, with a warning.
+
+    Returns:
+        The searcher.
+
+    Raises:
+        ValueError: If there is no searcher of that name.
+        ImportError: If the library that it wraps is not installed.
+    """
+    name = search_alg.lower() if isinstance(search_alg, str) else ""
+    if name in _OUT:
+        raise ValueError(
+            f"search_alg {search_alg!r} is not supported; there are {', '.join(_BY_NAME)}; instead, {_OUT[name]}"
+        )
+    if name not in _BY_NAME:
+        raise ValueError(
+            f"search_alg must be one of {', '.join(_BY_NAME)}, but got {shown(search_alg)}; others are passed "
+            "as an object, such as one of your own subclass of minitune.search.Searcher"
+        )
+    module, _, kind_name = _BY_NAME[name].partition(":")
+    kind = getattr(importlib.import_module(f"{__package__}.{module}"), kind_name)
+    known = inspect.signature(kind).parameters
+    dropped = sorted(set(kwargs) - set(known))
+    if dropped:
+        logging.getLogger("minitune").warning("%s does not take %s; left out", kind_name, ", ".join(dropped))
+    searcher: Searcher | SearchAlgorithm = kind(**{key: value for key, value in kwargs.items() if key in known})
+    return searcher

@@ -1,0 +1,290 @@
+"""Study: ask and tell. A search without a run: no trials, no processes, nothing on disk."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from minitune._checks import check_num_samples, is_real, is_whole, require, shown
+from minitune._samplers import component_seed, draw_global_seed
+from minitune.experiment.trial import Trial
+from minitune.experiment.trial_maker import TrialMaker
+from minitune.result import DEFAULT_METRIC, DONE, TRAINING_ITERATION, flatten
+from minitune.search.basic_variant import BasicVariantGenerator
+from minitune.search.by_name import create_searcher
+from minitune.search.equality import config_key
+from minitune.search.filters import MAX_TRIES, REUSE, Rules
+from minitune.search.search_algorithm import PlainExperiment, SearchAlgorithm
+from minitune.search.search_generator import SearchGenerator
+from minitune.search.searcher import Metric, Searcher, call_set_search_properties, check_mode
+from minitune.search.space_tree import copy_tree
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a configuration is worth.
+
+    Attributes:
+        config: The configuration.
+        metrics: What was told of it, by name; empty if it has failed.
+    """
+
+    config: dict[str, Any]
+    metrics: dict[str, Any]
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it has no metrics."""
+        return not self.metrics
+
+
+class Study:
+    """Ask for configurations, tell what they are worth. Any number may be open at once, and be told in any order.
+
+    The same seed gives the configurations that a run gives whose trials go one by one (`max_concurrent_trials=1`) and
+    report once. A study can be pickled as far as its searcher can.
+
+    Args:
+        space: The search space; constants and nothing else if the searcher has a space of its own.
+        searcher: A `Searcher`, a `SearchAlgorithm`, or the name of one; None means random and grid search.
+        metric: Name of the metric that is optimised, or a list of names for several objectives. Without a name, values
+            are told as plain numbers.
+        mode: `"min"` or `"max"`, or a list of these.
+        num_samples: How often the space is sampled (the whole grid each time); -1 means without end.
+        seed: Of everything that is drawn; None draws one as a run does.
+        on_duplicate: As in `TuneConfig`; what is reused is not asked for again.
+        constraints: As in `TuneConfig`.
+
+    Raises:
+        ValueError: If an argument breaks its rule.
+
+    Example:
+        >>> from minitune import uniform
+        >>> study = Study({"x": uniform(0, 1)}, "tpe", mode="min", num_samples=40, seed=0)
+        >>> while (config := study.ask()) is not None:
+        ...     study.tell(config, (config["x"] - 0.3) ** 2)
+        >>> abs(study.best.config["x"] - 0.3) < 0.05
+        True
+    """
+
+    def __init__(
+        self,
+        space: Mapping[str, Any],
+        searcher: Searcher | SearchAlgorithm | str | None = None,
+        metric: Metric = None,
+        mode: str | list[str] | None = None,
+        num_samples: int = -1,
+        seed: int | None = None,
+        on_duplicate: str = "allow",
+        constraints: Sequence[Callable[[dict[str, Any]], bool]] | None = None,
+    ):
+        require(isinstance(space, Mapping), "space: a dict", space)
+        require(seed is None or is_whole(seed), "seed: None or an int", seed)
+        check_mode(metric, mode)
+        rules = Rules.of(on_duplicate, constraints)
+        self._search_alg = _algorithm(searcher)
+        self._metric, self._mode = metric, mode
+        self._reuses = rules.on_duplicate == REUSE
+        self._open: dict[str, tuple[Trial, dict[str, Any]]] = {}
+        self._history: list[Evaluation] = []
+        self._by_key: dict[str, Evaluation] = {}
+        self._begin(dict(space), check_num_samples(num_samples), rules, seed)
+
+    def _begin(self, space: dict[str, Any], num_samples: int, rules: Rules, seed: int | None) -> None:
+        """Set the search algorithm up, as a run does."""
+        if rules.concern(num_samples):
+            self._search_alg.set_rules(rules)
+        self._search_alg.set_seed(component_seed(draw_global_seed() if seed is None else seed, "searcher"))
+        hook = self._search_alg.set_search_properties
+        call_set_search_properties(hook, self._metric, self._mode, space, {"num_samples": num_samples})
+        self._search_alg.add_configurations(PlainExperiment(space, num_samples, TrialMaker("study")))
+        if isinstance(self._search_alg, SearchGenerator):
+            self._metric = self._search_alg.searcher.metric or self._metric
+            self._mode = self._search_alg.searcher.mode or self._mode
+
+    # -- ask and tell ----------------------------------------------------------------------------------------------
+
+    def ask(self) -> dict[str, Any] | None:
+        """The next configuration, which is the caller's own; None if there is none, or none now: see `is_finished`.
+
+        Raises:
+            ValueError: If nothing fulfils the constraints, or the space and the searcher do not go together.
+        """
+        for _ in range(MAX_TRIES):
+            trial = self._search_alg.next_trial()
+            if trial is None:
+                return None
+            known = self._by_key.get(config_key(trial.config)) if self._reuses else None
+            if known is None:
+                config: dict[str, Any] = copy_tree(trial.config)
+                self._open[trial.trial_id] = (trial, config)
+                return config
+            self._end(trial, known.metrics)
+        return None
+
+    def tell(self, config: Mapping[str, Any], value: Any = None, *, error: bool = False) -> None:
+        """Say what a configuration is worth; NaN is worth nothing.
+
+        Args:
+            config: What `ask` has returned, or an equal one: the first of those that are open.
+            value: The metric's value; for several objectives their values in order; or a dict of metrics, nested or
+                not, which holds these.
+            error: True, and no value, if it could not be tried.
+
+        Raises:
+            ValueError: If the configuration is not open, or there is no value of the metric.
+        """
+        metrics = {} if error and value is None else self._metrics(value)
+        trial, _ = self._open.pop(self._find(config))
+        self._end(trial, metrics)
+
+    def add_evaluated_point(self, config: Mapping[str, Any], value: Any, *, error: bool = False) -> None:
+        """Let the searcher learn from a configuration that was tried elsewhere; it becomes part of the history.
+
+        Args:
+            config: The configuration.
+            value: As for `tell`; for one that has failed it plays no part.
+            error: Whether it has failed.
+
+        Raises:
+            NotImplementedError: If this searcher cannot.
+            ValueError: If there is no value of the metric.
+        """
+        metrics = {} if error else self._metrics(value)
+        if isinstance(self._search_alg, SearchGenerator):
+            values = [metrics.get(name) for name in self._names]
+            point: Any = values if isinstance(self._metric, (list, tuple)) else values[0]
+            self._search_alg.searcher.add_evaluated_point(copy_tree(dict(config)), point, error)
+        self._note(Evaluation(copy_tree(dict(config)), metrics))
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether no further configuration comes; open ones may still be told."""
+        return self._search_alg.is_finished()
+
+    @property
+    def end_reason(self) -> str:
+        """Why the search has ended before `num_samples`; empty if it has not."""
+        return self._search_alg.end_reason
+
+    # -- what has come of it -----------------------------------------------------------------------------------------
+
+    @property
+    def open(self) -> list[dict[str, Any]]:
+        """The configurations that were asked for and of which nothing was told yet."""
+        return [config for _, config in self._open.values()]
+
+    @property
+    def history(self) -> list[Evaluation]:
+        """All that was told, in this order."""
+        return list(self._history)
+
+    @property
+    def best(self) -> Evaluation | None:
+        """The best of the history, the first of equal ones; None while there is none with a number as its value.
+
+        Raises:
+            ValueError: If there is no mode, or there are several objectives.
+        """
+        if isinstance(self._metric, (list, tuple)):
+            raise ValueError(f"there is no best of several objectives, {self._metric}; see front")
+        return max(self._scored(), key=lambda found: found[0], default=([], None))[1]
+
+    @property
+    def front(self) -> list[Evaluation]:
+        """What nothing in the history is better than: not worse in any objective, and better in one.
+
+        Raises:
+            ValueError: If there is no mode.
+        """
+        scored = self._scored()
+        return [
+            one
+            for scores, one in scored
+            if not any(
+                other != scores and all(b >= a for a, b in zip(scores, other, strict=True)) for other, _ in scored
+            )
+        ]
+
+    # -- within --------------------------------------------------------------------------------------------------------
+
+    @property
+    def _names(self) -> list[str]:
+        if isinstance(self._metric, (list, tuple)):
+            return list(self._metric)
+        return [self._metric or DEFAULT_METRIC]
+
+    def _metrics(self, value: Any) -> dict[str, Any]:
+        """What was told, as flattened metrics.
+
+        Raises:
+            ValueError: If a value is missing, or is no number.
+        """
+        if isinstance(value, Mapping):
+            metrics = flatten(value)
+        elif isinstance(self._metric, (list, tuple)):
+            good = isinstance(value, (list, tuple)) and len(value) == len(self._metric)
+            require(good, f"value: a dict, or one value for each of {', '.join(self._metric)}", value)
+            metrics = dict(zip(self._metric, value, strict=True))
+        else:
+            metrics = {self._names[0]: value}
+        missing = [name for name in self._names if not is_real(metrics.get(name))]
+        if missing:
+            raise ValueError(
+                f"value must be a number, or a dict with {', '.join(missing)}, but got {shown(value)}; for a "
+                "configuration that has failed pass error=True"
+            )
+        return metrics
+
+    def _find(self, config: Any) -> str:
+        """The open trial of a configuration."""
+        for trial_id, (_, given) in self._open.items():
+            if given is config:
+                return trial_id
+        key = config_key(dict(config)) if isinstance(config, Mapping) else None
+        for trial_id, (trial, _) in self._open.items():
+            if config_key(trial.config) == key:
+                return trial_id
+        raise ValueError(
+            f"config must be one that ask() has returned and of which nothing was told, but got {shown(config)}; what "
+            "was tried elsewhere goes to add_evaluated_point()"
+        )
+
+    def _end(self, trial: Trial, metrics: dict[str, Any]) -> None:
+        if metrics:
+            result = {TRAINING_ITERATION: 1, DONE: True, **metrics}
+            self._search_alg.on_trial_complete(trial.trial_id, result=result)
+        else:
+            self._search_alg.on_trial_complete(trial.trial_id, error=True)
+        self._note(Evaluation(trial.config, metrics))
+
+    def _note(self, one: Evaluation) -> None:
+        self._history.append(one)
+        if self._reuses and not one.has_failed:
+            self._by_key.setdefault(config_key(one.config), one)
+
+    def _scored(self) -> list[tuple[list[float], Evaluation]]:
+        """What has a number for each objective, with these, the larger the better."""
+        modes = [self._mode] if isinstance(self._mode, str) else list(self._mode or ())
+        if not modes:
+            raise ValueError("mode must be 'min' or 'max' for something to be best, but got None; give it to the Study")
+        signs = {
+            name: 1 if mode == "max" else -1 for name, mode in zip(self._names, modes, strict=True) if mode != "obs"
+        }
+        scored = [
+            ([sign * one.metrics.get(name, math.nan) for name, sign in signs.items()], one) for one in self._history
+        ]
+        return [(scores, one) for scores, one in scored if not any(map(math.isnan, scores))]
+
+
+def _algorithm(searcher: Any) -> SearchAlgorithm:
+    """The search algorithm that a user means."""
+    if isinstance(searcher, str):
+        searcher = create_searcher(searcher)
+    if isinstance(searcher, Searcher):
+        return SearchGenerator(searcher)
+    good = searcher is None or isinstance(searcher, SearchAlgorithm)
+    require(good, "searcher: None, a Searcher, a SearchAlgorithm or the name of one", searcher)
+    return searcher or BasicVariantGenerator()

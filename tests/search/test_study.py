@@ -1,0 +1,190 @@
+"""Study: ask and tell."""
+
+from __future__ import annotations
+
+import doctest
+import math
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from search_fakes import Recording
+
+import minitune as tune
+from minitune.search import ConcurrencyLimiter, Study, TPESearch, study
+
+SPACE = {"x": tune.uniform(0, 1), "kind": tune.choice(["a", {"deep": tune.randint(0, 9)}])}
+
+
+def value(config: dict[str, Any]) -> float:
+    return float((config["x"] - 0.3) ** 2)
+
+
+def trace(one: Study, number: int) -> list[dict[str, Any]]:
+    """What is asked for, one by one, each told before the next."""
+    configs = []
+    for _ in range(number):
+        config = one.ask()
+        assert config is not None
+        configs.append(dict(config))
+        one.tell(config, value(config))
+    return configs
+
+
+def test_the_example_in_its_docstring_is_true() -> None:
+    assert doctest.testmod(study).failed == 0
+
+
+@pytest.mark.parametrize("searcher", [None, "random", "tpe", TPESearch(n_initial_points=3)])
+def test_the_trace_is_that_of_a_run(tmp_path: Path, searcher: Any) -> None:
+    def report(config: dict[str, Any]) -> dict[str, Any]:
+        return {"loss": value(config)}
+
+    options = {"metric": "loss", "mode": "min", "num_samples": 20, "seed": 5}
+    settings = tune.TuneConfig(search_alg=searcher, executor="inline", max_concurrent_trials=1, **options)
+    run = tune.RunConfig(storage_path=str(tmp_path), verbose=0)
+    grid = tune.Tuner(report, param_space=SPACE, tune_config=settings, run_config=run).fit()
+    fresh = TPESearch(n_initial_points=3) if isinstance(searcher, TPESearch) else searcher
+    one = Study(SPACE, fresh, **options)
+
+    assert trace(one, 20) == [result.config for result in grid]
+    assert one.ask() is None
+    assert one.is_finished
+    assert one.best is not None
+    assert one.best.config == grid.get_best_result().config
+
+
+def test_several_may_be_open_and_are_told_in_any_order_and_by_an_equal_one() -> None:
+    one = Study({"x": tune.grid_search([1, 2, 3]), "y": [1]}, mode="max", num_samples=1)
+    first, second, third = one.ask(), one.ask(), one.ask()
+    assert one.ask() is None
+    assert one.open == [first, second, third]
+    one.tell({"y": (1.0,), "x": 3.0}, 30)
+    third["x"] = 99
+    assert one.history[0].config == {"x": 3, "y": [1]}
+    second["mine"] = "changed, but the same object"
+    one.tell(second, 20)
+    assert one.open == [first]
+    assert one.best is not None
+    assert (one.best.config["x"], one.best.metrics) == (3, {"_metric": 30})
+    for told in (second, {"x": 3, "y": [1]}, {"x": 7}, None):
+        with pytest.raises(ValueError, match=r"config must be one that ask\(\) has returned and of which nothing was"):
+            one.tell(told, 1)
+
+
+def test_failures_and_nan() -> None:
+    inner = Recording()
+    one = Study({}, inner, metric="loss", mode="min")
+    configs = [one.ask() for _ in range(4)]
+    one.tell(configs[0], error=True)
+    one.tell(configs[1], math.nan)
+    assert one.best is None
+    one.tell(configs[2], {"loss": 2, "inner": {"size": 3}})
+    assert one.best is not None
+    assert one.best.metrics == {"loss": 2, "inner/size": 3}
+    assert [each.has_failed for each in one.history] == [True, False, False]
+    completed = [event[2:] for event in inner.heard if event[0] == "complete"]
+    assert completed[0] == (None, True)
+    assert completed[2] == ({"training_iteration": 1, "done": True, "loss": 2, "inner/size": 3}, False)
+    for bad in (None, "2", {"los": 1}, True):
+        with pytest.raises(ValueError, match=r"value must be a number, or a dict with loss, but got .*error=True"):
+            one.tell(configs[3], bad)
+    assert one.open == [configs[3]]
+
+
+def test_several_objectives() -> None:
+    one = Study({"x": tune.grid_search([0, 1, 2, 3])}, metric=["a", "b"], mode=["min", "max"], num_samples=1)
+    for values in ([0, 0], [1, 1], {"a": 1, "b": 0}, (math.nan, 5)):
+        one.tell(one.ask(), values)
+    assert [each.config["x"] for each in one.front] == [0, 1]
+    with pytest.raises(ValueError, match="there is no best of several objectives"):
+        _ = one.best
+    with pytest.raises(ValueError, match="value must be a dict, or one value for each of a, b, but got 5"):
+        Study({"x": 1}, metric=["a", "b"], mode=["min", "min"]).tell({"x": 1}, 5)
+
+
+def test_constraints_duplicates_and_the_end() -> None:
+    space = {"a": tune.choice([1, 2, 3]), "b": tune.choice([1, 2, 3])}
+    rules: dict[str, Any] = {"on_duplicate": "resample", "constraints": [lambda config: config["a"] < config["b"]]}
+    for searcher in (None, "tpe"):
+        one = Study(space, searcher, mode="min", **rules)
+        found = set()
+        while (config := one.ask()) is not None:
+            found.add((config["a"], config["b"]))
+            one.tell(config, config["a"])
+        assert found == {(1, 2), (1, 3), (2, 3)}
+        assert len(one.history) == 3
+        assert "all 3 configurations" in one.end_reason
+
+
+def test_what_is_known_is_not_asked_for_again() -> None:
+    one = Study({"a": tune.choice([1, 2])}, mode="min", on_duplicate="reuse", num_samples=50)
+    asked = []
+    while (config := one.ask()) is not None:
+        asked.append(config["a"])
+        one.tell(config, config["a"])
+    assert sorted(asked) == [1, 2]
+    assert len(one.history) == 50
+    assert all(each.metrics["_metric"] == each.config["a"] for each in one.history)
+
+
+def test_evaluated_points() -> None:
+    one, plain = (Study({"x": tune.uniform(0, 1)}, TPESearch(n_initial_points=2), mode="min", seed=1) for _ in range(2))
+    for x in (0.1, 0.2, 0.9):
+        one.add_evaluated_point({"x": x}, abs(x - 0.2))
+    assert one.best is not None
+    assert one.best.config == {"x": 0.2}
+    assert one.ask() != plain.ask()
+
+
+def test_nothing_now_is_not_the_end() -> None:
+    one = Study({}, ConcurrencyLimiter(Recording(), 1))
+    config = one.ask()
+    assert one.ask() is None
+    assert not one.is_finished
+    one.tell(config, 1)
+    assert one.ask() == {"x": 1}
+
+
+def test_it_can_be_put_aside() -> None:
+    one = Study(SPACE, "tpe", mode="min", seed=1)
+    trace(one, 15)
+    other = pickle.loads(pickle.dumps(one))
+    assert trace(other, 5) == trace(one, 5)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"space": 5}, "space must be a dict, but got 5"),
+        ({"searcher": 5}, "searcher must be None, a Searcher, a SearchAlgorithm or the name of one, but got 5"),
+        ({"mode": "up"}, "mode must be one of min, max, obs"),
+        ({"metric": 5}, "metric must be None, a metric's name or a list of names, but got 5"),
+        ({"num_samples": 0}, "num_samples must be an int >= 1, or -1 for no end, but got 0"),
+        ({"seed": "x"}, "seed must be None or an int, but got 'x'"),
+        ({"on_duplicate": "x"}, "on_duplicate must be one of"),
+        ({"constraints": 5}, "constraints must be None or a list of functions"),
+    ],
+)
+def test_bad_arguments(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        Study(**{"space": {"x": 1}, **options})
+
+
+def test_without_a_mode_nothing_is_best() -> None:
+    one = Study({"x": 1})
+    one.tell(one.ask(), 1)
+    with pytest.raises(ValueError, match="mode must be 'min' or 'max' for something to be best, but got None"):
+        _ = one.best
+
+
+def test_the_engine_is_not_loaded() -> None:
+    code = (
+        "import sys; from minitune.search import Study; from minitune import uniform\n"
+        "study = Study({'x': uniform(0, 1)}, 'tpe', mode='min'); study.tell(study.ask(), 1)\n"
+        "print([name for name in sys.modules if name.startswith(('minitune.execution.', 'minitune.actor', 'psutil'))])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
