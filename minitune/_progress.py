@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from minitune import clock
 from minitune._samplers import Grid
-from minitune._table import LOGDIR
+from minitune._table import ENDING, LOGDIR
 from minitune.callback import Callback
 from minitune.checkpoint import Checkpoint
 from minitune.execution.hooks import call_plugin
@@ -169,6 +169,7 @@ class Progress:
             signal_name: Name of the signal.
             grace_s: Seconds after which the trials are terminated.
         """
+        self._early_end = [f"{ENDING}{INTERRUPTED_BY}{signal_name}"]
         shortcut = "; a second Ctrl-C kills them at once" if signal_name == "SIGINT" else ""
         logger.warning("%s: no new trials, running ones have %g s to end%s", signal_name, grace_s, shortcut)
 

@@ -169,7 +169,7 @@ class Screen:
         """See to it that the block gives way to what is written to `stream`, if that is a terminal."""
         if not is_terminal(stream):
             return
-        write, before = stream.write, vars(stream).get("write") if hasattr(stream, "__dict__") else None
+        write, before = stream.write, getattr(stream, "__dict__", {}).get("write")
 
         def covered(text: str, *more: Any) -> Any:
             if os.getpid() != self._pid:  # a fork has a copy of this, but no block on the terminal
@@ -194,7 +194,7 @@ class Screen:
         self._is_ours = True  # for those who have kept the function
         while self._covered:
             stream, covered, before = self._covered.pop()
-            if vars(stream).get("write") is covered:
+            if getattr(stream, "__dict__", {}).get("write") is covered:
                 del stream.write
                 if before is not None:
                     stream.write = before

@@ -63,7 +63,8 @@ class SnapshotReporter(TuneReporterBase):
         names = [name for name in columns if name not in (TRAINING_ITERATION, TIME_TOTAL_S, metric)]
         names = ([metric] if metric else []) + names
         elapsed_s = clock.current().monotonic() - self._begin_s
-        total, before = self._total(), self._ended_before or 0
+        total, before, note = self._total(), self._ended_before or 0, rest_of(sys_info, table.ENDING)
+        to_end = None if total is None or note else total - before
         ended = len(statuses[TERMINATED]) + len(statuses[ERROR]) - before
         return Snapshot(
             title=os.path.basename(rest_of(sys_info, table.LOGDIR)),
@@ -71,11 +72,12 @@ class SnapshotReporter(TuneReporterBase):
             counts={status: len(found) for status, found in statuses.items()},
             total=total,
             per_s=ended / elapsed_s if elapsed_s > 0 else None,
-            left_s=self._left_s(elapsed_s, ended, None if total is None else total - before, statuses[RUNNING]),
+            left_s=self._left_s(elapsed_s, ended, to_end, statuses[RUNNING]),
             best=None if best is None or metric is None else self._row(best, [metric]),
             running=[self._row(trial, names) for trial in statuses[RUNNING][:_MAX_ROWS]],
             errors=self._error_kinds(statuses[ERROR]),
             resources=_resources(sys_info),
+            note=note,
         )
 
     def _best_so_far(self, statuses: Mapping[str, Sequence[Trial]], metric: str | None) -> Trial | None:

@@ -390,6 +390,7 @@ def kind_of_error(trial: Trial) -> Hashable:
 MEMORY = "Memory usage on this node: "
 RESOURCES = "Logical resource usage: "
 LOGDIR = "Result logdir: "
+ENDING = "Ending: "
 """What the driver's lines on machine and run begin with."""
 
 
