@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from minitune.search import ConcurrencyLimiter as ConcurrencyLimiter
     from minitune.search import Repeater as Repeater
     from minitune.search import Searcher as Searcher
+    from minitune.search import Study as Study
     from minitune.search import TPESearch as TPESearch
     from minitune.search import create_searcher as create_searcher
     from minitune.shared import ObjectRef as ObjectRef
@@ -108,7 +109,7 @@ _HOME = {
     "result_grid": "Result ResultGrid",
     "runtime": "available_resources cluster_resources get init is_initialized put shutdown",
     "schedulers": "ASHAScheduler AsyncHyperBandScheduler FIFOScheduler TrialScheduler create_scheduler",
-    "search": "BasicVariantGenerator ConcurrencyLimiter Repeater Searcher TPESearch create_searcher",
+    "search": "BasicVariantGenerator ConcurrencyLimiter Repeater Searcher Study TPESearch create_searcher",
     "shared": "ObjectRef",
     "simulation": "simulate",
     "space": "choice grid_search lograndint loguniform qlograndint qloguniform qrandint "

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from minitune._checks import check_num_samples, is_real, is_whole, require, shown
+from minitune._checks import check_num_samples, is_real, is_whole, require, require_flag, shown
 from minitune._samplers import component_seed, draw_global_seed
 from minitune.experiment.trial import Trial
 from minitune.experiment.trial_maker import TrialMaker
@@ -136,6 +136,7 @@ class Study:
         Raises:
             ValueError: If the configuration is not open, or there is no value of the metric.
         """
+        require_flag("error", error)
         metrics = {} if error and value is None else self._metrics(value)
         trial, _ = self._open.pop(self._find(config))
         self._end(trial, metrics)
@@ -152,6 +153,8 @@ class Study:
             NotImplementedError: If this searcher cannot.
             ValueError: If there is no value of the metric.
         """
+        require(isinstance(config, Mapping), "config: a dict, as ask() returns it", config)
+        require_flag("error", error)
         metrics = {} if error else self._metrics(value)
         if isinstance(self._search_alg, SearchGenerator):
             values = [metrics.get(name) for name in self._names]

@@ -28,6 +28,7 @@ OF_USERS = {
     "Result": "result",
     "ResultGrid": "grid",
     "ExperimentAnalysis": "analysis",
+    "Study": "study",
 }
 """Classes whose methods users call, where those of others are called by runs; and how the table calls an object."""
 
@@ -107,6 +108,8 @@ def names(grid: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
     known |= {"grid": grid, "result": grid[0], "run_path": grid.experiment_path, "trial_path": grid[0].path}
     known |= {"analysis": analysis, "trial": analysis.trials[0], "tuner": minitune.Tuner(f), "ref": minitune.put(1)}
     known |= {"searcher": minitune.Searcher(metric="x", mode="max"), "checkpoint": minitune.Checkpoint(storage)}
+    known |= {"study": minitune.Study({"x": 1}), "asked": {"x": 1}}
+    known["study"].ask()
     yield {**PUBLIC, **known}
     minitune.shutdown()
 
