@@ -245,11 +245,15 @@ def tell_run_ended(analysis: ExperimentAnalysis, elapsed_s: float, is_interrupte
     record = setting("ENDED_RUNS")
     if not (page or record) or current_session() is not None:
         return
-    summary = Summary.of(analysis, elapsed_s, is_interrupted)
+    try:
+        summary = Summary.of(analysis, elapsed_s, is_interrupted)
+        markdown, line = summary.markdown(), {**asdict(summary), "extremes": _extremes(analysis.trials)}
+    except Exception as error:  # whatever a user's values do, the run itself has ended well
+        warn_once(f"there is no summary of {analysis.experiment_path}: {error!r}", about="summary")
+        return
     if page:
-        append_to(page, summary.markdown() + "\n", "STEP_SUMMARY", limit_bytes=_FILE_LIMIT_BYTES)
+        append_to(page, markdown + "\n", "STEP_SUMMARY", limit_bytes=_FILE_LIMIT_BYTES)
     if record:
-        line = {**asdict(summary), "extremes": _extremes(analysis.trials)}
         append_to(record, json.dumps(line) + "\n", "ENDED_RUNS")
 
 
@@ -259,7 +263,7 @@ def _extremes(trials: Iterable[Trial]) -> dict[str, tuple[float, float]]:
     for trial in trials:
         for name in flatten({key: value for key, value in trial.last_result.items() if key != CONFIG}):
             value = trial.analysis.get(name, "last")
-            if value is not None and math.isfinite(value):
+            if value is not None and -math.inf < value < math.inf:
                 low, high = found.get(name, (value, value))
                 found[name] = (min(low, value), max(high, value))
     return found

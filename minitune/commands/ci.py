@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -126,7 +127,7 @@ def _run(command: list[str], options: argparse.Namespace, runs: Path) -> int | N
         environ.setdefault("MINITUNE_FORCE_TRIAL_CLEANUP_S", f"{GRACE_S / 2:g}")
         bound_s = options.budget_s + GRACE_S
     sys.stdout.flush()
-    with _ended(subprocess.Popen(command, env=environ)) as process:
+    with _ended(subprocess.Popen(command, env=environ)) as process, _passing_on(process):
         try:
             status = process.wait(bound_s)
         except subprocess.TimeoutExpired:
@@ -139,12 +140,6 @@ def _ended(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]
     """The process in a `with` block, at whose end it is no more, nor is what it has started."""
     try:
         yield process
-    except KeyboardInterrupt:
-        try:
-            process.wait(GRACE_S)  # the terminal has told it too, and it may have something to write
-        except subprocess.TimeoutExpired:
-            pass
-        raise
     finally:
         if process.poll() is None:
             tree = _descendants(process.pid)
@@ -155,6 +150,22 @@ def _ended(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]
                     one.kill()
                 except psutil.Error:
                     continue
+
+
+@contextmanager
+def _passing_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Signals that would end us end the script instead, whose runs then end in order; our end follows from its."""
+
+    def pass_on(number: int, frame: object) -> None:
+        if number != signal.SIGINT:  # of that one the terminal tells both of us
+            process.send_signal(number)
+
+    before = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _descendants(pid: int) -> list[psutil.Process]:

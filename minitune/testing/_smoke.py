@@ -19,6 +19,7 @@ from typing import Any
 
 from minitune._checks import is_real, require
 from minitune._summary import Target, best_of_run, grouped_errors
+from minitune.analysis.experiment_analysis import ExperimentAnalysis
 from minitune.config import RunConfig
 from minitune.error import format_stack
 from minitune.result import AUTO_RESULT_KEYS
@@ -257,7 +258,7 @@ def _refuse_failures(grid: ResultGrid, name: str, seed: int) -> None:
 
 
 def assert_best(
-    result_grid: ResultGrid,
+    result_grid: ResultGrid | ExperimentAnalysis,
     metric: str | None = None,
     at_least: float | None = None,
     at_most: float | None = None,
@@ -268,7 +269,7 @@ def assert_best(
     """Assert how good the best trial is.
 
     Args:
-        result_grid: What `fit` or `smoke` has returned.
+        result_grid: What `fit`, `run` or `smoke` has returned.
         metric: The metric's flattened name; by default that of the run.
         at_least: What the best value must not be below.
         at_most: What it must not be above.
@@ -285,6 +286,8 @@ def assert_best(
         TypeError: If `result_grid` is none.
     """
     __tracebackhide__ = True
+    if isinstance(result_grid, ExperimentAnalysis):
+        result_grid = ResultGrid(result_grid)
     if not isinstance(result_grid, ResultGrid):
         raise TypeError(f"result_grid must be a ResultGrid, but got {type(result_grid).__name__}: what fit() returns")
     analysis = result_grid._analysis

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -95,6 +97,16 @@ def test_a_script_that_does_not_end_is_killed(ci: Run, monkeypatch: pytest.Monke
     status, told = ci("import threading; threading.Event().wait()", "--budget-s", "0.1")
     assert status == 1
     assert "did not end in time and was killed" in told
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGTERM to pass on")
+def test_a_signal_ends_the_script_and_the_command_follows(ci: Run) -> None:
+    script = "import os, signal, threading; os.kill(os.getppid(), signal.SIGTERM); threading.Event().wait()"
+    before = signal.getsignal(signal.SIGTERM)
+    status, told = ci(script)
+    assert status == 143
+    assert "ended with exit status 143" in told
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from minitune import grid_search, report, uniform
+from minitune import ExperimentAnalysis, grid_search, report, uniform
 from minitune.testing import SmokeFailure, assert_best, smoke
 
 
@@ -233,6 +233,7 @@ def test_a_training_that_reports_nothing_is_told_what_to_do(tmp_path: Path) -> N
 def test_assert_best_returns_the_best_trial_or_says_what_it_is(tmp_path: Path) -> None:
     grid = smoke(train, {"lr": grid_search([0.3, 0.6])}, num_samples=1, metric="loss", mode="min", directory=tmp_path)
     assert assert_best(grid, at_most=0.2).config == {"lr": 0.3}
+    assert assert_best(ExperimentAnalysis(grid.experiment_path), "loss", at_most=0.2).config == {"lr": 0.3}
     assert assert_best(grid, "loss", at_least=0.19, mode="max").config == {"lr": 0.6}
     with pytest.raises(AssertionError) as caught:
         assert_best(grid, "loss", at_most=0.05)

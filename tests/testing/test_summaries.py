@@ -74,6 +74,16 @@ def test_a_file_that_cannot_be_written_is_one_warning(
     assert caplog.text.count("the file of GITHUB_STEP_SUMMARY cannot be written") == 1
 
 
+class Nasty:
+    def __repr__(self) -> str:
+        raise RuntimeError("no repr")
+
+
+def test_odd_values_do_no_harm(tmp_path: Path, page: Path) -> None:
+    fit(tmp_path, [10**400, 1, 2**70], odd=Nasty())
+    assert page.read_text().count("| odd | &lt;repr\\(\\) raised RuntimeError&gt; |") == 1
+
+
 def test_the_page_does_not_grow_without_bound(tmp_path: Path, page: Path) -> None:
     fit(tmp_path, [2], **{f"p{number}": "x" * 10_000 for number in range(100)})
     assert 1_000 < page.stat().st_size < 20_000
