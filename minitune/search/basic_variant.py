@@ -141,10 +141,7 @@ class BasicVariantGenerator(SearchAlgorithm):
         if not self._rules.concern(experiment.num_samples):
             return None
         one = Filter(self._rules, experiment.param_space, experiment.num_samples)
-        for point in table.fixed:
-            broken = one.broken_constraint(point)
-            if broken is not None:
-                raise ValueError(f"every point to evaluate must fulfil the constraint {broken}, but got {shown(point)}")
+        one.check_points(table.points)
         return one
 
     def _next_admitted(self, table: VariantTable, one: Filter | None) -> Variant | None:

@@ -10,12 +10,15 @@ from typing import Any
 from minitune._checks import is_real
 from minitune.search.filters import MAX_TRIES, Filter, Rules, Verdict
 from minitune.search.searcher import Metric, Searcher, SearcherWrapper, Suggestion, call_set_search_properties
-from minitune.search.space_tree import copy_tree, overlay
+from minitune.search.space_tree import copy_tree, has_unresolved_values, overlay
 from minitune.search.variant_generator import complete
 
 _ASKS = 20
 """How often a searcher is asked again before values are drawn at random: one that has found its optimum may propose
 that for ever, and to ask costs a thousand times what a draw does."""
+
+_ASKS_ALONE = 1_000
+"""The same where nothing can be drawn, since the searcher has a space of its own: the end of the search."""
 
 
 class FilteredSearcher(SearcherWrapper):
@@ -54,10 +57,14 @@ class FilteredSearcher(SearcherWrapper):
     def set_search_properties(self, metric: Metric, mode: str | list[str] | None, config: Any, **spec: Any) -> bool:
         """See `Searcher.set_search_properties`."""
         self._space = config
-        self._can_draw = call_set_search_properties(self.searcher.set_search_properties, metric, mode, config, spec)
-        # a searcher that does not take this space has one of its own
-        self._filter = Filter(self._rules, config if self._can_draw else None, spec.get("num_samples", -1))
-        return self._can_draw
+        is_taken = call_set_search_properties(self.searcher.set_search_properties, metric, mode, config, spec)
+        if not is_taken and self.searcher.own_space is not None:
+            self._space = overlay(config, self.searcher.own_space)[0]
+        # else the searcher has a space of its own, of which nothing is known here
+        self._can_draw = has_unresolved_values(self._space)
+        self._filter = Filter(self._rules, self._space if self._can_draw else None, spec.get("num_samples", -1))
+        self._filter.check_points(overlay(self._space, point)[0] for point in self.searcher.first_points())
+        return is_taken
 
     def suggest(self, trial_id: str) -> Suggestion:
         """See `Searcher.suggest`; the whole configuration.
@@ -66,11 +73,12 @@ class FilteredSearcher(SearcherWrapper):
             ValueError: If nothing fulfils the constraints, or one of them fails.
         """
         refused: Counter[Verdict] = Counter()
-        while refused.total() < (_ASKS if self._can_draw else MAX_TRIES):
+        while refused.total() < (_ASKS if self._can_draw else _ASKS_ALONE):
             name = f"{trial_id}_{refused.total() + 1}" if refused else trial_id
             suggestion = self.searcher.suggest(name)
             if not isinstance(suggestion, dict):
                 return suggestion
+            self._can_draw = self._can_draw and suggestion.keys() <= self._space.keys()
             config = self._admit(suggestion, refused, name)
             if config is not None:
                 if name != trial_id:
@@ -78,7 +86,7 @@ class FilteredSearcher(SearcherWrapper):
                 return config
             if self._filter.is_exhausted:
                 break
-        while refused.total() < MAX_TRIES and not self._filter.is_exhausted:
+        while self._can_draw and refused.total() < MAX_TRIES and not self._filter.is_exhausted:
             config = self._admit({}, refused)
             if config is not None:
                 self._drawn[trial_id] = config

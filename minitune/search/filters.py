@@ -17,7 +17,7 @@ from typing import Any
 
 from minitune._checks import require, shown
 from minitune.search.equality import config_key, space_size
-from minitune.search.space_tree import copy_tree
+from minitune.search.space_tree import copy_tree, has_unresolved_values
 from minitune.space import fits
 
 logger = logging.getLogger("minitune")
@@ -144,6 +144,20 @@ class Filter:
             if not _ask(constraint, config):
                 return _name(constraint)
         return None
+
+    def check_points(self, points: Iterable[Any]) -> None:
+        """Refuse points to evaluate that violate a constraint; of those that are not complete nobody knows yet.
+
+        Args:
+            points: The search space with the values of each point in it.
+
+        Raises:
+            ValueError: Naming the constraint and the point.
+        """
+        for point in points:
+            broken = None if has_unresolved_values(point) else self.broken_constraint(point)
+            if broken is not None:
+                raise ValueError(f"every point to evaluate must fulfil the constraint {broken}, but got {shown(point)}")
 
     def end(self, refused: Counter[Verdict]) -> None:
         """End the search for want of configurations, and say so once.

@@ -75,9 +75,19 @@ class OptunaSearch(Searcher):
         self._is_seeded_by_user = seed is not None
         self._space: OptunaSpace | None = _space_of(space) if space else None
         self._has_own_space = self._space is not None
+        self._own_space = dict(space) if isinstance(self._space, DomainSpace) and isinstance(space, Mapping) else None
         self._ot_study: Any = None
         self._ot_trials: dict[str, Any] = {}
         self._steps: dict[str, int] = {}
+
+    @property
+    def own_space(self) -> dict[str, Any] | None:
+        """See `Searcher.own_space`."""
+        return self._own_space
+
+    def first_points(self) -> Sequence[Mapping[str, Any]]:
+        """See `Searcher.first_points`."""
+        return self._points
 
     # -- setting up ----------------------------------------------------------------------------------------------
 

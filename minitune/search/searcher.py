@@ -11,7 +11,7 @@ import logging
 import os
 import pickle
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
@@ -71,6 +71,15 @@ class Searcher:
     def mode(self) -> str | list[str] | None:
         """`"min"`, `"max"`, a list, or None while unknown."""
         return self._mode
+
+    @property
+    def own_space(self) -> dict[str, Any] | None:
+        """The search space that was given to the searcher itself, if it is one of domains; None by default."""
+        return None
+
+    def first_points(self) -> Sequence[Mapping[str, Any]]:
+        """The points to evaluate that the searcher will suggest first; by default none are known."""
+        return ()
 
     # -- setting up --------------------------------------------------------------------------------------------
 
@@ -132,7 +141,7 @@ class Searcher:
 
         By default the searcher hears of a failed trial. Override it if that would change what it thinks of the values.
         """
-        self.on_trial_complete(trial_id, error=True)
+        self.on_trial_complete(trial_id, result=None, error=True)
 
     def on_trial_error(self, trial_id: str) -> None:
         """Emitted for every failure of the trial, also those that are retried."""

@@ -99,6 +99,15 @@ class TPESearch(Searcher):
         if space:
             self._set_space(dict(space))
 
+    @property
+    def own_space(self) -> dict[str, Any] | None:
+        """See `Searcher.own_space`."""
+        return self._space if self._has_own_space else None
+
+    def first_points(self) -> Sequence[Mapping[str, Any]]:
+        """See `Searcher.first_points`."""
+        return self._points
+
     # -- setting up --------------------------------------------------------------------------------------------
 
     def set_search_properties(self, metric: Metric, mode: str | list[str] | None, config: Any, **spec: Any) -> bool:

@@ -134,9 +134,9 @@ class VariantTable:
         return self._free_plan.grid_size
 
     @property
-    def fixed(self) -> list[dict[str, Any]]:
-        """The configurations of those points in which nothing is left to be drawn or tried."""
-        return [plan.space for plan in self._plans if not has_unresolved_values(plan.space)]
+    def points(self) -> list[dict[str, Any]]:
+        """The search space with the values of each point in it."""
+        return [plan.space for plan in self._plans]
 
     @property
     def total(self) -> int | float:

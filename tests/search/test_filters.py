@@ -135,6 +135,12 @@ def test_a_searcher_with_a_space_of_its_own_ends_the_search(tmp_path: Path, capl
     assert "had been tried before" in caplog.text
 
 
+def test_nothing_is_drawn_where_the_searcher_knows_more_than_the_run(tmp_path: Path) -> None:
+    for number, space in enumerate([{}, {"b": tune.choice([1, 2])}]):
+        grid = fit(tmp_path / str(number), space, search_alg=Stuck(), num_samples=5, on_duplicate="resample")
+        assert pairs(grid) == [(1, 4)] or sorted(pairs(grid)) == [(4, 1)]
+
+
 def test_results_under_a_resampled_id_reach_the_searcher_under_its_name(tmp_path: Path) -> None:
     class Second(Searcher):
         def __init__(self) -> None:
@@ -270,11 +276,26 @@ def test_a_constraint_cannot_change_the_configuration(tmp_path: Path) -> None:
     assert grid[0].config == {"inner": {"a": 1}}
 
 
-def test_a_point_to_evaluate_that_violates_one_is_refused_at_once(tmp_path: Path) -> None:
-    searcher = tune.BasicVariantGenerator(points_to_evaluate=[{"a": 3, "b": 4}])
+@pytest.mark.parametrize("kind", [tune.BasicVariantGenerator, tune.TPESearch])
+def test_a_point_to_evaluate_that_violates_one_is_refused_at_once(tmp_path: Path, kind: Any) -> None:
+    searcher = kind(points_to_evaluate=[{"a": 3, "b": 4}])
     with pytest.raises(ValueError, match=r"every point to evaluate must fulfil the constraint .*but got \{'a': 3"):
         fit(tmp_path, NINE, search_alg=searcher, constraints=[lambda c: c["a"] < 3])
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_space_of_which_little_is_feasible(tmp_path: Path, own: bool) -> None:
+    space = {"x": tune.uniform(0, 1)}
+    searcher = tune.TPESearch(space if own else None)
+    grid = fit(tmp_path, {} if own else space, search_alg=searcher, num_samples=12, constraints=[narrow])
+    assert len(grid) == 12
+    assert all(0.5 < result.config["x"] < 0.51 for result in grid)
+
+
+def narrow(config: dict[str, Any]) -> bool:
+    """True for 1 % of all configurations."""
+    return 0.5 < float(config["x"]) < 0.51
 
 
 def test_constraints_and_duplicates_together(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
