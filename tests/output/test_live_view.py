@@ -7,7 +7,9 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from minitune._live import ErrorKind, Row, Snapshot, progress_text, render, seco
 from minitune._screen import Screen, open_screen
 from minitune._text import cut, cut_front, duration, one_line, width_of, without_moves
 from minitune.experiment.trial import Trial
+from minitune.progress_reporter import ProgressReporter, default_reporter
 
 ROW = Row("train_日本_00001", {"lr": 0.1, "opt/decay": 1e-5}, {"loss": 0.5, "acc": 1}, 3, 62.0)
 FULL = Snapshot(
@@ -281,3 +284,50 @@ def test_one_draw_from_a_space_is_worth_a_hint(
 ) -> None:
     Tuner(train, param_space=space, tune_config=TuneConfig(num_samples=count, executor="inline")).fit()
     assert ("hint: one configuration is drawn" in capsys.readouterr().out) is is_hinted
+
+
+# -- when --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def now_s(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """A clock to set."""
+    now = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    return now
+
+
+def ready() -> ProgressReporter:
+    reporter = default_reporter()
+    reporter.configure(verbose=1, print_errors=True)
+    reporter.setup(total_samples=10, metric="loss", mode="min")
+    return reporter
+
+
+def test_pauses_between_lines_grow(now_s: list[float], capsys: pytest.CaptureFixture[str]) -> None:
+    reporter = ready()
+    at = []
+    for second in range(6 * 3600):
+        now_s[0] = 1000.0 + second
+        if reporter.should_report([]):
+            reporter.report([], False)
+            at.append(second)
+    assert at[:4] == [0, 5, 13, 25]
+    assert len(at) < 50
+    assert max(b - a for a, b in pairwise(at)) == 600
+    assert len(capsys.readouterr().out.splitlines()) == len(at)
+
+
+def test_a_terminal_is_redrawn_when_there_is_something_to_see(terminal: Terminal, now_s: list[float]) -> None:
+    trial = Trial("train")
+    with terminal:
+        reporter = ready()
+        pauses = []
+        for happens in (lambda: None, lambda: reporter.trial_result(trial, {}), lambda: print("something")):
+            reporter.report([trial], False)
+            happens()
+            pauses.append(reporter.seconds_left())
+            now_s[0] += 10
+        assert reporter.should_report([trial])
+        reporter.close()
+    assert pauses == [1.0, 0.25, pytest.approx(0.1)]
