@@ -88,18 +88,12 @@ class Ranking:
         self._early_stop = early_stop
         self._final: dict[int, Rank] = {}
 
-    @property
-    def needs_rows(self) -> bool:
-        """Whether all values of a trial matter, not only the last one."""
-        return callable(self._early_stop) or self._early_stop == "rung"
-
     def rank(self, ended: Sequence[Observation], live: Iterable[Observation]) -> dict[int, Rank]:
         """The ranks by observation number, of all that have ended or have a value by the policy.
 
         Args:
             ended: In order of arrival; nothing but new ones behind the others from one call to the next.
-            live: Those that may run on: one that waits counts with what it has, and with `"rung"` also one that runs
-                and has reached the rung.
+            live: Those that may run on: one that waits counts with what it has, and with `"rung"` also one that runs.
         """
         if self._early_stop == "rung":
             return self._rank_on_rung([*ended, *live])
@@ -124,7 +118,8 @@ class Ranking:
         if observation.has_failed:
             return WORST
         if callable(self._early_stop):
-            return self._value_key(self._early_stop(list(observation.rows.items()))) if observation.rows else WORST
+            rows = [(step, value) for step, value in observation.rows.items() if is_real(value) and value == value]
+            return self._value_key(self._early_stop(rows)) if rows else WORST
         key = self._value_key(observation.value)
         return (-observation.step, *key) if self._early_stop == "depth" and key != WORST else key
 
@@ -140,16 +135,14 @@ class Ranking:
         return tuple(key)
 
     def _rank_on_rung(self, observations: Sequence[Observation]) -> dict[int, Rank]:
-        """Trials that have reached the rung by their value there, then the ended ones by how far they came."""
+        """Those that have reached the rung, by their value there; failed ones are worst."""
         rung = _highest_rung(observations)
         found = {}
         for each in observations:
-            is_there = rung is not None and rung in each.rows
-            if is_there or each.arrival is not None or each.is_paused:
-                value = each.rows[rung] if rung is not None and is_there else each.value
-                key = WORST if each.has_failed else self._value_key(value)
-                place = (0.0,) if is_there else (1.0, -each.step)
-                found[each.number] = _rank(key if key == WORST else (*place, *key), each)
+            if each.has_failed:
+                found[each.number] = _rank(WORST, each)
+            elif rung is not None and rung in each.rows:
+                found[each.number] = _rank(self._value_key(each.rows[rung]), each)
         return found
 
 

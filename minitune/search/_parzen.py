@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 import random
 from bisect import bisect
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import accumulate, pairwise, repeat
 from operator import mul, truediv
 from typing import NamedTuple
@@ -29,10 +29,10 @@ _LOG_SQRT_2PI = math.log(2 * math.pi) / 2
 _SQRT_2 = math.sqrt(2)
 _FAR_SDS = 6.0
 """A border so many standard deviations away takes nothing from a kernel."""
-_NEGLIGIBLE = 25.0
-"""Kernels whose density lies below exp(-25) of the domain's are left out."""
 _LOG_STEP = 0.05
 """The shared bandwidth moves on a grid with such steps, so that scaled coordinates can be kept."""
+_FIRST_PART = 32
+"""So many of the newest bad observations are looked at first."""
 _NEWEST = 25
 """So many of the newest bad observations count in full."""
 
@@ -172,11 +172,11 @@ class GoodSide:
     def log_density(self, point: Point, log_prior: float) -> float:
         """Logarithm of the density, up to a constant; `log_prior` is that of the domain's kernel."""
         places, bits, odds, dist = point.places, point.bits, self._log_odds, math.dist
-        terms = [log_prior]
-        for factors, scaled, own, log_norm in self._kernels:
-            distance = dist(tuple(map(mul, places, factors)), scaled)
-            terms.append(log_norm + (own & bits).bit_count() * odds - distance * distance / 2)
-        return _log_sum(terms)
+        terms = [
+            log_norm + (own & bits).bit_count() * odds - 0.5 * dist(tuple(map(mul, places, factors)), scaled) ** 2
+            for factors, scaled, own, log_norm in self._kernels
+        ]
+        return _log_sum([*terms, log_prior])
 
 
 class Kernels:
@@ -189,7 +189,7 @@ class Kernels:
         points: By the observation's number.
         numbers: The keys of `points`.
         scaled: Their places in bandwidths.
-        log_shares: What truncation adds to their densities, as logarithms.
+        shares: What truncation multiplies their densities by.
     """
 
     def __init__(self, grounds: Grounds):
@@ -197,7 +197,7 @@ class Kernels:
         self.points: dict[int, Point] = {}
         self.numbers: list[int] = []
         self.scaled: list[tuple[float, ...]] = []
-        self.log_shares: list[float] = []
+        self.shares: list[float] = []
         self.bandwidth = 0.0
         self.deviations: list[float] = []
         self.factors: list[float] = []
@@ -206,7 +206,8 @@ class Kernels:
         """Take up an observation."""
         self.points[number] = point
         self.numbers.append(number)
-        self._scale(point)
+        if self.bandwidth:
+            self._scale(point)
 
     def remove(self, number: int) -> None:
         """Forget an observation, if it is there."""
@@ -216,17 +217,18 @@ class Kernels:
 
     def set_bandwidth(self, bandwidth: float) -> None:
         """Scale everything."""
+        if bandwidth == self.bandwidth:
+            return
         self.bandwidth = bandwidth
         self.deviations = self.grounds.widened([bandwidth] * len(self.grounds.axes))
         self.factors = [1 / each for each in self.deviations]
-        self.scaled, self.log_shares = [], []
+        self.scaled, self.shares = [], []
         for point in self.points.values():
             self._scale(point)
 
     def _scale(self, point: Point) -> None:
-        if self.bandwidth:
-            self.scaled.append(tuple(map(mul, point.places, self.factors)))
-            self.log_shares.append(-self.grounds.log_mass(point.places, self.deviations))
+        self.scaled.append(tuple(map(mul, point.places, self.factors)))
+        self.shares.append(math.exp(-self.grounds.log_mass(point.places, self.deviations)))
 
 
 class BadSide:
@@ -239,63 +241,70 @@ class BadSide:
     """
 
     def __init__(self, kernels: Kernels, good: Collection[int], max_count: int | None):
-        self._kernels, self._good = kernels, good
         grounds = kernels.grounds
-        self._first = 0 if max_count is None else max(0, len(kernels.numbers) - max_count)
-        self._count = len(kernels.numbers) - self._first
-        bandwidth = shared_bandwidth(max(1, self._count - len(good)), len(grounds.axes) + len(grounds.sizes))
-        if bandwidth != kernels.bandwidth:
-            kernels.set_bandwidth(bandwidth)
-        self._scaled = kernels.scaled[self._first :]
-        components = self._count - len(good) + 1
-        self._log_odds = math.log(components + 1)
+        numbers = kernels.numbers if max_count is None else kernels.numbers[-max_count:]
+        first, count = len(kernels.numbers) - len(numbers), len(numbers) - len(good) + 1
+        kernels.set_bandwidth(shared_bandwidth(max(1, count - 1), len(grounds.axes) + len(grounds.sizes)))
+        self._factors = kernels.factors
+        self._scaled = kernels.scaled[first:]
+        self._bits = [kernels.points[number].bits for number in numbers] if grounds.sizes else []
+        self._heights = list(map(mul, kernels.shares[first:], _weights_by_age(len(numbers))))
+        for index, number in enumerate(numbers):
+            if number in good:
+                self._heights[index] = 0.0
+        self._choices, self._log_odds = len(grounds.sizes), math.log(max(count, 1) + 1)
         self._log_norm = (
-            len(grounds.sizes) * self._log_odds
+            self._choices * self._log_odds
             - sum(map(math.log, kernels.deviations))
             - len(grounds.axes) * _LOG_SQRT_2PI
-            - sum(math.log(components + size) for size in grounds.sizes)
+            - sum(math.log(max(count, 1) + size) for size in grounds.sizes)
         )
 
-    def log_density(self, point: Point, log_prior: float) -> float:
-        """Logarithm of the density, up to a constant; never below `log_prior`, that of the domain's kernel."""
-        kernels, room = self._kernels, self._log_norm - log_prior + _NEGLIGIBLE
-        if room <= 0:
-            return log_prior
-        reach, places = math.sqrt(2 * room), tuple(map(mul, point.places, kernels.factors))
-        distances = list(map(math.dist, repeat(places), self._scaled))
-        terms = [log_prior]
-        for index in [index for index, distance in enumerate(distances) if distance < reach]:
-            position = self._first + index
-            number = kernels.numbers[position]
-            if number not in self._good:
-                differing = len(kernels.grounds.sizes) - (kernels.points[number].bits & point.bits).bit_count()
-                density = kernels.log_shares[position] - differing * self._log_odds - distances[index] ** 2 / 2
-                terms.append(self._log_norm + self._log_weight(index) + density)
-        return _log_sum(terms)
+    def parts(self, point: Point) -> Iterator[float]:
+        """What the observations add to the density: first the newest, then ever more of the older ones at a time."""
+        end, size = len(self._scaled), _FIRST_PART
+        while end > 0:
+            begin = max(0, end - size)
+            yield self._sum(point, begin, end)
+            end, size = begin, 2 * size
 
-    def _log_weight(self, index: int) -> float:
-        """In order of time the oldest count for less, rising from 1 / count to 1; the newest count in full."""
-        ramp = self._count - _NEWEST
-        if index >= ramp:
-            return 0.0
-        return math.log((1 + (self._count - 1) * index / max(ramp - 1, 1)) / self._count)
+    def log_density(self, log_prior: float, added: float) -> float:
+        """Logarithm of the density, up to a constant: `added` to that of the domain's kernel."""
+        return _log_sum([log_prior, self._log_norm + math.log(added)]) if added else log_prior
+
+    def _sum(self, point: Point, begin: int, end: int) -> float:
+        places, exp = tuple(map(mul, point.places, self._factors)), math.exp
+        distances = map(math.dist, repeat(places), self._scaled[begin:end])
+        heights = self._heights[begin:end]
+        if not self._choices:
+            return float(sum([height * exp(-0.5 * d * d) for d, height in zip(distances, heights, strict=True)]))
+        bits, odds, choices = point.bits, self._log_odds, self._choices
+        return float(
+            sum(
+                [
+                    height * exp(((own & bits).bit_count() - choices) * odds - 0.5 * d * d)
+                    for d, height, own in zip(distances, heights, self._bits[begin:end], strict=True)
+                ]
+            )
+        )
 
 
 def best_of(good: GoodSide, bad: BadSide, candidates: Sequence[Point]) -> Point:
     """The candidate with the largest ratio of the densities.
 
-    The bad side's density is never below that of the domain's own kernel, so most candidates are ruled out without it.
+    The newest bad observations lie where one searches now, so that with them alone most candidates are ruled out.
     """
-    bounds = []
+    begun = []
     for number, point in enumerate(candidates):
-        log_prior = good.grounds.log_prior(point)
-        log_good = good.log_density(point, log_prior)
-        bounds.append((log_good - log_prior, -number, log_good, log_prior))
+        log_prior, parts = good.grounds.log_prior(point), bad.parts(point)
+        log_good, added = good.log_density(point, log_prior), next(parts, 0.0)
+        begun.append((log_good - bad.log_density(log_prior, added), -number, log_good, log_prior, added, parts))
     best, best_ratio = candidates[0], -math.inf
-    for bound, number, log_good, log_prior in sorted(bounds, reverse=True):
-        if bound <= best_ratio:
-            break
-        ratio = log_good - bad.log_density(candidates[-number], log_prior)
+    for bound, number, log_good, log_prior, added, parts in sorted(begun, reverse=True, key=lambda row: row[:2]):
+        ratio, total = bound, added
+        while ratio > best_ratio and (more := next(parts, None)) is not None:
+            total += more
+            ratio = log_good - bad.log_density(log_prior, total)
         if ratio > best_ratio:
             best, best_ratio = candidates[-number], ratio
     return best
@@ -305,6 +314,13 @@ def shared_bandwidth(count: int, dimensions: int) -> float:
     """The bad side's bandwidth for so many kernels."""
     bandwidth = 0.12 * count ** (-1 / (dimensions + 4))
     return math.exp(round(math.log(bandwidth) / _LOG_STEP) * _LOG_STEP)
+
+
+def _weights_by_age(count: int) -> list[float]:
+    """Weights in order of time: the oldest count for less, rising from 1 / count to 1, the newest in full."""
+    ramp = max(0, count - _NEWEST)
+    rise = (1 - 1 / count) / max(ramp - 1, 1) if count else 0.0
+    return [1 / count + rise * index for index in range(ramp)] + [1.0] * (count - ramp)
 
 
 def _weights_by_rank(count: int) -> list[float]:

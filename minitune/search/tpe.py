@@ -43,9 +43,9 @@ class TPESearch(Searcher):
         max_bad: Use only the newest so many of the others, which bounds the cost of a suggestion.
         early_stop: How trials that ran for different lengths compare. `"last"`: by their last values. `"depth"`: those
             that came further are better, then by value. `"rung"`: by the value at the highest step that at least ten
-            trials have reached, running ones included; the others come after them. A function of a trial's list of
-            (step, value) gives the value that the trial counts with, such as its best one. None means `"last"`, but
-            `"rung"` with `HyperBandForBOHB`, which tells its levels.
+            trials have reached, running ones included; the others count as bad. A function of a trial's list of
+            (step, value), without NaN, gives the value that the trial counts with, such as its best. None means
+            `"last"`, but `"rung"` with `HyperBandForBOHB`, which tells its levels.
         seed: Of all draws. It takes precedence over the run's.
 
     Raises:
