@@ -11,6 +11,7 @@ from minitune import clock
 from minitune._live import best_text, progress_text, render
 from minitune._screen import Screen, open_screen
 from minitune._snapshot_reporter import SnapshotReporter, rest_of
+from minitune._table_errors import last_line
 from minitune._text import duration
 from minitune.experiment.lifecycle import ERROR, RUNNING
 from minitune.experiment.trial import Trial
@@ -176,5 +177,5 @@ class LiveReporter(SnapshotReporter):
             kind = self._kind_of_error(trial)
             if kind not in self._told:
                 self._told.add(kind)
-                self.say(f"{table.last_line(trial)} (trial {trial.name}, {trial.error_file})")
+                self.say(f"{last_line(trial)} (trial {trial.name}, {trial.error_file})")
         super().trial_ended(trial)

@@ -11,6 +11,7 @@ from minitune import _table as table
 from minitune import clock
 from minitune._checks import is_real, require, require_flag, require_metric, shown
 from minitune._console import Console
+from minitune._table_errors import error_table, error_texts, last_line
 from minitune.experiment.best import best_trial
 from minitune.experiment.lifecycle import ERROR, PENDING
 from minitune.experiment.trial import Trial
@@ -276,9 +277,9 @@ class TuneReporterBase(ProgressReporter):
             if left_out:
                 counts = ", ".join(f"{count} {status}" for status, count in left_out.items())
                 parts.append(f"... {sum(left_out.values())} more trials not shown ({counts})")
-        parts += table.error_table(trials, self._max_error_rows)
+        parts += error_table(trials, self._max_error_rows)
         if done and self._prints_errors:
-            parts += table.error_texts(trials)
+            parts += error_texts(trials)
         return parts
 
     def _progress_str(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> str:
@@ -360,7 +361,7 @@ class TuneReporterBase(ProgressReporter):
         if not self._shows_trials or never_began:
             return
         if trial.status == ERROR:
-            self.say(f"Trial {trial.name} failed: {table.last_line(trial)} ({trial.error_file})")
+            self.say(f"Trial {trial.name} failed: {last_line(trial)} ({trial.error_file})")
         else:
             result, values = trial.last_result, self._values(trial.last_result)
             ended = f"Trial {trial.name} ended after {result.get(TRAINING_ITERATION, 0)} iterations"

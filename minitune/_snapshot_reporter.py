@@ -12,6 +12,7 @@ from minitune import _table as table
 from minitune import clock
 from minitune._live import ErrorKind, Row, Snapshot, seconds_left
 from minitune._reporter_base import TuneReporterBase
+from minitune._table_errors import kind_of_error, last_line
 from minitune.experiment.best import best_trial
 from minitune.experiment.lifecycle import ERROR, PAUSED, PENDING, RUNNING, TERMINATED
 from minitune.experiment.trial import Trial
@@ -125,14 +126,14 @@ class SnapshotReporter(TuneReporterBase):
             counts[kind] += 1
             examples[kind] = trial
         return [
-            ErrorKind(table.last_line(examples[kind]), count, examples[kind].error_file)
+            ErrorKind(last_line(examples[kind]), count, examples[kind].error_file)
             for kind, count in counts.most_common()
         ]
 
     def _kind_of_error(self, trial: Trial) -> Hashable:
         """What makes a trial's error the same as another one's; found out once."""
         if trial.trial_id not in self._kinds:
-            self._kinds[trial.trial_id] = table.kind_of_error(trial)
+            self._kinds[trial.trial_id] = kind_of_error(trial)
         return self._kinds[trial.trial_id]
 
 

@@ -27,7 +27,7 @@ LAYERS: dict[str, str] = {
     """,
     "plugins": """
         search.* schedulers.* stopper.* logger.* callback
-        progress_reporter _reporter_base _table _live _live_reporter _snapshot_reporter
+        progress_reporter _reporter_base _table _table_errors _live _live_reporter _snapshot_reporter
     """,
     "worker": "trainable.* context registry",
     "actor": "actor.*",
@@ -64,7 +64,15 @@ ALSO: dict[str, set[str]] = {
 """Single modules that a layer may import besides: the executor protocol, what makes the worker's factory, and what it
 is sent by name."""
 
-_REPORTER = ("progress_reporter", "_reporter_base", "_table", "_live", "_live_reporter", "_snapshot_reporter")
+_REPORTER = (
+    "progress_reporter",
+    "_reporter_base",
+    "_table",
+    "_table_errors",
+    "_live",
+    "_live_reporter",
+    "_snapshot_reporter",
+)
 PLUGIN_FAMILIES = dict.fromkeys(_REPORTER, "reporter")
 """Plugins in one file each that belong together; else a plugin's family is its package."""
 

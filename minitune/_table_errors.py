@@ -1,0 +1,104 @@
+"""The errors of a run for its status block: a table of failed trials, and each distinct traceback once."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+from minitune._table import Part, Table, format_cell
+from minitune.error import TrialError
+from minitune.experiment.lifecycle import ERROR, TERMINATED
+from minitune.experiment.trial import Trial
+
+_MAX_TRACEBACKS = 5
+_MAX_TRACEBACK_LINES = 40
+_NO_TERMINAL = ("bdb.BdbQuit", "EOFError: EOF when reading a line")
+"""What `breakpoint()` and `input()` end with where there is nobody to answer."""
+
+
+def error_table(trials: Iterable[Trial], max_rows: int) -> list[Part]:
+    """Which trials have failed, how often, and where their errors stand; nothing if none has."""
+    failed = [trial for trial in trials if trial.num_failures or trial.error is not None]
+    if not failed:
+        return []
+    shown = failed[:max_rows]
+    rows = [
+        [trial.name, f"{trial.num_failures}{'' if trial.status == ERROR else '*'}", trial.error_file] for trial in shown
+    ]
+    parts: list[Part] = [
+        f"Number of errored trials: {len(failed)}" + (f" ({len(shown)} shown)" if len(failed) > len(shown) else ""),
+        Table(["Trial name", "# failures", "error file"], rows, max_length=10_000),
+    ]
+    if any(trial.status == TERMINATED for trial in shown):
+        parts.append("* The trial ended well after a retry.")
+    return parts
+
+
+def error_texts(trials: Iterable[Trial]) -> list[str]:
+    """The errors of the trials that have failed for good, each distinct one once, the most frequent first."""
+    groups: dict[Any, list[Trial]] = {}
+    for trial in trials:
+        if trial.error is not None:
+            groups.setdefault(kind_of_error(trial), []).append(trial)
+    lines = []
+    ordered = sorted(groups.values(), key=len, reverse=True)
+    if len(ordered) > _MAX_TRACEBACKS:
+        more = sum(map(len, ordered[_MAX_TRACEBACKS:]))
+        lines.append(f"{more} more {'trial has' if more == 1 else 'trials have'} failed: see the error files.")
+    # The most frequent one comes last: that is where people look first.
+    for alike in reversed(ordered[:_MAX_TRACEBACKS]):
+        count = len(alike) - 1
+        others = f" and {count} more {'trial' if count == 1 else 'trials'} with the same error" if count else ""
+        way = _way_to_debug(alike[0]) if alike is ordered[0] else ""
+        lines.append(f"Error of trial {alike[0].name}{others}{way}:")
+        text = str(alike[0].error).rstrip().splitlines()
+        if len(text) > _MAX_TRACEBACK_LINES:
+            text = [*text[:3], f"  ... [{len(text) - _MAX_TRACEBACK_LINES} lines left out] ...", *text[3:]]
+            text = [*text[:4], *text[4 - _MAX_TRACEBACK_LINES :]]
+        lines += text + _hints(alike[0].error)
+    return lines
+
+
+def _way_to_debug(trial: Trial) -> str:
+    """The command that runs a trial again under the debugger, in brackets; nothing if its run is not on the disk."""
+    if not os.path.isdir(trial.experiment_path):
+        return ""
+    return f" (`minitune rerun {shlex.quote(trial.experiment_path)} {trial.number} --pdb` runs it again)"
+
+
+def _hints(error: TrialError | None) -> list[str]:
+    """What to do about an error that comes from working in a trial's directory, or without a terminal."""
+    cause = None if error is None else error.__cause__
+    path = cause.filename if isinstance(cause, FileNotFoundError) else None
+    if isinstance(path, str) and path and not os.path.isabs(path):
+        meant = os.path.abspath(path)
+        if os.path.exists(meant) or (os.path.dirname(path) and os.path.isdir(os.path.dirname(meant))):
+            return [
+                f"hint: each trial works in its own directory; give it the absolute path, {meant}, or set "
+                "MINITUNE_CHDIR_TO_TRIAL_DIR=0"
+            ]
+    if error is not None and error.remote is not None and error.remote.last_line() in _NO_TERMINAL:
+        return ["hint: a trial's process has no terminal; MINITUNE_EXECUTOR=inline runs the trials in this one"]
+    return []
+
+
+def last_line(trial: Trial) -> str:
+    """The error of a trial on one line."""
+    remote = trial.error.remote if trial.error is not None else None
+    text = remote.last_line() if remote is not None else str(trial.error)
+    return format_cell(text.strip().partition("\n")[0], 300)
+
+
+def kind_of_error(trial: Trial) -> Hashable:
+    """What makes two errors the same: the class and the place, not the values in the message."""
+    error = trial.error
+    remote = error.remote if error is not None else None
+    if remote is not None:
+        places = tuple(line for line in remote.traceback.splitlines() if line.startswith('  File "'))
+        if places:
+            return remote.type_name, places
+    text = str(error).replace(trial.trial_id, "")
+    return type(error).__name__, re.sub(r"\d+", "#", text.strip().partition("\n")[0])
