@@ -138,3 +138,19 @@ def test_a_figure_is_void_if_the_run_did_not_do_its_work(
 ) -> None:
     with pytest.raises(Exception, match="instead of"):
         check(tmp_path, (), PARAMETERS, seen)
+
+
+def test_searchers_are_compared(tmp_path: Path, bound_s: Callable[[float], float]) -> None:
+    document_path = tmp_path / "figures.json"
+
+    done = run(
+        "searchers.py",
+        *("--quick", "--searchers", "random", "--json", str(document_path)),
+        bound_s=bound_s(60),
+    )
+
+    assert done.returncode == 0, done.stderr
+    document = json.loads(document_path.read_text(encoding="utf-8"))
+    assert set(document) == {"seeds", "trials", "searchers", "functions", "parallel", "digits", "cost", "import"}
+    assert all(len(values) == 2 for values in document["functions"]["branin"].values())
+    assert "| minitune TPE | " in done.stdout

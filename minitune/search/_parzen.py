@@ -173,7 +173,7 @@ class GoodSide:
         """Logarithm of the density, up to a constant; `log_prior` is that of the domain's kernel."""
         places, bits, odds, dist = point.places, point.bits, self._log_odds, math.dist
         terms = [
-            log_norm + (own & bits).bit_count() * odds - 0.5 * dist(tuple(map(mul, places, factors)), scaled) ** 2
+            log_norm + (own & bits).bit_count() * odds - 0.5 * (d := dist(tuple(map(mul, places, factors)), scaled)) * d
             for factors, scaled, own, log_norm in self._kernels
         ]
         return _log_sum([*terms, log_prior])
