@@ -79,6 +79,7 @@ class OptunaSearch(Searcher):
         self._ot_study: Any = None
         self._ot_trials: dict[str, Any] = {}
         self._steps: dict[str, int] = {}
+        self._known: list[tuple[Any, ...]] = []
 
     @property
     def own_space(self) -> dict[str, Any] | None:
@@ -123,6 +124,9 @@ class OptunaSearch(Searcher):
                     self.add_evaluated_point(dict(point), self._rewards[number])
                 else:
                     self._ot_study.enqueue_trial(self._known_space.known(point)[0])
+            known, self._known = self._known, []
+            for arguments in known:
+                self.add_evaluated_point(*arguments)
         return self._ot_study
 
     # -- the loop ------------------------------------------------------------------------------------------------
@@ -173,12 +177,15 @@ class OptunaSearch(Searcher):
         pruned: bool = False,
         intermediate_values: list[float] | None = None,
     ) -> None:
-        """See `Searcher.add_evaluated_point`; for several objectives `value` is a list.
+        """See `Searcher.add_evaluated_point`; for several objectives `value` is a list. It waits for the space.
 
         Raises:
-            ValueError: If there is no space, metric or mode yet, or `parameters` is no dict.
+            ValueError: If `parameters` is no dict.
         """
         require(isinstance(parameters, Mapping), "parameters: a dict, as a configuration", parameters)
+        if self._space is None or not self._objectives:
+            self._known.append((dict(parameters), value, error, pruned, intermediate_values))
+            return
         study, state = self.study, _states()
         values = list(value) if isinstance(value, (list, tuple)) else [value]
         has_failed = error or (not pruned and not all(map(usable, values)))
@@ -197,7 +204,7 @@ class OptunaSearch(Searcher):
 
     def get_state(self) -> dict[str, Any]:
         """See `Searcher.get_state`: the study and what is open in it; not the space and the arguments."""
-        names = ("_ot_study", "_ot_trials", "_steps", "_points", "_seed", "_metric", "_mode")
+        names = ("_ot_study", "_ot_trials", "_steps", "_points", "_known", "_seed", "_metric", "_mode")
         return {name: getattr(self, name) for name in names}
 
     # -- within ----------------------------------------------------------------------------------------------------

@@ -170,6 +170,15 @@ def test_evaluated_points() -> None:
     assert search.study.trials[0].intermediate_values == {0: 3.0, 1: 2.0}
 
 
+def test_a_finished_run_as_history(tmp_path: Path) -> None:
+    grid = fit(tmp_path, {"x": tune.uniform(0, 1), "k": 7}, None)
+    search = OptunaSearch()
+    search.add_evaluated_trials(tune.ExperimentAnalysis(grid.experiment_path), metric="loss")
+    fit(tmp_path / "2", {"x": tune.uniform(0, 1), "k": 7}, search, num_samples=2)
+    assert len(search.study.trials) == 14
+    assert search.study.trials[3].params == {"x": grid[3].config["x"]}
+
+
 @pytest.mark.parametrize(
     ("space", "text"),
     [
