@@ -17,6 +17,8 @@ from minitune.experiment.lifecycle import ERROR, RUNNING, TERMINATED
 _BAR_COLUMNS = 30
 _LEAST_BAR_COLUMNS = 8
 _CELL_COLUMNS = 16
+_METRIC_COLUMNS = 11
+_WIDE_COLUMNS = 79
 _NAME_COLUMNS = 32
 _MAX_ERRORS = 3
 _MAX_PARAMS = 20
@@ -34,7 +36,7 @@ class Row:
         params: The searched parameters, by path.
         metrics: The latest values, by flattened name, the most important first.
         iteration: Its latest `training_iteration`.
-        time_s: Its latest `time_total_s`.
+        time_s: Its latest `time_total_s`; before that, how long it has been running.
     """
 
     name: str
@@ -220,13 +222,14 @@ def _row_lines(snapshot: Snapshot, width: int, room: int) -> list[str]:
         return []
     metrics = list(dict.fromkeys(name for row in shown for name in row.metrics))
     params = list(dict.fromkeys(name for row in shown for name in row.params))
+    least = _METRIC_COLUMNS if width >= _WIDE_COLUMNS else 0  # so that columns stay where they are while digits change
     columns = chain(
         (
             ["running", *(cut_front(one_line(row.name), _NAME_COLUMNS) for row in shown)],
             ["iter", *("" if row.iteration is None else str(row.iteration) for row in shown)],
             ["time", *("" if row.time_s is None else duration(row.time_s) for row in shown)],
         ),
-        ([_header(name), *(_cell(row.metrics.get(name)) for row in shown)] for name in metrics),
+        ([_header(name).ljust(least), *(_cell(row.metrics.get(name)) for row in shown)] for name in metrics),
         ([_header(name), *(_cell(row.params.get(name)) for row in shown)] for name in params),
     )
     lines = [""] * (len(shown) + 1)

@@ -27,12 +27,16 @@ class SnapshotReporter(TuneReporterBase):
     time_budget_s: float | None = None
     """Seconds after which the run ends anyway; None: there is no such limit."""
 
-    _ended_before: int | None = None
-    """Trials that had ended when the run began: those of its earlier parts."""
-    _kinds: dict[str, Hashable]
-    _ranked_by: str | None
-    _ranked: set[str]
-    _best_ended: list[Trial]
+    def __init__(self, **arguments: Any):
+        super().__init__(**arguments)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._ended_before: int | None = None  # trials that had ended when the run began: those of its earlier parts
+        self._kinds: dict[str, Hashable] = {}
+        self._ranked_by: str | None = None
+        self._ranked: set[str] = set()
+        self._best_ended: list[Trial] = []
 
     def setup(
         self,
@@ -44,8 +48,7 @@ class SnapshotReporter(TuneReporterBase):
     ) -> None:
         """See `ProgressReporter.setup`."""
         super().setup(start_time, total_samples, metric, mode, **kwargs)
-        self._ended_before, self._kinds = None, {}
-        self._ranked_by, self._ranked, self._best_ended = None, set(), []
+        self._forget()
 
     def _note_beginning(self, trials: Sequence[Trial]) -> None:
         if self._ended_before is None:
@@ -101,14 +104,16 @@ class SnapshotReporter(TuneReporterBase):
         return None if not total or total < 0 or total >= sys.maxsize else int(total)
 
     def _row(self, trial: Trial, metrics: Sequence[str]) -> Row:
-        result = trial.last_result
+        result, time_s = trial.last_result, trial.last_result.get(TIME_TOTAL_S)
+        if time_s is None and trial.start_time is not None:
+            time_s = clock.current().time() - trial.start_time
         values = {name: table.look_up(result, name) for name in metrics}
         return Row(
             trial.name,
             {name: table.parameter_of(trial, name) for name in self._parameter_columns or trial.evaluated_params},
             {name: value for name, value in values.items() if value is not None},
             result.get(TRAINING_ITERATION),
-            result.get(TIME_TOTAL_S),
+            time_s,
         )
 
     def _left_s(self, elapsed_s: float, ended: int, total: int | None, running: Sequence[Trial]) -> float | None:
