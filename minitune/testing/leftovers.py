@@ -24,10 +24,12 @@ STRAGGLER_BOUND_S = 2.0
 
 _FD_DIRECTORY = "/proc/self/fd"
 _TASKS = "/proc/self/task"
-_HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "loky.backend.resource_tracker")
-"""Processes that a library keeps until the interpreter ends, to tidy up after it."""
+_HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "loky.backend")
+"""Processes that a library keeps until the interpreter ends: to tidy up after it, or (joblib) as a pool of workers."""
 _LASTING_THREADS = ("TMonitor",)
 """Classes of threads that a library (here tqdm) keeps until the interpreter ends."""
+_POOL, _POOL_THREADS = ("loky", "joblib.externals.loky"), ("ExecutorManagerThread", "QueueFeederThread")
+"""The modules of joblib's pool of workers, and the names of its threads."""
 _SET_BY_LIBRARIES = (
     *("PYTEST_", "COV_", "KMP_", "TF_", "TF2_", "TORCH", "PYTORCH_", "XLA_", "JAX_"),
     "CUDA_MODULE_LOADING",
@@ -83,7 +85,8 @@ class Snapshot:
 
     def _left_threads(self, until_s: float) -> list[str]:
         new = [thread for thread in threading.enumerate() if thread not in self._threads]
-        new = [thread for thread in new if type(thread).__name__ not in _LASTING_THREADS]
+        lasting = _POOL_THREADS if _has_pool() else ()
+        new = [one for one in new if type(one).__name__ not in _LASTING_THREADS and one.name not in lasting]
         for thread in new:
             if not isinstance(thread, threading._DummyThread):  # a foreign thread cannot be joined
                 thread.join(max(0.0, until_s - time.monotonic()))
@@ -91,13 +94,13 @@ class Snapshot:
 
     def _left_descriptors(self, until_s: float) -> list[str]:
         new = _descriptors().items() - self._descriptors.items()
+        if _has_pool() or any(target.startswith(_GPU_DEVICE) for _, target in new):
+            return []  # a pool and a GPU library keep what they have opened; it cannot be told from the rest
         if new:
             gc.collect()  # a descriptor in a reference cycle is garbage, not a leak
         while new and time.monotonic() < until_s:
             time.sleep(0.01)  # nothing tells when a descriptor is closed; a process's end may close one a moment later
             new = _descriptors().items() - self._descriptors.items()
-        if any(target.startswith(_GPU_DEVICE) for _, target in new):
-            return []  # a GPU library keeps what it has opened with the device until the process ends
         return [f"descriptor {number} -> {target}" for number, target in sorted(new)]
 
     def _changed_environment(self, _: float) -> list[str]:
@@ -159,6 +162,11 @@ def is_helper(process: psutil.Process) -> bool:
         return any(helper in word for word in process.cmdline() for helper in _HELPERS)
     except psutil.Error:
         return False
+
+
+def _has_pool() -> bool:
+    """Whether joblib keeps a pool of workers, with threads and pipes, until the interpreter ends."""
+    return any(type(thread).__module__.startswith(_POOL) for thread in threading.enumerate())
 
 
 def _children() -> set[psutil.Process]:
