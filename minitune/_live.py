@@ -122,7 +122,7 @@ def progress_text(snapshot: Snapshot) -> str:
     if snapshot.per_s:
         parts.append(_rate(snapshot.per_s))
     if snapshot.left_s is not None and (snapshot.total is None or snapshot.ended < snapshot.total):
-        parts.append(f"about {duration(snapshot.left_s)} left")
+        parts.append(f"about {duration(max(1.0, snapshot.left_s))} left")
     return ", ".join(parts)
 
 
