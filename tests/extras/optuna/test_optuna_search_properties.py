@@ -63,5 +63,16 @@ def test_suggestions_lie_in_the_space(space: Any, seed: int) -> None:
     again = OptunaSearch(metric="loss", mode="min", points_to_evaluate=configs[-2:])
     again.set_search_properties(None, None, space)
     assert [config_key(again.suggest(name)) for name in "ab"] == list(map(config_key, configs[-2:]))
-    search.add_evaluated_point(configs[-1], 1.0)
-    assert set(search.study.trials[-1].params) == set(search.study.trials[-2].params)
+
+
+@hypothesis.given(SPACES, st.integers(0, 99))
+@hypothesis.settings(deadline=None, max_examples=10)
+def test_nothing_comes_twice(space: Any, seed: int) -> None:
+    study = tune.Study(space, OptunaSearch(), mode="min", seed=seed, num_samples=15, on_duplicate="resample")
+    keys = set()
+    while (config := study.ask()) is not None:
+        assert fits(space, config)
+        assert config_key(config) not in keys
+        keys.add(config_key(config))
+        study.tell(config, len(keys) % 4)
+    assert len(keys) == 15 or study.end_reason
