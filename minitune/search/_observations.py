@@ -31,7 +31,7 @@ class Observation:
 
     Attributes:
         number: Place in the order of suggestion.
-        values: Parameter values by name, for a choice the index of the category.
+        values: Parameter values by name, for a choice the index of the category; None for one outside of the space.
         config: The configuration, until the space is known in which it has values.
         value: The last value seen; a tuple for several objectives.
         step: The last step that was seen.

@@ -33,6 +33,8 @@ _LOG_STEP = 0.05
 """The shared bandwidth moves on a grid with such steps, so that scaled coordinates can be kept."""
 _FIRST_PART = 32
 """So many of the newest bad observations are looked at first."""
+_MOST_CONTRAST = 25
+"""A category that was bad is at most so many times (and once more) as likely on the bad side as one that was not."""
 _NEWEST = 25
 """So many of the newest bad observations count in full."""
 
@@ -252,12 +254,13 @@ class BadSide:
         for index, number in enumerate(numbers):
             if number in good:
                 self._heights[index] = 0.0
-        self._choices, self._log_odds = len(grounds.sizes), math.log(max(count, 1) + 1)
+        contrast = max(1, min(count, _MOST_CONTRAST))
+        self._choices, self._log_odds = len(grounds.sizes), math.log(contrast + 1)
         self._log_norm = (
             self._choices * self._log_odds
             - sum(map(math.log, kernels.deviations))
             - len(grounds.axes) * _LOG_SQRT_2PI
-            - sum(math.log(max(count, 1) + size) for size in grounds.sizes)
+            - sum(math.log(contrast + size) for size in grounds.sizes)
         )
 
     def parts(self, point: Point) -> Iterator[float]:

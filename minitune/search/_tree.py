@@ -201,7 +201,7 @@ class _Group:
 
     def _is_valid(self, name: str, values: dict[str, Any]) -> bool:
         """Whether there is a value, and it still lies in the domain: saved ones may come from another space."""
-        if name not in values:
+        if values.get(name) is None:
             return False
         if name in self._sizes:
             return bool(0 <= values[name] < self._sizes[name])

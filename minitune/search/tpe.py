@@ -12,7 +12,7 @@ from minitune.result import DEFAULT_METRIC, TRAINING_ITERATION
 from minitune.search._observations import EarlyStop, Observation, Ranking, check_early_stop
 from minitune.search._tree import Model
 from minitune.search.parameters import Parameter, parameters, values_of
-from minitune.search.searcher import Metric, Searcher, Suggestion
+from minitune.search.searcher import Metric, Searcher, Suggestion, check_mode
 from minitune.search.space_tree import assign_value, copy_tree, get_value, overlay
 
 logger = logging.getLogger("minitune")
@@ -113,6 +113,7 @@ class TPESearch(Searcher):
     def set_search_properties(self, metric: Metric, mode: str | list[str] | None, config: Any, **spec: Any) -> bool:
         """See `Searcher.set_search_properties`."""
         super().set_search_properties(metric, mode, config, **spec)
+        check_mode(self._metric, self._mode)
         check_early_stop(self.early_stop, isinstance(self._metric, (list, tuple)))
         if self._has_own_space:
             return False
@@ -133,6 +134,7 @@ class TPESearch(Searcher):
             ValueError: If there is no space, metric or mode.
         """
         model, ranking = self._ready()
+        self.on_trial_complete(trial_id)  # a name that is used again stands for a new trial
         number = self._count
         self._count += 1
         rng = random.Random(f"{self._seed}/{number}")
@@ -253,7 +255,9 @@ class TPESearch(Searcher):
         if self._model is None:
             return
         if observation.config is not None:
-            observation.values = values_of(self._space, observation.config, lambda parameter, value: None)
+            outside: list[Parameter] = []
+            values = values_of(self._space, observation.config, lambda parameter, value: outside.append(parameter))
+            observation.values = {**values, **{parameter.name: None for parameter in outside}}
             observation.config = None
         self._model.add(observation)
 
@@ -297,7 +301,7 @@ class TPESearch(Searcher):
             return
         values = tuple(_number(result.get(name)) for name in names)
         observation.value = values if isinstance(metric, (list, tuple)) else values[0]
-        row = result.get(_BUDGET) if self._has_budgets else observation.step
+        row = result.get(_BUDGET) if self._has_budgets and self._policy == "rung" else observation.step
         if row is not None and (callable(self._policy) or self._policy == "rung"):
             observation.rows[float(row)] = observation.value
 
@@ -314,7 +318,8 @@ class TPESearch(Searcher):
         inside = values_of(self._space, merged, lambda parameter, value: outside.append(parameter))
         config, values = model.draw_prior(rng, inside)
         for parameter in outside:
-            values = {name: value for name, value in values.items() if not f"{name}/".startswith(f"{parameter.name}/")}
+            values = {name: value for name, value in values.items() if not name.startswith(f"{parameter.name}/")}
+            values[parameter.name] = None
             logger.warning(
                 "point to evaluate: %s=%s lies outside of %s; it is tried nevertheless",
                 *(parameter.name, shown(get_value(merged, parameter.path)), parameter.domain.domain_str),

@@ -219,6 +219,17 @@ def test_a_trial_that_never_ran_is_forgotten() -> None:
     searcher.on_trial_complete("unknown", {"loss": 1.0})
 
 
+def test_a_name_that_is_used_again_stands_for_a_new_trial() -> None:
+    searcher = search(SQUARE)
+    for _ in range(30):
+        searcher.suggest("again")
+
+    searcher.on_trial_complete("again", {"loss": 1.0})
+
+    assert len(searcher.get_state()["ended"]) == 1
+    assert searcher.get_state()["live"] == {}
+
+
 # -- points, warm start, state -----------------------------------------------------------------------------------------
 
 
@@ -432,4 +443,6 @@ def test_what_is_missing_is_said() -> None:
         search({"x": space.grid_search([1, 2])})
     with pytest.raises(ValueError, match="for several objectives"):
         search(SQUARE, metric=["a", "b"], mode=["min", "max"], early_stop="rung")
+    with pytest.raises(ValueError, match="lists of one length"):
+        TPESearch(metric=["a", "b"]).set_search_properties(None, "min", SQUARE)
     assert isinstance(create_searcher("TPE", n_candidates=4), TPESearch)
