@@ -25,11 +25,11 @@ class Console:
         return is_terminal(self._stream or sys.stdout)
 
     def columns(self) -> int | None:
-        """How many columns the terminal has; None where a line may be as long as it is."""
+        """How wide a line may be on the terminal, the last column left free; None where it may be as long as it is."""
         if not self.is_terminal():
             return None
         try:
-            return os.get_terminal_size((self._stream or sys.stdout).fileno()).columns or None
+            return os.get_terminal_size((self._stream or sys.stdout).fileno()).columns - 1 or None
         except (OSError, ValueError, AttributeError):
             return None
 

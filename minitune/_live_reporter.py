@@ -9,7 +9,8 @@ from typing import Any
 from minitune import _table as table
 from minitune import clock
 from minitune._live import best_text, progress_text, render
-from minitune._screen import Screen, open_screen
+from minitune._screen import Screen
+from minitune._screen_reporter import BACK_S, ScreenReporter
 from minitune._snapshot_reporter import SnapshotReporter, rest_of
 from minitune._table_errors import last_line
 from minitune._text import duration
@@ -17,8 +18,6 @@ from minitune.experiment.lifecycle import ERROR, RUNNING
 from minitune.experiment.trial import Trial
 
 _REDRAW_S = 0.25
-_BACK_S = 0.1
-"""Seconds until a block that has given way to others' output comes back."""
 _TICK_S = 1.0
 """Seconds between two redraws where nothing happens but time."""
 _SHARE = 0.02
@@ -29,7 +28,7 @@ _MAX_LINE_S = 600.0
 _MAX_ERROR_LINES = 5
 
 
-class LiveReporter(SnapshotReporter):
+class LiveReporter(ScreenReporter, SnapshotReporter):
     """A block that is redrawn in place on a terminal; elsewhere a line now and then. A status block at the end.
 
     The terminal is redrawn when something happens, at most four times a second; the pauses between lines grow, up to
@@ -43,13 +42,12 @@ class LiveReporter(SnapshotReporter):
     def __init__(self, *, time_budget_s: float | None = None, **arguments: Any):
         super().__init__(**arguments)
         self.time_budget_s = time_budget_s
-        self._screen: Screen | None = None
         self._begin()
 
     def _begin(self) -> None:
         self._has_begun = False
         self._has_news = True
-        self._drawn_s = self._wait_s = self._cost_s = 0.0
+        self._wait_s = self._cost_s = 0.0
         self._pause_s = _FIRST_LINE_S
         self._line_s = time.monotonic() + _FIRST_LINE_S  # of the real clock: it is for people
         self._told: set[Hashable] = set()
@@ -62,18 +60,9 @@ class LiveReporter(SnapshotReporter):
         mode: str | None = None,
         **kwargs: Any,
     ) -> None:
-        """See `ProgressReporter.setup`. From now on the terminal is ours, until `close`."""
+        """See `ProgressReporter.setup`."""
         super().setup(start_time, total_samples, metric, mode, **kwargs)
-        self.close()
         self._begin()
-        if self._verbose:
-            self._screen = open_screen()
-
-    def close(self) -> None:
-        """See `ProgressReporter.close`."""
-        if self._screen is not None:
-            self._screen.close()
-            self._screen = None
 
     # -- when ------------------------------------------------------------------------------------------------------
 
@@ -95,7 +84,7 @@ class LiveReporter(SnapshotReporter):
         if self._screen is None:
             return max(0.0, self._line_s - time.monotonic())
         if self._screen.is_erased:
-            pause_s = _BACK_S
+            pause_s = BACK_S
         else:
             pause_s = max(_REDRAW_S if self._has_news else _TICK_S, self._wait_s)
         return max(0.0, self._drawn_s + pause_s - time.monotonic())
@@ -105,9 +94,7 @@ class LiveReporter(SnapshotReporter):
     def report(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> None:
         """Show the state of the run; may block as printing does."""
         if done:
-            if self._screen is not None:
-                self._screen.close(keeps=False)
-                self._screen = None
+            self._release(keeps=False)
             self._console.write(self._progress_str(trials, True, *sys_info))
             return
         if not self._has_begun:
@@ -115,18 +102,9 @@ class LiveReporter(SnapshotReporter):
             self._note_beginning(trials)
             self._tell_start(sys_info)
         if self._screen is not None:
-            self._draw(self._screen, trials, sys_info)
+            self._redraw(self._screen, trials, sys_info)
         elif time.monotonic() >= self._line_s:
             self._tell_progress(trials, sys_info)
-
-    def say(self, text: str) -> None:
-        """Show a message of the driver's, above the block."""
-        if not self._verbose:
-            return
-        if self._screen is not None:
-            self._screen.write(f"{text}\n")
-        else:
-            super().say(text)
 
     def _tell_start(self, sys_info: Sequence[str]) -> None:
         total = self._total()
@@ -143,22 +121,16 @@ class LiveReporter(SnapshotReporter):
         self._pause_s = min(_GROWTH * self._pause_s, _MAX_LINE_S)
         self._line_s = time.monotonic() + self._pause_s
 
-    def _draw(self, screen: Screen, trials: Sequence[Trial], sys_info: Sequence[str]) -> None:
+    def _redraw(self, screen: Screen, trials: Sequence[Trial], sys_info: Sequence[str]) -> None:
         begin_s = time.monotonic()
         self._has_news = False
         width, height = screen.size()
         snapshot = self._snapshot(trials, sys_info)
-        screen.draw(render(snapshot, width, height, color=screen.has_color, ascii_only=screen.is_ascii))
-        self._drawn_s = time.monotonic()
+        self._draw(screen, render(snapshot, width, height, color=screen.has_color, ascii_only=screen.is_ascii))
         cost_s = self._drawn_s - begin_s
         self._wait_s, self._cost_s = min(cost_s, self._cost_s) / _SHARE, cost_s  # once may be chance
 
     # -- one trial -------------------------------------------------------------------------------------------------
-
-    @property
-    def _shows_trials(self) -> bool:
-        """Whether starts and ends of trials are told: at level 2; a terminal shows what runs anyway."""
-        return self._verbose >= 2
 
     def trial_started(self, trial: Trial) -> None:
         """See `ProgressReporter.trial_started`."""

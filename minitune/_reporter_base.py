@@ -335,8 +335,8 @@ class TuneReporterBase(ProgressReporter):
 
     @property
     def _shows_trials(self) -> bool:
-        """Whether starts and ends of trials are told: at level 2, and where somebody looks at them."""
-        return self._verbose >= 2 or (self._verbose == 1 and self._console.is_terminal())
+        """Whether starts and ends of trials are told."""
+        return self._verbose >= 2
 
     def trial_started(self, trial: Trial) -> None:
         """On a terminal or at level 2: the trial and its parameters."""

@@ -134,7 +134,8 @@ class Screen:
         if not self._drawn:
             return
         columns = self.size()[0] + 1
-        text = self._way_up(columns) + "\x1b[J"
+        # From its second line on: to erase a whole screen makes some terminals keep what was there for scrolling back.
+        text = f"{self._way_up(columns)}\x1b[K\n\x1b[J\x1b[1A"
         if self._is_bridged:
             column = width_of(without_codes(self._tail)) % columns
             if column:

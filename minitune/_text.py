@@ -58,6 +58,18 @@ def cut(text: str, columns: int) -> str:
     return "".join(kept) + "..."[: max(0, columns)]
 
 
+def broken(text: str, columns: int) -> list[str]:
+    """`text` as lines of at most `columns` columns, broken anywhere; at least one line."""
+    lines, left = [""], columns
+    for character in text:
+        left -= _width_of_character(character)
+        if left < 0:
+            lines.append("")
+            left = columns - _width_of_character(character)
+        lines[-1] += character
+    return lines
+
+
 def cut_front(text: str, columns: int) -> str:
     """The end of `text` in at most `columns` columns: of a name, it is what tells it from the others."""
     if width_of(text) <= columns:

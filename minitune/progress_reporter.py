@@ -15,8 +15,10 @@ from minitune._checks import require_flag
 from minitune._live import Snapshot, progress_text
 from minitune._live_reporter import LiveReporter
 from minitune._reporter_base import ProgressReporter, TuneReporterBase
+from minitune._screen_reporter import BACK_S, ScreenReporter
 from minitune._snapshot_reporter import SnapshotReporter
 from minitune._table import memory_line, resources_line, total_time_line
+from minitune._text import broken, without_moves
 from minitune.experiment.trial import Trial
 
 __all__ = [
@@ -39,12 +41,38 @@ _SHARE = 0.05
 """So much of the driver's time may be spent on them: with very many trials they are rarer."""
 
 
-class CLIReporter(TuneReporterBase):
-    """Shows status blocks on standard output. Its arguments are those of `TuneReporterBase`."""
+class CLIReporter(ScreenReporter):
+    """Shows status blocks on standard output; on a terminal, each in place of the last one.
+
+    Its arguments are those of `TuneReporterBase`.
+    """
+
+    def should_report(self, trials: Sequence[Trial], done: bool = False) -> bool:
+        """True at the start, when the interval is over, at the end, and when others' output has erased the block."""
+        return super().should_report(trials, done) or (self._is_erased() and self._seconds_back() <= 0)
+
+    def seconds_left(self) -> float | None:
+        """Seconds until the next block."""
+        left_s = super().seconds_left()
+        return left_s if left_s is None or not self._is_erased() else min(left_s, self._seconds_back())
 
     def report(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> None:
         """Show a status block; may block as printing does."""
-        self._console.write(self._progress_str(trials, done, *sys_info) + "\n")
+        text = self._progress_str(trials, done, *sys_info)
+        if done:
+            self._release(keeps=False)
+        if self._screen is None:
+            self._console.write(f"{text}\n")
+            return
+        width, height = self._screen.size()
+        lines = [part for line in text.splitlines() for part in broken(without_moves(line), width)]
+        self._draw(self._screen, lines if len(lines) <= height else [*lines[: height - 1], "..."])
+
+    def _is_erased(self) -> bool:
+        return self._screen is not None and self._screen.is_erased
+
+    def _seconds_back(self) -> float:
+        return max(0.0, self._drawn_s + BACK_S - time.monotonic())
 
 
 class JupyterNotebookReporter(SnapshotReporter):

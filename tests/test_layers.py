@@ -27,7 +27,7 @@ LAYERS: dict[str, str] = {
     """,
     "plugins": """
         search.* schedulers.* stopper.* logger.* callback
-        progress_reporter _reporter_base _table _table_errors _live _live_reporter _snapshot_reporter
+        progress_reporter _reporter_base _table _table_errors _live _live_reporter _snapshot_reporter _screen_reporter
     """,
     "worker": "trainable.* context registry",
     "actor": "actor.*",
@@ -72,6 +72,7 @@ _REPORTER = (
     "_live",
     "_live_reporter",
     "_snapshot_reporter",
+    "_screen_reporter",
 )
 PLUGIN_FAMILIES = dict.fromkeys(_REPORTER, "reporter")
 """Plugins in one file each that belong together; else a plugin's family is its package."""

@@ -16,7 +16,7 @@ import pytest
 from terminal import Terminal
 
 import minitune as tune
-from minitune import Callback, RunConfig, TuneConfig, Tuner
+from minitune import Callback, CLIReporter, RunConfig, TuneConfig, Tuner
 from minitune._live import ErrorKind, Row, Snapshot, progress_text, render, seconds_left
 from minitune._screen import Screen, open_screen
 from minitune._text import cut, cut_front, duration, one_line, width_of, without_moves
@@ -226,6 +226,16 @@ def test_a_run_on_a_terminal(terminal: Terminal, monkeypatch: pytest.MonkeyPatch
     assert not any("░" in line or "█" in line for line in lines)
     assert any("░" in line for frame in terminal.frames for line in frame)
     assert "\x1b[1m" not in terminal.raw
+    assert lines[-2].startswith("Total run time: ")
+
+
+def test_blocks_of_a_reporter_of_the_users_are_redrawn_in_place(terminal: Terminal) -> None:
+    with terminal:
+        fit(12, [OnResult(lambda x: print("result", x))], progress_reporter=CLIReporter(max_report_frequency=0))
+    lines = terminal.lines()
+    assert sum("== Status ==" in line for frame in terminal.frames for line in frame) > 5
+    assert lines[: lines.index("== Status ==")] == [f"result {x}" for x in range(12) if x != 9]
+    assert lines.count("== Status ==") == 1
     assert lines[-2].startswith("Total run time: ")
 
 
