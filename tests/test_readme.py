@@ -6,6 +6,7 @@ import importlib
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -16,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from minitune._live import Row, Snapshot, render
+
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -23,12 +26,18 @@ MASKS = (
     (r"\d{4}-\d\d-\d\d[ _]\d\d[:-]\d\d[:-]\d\d", "<date>"),
     (r"(?<![A-Za-z0-9])[0-9a-f]{4,8}_(\d{5})\b", r"<id>_\1"),
     (r"\d+\.\d+\.\d+\.\d+:\d+", "<ip>:<pid>"),
-    (r"(~|(?<![\w.])/)[\w./-]*<date>", "<path>"),
+    (r"(~|(?<![\w.])/)[\w./=,-]*<date>", "<path>"),
+    (r"(?<![\w.])/[\w./-]*/minitune_results/", "<storage>/"),
+    (r'File "[^"]+", line \d+', 'File "<path>", line <n>'),
+    (r"^> .*\(\d+\)", "> <path>(<n>)"),
+    (r"\bseed \d+", "seed <n>"),
+    (r"^[ ~^]+$", ""),
     (r"\d+(\.\d+)?/\d+(\.\d+)? ?Gi?B", "<memory>"),
     (r"\b\d+(\.\d+)?/\d+(\.\d+)? (CPUs|GPUs)", r"<amount> \3"),
     (r"running for [\d:.]+", "running for <time>"),
     (r"[\d.e-]+( +\| +[\d.e-]+ \|)$", r"<time>\1"),
     (r"(?<![\d.])(\d+ ?(min|hr|h|m) ?)*\d+(\.\d+)? ?s(econds)?\b", "<time>"),
+    (r"<time> of <time> \(\d+%\)", "<time> of <time>"),
     (r"[-─═ ]{2,}", " "),
 )
 """What differs from run to run and from machine to machine; column widths follow from it."""
@@ -64,32 +73,79 @@ def examples() -> list[tuple[str, str]]:
     return [example for example in found if example[0]]
 
 
-def test_the_examples_print_what_the_readme_shows(tmp_path: Path, bound_s: Callable[[float], float]) -> None:
-    """All blocks are one script: a later one may use what an earlier one has made."""
+def commands() -> list[tuple[str, str, str]]:
+    """Each command of the blocks for a console: what is typed, what is then typed at the debugger, what it prints."""
+    found = []
+    for block in blocks("console"):
+        for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            line, _, output = part.partition("\n")
+            typed = "".join(re.findall(r"^\(Pdb\) (.*\n)", output, flags=re.MULTILINE))
+            found.append((line, typed, re.sub(r"^\(Pdb\) .*\n", "(Pdb) ", output, flags=re.MULTILINE)))
+    return found
+
+
+def test_the_examples_and_the_commands_print_what_the_readme_shows(
+    tmp_path: Path, bound_s: Callable[[float], float]
+) -> None:
+    """All blocks are one script: a later one may use what an earlier one has made, and the commands what all have."""
     script = tmp_path / "example.py"
     script.write_text("print('-- next --')\n".join(f"{code}\n" for code, _ in examples()), encoding="utf-8")
+    environment = {
+        **os.environ,
+        "HOME": str(tmp_path),
+        "MINITUNE_STORAGE_PATH": "~/minitune_results",
+        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+        "PYTHONUNBUFFERED": "1",
+    }
 
-    done = subprocess.run(
-        [sys.executable, str(script)],
-        cwd=tmp_path,
-        env={
-            **os.environ,
-            "HOME": str(tmp_path),
-            "MINITUNE_STORAGE_PATH": "~/minitune_results",
-            "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
-        },
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=bound_s(60),
-    )
+    def run(words: list[str], typed: str, stderr: int) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, *words],
+            cwd=tmp_path,
+            env=environment,
+            input=typed,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            timeout=bound_s(90),
+        )
 
+    done = run([str(script)], "", subprocess.PIPE)
     assert (done.returncode, done.stderr) == (0, "")
     outputs = done.stdout.split("-- next --\n")
     for (code, text), output in zip(examples(), outputs, strict=True):
         shown = masked(text)
         if shown:
             assert masked(output)[-len(shown) :] == shown, code
+    for line, typed, text in commands():
+        name, *arguments = shlex.split(line)
+        assert name == "minitune"
+        done = run(["-m", name, *arguments], typed, subprocess.STDOUT)
+        assert masked(done.stdout) == masked(text), line
+
+
+def test_the_picture_of_the_live_view_is_what_is_drawn() -> None:
+    (picture,) = [block for block in blocks("text") if "about 6 s left" in block]
+    rows = {"00012": (2, 0.60796, 0.174564, 0.912718, 6, 1.2), "00013": (2, 0.7449, 0.714132, 0.642934, 2, 0.4)}
+    rows |= {"00017": (3, 0.754332, 1.4874, 0.2563, 1, 0.2)}
+    running = [
+        Row(f"train_2e421_{number}", {"layers": layers, "lr": lr}, {"loss": loss, "accuracy": accuracy}, step, time_s)
+        for number, (layers, lr, loss, accuracy, step, time_s) in rows.items()
+    ]
+    running.append(Row("train_2e421_00018", {"layers": 1, "lr": 0.687452}, time_s=0.1))
+    snapshot = Snapshot(
+        title="digits",
+        elapsed_s=3.1,
+        counts={"RUNNING": 4, "TERMINATED": 15, "PENDING": 41},
+        total=60,
+        per_s=5.92,
+        left_s=6.1,
+        best=Row("train_2e421_00000", {"layers": 2, "lr": 0.874941}, {"loss": 0.0174564}, 20),
+        running=running,
+        resources=["4.0/4 CPUs", "memory 4.7/23.5 GiB"],
+    )
+
+    assert [line.rstrip() for line in render(snapshot, 100, 30)] == picture.splitlines()
 
 
 STORY = """
