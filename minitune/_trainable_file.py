@@ -35,7 +35,9 @@ def dump_trainables(experiments: Sequence[Experiment]) -> bytes:
     """
     kept = [_kept(experiment.trainable) for experiment in experiments]
     script = getattr(sys.modules.get("__main__"), "__file__", None)
-    return pickle.dumps({"python": _PYTHON, "script": script and os.path.abspath(script), "trainables": kept})
+    paths = [os.path.abspath(path) for path in sys.path]  # the first one is that of the script's own modules
+    parts = {"python": _PYTHON, "script": script and os.path.abspath(script), "paths": paths, "trainables": kept}
+    return pickle.dumps(parts)
 
 
 def _kept(trainable: Any) -> tuple[bytes, list[bytes]] | str:
@@ -84,7 +86,15 @@ def load_trainable(run: RunDirectory, number: int = 0) -> Any:
     if python != _PYTHON:
         raise TuneError(f"the trainable was pickled by Python {python}, and this is {_PYTHON}; use that one, or {hint}")
     data, buffers = kept
+    _find_modules_in(parts["paths"])
     try:
         return load(io.BytesIO(data), [memoryview(bytearray(buffer)) for buffer in buffers])
     except Exception as error:
         raise TuneError(f"the trainable cannot be loaded here ({type(error).__name__}: {error}); {hint}") from error
+
+
+def _find_modules_in(paths: Sequence[str]) -> None:
+    """Let modules be found where the run's driver found them; those that are found already stay what they are."""
+    own, *others = paths or [""]
+    sys.path[:0] = [own] if own not in sys.path and os.path.isdir(own) else []
+    sys.path.extend(path for path in others if path not in sys.path and os.path.exists(path))

@@ -242,7 +242,10 @@ def trial_error_of_text(text: str) -> TrialError:
             except TypeError:  # it cannot be made from a text alone
                 break
             return _dual_error(TrialError, original, text) or TrialError(text)
-    return TrialError(text)
+    error = TrialError(text)
+    if "Traceback (most recent call last)" not in text:  # how a worker has died, or a limit was broken: then details
+        error.cause = text.strip().partition("\n")[0]
+    return error
 
 
 def _dual_error(kind: type[TrialError], original: Exception, text: str) -> TrialError | None:

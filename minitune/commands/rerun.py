@@ -99,7 +99,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     )
     parser.add_argument("run", help=RUN_HELP)
     parser.add_argument("trial", help=TRIAL_HELP)
-    parser.add_argument("--pdb", action="store_true", help="open the debugger where it fails")
+    parser.add_argument("--pdb", action="store_true", help="open the debugger where it fails, or at Ctrl-C")
     parser.add_argument(
         "--script",
         metavar="FILE.py",
@@ -256,7 +256,7 @@ class _Rerun:
         """Show the traceback and open the debugger, before anything is cleaned up."""
         import bdb
 
-        if isinstance(error, (bdb.BdbQuit, KeyboardInterrupt)):
+        if isinstance(error, bdb.BdbQuit) or (isinstance(error, KeyboardInterrupt) and not self._opens_debugger):
             return
         print(format_traceback(error), end="", file=sys.stderr, flush=True)
         trace = user_traceback(error)
@@ -277,7 +277,7 @@ def _post_mortem(trace: TracebackType) -> None:
 
 
 def _tell_begin(run: RecordedRun, trial: Trial, origin: Origin, kept: str | None) -> None:
-    what = f"{trial.status} after {trial.report_count} reports"
+    what = f"{trial.status} after {_reports(trial.report_count)}"
     failure = getattr(trial.error, "summary", lambda: str(trial.error))() if trial.error is not None else ""
     print(f"trial {trial.number} ({trial.trial_id}) of {run.path}: {what}{f': {failure}' if failure else ''}")
     print(f"  config  {short_repr(trial.config)}")
@@ -287,11 +287,15 @@ def _tell_begin(run: RecordedRun, trial: Trial, origin: Origin, kept: str | None
     sys.stdout.flush()
 
 
+def _reports(count: int) -> str:
+    return f"{count} report{'' if count == 1 else 's'}"
+
+
 def _tell_end(trial: Trial, origin: Origin, again: _Rerun, *, opens_debugger: bool) -> int:
     """Say how it has ended this time; returns the exit status."""
     import bdb
 
-    reports = f"{again.reports} report{'' if again.reports == 1 else 's'}"
+    reports = _reports(again.reports)
     if isinstance(again.error, (bdb.BdbQuit, KeyboardInterrupt)):
         print(f"left after {reports}")
         return INTERRUPTED

@@ -108,6 +108,7 @@ def test_nothing_of_another_user_is_loaded(minitune: Minitune, storage: Path, mo
 TRAINED = """
 import os, random
 from minitune import RunConfig, Tuner, grid_search, report
+from module_of_mine import complain
 
 class Model:
     weight = 3
@@ -117,7 +118,7 @@ def train(config):
     report({"loss": config["x"], "hidden": hidden})
     if config["x"]:
         breakpoint() if "BREAK" in os.environ else None
-        raise ValueError(f"no luck with {model.weight}")
+        complain(model.weight)
 
 if __name__ == "__main__":
     run = RunConfig(name="bad", storage_path=os.environ["MINITUNE_STORAGE_PATH"], verbose=0)
@@ -161,6 +162,9 @@ class Terminal:
 
 
 def test_the_debugger_has_the_terminal(script: Script, bound_s: Callable[[float], float]) -> None:
+    (script.directory / "module_of_mine.py").write_text(
+        "def complain(weight):\n    raise ValueError(f'no luck with {weight}')\n"
+    )
     script.run(TRAINED)
     terminal = Terminal(
         [sys.executable, "-m", "minitune", "rerun", "bad", "1", "--pdb"],
@@ -176,6 +180,8 @@ def test_the_debugger_has_the_terminal(script: Script, bound_s: Callable[[float]
         terminal.type("c")
         terminal.expect("-> raise ValueError")
         terminal.expect("(Pdb) ")
+        terminal.type("up")
+        terminal.expect("-> complain(model.weight)")
         terminal.type("p hidden")
         recorded = ExperimentAnalysis(script.storage / "bad").trials[1].last_result["hidden"]
         terminal.expect(str(recorded))  # drawn from the trial's own seed
