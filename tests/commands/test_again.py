@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_runs import train
 from run_scripts import Script
 
 from minitune import FailureConfig, RunConfig, TuneConfig, Tuner, grid_search, report, with_parameters
@@ -54,8 +55,6 @@ def test_a_trial_that_ended_well_does_again(minitune: Minitune, tmp_path: Path) 
 
 
 def test_a_retry_is_run_again_from_the_checkpoint_that_it_began_at(minitune: Minitune, tmp_path: Path) -> None:
-    from conftest import train
-
     grid = Tuner(
         train,
         param_space={"x": 2},

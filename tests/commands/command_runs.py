@@ -1,0 +1,27 @@
+"""The small run that the commands are tried on."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from minitune import Checkpoint, ResultGrid, RunConfig, TuneConfig, Tuner, get_checkpoint, grid_search, report
+
+
+def train(config: dict[str, Any]) -> None:
+    """Three reports with a checkpoint each; trial 2 fails after the second."""
+    start = int(Path(checkpoint.path, "step").read_text()) if (checkpoint := get_checkpoint()) else 0
+    for step in range(start, 3):
+        if config["x"] == 2 and step == 2:
+            raise ZeroDivisionError("nothing left")
+        with tempfile.TemporaryDirectory() as directory:
+            Path(directory, "step").write_text(str(step + 1))
+            report({"loss": config["x"] + abs(step - 1)}, checkpoint=Checkpoint(directory))
+
+
+def fit(storage: Path, trainable: Any = train, name: str = "run") -> ResultGrid:
+    """Run a trainable under x = 0, 1, 2, in this process."""
+    tune = TuneConfig(metric="loss", mode="min", executor="inline", seed=1)
+    run_config = RunConfig(name=name, storage_path=str(storage), verbose=0)
+    return Tuner(trainable, param_space={"x": grid_search([0, 1, 2])}, tune_config=tune, run_config=run_config).fit()
