@@ -5,14 +5,13 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
-import math
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from minitune._checks import shown
-from minitune._samplers import LogUniform, Normal, Quantized, Sampler
+from minitune._samplers import LogUniform, Normal, Quantized
+from minitune.search._foreign import flat, nested, quantized, unflatten
 from minitune.search.parameters import Parameter, draw, parameters, values_of
-from minitune.search.space_tree import path_text
 from minitune.space import Categorical, Float, Integer
 
 logger = logging.getLogger("minitune")
@@ -84,9 +83,9 @@ class DistributionSpace:
     def __init__(self, space: Mapping[str, Any]):
         from optuna.distributions import BaseDistribution
 
-        flat = _flat(space)
-        self._distributions = {name: each for name, each in flat.items() if isinstance(each, BaseDistribution)}
-        self._constants = {name: each for name, each in flat.items() if name not in self._distributions}
+        given = flat(space)
+        self._distributions = {name: each for name, each in given.items() if isinstance(each, BaseDistribution)}
+        self._constants = {name: each for name, each in given.items() if name not in self._distributions}
 
     def suggest(self, trial: Any) -> dict[str, Any]:
         """See `OptunaSpace.suggest`."""
@@ -94,9 +93,9 @@ class DistributionSpace:
 
     def known(self, config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """See `OptunaSpace.known`."""
-        flat = _flat(config)
-        found = {name: each for name, each in self._distributions.items() if name in flat}
-        return {name: flat[name] for name in found}, found
+        given = flat(config)
+        found = {name: each for name, each in self._distributions.items() if name in given}
+        return {name: given[name] for name in found}, found
 
 
 class DefineByRunSpace:
@@ -133,7 +132,7 @@ class DefineByRunSpace:
         """
         from optuna.trial import FixedTrial
 
-        fixed = FixedTrial(_flat(config))
+        fixed = FixedTrial(flat(config))
         self._define(fixed)
         return fixed.params, fixed.distributions
 
@@ -157,21 +156,6 @@ class _Listener:
             return value
 
         return ask
-
-
-class _Given(Sampler):
-    """Draws what it was given: only the domain's rounding is wanted.
-
-    Args:
-        value: The value.
-    """
-
-    def __init__(self, value: float):
-        self._value = value
-
-    def draw(self, domain: Any, config: Any, rng: Any) -> Any:
-        """See `Sampler.draw`."""
-        return self._value
 
 
 def _distribution(parameter: Parameter) -> Any:
@@ -212,7 +196,7 @@ def _ask_for(trial: Any, parameter: Parameter) -> Any:
     sampler = domain.get_sampler()
     if isinstance(sampler, Quantized):
         steps = value if isinstance(domain, Float) else round(value / sampler.q)
-        return domain.draw_quantized(_Given(steps), sampler.q, None, None)  # type: ignore[arg-type]  # nothing is drawn
+        return quantized(domain, steps)
     return value if isinstance(domain, Integer) else min(max(value, domain.lower), domain.upper)
 
 
@@ -223,41 +207,3 @@ def _ask(trial: Any, name: str, distribution: Any) -> Any:
     ask = trial.suggest_int if type(distribution).__name__.startswith("Int") else trial.suggest_float
     step = {} if distribution.log or distribution.step is None else {"step": distribution.step}
     return ask(name, distribution.low, distribution.high, log=distribution.log, **step)
-
-
-# -- names with "/" in them --------------------------------------------------------------------------------------------
-
-
-def nested(point: Mapping[str, Any], space: Mapping[str, Any]) -> dict[str, Any]:
-    """A point whose keys may be paths, such as `"a/b"`, nested as the space is."""
-    as_it_is = {key: value for key, value in point.items() if key in space or "/" not in str(key)}
-    return {**as_it_is, **unflatten({key: value for key, value in point.items() if key not in as_it_is})}
-
-
-def unflatten(flat: Mapping[str, Any]) -> dict[str, Any]:
-    """`{"a/b": 1}` as `{"a": {"b": 1}}`."""
-    tree: dict[str, Any] = {}
-    for name, value in flat.items():
-        *outer, last = name.split("/")
-        place = tree
-        for key in outer:
-            place = place.setdefault(key, {})
-        place[last] = value
-    return tree
-
-
-def _flat(tree: Mapping[str, Any], path: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The inverse of `unflatten`."""
-    flat: dict[str, Any] = {}
-    for key, value in tree.items():
-        whole = (*path, str(key))
-        flat.update(_flat(value, whole) if isinstance(value, Mapping) and value else {path_text(whole): value})
-    return flat
-
-
-def usable(value: Any) -> bool:
-    """Whether Optuna takes a value: it is a number and not NaN."""
-    try:
-        return not isinstance(value, (str, bytes)) and not math.isnan(float(value))
-    except (TypeError, ValueError, OverflowError):
-        return False

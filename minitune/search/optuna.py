@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from minitune._checks import is_whole, require, shown
+from minitune._checks import is_whole, require
 from minitune.result import DEFAULT_METRIC, TRAINING_ITERATION
-from minitune.search._optuna_space import DefineByRunSpace, DistributionSpace, DomainSpace, OptunaSpace, usable
+from minitune.search._foreign import checked_points, usable
+from minitune.search._optuna_space import DefineByRunSpace, DistributionSpace, DomainSpace, OptunaSpace
 from minitune.search.searcher import Metric, Searcher, Suggestion
 from minitune.search.space_tree import has_unresolved_values
 
@@ -66,7 +67,9 @@ class OptunaSearch(Searcher):
         require(seed is None or is_whole(seed), "seed: None or an int", seed)
         if sampler is not None and seed is not None:
             logger.warning("OptunaSearch: seed=%r has no effect on a sampler of your own; pass it to the sampler", seed)
-        self._points = _checked_points(points_to_evaluate, evaluated_rewards)
+        self._points = checked_points(points_to_evaluate)
+        good = evaluated_rewards is None or len(evaluated_rewards) == len(self._points)
+        require(good, "evaluated_rewards: None or one value for each of points_to_evaluate", evaluated_rewards)
         self._rewards = None if evaluated_rewards is None else list(evaluated_rewards)
         self._sampler = sampler
         self._study_name = study_name
@@ -271,14 +274,3 @@ def _space_of(space: Any) -> OptunaSpace:
     if not isinstance(space, Mapping):
         return DefineByRunSpace(space)
     return DomainSpace(dict(space)) if has_unresolved_values(dict(space)) else DistributionSpace(space)
-
-
-def _checked_points(points: Any, rewards: Any) -> list[Mapping[str, Any]]:
-    given = [] if points is None else points
-    is_list = isinstance(given, Iterable) and not isinstance(given, (Mapping, str))
-    given = list(given) if is_list else []
-    if not is_list or not all(isinstance(point, Mapping) for point in given):
-        raise TypeError(f"points_to_evaluate must be a list of dicts, but got {shown(points)}")
-    good = rewards is None or (isinstance(rewards, Iterable) and len(list(rewards)) == len(given))
-    require(good, "evaluated_rewards: None or one value for each of points_to_evaluate", rewards)
-    return given
