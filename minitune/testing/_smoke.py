@@ -21,7 +21,7 @@ from minitune._checks import is_real, require
 from minitune._summary import Target, best_of_run, grouped_errors
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
 from minitune.config import RunConfig
-from minitune.error import format_stack
+from minitune.error import TrialStopped, format_stack
 from minitune.result import AUTO_RESULT_KEYS
 from minitune.result_grid import Result, ResultGrid
 from minitune.settings import variable_of
@@ -31,6 +31,8 @@ from minitune.tuner import Tuner
 
 GRACE_S = 2.0
 """How long trials have at the end of the budget, after they were asked to stop."""
+_INTERRUPT_S = 0.5
+"""How long a trial may take to unwind that was ended by an exception."""
 _NAMES = {kind: frozenset(entry.name for entry in fields(kind)) for kind in (TuneConfig, RunConfig)}
 
 
@@ -75,7 +77,8 @@ def smoke(
         mode: `"min"` or `"max"`.
         num_samples: How often the space is sampled.
         budget_s: When the run ends, in seconds. Trials are then asked to stop; 2 s later those in processes are
-            killed. In this process nothing can be killed: code that hangs fails the test, which tells where it hangs.
+            killed. In this process nothing can be killed: code that hangs is ended by an exception if it is Python's
+            own, and fails the test in any case, which tells where it hangs.
         seed: Decides about configurations and everything else that is random in the run.
         executor: `"inline"` or `"local"`.
         directory: Where the run lies; by default among the temporary files, until this process ends.
@@ -110,9 +113,11 @@ def smoke(
     name = str(getattr(trainable, "__name__", trainable))
     kinds = tuple(kind for kind in KINDS if kind not in may_leave and not (kind == FILES and _has_neighbours()))
     before, until_s = Snapshot(kinds), time.monotonic() + budget_s
-    with _settings({"FORCE_TRIAL_CLEANUP_S": f"{GRACE_S:g}", "STEP_SUMMARY": "0"}):
-        grid = _fit_in_time(tuner.fit, name, budget_s) if executor == "inline" else tuner.fit()
-    left = before.leftovers()  # it puts back what can be, also after a failure
+    try:
+        with _settings({"FORCE_TRIAL_CLEANUP_S": f"{GRACE_S:g}", "STEP_SUMMARY": "0"}):
+            grid = _fit_in_time(tuner.fit, name, budget_s) if executor == "inline" else tuner.fit()
+    finally:
+        left = before.leftovers()  # it puts back what can be, also after a failure
     _refuse_failures(grid, name, seed)
     if left:
         raise SmokeFailure("\n  ".join([f"the trials of {name} have left something behind:", *left]), grid)
@@ -201,10 +206,14 @@ def _fit_in_time(fit: Callable[[], ResultGrid], name: str, budget_s: float) -> R
     while thread.is_alive() and (time.monotonic() < until_s or _is_debugged()):
         thread.join(0.1)
     if thread.is_alive():
-        new = [other for other in threading.enumerate() if other not in threads and other is not thread]
+        stacks = _users_stacks(set(threading.enumerate()) - threads - {thread})
+        for ident in stacks:
+            _interrupt(ident)
+        thread.join(_INTERRUPT_S)
+        ended = "; its threads stay, since they cannot be killed (processes can: executor='local')"
         raise SmokeFailure(
-            f"a trial of {name} has not stopped {GRACE_S:g} s after the budget of {budget_s:g} s; in this process it "
-            'cannot be killed (executor="local" can), so its threads stay. It hangs here:\n\n' + _where(new)
+            f"a trial of {name} has not stopped {GRACE_S:g} s after the budget of {budget_s:g} s"
+            f"{ended if thread.is_alive() else ''}. It hangs here:\n\n" + "\n".join(stacks.values())
         )
     (result,) = outcome
     if isinstance(result, BaseException):
@@ -225,11 +234,21 @@ def _is_in(frame: FrameType | None, files: tuple[str, ...]) -> bool:
     return False
 
 
-def _where(threads: list[threading.Thread]) -> str:
-    """The users' frames of threads, as a traceback shows them."""
+def _users_stacks(threads: Collection[threading.Thread]) -> dict[int, str]:
+    """Where threads are, as a traceback shows it, by their ids: those that are in code of the user's."""
     frames = sys._current_frames()
-    stacks = [traceback.extract_stack(frames[thread.ident]) for thread in threads if thread.ident in frames]
-    return "\n".join(text for text in map(format_stack, stacks) if text) or "(in no code of the user's)"
+    idents = [thread.ident for thread in threads if thread.ident in frames]
+    stacks = {ident: format_stack(traceback.extract_stack(frames[ident])) for ident in idents if ident is not None}
+    return {ident: text for ident, text in stacks.items() if text}
+
+
+def _interrupt(ident: int) -> None:
+    """Raise `TrialStopped` in a thread, as soon as it runs Python code: a loop ends, a blocking call does not."""
+    import ctypes
+
+    set_exception = getattr(ctypes.pythonapi, "PyThreadState_SetAsyncExc", None)
+    if set_exception is not None:
+        set_exception(ctypes.c_ulong(ident), ctypes.py_object(TrialStopped))
 
 
 # -- failures ------------------------------------------------------------------------------------------------------

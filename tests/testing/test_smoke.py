@@ -190,6 +190,20 @@ def hang(config: dict[str, Any]) -> None:
     release.wait()
 
 
+def spin(config: dict[str, Any]) -> None:
+    os.environ["SPINNING"] = "1"
+    while True:
+        pass
+
+
+def test_a_loop_without_end_is_ended_by_force(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("minitune.testing._smoke.GRACE_S", 0.1)
+    monkeypatch.setattr("minitune.testing._smoke._INTERRUPT_S", 10)
+    text = refused(tmp_path, spin, {}, num_samples=1, budget_s=0.1)
+    assert text.startswith("a trial of spin has not stopped 0.1 s after the budget of 0.1 s. It hangs here:")
+    assert "SPINNING" not in os.environ
+
+
 def never_ends(config: dict[str, Any]) -> None:
     while True:
         report({"loss": 1.0})
@@ -197,6 +211,8 @@ def never_ends(config: dict[str, Any]) -> None:
 
 def test_a_hang_ends_at_the_budget_and_the_text_tells_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("minitune.testing._smoke.GRACE_S", 0.1)
+    monkeypatch.setattr("minitune.testing._smoke._INTERRUPT_S", 0.1)
+    monkeypatch.setattr("minitune.testing.leftovers.STRAGGLER_BOUND_S", 0.1)
     release.clear()
     before = set(threading.enumerate())
     try:
@@ -205,7 +221,7 @@ def test_a_hang_ends_at_the_budget_and_the_text_tells_where(tmp_path: Path, monk
         release.set()
         for thread in set(threading.enumerate()) - before:
             thread.join()
-    assert text.startswith("a trial of hang has not stopped 0.1 s after the budget of 0.1 s;")
+    assert text.startswith("a trial of hang has not stopped 0.1 s after the budget of 0.1 s; its threads stay")
     assert "in hang\n    release.wait()" in text
     assert text.count("File") == 1
 
