@@ -5,7 +5,10 @@ for numbers, and for a choice a distribution that prefers the observed category.
 
 Sources: Bergstra et al., "Algorithms for Hyper-Parameter Optimization" (NeurIPS 2011), for the estimator and the
 bandwidth from neighbours; Watanabe, "Tree-structured Parzen estimator" (2023, arXiv 2304.11127), for kernels over all
-parameters jointly and the bounds of bandwidths.
+parameters jointly and the bounds of bandwidths. Two things are our own, and were measured on 13 functions of 2 to 20
+parameters against Optuna 5.0 (100 trials, 20 seeds; the share of pairs of runs that is better): good kernels weigh more
+the better they are, and the bad side's bandwidth follows Scott's rule. Without both .53, with the second .58, with the
+first .65, with both .75.
 
 Two shortcuts keep it cheap without numpy. The mass of a kernel in a cell is taken as the cell's width times the density
 of a normal distribution that is wider by the variance of the cell, so that cells need no distribution function. And the
@@ -34,7 +37,7 @@ _LOG_STEP = 0.05
 _FIRST_PART = 32
 """So many of the newest bad observations are looked at first."""
 _MOST_CONTRAST = 25
-"""A category that was bad is at most so many times (and once more) as likely on the bad side as one that was not."""
+"""A bad observation makes its categories at most 1 + so many times as likely on the bad side as the others."""
 _NEWEST = 25
 """So many of the newest bad observations count in full."""
 
@@ -313,8 +316,24 @@ def best_of(good: GoodSide, bad: BadSide, candidates: Sequence[Point]) -> Point:
     return best
 
 
+def draw_by_ratio(good: GoodSide, bad: BadSide, candidates: Sequence[Point], rng: random.Random) -> Point:
+    """One of the candidates, each with a probability in proportion to the ratio of the densities.
+
+    For a choice that decides which other parameters there are: the best candidate, of so few, would be the same one
+    again and again, while the parameters below the others are still unknown. On a choice of three models (100 trials,
+    100 seeds) 22 % of the runs ended with the wrong one, instead of 47 %.
+    """
+    points = list(dict.fromkeys(candidates))
+    log_ratios = []
+    for point in points:
+        log_prior = good.grounds.log_prior(point)
+        log_ratios.append(good.log_density(point, log_prior) - bad.log_density(log_prior, sum(bad.parts(point))))
+    top = max(log_ratios)
+    return rng.choices(points, [math.exp(ratio - top) for ratio in log_ratios])[0]
+
+
 def shared_bandwidth(count: int, dimensions: int) -> float:
-    """The bad side's bandwidth for so many kernels."""
+    """The bad side's bandwidth for so many kernels: a rule like Scott's, so that it is wide where axes are many."""
     bandwidth = 0.12 * count ** (-1 / (dimensions + 4))
     return math.exp(round(math.log(bandwidth) / _LOG_STEP) * _LOG_STEP)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from minitune.search._axes import Axis
 from minitune.search._observations import Observation, Rank, Ranking
-from minitune.search._parzen import BadSide, GoodSide, Grounds, Kernels, Point, best_of
+from minitune.search._parzen import BadSide, GoodSide, Grounds, Kernels, Point, best_of, draw_by_ratio
 from minitune.search.parameters import Parameter, Searchable, draw, parameters
 from minitune.space import Categorical, Float, Integer
 
@@ -40,7 +40,8 @@ class Model:
         members: dict[Parent, list[Parameter]] = {}
         for parameter in parameters(space):
             members.setdefault(parameter.parent, []).append(parameter)
-        self._groups = {parent: _Group(parent, found) for parent, found in members.items()}
+        choices = {parent[0] for parent in members if parent is not None}
+        self._groups = {parent: _Group(parent, found, choices) for parent, found in members.items()}
         self._count = self._count_configurations(None)
         self._tried: set[Any] = set()
 
@@ -105,6 +106,8 @@ class Model:
             sides[group.parent] = self._split(group, ranking, ranks)
         good, bad = sides[group.parent]
         candidates = [good.draw(rng) for _ in range(self._n_candidates)]
+        if group.is_branch:
+            return group.decode(draw_by_ratio(good, bad, candidates, rng))
         return group.decode(best_of(good, bad, candidates))
 
     def _split(self, group: _Group, ranking: Ranking, ranks: dict[int, Rank]) -> _Sides:
@@ -161,9 +164,14 @@ class _Group:
     Args:
         parent: Below which category.
         members: The parameters.
+        choices: The names of all choices that have parameters below a category.
+
+    Attributes:
+        is_free: Whether there is anything to choose.
+        is_branch: Whether all that is to be chosen is which other parameters there are.
     """
 
-    def __init__(self, parent: Parent, members: Sequence[Parameter]):
+    def __init__(self, parent: Parent, members: Sequence[Parameter], choices: Collection[str]):
         self.parent = parent
         self.domains = {each.name: each.domain for each in members}
         self.single: dict[str, Any] = {}
@@ -184,6 +192,7 @@ class _Group:
         self.grounds = Grounds(list(self._axes.values()), list(self._sizes.values()))
         self.kernels = Kernels(self.grounds)
         self.is_free = bool(self._axes or self._sizes)
+        self.is_branch = not self._axes and len(self._sizes) == 1 and next(iter(self._sizes)) in choices
 
     def add(self, observation: Observation) -> None:
         """Take up an observation if it has these parameters; some that it lacks are drawn."""
