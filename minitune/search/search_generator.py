@@ -85,7 +85,7 @@ class SearchGenerator(SearchAlgorithm):
         if has_unresolved_values(config):
             path = path_text(next(find_unresolved(config))[0])
             raise ValueError(
-                f"{type(self.searcher).__name__} has a search space of its own, so param_space must hold constants "
+                f"{self._own_name()} has a search space of its own, so param_space must hold constants "
                 f"only, but got a domain at {path!r}; give the space to one of the two"
             )
         for name, given, kept in (("metric", metric, self.searcher.metric), ("mode", mode, self.searcher.mode)):
@@ -133,8 +133,8 @@ class SearchGenerator(SearchAlgorithm):
             return None
         if not isinstance(suggestion, dict):
             raise TypeError(
-                f"suggest() must return a dict, None or Searcher.FINISHED, but {type(self.searcher).__name__} returned "
-                f"{suggestion!r}"
+                "suggest() must return a dict, None or Searcher.FINISHED, but "
+                f"{self._own_name()} returned {suggestion!r}"
             )
         self._live.add(trial_id)
         try:
@@ -235,6 +235,13 @@ class SearchGenerator(SearchAlgorithm):
         while isinstance(searcher, SearcherWrapper):
             yield searcher
             searcher = searcher.searcher
+
+    def _own_name(self) -> str:
+        """The class that the user knows, whatever is wrapped around it."""
+        searcher = self.searcher
+        for wrapper in self._wrappers():
+            searcher = wrapper.searcher
+        return type(searcher).__name__
 
     def _configure(self, suggestion: dict[str, Any]) -> tuple[dict[str, Any], dict[Path, Any]]:
         """The whole configuration, and the searched parameters in it."""
