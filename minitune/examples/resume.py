@@ -21,7 +21,7 @@ from typing import Any
 
 from minitune import Checkpoint, ResultGrid, RunConfig, TuneConfig, Tuner, get_checkpoint, grid_search, report
 
-EPOCHS, EPOCH_S = 10, 0.03
+EPOCHS, EPOCH_S = 10, 0.05
 RATES = [0.01, 0.03, 0.1, 0.3]
 
 
@@ -62,7 +62,7 @@ def crash(storage: str) -> None:
     """Start the run in another process, and kill that when some epochs are done."""
     driver = subprocess.Popen([sys.executable, "-m", "minitune.examples.resume", "--start", "--storage", storage])
     try:
-        while driver.poll() is None and len(list(Path(storage).glob("resumed/*/checkpoint_*"))) < 6:
+        while driver.poll() is None and len(list(Path(storage).glob("resumed/*/checkpoint_*"))) < 4:
             time.sleep(0.01)
     finally:
         driver.send_signal(getattr(signal, "SIGKILL", signal.SIGTERM))
