@@ -15,7 +15,16 @@ from typing import Any
 
 from minitune._paths import local_path
 from minitune._table import Table
-from minitune.commands.selecting import CANNOT, ERRORS, LAST, RUN_HELP, existing_run, state_of, state_of_run
+from minitune.commands.selecting import (
+    CANNOT,
+    ERRORS,
+    LAST,
+    RUN_HELP,
+    NotFoundError,
+    existing_run,
+    state_of,
+    state_of_run,
+)
 from minitune.config import default_storage_path
 from minitune.error import TuneError
 from minitune.experiment.lifecycle import ERROR, FINISHED, STATUS, TERMINATED
@@ -105,7 +114,7 @@ def _run(options: argparse.Namespace, read: Callable[[argparse.Namespace], _List
         if options.output:
             _write_csv(options.output, rows, columns or listing.columns())
     except ERRORS as error:
-        print(error.args[0] if isinstance(error, LookupError) else error, file=sys.stderr)
+        print(error, file=sys.stderr)
         return CANNOT
     if options.json:
         for row in rows:
@@ -185,7 +194,7 @@ def _chosen(listing: _Listing, options: argparse.Namespace) -> list[Row]:
     """The rows that are asked for, in the order that is.
 
     Raises:
-        LookupError: If there is no such column.
+        NotFoundError: If there is no such column.
         ValueError: If a filter is none.
     """
     rows = listing.rows
@@ -240,14 +249,14 @@ def _column(name: str, listing: _Listing) -> str:
     """The column of this name, or that of the parameter of this name.
 
     Raises:
-        LookupError: If there is neither; the text names similar ones.
+        NotFoundError: If there is neither; the text names similar ones.
     """
     columns, name = listing.columns(), name.strip()
     for wanted in (name, f"{CONFIG}/{name}"):
         if wanted in columns or wanted in listing.shown:
             return wanted
     near = difflib.get_close_matches(name, columns, 3, 0.5) or columns
-    raise LookupError(f"there is no column {name!r}; there are {', '.join(near)}")
+    raise NotFoundError(f"there is no column {name!r}; there are {', '.join(near)}")
 
 
 # -- showing -----------------------------------------------------------------------------------------------------------

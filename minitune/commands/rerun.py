@@ -46,6 +46,7 @@ from minitune.shared import SharedObject
 from minitune.trainable.trial_actor import make_trial_actor
 
 _ATTEMPT = 1
+_BEGINNING = Origin(None, {}, 0)
 
 
 def main(arguments: list[str], prog: str) -> int:
@@ -64,12 +65,10 @@ def main(arguments: list[str], prog: str) -> int:
         check_trusted(path)
         run = read_run(path, unpickle=True)
         trial = find_trial(run.trials, options.trial)
-        origin = Origin(None, {}, 0) if options.from_scratch else run.origins.get(trial.trial_id, Origin(None, {}, 0))
-        if origin.path is not None and not os.path.isdir(origin.path):
-            raise FileNotFoundError(f"the trial went on from {origin.path}, which is gone; pass --from-scratch")
+        origin = _BEGINNING if options.from_scratch else _origin(run, trial)
         trainable = _trainable(run, trial, options.script)
     except ERRORS as error:
-        print(error.args[0] if isinstance(error, LookupError) else error, file=sys.stderr)
+        print(error, file=sys.stderr)
         return CANNOT
     with _scratch(options.keep) as directory:
         _tell_begin(run, trial, origin, directory if options.keep else None)
@@ -88,6 +87,21 @@ def _made(run: RecordedRun, trial: Trial, origin: Origin) -> int:
     decisions = read_decisions(run.path).by_trial.get(trial.trial_id, [])
     had_own_end = trial.status == ERROR or bool(decisions and decisions[-1].reason == HAS_RETURNED)
     return max(1, trial.report_count - origin.report_number + had_own_end)
+
+
+def _origin(run: RecordedRun, trial: Trial) -> Origin:
+    """What the trial starts from: after a failure where its last attempt began, else its own beginning.
+
+    A trial that was given another one's checkpoint begins there: with its present configuration it was nowhere before.
+
+    Raises:
+        FileNotFoundError: If that checkpoint is gone.
+    """
+    starts = run.origins if trial.status == ERROR else run.grafts
+    origin = starts.get(trial.trial_id, _BEGINNING)
+    if origin.path is not None and not os.path.isdir(origin.path):
+        raise FileNotFoundError(f"the trial went on from {origin.path}, which is gone; pass --from-scratch")
+    return origin
 
 
 def _parser(prog: str) -> argparse.ArgumentParser:
@@ -249,7 +263,8 @@ class _Rerun:
         if report.metrics is not None:
             self.reports += 1
             values = ", ".join(f"{name}={format_cell(value, 40)}" for name, value in metrics_of(report.metrics).items())
-            print(f"iteration {report.metrics.get(TRAINING_ITERATION)}: {values}", flush=True)
+            with contextlib.suppress(BrokenPipeError):  # nobody reads any more: the main thread will notice
+                print(f"iteration {report.metrics.get(TRAINING_ITERATION)}: {values}", flush=True)
         return not (report.done or report.has_returned)
 
     def _tell_failure(self, error: BaseException) -> None:

@@ -96,6 +96,10 @@ def _resume_run(path: str, options: argparse.Namespace) -> int:
     state = state_of_run(run)
     if state.name == RUNNING:
         raise ValueError(f"{path} is {state.text}; `minitune watch {path}` shows it")
+    if any(trial.experiment_number for trial in run.trials):
+        raise ValueError(
+            f"{path} consists of several experiments; go on with it by its script: minitune resume SCRIPT.py"
+        )
     tuner = Tuner.restore(
         path,
         load_trainable(RunDirectory(path)),

@@ -31,7 +31,12 @@ ENDED_EARLY = 4
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells have it."""
 
-ERRORS = (OSError, LookupError, ValueError, TypeError, TuneError)
+
+class NotFoundError(LookupError):
+    """What the command line names is not there."""
+
+
+ERRORS = (OSError, NotFoundError, ValueError, TypeError, TuneError)
 """What becomes one line on standard error."""
 
 _NAMES_SHOWN = 10
@@ -149,7 +154,7 @@ def find_trial(trials: Sequence[Trial], wanted: str) -> Trial:
     A beginning counts before an end, since numbers stand there: `00003` is the end of one.
 
     Raises:
-        LookupError: If there is none, or more than one.
+        NotFoundError: If there is none, or more than one.
     """
     if wanted.isdigit() and len(wanted) < 5:
         found = [trial for trial in trials if trial.number == int(wanted)]
@@ -163,4 +168,4 @@ def find_trial(trials: Sequence[Trial], wanted: str) -> Trial:
     known = ", ".join(f"{trial.number}: {trial.trial_id}" for trial in (found or trials)[:_NAMES_SHOWN])
     more = " ..." if len(found or trials) > _NAMES_SHOWN else ""
     what = f"{wanted!r} could mean each of {len(found)} trials" if found else f"there is no trial {wanted!r}"
-    raise LookupError(f"{what}; pass one of {known}{more}" if known else f"{what}: the run has none yet")
+    raise NotFoundError(f"{what}; pass one of {known}{more}" if known else f"{what}: the run has none yet")

@@ -19,6 +19,7 @@ from minitune.commands.selecting import (
     LAST,
     RUN_HELP,
     TRIAL_HELP,
+    NotFoundError,
     existing_run,
     find_trial,
     run_directory,
@@ -78,7 +79,7 @@ def show(arguments: list[str], prog: str) -> int:
         run = read_run(directory)
         facts = _about_run(run) if wanted is None else _about_trial(run, find_trial(run.trials, wanted))
     except ERRORS as error:
-        print(_line(error), file=sys.stderr)
+        print(error, file=sys.stderr)
         return CANNOT
     _tell(facts, options.json)
     return 0
@@ -104,14 +105,10 @@ def best(arguments: list[str], prog: str) -> int:
             raise ValueError(f"{run.path} does not say what is best; pass --metric and --mode")
         facts = _about_best(run, metric, mode, options.scope)
     except ERRORS as error:
-        print(_line(error), file=sys.stderr)
+        print(error, file=sys.stderr)
         return CANNOT
     _tell(facts, options.json)
     return 0
-
-
-def _line(error: BaseException) -> Any:
-    return error.args[0] if isinstance(error, LookupError) and error.args else error
 
 
 # -- facts -------------------------------------------------------------------------------------------------------------
@@ -168,12 +165,12 @@ def _about_best(run: RecordedRun, metric: str, mode: str, scope: str) -> Facts:
     """The best trial, its value, and the step and checkpoint that the value belongs to.
 
     Raises:
-        LookupError: If no trial has a finite value of the metric.
+        NotFoundError: If no trial has a finite value of the metric.
     """
     trial = best_trial(run.trials, metric, mode, scope)
     if trial is None:
         names = dict.fromkeys(name for trial in run.trials for name in metrics_of(trial.last_result))
-        raise LookupError(
+        raise NotFoundError(
             f"no trial of {run.path} has reported a finite value of {metric!r}; reported was "
             f"{', '.join(names) or 'nothing'}"
         )

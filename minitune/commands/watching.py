@@ -171,7 +171,7 @@ def logs(arguments: list[str], prog: str) -> int:
         name = options.file or ("stderr" if options.stderr else "stdout")
         shown = _show_file(watched, trial, name, follows=options.follow)
     except ERRORS as error:
-        print(error.args[0] if isinstance(error, LookupError) else error, file=sys.stderr)
+        print(error, file=sys.stderr)
         return CANNOT
     except KeyboardInterrupt:
         return INTERRUPTED

@@ -61,6 +61,7 @@ class RecordedRun:
         begun_s: When it began, in seconds since the epoch.
         noted_s: When the last record with a time was written, likewise: a driver's or trial's beginning or end.
         origins: By trial id, what the trial's last attempt has started from.
+        grafts: By trial id, the last such start that was from another trial's checkpoint.
     """
 
     path: str
@@ -75,6 +76,7 @@ class RecordedRun:
     begun_s: float = 0.0
     noted_s: float = 0.0
     origins: dict[str, Origin] = field(default_factory=dict)
+    grafts: dict[str, Origin] = field(default_factory=dict)
 
 
 def read_run(path: str | os.PathLike[str], unpickle: bool = False) -> RecordedRun:
@@ -251,7 +253,9 @@ class _Reader:
     def _on_start(self, trial: Trial, record: records.Record) -> None:
         trial.custom_dirname, trial.attempt = record["directory"] or None, record["attempt"]
         trial.phase = Phase.STARTING
-        self.run.origins[trial.trial_id] = self._origin(trial)
+        self.run.origins[trial.trial_id] = origin = self._origin(trial)
+        if trial.trial_id in self._given:
+            self.run.grafts[trial.trial_id] = origin
 
     def _origin(self, trial: Trial) -> Origin:
         given = self._donated.get(trial.trial_id) if trial.trial_id in self._given else None

@@ -8,6 +8,7 @@ import pty
 import select
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,8 +18,19 @@ import pytest
 from command_runs import train
 from run_scripts import Script
 
-from minitune import FailureConfig, RunConfig, TuneConfig, Tuner, grid_search, report, with_parameters
+from minitune import (
+    Checkpoint,
+    FailureConfig,
+    RunConfig,
+    TuneConfig,
+    Tuner,
+    get_checkpoint,
+    grid_search,
+    report,
+    with_parameters,
+)
 from minitune.analysis import ExperimentAnalysis
+from minitune.schedulers import PopulationBasedTraining
 
 Minitune = Callable[..., tuple[int, str, str]]
 
@@ -70,6 +82,35 @@ def test_a_retry_is_run_again_from_the_checkpoint_that_it_began_at(minitune: Min
 
     status, out, _ = minitune("rerun", path, "0", "--from-scratch")
     assert (status, out.count("iteration")) == (3, 2)
+
+
+def climb(config: dict[str, Any]) -> None:
+    height, step = 0.0, 0
+    if checkpoint := get_checkpoint():
+        height, step = json.loads(Path(checkpoint.path, "state").read_text())
+    for done in range(step + 1, 7):
+        height += config["speed"]
+        with tempfile.TemporaryDirectory() as directory:
+            Path(directory, "state").write_text(json.dumps([height, done]))
+            report({"height": height}, checkpoint=Checkpoint(directory))
+
+
+def test_a_trial_that_was_given_another_ones_checkpoint_begins_there(minitune: Minitune, tmp_path: Path) -> None:
+    scheduler = PopulationBasedTraining(
+        time_attr="training_iteration", perturbation_interval=2, hyperparam_mutations={"speed": [1, 2, 4]}
+    )
+    grid = Tuner(
+        climb,
+        param_space={"speed": grid_search([1, 4])},
+        tune_config=TuneConfig(metric="height", mode="max", executor="inline", scheduler=scheduler, seed=1),
+        run_config=RunConfig(name="climbed", storage_path=str(tmp_path), verbose=0),
+    ).fit()
+    assert any(decision.action == "EXPLOIT" for decision in grid[0].decisions)
+
+    status, out, _ = minitune("rerun", tmp_path / "climbed", "0")
+    assert status == 0
+    assert f"begins  at {grid[1].path}" in out
+    assert out.splitlines()[-2:] == [f"iteration 6: height={grid[0].metrics['height']:g}", out.splitlines()[-1]]
 
 
 def needs_values(config: dict[str, Any], values: list[int]) -> dict[str, Any]:
