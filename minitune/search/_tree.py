@@ -77,14 +77,15 @@ class Model:
         Args:
             rng: For the draws.
             ranking: Says which observations are best.
-            ranks: By number, of those that have one; all others count as bad.
+            ranks: By number, of those that have one; all others count as bad. Without any the space itself is drawn
+                from.
 
         Returns:
             The configuration and its values. If the space is finite, one that was not tried before, if that is easy.
         """
         sides: dict[Parent, _Sides] = {}
         for attempt in range(_ATTEMPTS):
-            if attempt < _ATTEMPTS / 2:
+            if ranks and attempt < _ATTEMPTS / 2:
                 config, values = self._draw(lambda group: self._sample(group, rng, ranking, ranks, sides), {})
             else:
                 config, values = self.draw_prior(rng, {})

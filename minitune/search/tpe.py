@@ -144,10 +144,8 @@ class TPESearch(Searcher):
             config, values = self._complete(model, point, rng)
         else:
             ranks = ranking.rank(self._ended, self._live.values())
-            if len(ranks) < self.n_initial_points:
-                config, values = model.draw_prior(rng, {})
-            else:
-                config, values = model.propose(rng, ranking, ranks)
+            is_ready = len(ranks) >= self.n_initial_points
+            config, values = model.propose(rng, ranking, ranks if is_ready else {})
         observation = Observation(number, values)
         self._live[trial_id] = observation
         model.add(observation)
