@@ -14,6 +14,7 @@ from minitune.search.searcher import Searcher
 _BY_NAME = {
     "variant_generator": "basic_variant:BasicVariantGenerator",
     "random": "basic_variant:BasicVariantGenerator",
+    "hyperopt": "hyperopt:HyperOptSearch",
     "optuna": "optuna:OptunaSearch",
     "tpe": "tpe:TPESearch",
 }
@@ -24,7 +25,6 @@ _OUT = {
     "bayesopt": "use 'tpe', or subclass minitune.search.Searcher: suggest() and on_trial_complete() are enough",
     "bohb": "use TPESearch together with the scheduler HyperBandForBOHB: they are that algorithm",
     "hebo": "subclass minitune.search.Searcher: suggest() and on_trial_complete() are enough to use its library",
-    "hyperopt": "use 'tpe', which is its algorithm, or 'optuna'",
     "nevergrad": "use 'optuna' with one of its samplers, such as CmaEsSampler, or subclass minitune.search.Searcher",
     "zoopt": "subclass minitune.search.Searcher: suggest() and on_trial_complete() are enough to use its library",
 }

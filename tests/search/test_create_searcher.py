@@ -30,7 +30,6 @@ def test_arguments_that_it_does_not_know_are_left_out_with_a_warning(caplog: pyt
         ("HEBO", r"subclass minitune\.search\.Searcher"),
         ("zoopt", r"subclass minitune\.search\.Searcher"),
         ("bohb", "TPESearch together with the scheduler HyperBandForBOHB"),
-        ("hyperopt", "'tpe', which is its algorithm"),
         ("bayesopt", "'tpe'"),
         ("nevergrad", "'optuna' with one of its samplers"),
     ],
@@ -40,10 +39,11 @@ def test_names_that_are_not_here_say_what_to_do(name: str, way_out: str) -> None
         create_searcher(name)
 
 
-def test_a_library_that_is_not_there_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "optuna", None)
-    with pytest.raises(ImportError, match=r"pip install 'minitune\[optuna\]', or use TPESearch"):
-        create_searcher("optuna")
+@pytest.mark.parametrize("name", ["hyperopt", "optuna"])
+def test_a_library_that_is_not_there_is_named_with_its_extra(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ImportError, match=rf"pip install 'minitune\[{name}\]', or use TPESearch"):
+        create_searcher(name)
 
 
 @pytest.mark.parametrize("name", ["annealing", 3, None])

@@ -1,0 +1,329 @@
+"""HyperOptSearch: HyperOpt's TPE proposes. Needs `hyperopt` (the extra of that name); `TPESearch` needs nothing."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from minitune._checks import is_real, is_whole, require
+from minitune._samplers import LogUniform, Normal, Quantized
+from minitune.result import DEFAULT_METRIC
+from minitune.search._foreign import checked_points, nested, quantized, usable
+from minitune.search.parameters import Parameter, draw, parameters, values_of
+from minitune.search.searcher import Searcher, Suggestion
+from minitune.search.space_tree import has_unresolved_values, overlay
+from minitune.space import Categorical, Float
+
+_LISTED = 1000
+"""Of a longer list of categories HyperOpt sees the indices only, as numbers: it keeps a weight for each category."""
+
+
+class HyperOptSearch(Searcher):
+    """Asks HyperOpt's TPE for configurations, and tells it what has become of them.
+
+    Trials that have failed, reported NaN, or were ended without a value count for nothing in its model.
+
+    Args:
+        space: The search space, if it is not that of the run: a dict of this library's domains, or any space of
+            HyperOpt's own.
+        metric: Name of the result to optimise; by default the run's.
+        mode: `"min"` or `"max"`.
+        points_to_evaluate: Configurations that are tried first; what they lack is drawn. Only for domains.
+        n_initial_points: So many configurations are drawn at random before the model is used.
+        random_state_seed: Of all draws. It takes precedence over the run's seed.
+        gamma: What share of the trials counts as good; see HyperOpt.
+
+    Raises:
+        ImportError: If there is no HyperOpt.
+        ValueError: If an argument breaks its rule, or there is a grid in the space.
+    """
+
+    def __init__(
+        self,
+        space: Any = None,
+        metric: str | None = None,
+        mode: str | None = None,
+        points_to_evaluate: Sequence[Mapping[str, Any]] | None = None,
+        n_initial_points: int = 20,
+        random_state_seed: int | None = None,
+        gamma: float = 0.25,
+    ):
+        hyperopt = _import_hyperopt()
+        require(metric is None or isinstance(metric, str), "metric: None or the name of one metric", metric)
+        require(mode in (None, "min", "max"), "mode: None, 'min' or 'max'", mode)
+        super().__init__(metric, mode)
+        require(is_whole(n_initial_points) and n_initial_points >= 1, "n_initial_points: an int >= 1", n_initial_points)
+        require(is_real(gamma) and 0 < gamma < 1, "gamma: a number with 0 < gamma < 1", gamma)
+        good = random_state_seed is None or is_whole(random_state_seed)
+        require(good, "random_state_seed: None or an int", random_state_seed)
+        self._points = checked_points(points_to_evaluate)
+        self._is_seeded_by_user = random_state_seed is not None
+        self._rng = random.Random(random_state_seed)
+        self._suggest = partial(hyperopt.tpe.suggest, n_startup_jobs=int(n_initial_points), gamma=float(gamma))
+        self._trials = hyperopt.Trials()
+        self._live: dict[str, int] = {}
+        self._has_own_space = space is not None
+        self._space: dict[str, Any] | None = None
+        self._domain: Any = None
+        if isinstance(space, Mapping) and has_unresolved_values(dict(space)):
+            self._set_space(dict(space))
+        elif self._has_own_space:
+            require(not self._points, "points_to_evaluate: None for a space of HyperOpt's own", points_to_evaluate)
+            self._domain = hyperopt.Domain(_identity, space)
+
+    # -- setting up --------------------------------------------------------------------------------------------
+
+    @property
+    def own_space(self) -> dict[str, Any] | None:
+        """See `Searcher.own_space`."""
+        return self._space if self._has_own_space else None
+
+    def first_points(self) -> Sequence[Mapping[str, Any]]:
+        """See `Searcher.first_points`."""
+        return self._points
+
+    def set_search_properties(self, metric: Any, mode: str | list[str] | None, config: Any, **spec: Any) -> bool:
+        """See `Searcher.set_search_properties`.
+
+        Raises:
+            ValueError: If there is a grid in the space.
+        """
+        super().set_search_properties(metric, mode, config, **spec)
+        if self._has_own_space:
+            return False
+        self._set_space(config or {})
+        return True
+
+    def set_seed(self, seed: int) -> None:
+        """See `Searcher.set_seed`."""
+        if not self._is_seeded_by_user:
+            self._rng = random.Random(seed)
+
+    def _set_space(self, space: dict[str, Any]) -> None:
+        self._space = space
+        for point in self._points:
+            overlay(space, nested(point, space), unknown_keys=False)  # refuses parameters that there are not
+        expression = [0, _expression(parameters(space), None)]  # the library needs something, also without parameters
+        self._domain = _import_hyperopt().Domain(_identity, expression)
+
+    # -- the loop ------------------------------------------------------------------------------------------------
+
+    def suggest(self, trial_id: str) -> Suggestion:
+        """See `Searcher.suggest`.
+
+        Raises:
+            ValueError: If there is no space or mode.
+        """
+        self._check_ready()
+        (tid,) = self._trials.new_trial_ids(1)
+        if self._points or (self._space is not None and not self._domain.params):  # the library needs a parameter
+            config, values = self._config(self._known(self._points.pop(0) if self._points else {}))
+            self._insert(tid, values)
+        else:
+            self._trials.refresh()
+            (document,) = self._suggest([tid], self._domain, self._trials, self._rng.getrandbits(31))
+            self._trials.insert_trial_doc(document)
+            values = _import_hyperopt().base.spec_from_misc(document["misc"])
+            config = self._config(values)[0] if self._space is not None else self._evaluated(values)
+            self._trials.refresh()
+        self._live[trial_id] = tid
+        return config
+
+    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        """See `Searcher.on_trial_complete`."""
+        tid = self._live.pop(trial_id, None)
+        if tid is None:
+            return
+        document = next(each for each in reversed(self._trials.trials) if each["tid"] == tid)
+        self._end(document, None if error else (result or {}).get(str(self._metric or DEFAULT_METRIC)))
+        self._trials.refresh()
+
+    # -- warm start ----------------------------------------------------------------------------------------------
+
+    def add_evaluated_point(
+        self,
+        parameters: dict[str, Any],
+        value: float,
+        error: bool = False,
+        pruned: bool = False,
+        intermediate_values: list[float] | None = None,
+    ) -> None:
+        """See `Searcher.add_evaluated_point`; `intermediate_values` play no part.
+
+        Raises:
+            ValueError: If there is no space of domains yet, or no mode.
+        """
+        self._check_ready()
+        if self._space is None:
+            raise ValueError("HyperOptSearch can learn of points in a space of domains only, not in HyperOpt's own")
+        (tid,) = self._trials.new_trial_ids(1)
+        self._end(self._insert(tid, self._known(parameters)), None if error else value)
+        self._trials.refresh()
+
+    # -- state -----------------------------------------------------------------------------------------------------
+
+    def get_state(self) -> dict[str, Any]:
+        """See `Searcher.get_state`: the trials; not the space and the arguments."""
+        return {name: getattr(self, name) for name in ("_trials", "_live", "_rng", "_points", "_metric", "_mode")}
+
+    # -- within ----------------------------------------------------------------------------------------------------
+
+    def _check_ready(self) -> None:
+        if self._domain is None:
+            raise ValueError("HyperOptSearch has no search space: give it as space=..., or to Tuner(param_space=...)")
+        if self._mode is None:
+            raise ValueError(
+                f"HyperOptSearch needs a metric and a mode, but got metric={self._metric!r}, mode=None: give them to "
+                "it or to TuneConfig"
+            )
+
+    def _known(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """HyperOpt's values of a configuration."""
+        space = self._space or {}
+        found = values_of(space, nested(config, space), lambda parameter, value: None)
+        return {each.name: _to_library(each, found[each.name]) for each in parameters(space) if each.name in found}
+
+    def _config(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The configuration of HyperOpt's values, and all of these; what is not among them is drawn."""
+        whole: dict[str, Any] = {}
+
+        def choose(parameter: Parameter) -> Any:
+            value = values[parameter.name] if parameter.name in values else self._draw(parameter)
+            whole[parameter.name] = value
+            return _from_library(parameter, value)
+
+        return draw(self._space, choose), whole
+
+    def _draw(self, parameter: Parameter) -> Any:
+        domain = parameter.domain
+        if isinstance(domain, Categorical):
+            return self._rng.randrange(len(domain))
+        return _to_library(parameter, domain.sample(random_state=self._rng))
+
+    def _evaluated(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The configuration of a space of HyperOpt's own."""
+        config: dict[str, Any] = _import_hyperopt().space_eval(self._domain.expr, values)
+        return config
+
+    def _insert(self, tid: int, values: Mapping[str, Any]) -> Any:
+        """Take a trial up whose values come from elsewhere."""
+        labels = self._domain.params
+        misc = {
+            "tid": tid,
+            "cmd": self._domain.cmd,
+            "workdir": self._domain.workdir,
+            "idxs": {label: [tid] if label in values else [] for label in labels},
+            "vals": {label: [values[label]] if label in values else [] for label in labels},
+        }
+        result = {"status": _import_hyperopt().STATUS_NEW}
+        (document,) = self._trials.new_trial_docs([tid], [None], [result], [misc])
+        self._trials.insert_trial_doc(document)
+        self._trials.refresh()
+        return self._trials.trials[-1]
+
+    def _end(self, document: Any, value: Any) -> None:
+        hyperopt = _import_hyperopt()
+        document["refresh_time"] = hyperopt.utils.coarse_utcnow()
+        if usable(value):
+            document["state"] = hyperopt.JOB_STATE_DONE
+            loss = float(value) if self._mode == "min" else -float(value)
+            document["result"] = {"loss": loss, "status": hyperopt.STATUS_OK}
+        else:
+            document["state"] = hyperopt.JOB_STATE_ERROR
+            document["result"] = {"status": hyperopt.STATUS_FAIL}
+
+
+def _import_hyperopt() -> Any:
+    try:
+        import hyperopt
+        import hyperopt.utils
+    except ImportError as error:
+        raise ImportError(
+            f"HyperOptSearch needs hyperopt ({error}); install it with: pip install 'minitune[hyperopt]', or use "
+            "TPESearch, which is the same algorithm and needs nothing"
+        ) from error
+    return hyperopt
+
+
+def _identity(space: Any) -> Any:
+    return space
+
+
+# -- parameters in HyperOpt's terms --------------------------------------------------------------------------------
+
+
+def _is_quantized(parameter: Parameter) -> bool:
+    return isinstance(parameter.domain.get_sampler(), Quantized)
+
+
+def _indices(parameter: Parameter) -> tuple[int, int] | None:
+    """For what is a whole number to HyperOpt, the first and the last one: ints count steps, long lists categories."""
+    domain = parameter.domain
+    if isinstance(domain, Categorical):
+        return (0, len(domain) - 1) if len(domain) > _LISTED else None
+    if isinstance(domain, Float):
+        return None
+    sampler = domain.get_sampler()
+    first, stop = domain.index_range(int(sampler.q) if isinstance(sampler, Quantized) else 1)
+    return first, stop - 1
+
+
+def _is_single(parameter: Parameter) -> bool:
+    """Whether it has one value only, which HyperOpt cannot draw."""
+    indices, domain = _indices(parameter), parameter.domain
+    if indices is not None:
+        return indices[0] == indices[1]
+    return isinstance(domain, Float) and domain.lower == domain.upper
+
+
+def _expression(all_of_them: Sequence[Parameter], parent: tuple[str, int] | None) -> dict[str, Any]:
+    """The parameters below a category, or of the root, as HyperOpt's space by their names."""
+    below = [each for each in all_of_them if each.parent == parent and not _is_single(each)]
+    return {each.name: _node(each, all_of_them) for each in below}
+
+
+def _node(parameter: Parameter, all_of_them: Sequence[Parameter]) -> Any:
+    hp = _import_hyperopt().hp
+    name, domain, indices = parameter.name, parameter.domain, _indices(parameter)
+    if isinstance(domain, Categorical) and indices is None:
+        options = [{"index": index, **_expression(all_of_them, (name, index))} for index in range(len(domain))]
+        return hp.choice(name, options)
+    sampler = domain.get_sampler()
+    q = sampler.q if isinstance(sampler, Quantized) else None
+    sampler = sampler.get_sampler() if isinstance(sampler, Quantized) else sampler
+    if isinstance(sampler, Normal):
+        return hp.qnormal(name, sampler.mean, sampler.sd, q) if q else hp.normal(name, sampler.mean, sampler.sd)
+    if indices is not None:
+        low, high = indices[0] - 0.5, indices[1] + 0.5  # each number is a cell of width 1
+        if isinstance(sampler, LogUniform):
+            return hp.qloguniform(name, math.log(low), math.log(high), 1)
+        return hp.quniform(name, low, high, 1)
+    low, high = (domain.lower, domain.upper) if isinstance(domain, Float) else (0.0, 0.0)
+    if isinstance(sampler, LogUniform):
+        low, high = math.log(low), math.log(high)
+        return hp.qloguniform(name, low, high, q) if q else hp.loguniform(name, low, high)
+    return hp.quniform(name, low, high, q) if q else hp.uniform(name, low, high)
+
+
+def _from_library(parameter: Parameter, value: Any) -> Any:
+    """HyperOpt's value as the parameter's; for a choice the index of the category."""
+    domain, indices = parameter.domain, _indices(parameter)
+    if isinstance(domain, Categorical):
+        return int(value) if indices is None else min(max(round(value), indices[0]), indices[1])
+    if indices is not None:
+        index = min(max(round(value), indices[0]), indices[1])
+        return quantized(domain, index) if _is_quantized(parameter) else index
+    if _is_quantized(parameter):
+        return quantized(domain, float(value))
+    return min(max(float(value), domain.lower), domain.upper)
+
+
+def _to_library(parameter: Parameter, value: Any) -> Any:
+    """The inverse of `_from_library`."""
+    sampler = parameter.domain.get_sampler()
+    if isinstance(parameter.domain, (Categorical, Float)) or not isinstance(sampler, Quantized):
+        return value
+    return round(value / sampler.q)
