@@ -25,8 +25,8 @@ from minitune.commands.selecting import (
     RUN_HELP,
     TRIAL_HELP,
     TRIALS_FAILED,
-    existing_run,
     find_trial,
+    run_and_trial,
 )
 from minitune.error import format_traceback, user_traceback
 from minitune.execution.decisions import read_decisions
@@ -61,10 +61,10 @@ def main(arguments: list[str], prog: str) -> int:
     """
     options = _parser(prog).parse_args(arguments)
     try:
-        path = existing_run(options.run)
+        path, wanted = run_and_trial(options.run, options.trial)
         check_trusted(path)
         run = read_run(path, unpickle=True)
-        trial = find_trial(run.trials, options.trial)
+        trial = find_trial(run.trials, wanted)
         origin = _BEGINNING if options.from_scratch else _origin(run, trial)
         trainable = _trainable(run, trial, options.script)
     except ERRORS as error:
@@ -111,8 +111,8 @@ def _parser(prog: str) -> argparse.ArgumentParser:
         "come. breakpoint() works in it. Nothing of the run is changed.",
         epilog="The exit status is 0 if the trial has not failed this time, 3 if it has, 1 if it cannot be run again.",
     )
-    parser.add_argument("run", help=RUN_HELP)
-    parser.add_argument("trial", help=TRIAL_HELP)
+    parser.add_argument("run", help=f"{RUN_HELP}; or a trial's directory")
+    parser.add_argument("trial", nargs="?", help=TRIAL_HELP)
     parser.add_argument("--pdb", action="store_true", help="open the debugger where it fails, or at Ctrl-C")
     parser.add_argument(
         "--script",

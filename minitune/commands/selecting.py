@@ -102,43 +102,38 @@ def state_of_run(run: RecordedRun) -> RunState:
     return state_of(run.path, run.close_reason)
 
 
-def run_directory(run: str) -> str:
-    """The directory of a run as users name it: by path, by name below the usual storage path, or `last`.
-
-    Raises:
-        RunNotFoundError: If `last` is meant and there is no run. Of other names nothing is checked.
-    """
-    directory = local_path(run)
-    if os.path.exists(directory):
-        return directory
-    storage = local_path(default_storage_path())
-    below = os.path.join(storage, run)
-    if os.path.isdir(below):
-        return below
-    if run == LAST:
-        newest = max(find_runs(storage), key=_changed_s, default=None)
-        if newest is None:
-            raise RunNotFoundError(
-                f"there is no run below {storage}; pass the directory of one, or set MINITUNE_STORAGE_PATH"
-            )
-        return newest
-    return directory
-
-
 def existing_run(run: str) -> str:
-    """The directory of a run that is there.
+    """The directory of the run that users name by path, by name below the usual storage path, or as `last`.
 
     Raises:
         RunNotFoundError: If there is none; the text names similar ones.
     """
-    directory = run_directory(run)
-    if is_run(directory):
-        return directory
     storage = local_path(default_storage_path())
-    names = [os.path.relpath(path, storage) for path in find_runs(storage)]
+    for directory in (local_path(run), os.path.join(storage, run)):
+        if is_run(directory):
+            return directory
+    runs = list(find_runs(storage))
+    if run == LAST and runs:
+        return max(runs, key=_changed_s)
+    names = [os.path.relpath(path, storage) for path in runs]
     near = difflib.get_close_matches(run, names, 3, 0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"`minitune lsx {storage}` lists those there"
+    if not runs:
+        hint = "pass the directory of one, or set MINITUNE_STORAGE_PATH"
+    else:
+        hint = f"did you mean {' or '.join(near)}?" if near else f"`minitune lsx {storage}` lists those there"
     raise RunNotFoundError(f"there is no run {run!r}, neither here nor below {storage}; {hint}")
+
+
+def run_and_trial(run: str, trial: str | None) -> tuple[str, str | None]:
+    """The directory of a run, and what users call the trial: its directory stands for both.
+
+    Raises:
+        RunNotFoundError: If there is no such run.
+    """
+    parent, name = os.path.split(local_path(run))
+    if trial is None and not is_run(local_path(run)) and is_run(parent):
+        return parent, name
+    return existing_run(run), trial
 
 
 def _changed_s(path: str) -> float:
@@ -148,14 +143,17 @@ def _changed_s(path: str) -> float:
         return 0.0
 
 
-def find_trial(trials: Sequence[Trial], wanted: str) -> Trial:
+def find_trial(trials: Sequence[Trial], wanted: str | None) -> Trial:
     """The trial that users name by its number, id, name or directory, or by a part of its id that only one has.
 
-    A beginning counts before an end, since numbers stand there: `00003` is the end of one.
+    A beginning counts before an end, since numbers stand there: `00003` is the end of one. The only trial of a run
+    needs no name.
 
     Raises:
         NotFoundError: If there is none, or more than one.
     """
+    if wanted is None:
+        return find_trial(trials, str(trials[0].number) if len(trials) == 1 else "")
     if wanted.isdigit() and len(wanted) < 5:
         found = [trial for trial in trials if trial.number == int(wanted)]
     else:
@@ -168,4 +166,5 @@ def find_trial(trials: Sequence[Trial], wanted: str) -> Trial:
     known = ", ".join(f"{trial.number}: {trial.trial_id}" for trial in (found or trials)[:_NAMES_SHOWN])
     more = " ..." if len(found or trials) > _NAMES_SHOWN else ""
     what = f"{wanted!r} could mean each of {len(found)} trials" if found else f"there is no trial {wanted!r}"
+    what = what if wanted else "a trial must be named"
     raise NotFoundError(f"{what}; pass one of {known}{more}" if known else f"{what}: the run has none yet")

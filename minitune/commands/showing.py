@@ -22,12 +22,12 @@ from minitune.commands.selecting import (
     NotFoundError,
     existing_run,
     find_trial,
-    run_directory,
+    run_and_trial,
     state_of_run,
 )
 from minitune.execution.decisions import TrialDecision, read_decisions
 from minitune.execution.read_run import RecordedRun, read_run
-from minitune.execution.storage import is_run, last_error_text
+from minitune.execution.storage import last_error_text
 from minitune.experiment.best import SCOPES, best_of, best_trial, is_number
 from minitune.experiment.lifecycle import ERROR
 from minitune.experiment.trial import KeptCheckpoint, Trial
@@ -70,12 +70,7 @@ def show(arguments: list[str], prog: str) -> int:
     parser.add_argument("--json", action="store_true", help="one JSON object")
     options = parser.parse_args(arguments)
     try:
-        directory, wanted = run_directory(options.run), options.trial
-        parent, name = os.path.split(directory)
-        if wanted is None and not is_run(directory) and is_run(parent):
-            directory, wanted = parent, name
-        elif not is_run(directory):
-            directory = existing_run(options.run)
+        directory, wanted = run_and_trial(options.run, options.trial)
         run = read_run(directory)
         facts = _about_run(run) if wanted is None else _about_trial(run, find_trial(run.trials, wanted))
     except ERRORS as error:

@@ -25,6 +25,7 @@ from minitune.commands.selecting import (
     RunState,
     existing_run,
     find_trial,
+    run_and_trial,
     state_of_run,
 )
 from minitune.execution.read_run import RunFollower
@@ -159,15 +160,16 @@ def logs(arguments: list[str], prog: str) -> int:
         The exit status: 1 if there is no such run, trial or output.
     """
     parser = argparse.ArgumentParser(prog=prog, description="Show what a trial has printed.")
-    parser.add_argument("run", help=RUN_HELP)
-    parser.add_argument("trial", help=TRIAL_HELP)
+    parser.add_argument("run", help=f"{RUN_HELP}; or a trial's directory")
+    parser.add_argument("trial", nargs="?", help=TRIAL_HELP)
     parser.add_argument("-f", "--follow", action="store_true", help="go on until the trial has ended")
     parser.add_argument("--stderr", action="store_true", help="its standard error, not its standard output")
     parser.add_argument("--file", metavar="NAME", help="another file of its directory, such as a log_to_file")
     options = parser.parse_args(arguments)
     try:
-        watched = _Watched(existing_run(options.run))
-        trial = find_trial(watched.follower.run.trials, options.trial)
+        path, wanted = run_and_trial(options.run, options.trial)
+        watched = _Watched(path)
+        trial = find_trial(watched.follower.run.trials, wanted)
         name = options.file or ("stderr" if options.stderr else "stdout")
         shown = _show_file(watched, trial, name, follows=options.follow)
     except ERRORS as error:
