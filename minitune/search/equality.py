@@ -26,8 +26,10 @@ def config_key(config: Any) -> str:
 
 def _canonical(value: Any) -> str:
     """`value` as text, another one for every value."""
-    if value is None or isinstance(value, (bool, str, bytes)):
+    if value is None or isinstance(value, (bool, bytes)):
         return repr(value)
+    if isinstance(value, str):
+        return repr(str(value))  # also of numpy's, which shows its type
     if isinstance(value, float) and not isinstance(value, int):
         return str(int(value)) if value.is_integer() else repr(float(value))
     if isinstance(value, int):
@@ -43,12 +45,12 @@ def _canonical(value: Any) -> str:
 
 
 def _canonical_object(value: Any) -> str:
-    """Numpy's scalars as the numbers that they are; anything else by its pickle, or itself if it has none."""
+    """Numpy's scalars and arrays as what they hold; anything else by its pickle, or itself if it has none."""
     import cloudpickle
 
-    if getattr(value, "shape", None) == () and hasattr(value, "item"):
-        plain = value.item()
-        if isinstance(plain, (bool, int, float, str, bytes)):
+    if hasattr(value, "shape") and hasattr(value, "dtype") and hasattr(value, "tolist"):
+        plain = value.tolist()
+        if isinstance(plain, (list, bool, int, float, str, bytes)):
             return _canonical(plain)
     try:
         return f"<{hashlib.blake2b(cloudpickle.dumps(value), digest_size=12).hexdigest()}>"

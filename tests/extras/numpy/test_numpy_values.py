@@ -10,7 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from minitune import ASHAScheduler, CheckpointConfig, ResultGrid, RunConfig, TuneConfig, Tuner, grid_search, report
+from minitune import (
+    ASHAScheduler,
+    CheckpointConfig,
+    ResultGrid,
+    RunConfig,
+    TuneConfig,
+    Tuner,
+    choice,
+    grid_search,
+    report,
+)
+from minitune.search.equality import config_key
 
 SCALARS = {
     "f16": np.float16(0.5),
@@ -107,3 +118,34 @@ def test_a_report_of_large_arrays_is_refused_by_size(tmp_path: Path) -> None:
         run_config=RunConfig(name="run", storage_path=str(tmp_path), verbose=0),
     ).fit()
     assert "80.0 MB" in result.metrics["caught"]
+
+
+def test_configurations_of_numpy_values_are_equal_by_value() -> None:
+        pairs = [
+        (np.float64(1), 1),
+        (np.int64(2), 2.0),
+        (np.bool_(True), True),
+        (np.float32("nan"), math.nan),
+        (np.str_("a"), "a"),
+        (np.array([1, 2]), [1, 2]),
+        (np.array([[0.5], [np.nan]]), [[0.5], [math.nan]]),
+    ]
+    for one, other in pairs:
+        assert config_key({"x": one}) == config_key({"x": other})
+    assert config_key({"x": np.array([1, 2])}) != config_key({"x": np.array([1, 3])})
+    assert config_key({"x": np.bool_(True)}) != config_key({"x": 1})
+
+
+def test_a_constraint_may_answer_with_a_bool_of_numpy(tmp_path: Path) -> None:
+    grid = Tuner(
+        lambda config: {"x": float(config["x"])},
+        param_space={"x": choice(np.array([1.0, 2.0, 3.0]))},
+        tune_config=TuneConfig(
+            executor="inline",
+            num_samples=20,
+            on_duplicate="resample",
+            constraints=[lambda config: np.bool_(config["x"] > 1)],
+        ),
+        run_config=RunConfig(storage_path=str(tmp_path), verbose=0),
+    ).fit()
+    assert sorted(result.metrics["x"] for result in grid) == [2.0, 3.0]
