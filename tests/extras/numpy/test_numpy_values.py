@@ -121,7 +121,7 @@ def test_a_report_of_large_arrays_is_refused_by_size(tmp_path: Path) -> None:
 
 
 def test_configurations_of_numpy_values_are_equal_by_value() -> None:
-        pairs = [
+    pairs = [
         (np.float64(1), 1),
         (np.int64(2), 2.0),
         (np.bool_(True), True),
