@@ -31,6 +31,7 @@ from minitune.execution.storage import RunDirectory, check_trusted
 from minitune.experiment.lifecycle import TERMINATED
 from minitune.result import flatten
 from minitune.settings import is_on, setting
+from minitune.trainable.session import current_session
 
 logger = logging.getLogger("minitune")
 
@@ -112,7 +113,7 @@ def run_to_resume(plan: Plan) -> RunDirectory | None:
         Its directory; None if nothing is set, or there is no such run.
     """
     wanted = setting("RESUME")
-    if not is_on("RESUME"):
+    if not is_on("RESUME") or current_session() is not None:  # a run within a trial is none of the script's own
         return None
     first = plan.experiment
     storage_path = local_path(first.storage_path or default_storage_path())

@@ -131,6 +131,12 @@ ALIASES = {"list-trials": "ls", "list-experiments": "lsx"}
 """Longer names of commands, as users of Ray Tune know them."""
 
 
+_STATUSES = (
+    "Exit statuses: 0 all went well, 1 it could not be done, 2 the command line makes no\nsense, 3 it was done and "
+    "trials have failed, 4 the run has ended before its trials,\n130 Ctrl-C."
+)
+
+
 def build_parser() -> argparse.ArgumentParser:
     """The parser of what comes before a command's own arguments."""
     lines = []
@@ -140,7 +146,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="minitune",
         description="Hyperparameter tuning on one machine.",
-        epilog="\n".join([*lines[1:], "", "`minitune COMMAND --help` tells more about one."]),
+        epilog="\n".join([*lines[1:], "", "`minitune COMMAND --help` tells more about one.", _STATUSES]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"minitune {__version__}")

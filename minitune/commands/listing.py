@@ -6,6 +6,7 @@ import argparse
 import csv
 import difflib
 import operator
+import os
 import re
 import shutil
 import sys
@@ -70,7 +71,8 @@ def list_experiments(arguments: list[str], prog: str) -> int:
 
 
 def _parser(prog: str, description: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=prog, description=description)
+    epilog = "The exit status is 1 if there is no such run, directory or column, else 0."
+    parser = argparse.ArgumentParser(prog=prog, description=description, epilog=epilog)
     parser.add_argument("--sort", metavar="A,B", help="columns to sort by; missing values come last")
     parser.add_argument("--desc", action="store_true", help="the largest first")
     parser.add_argument(
@@ -165,6 +167,8 @@ def _experiments(options: argparse.Namespace) -> _Listing:
     from minitune.execution.run_overview import find_runs, read_overview
 
     directory = local_path(options.directory or default_storage_path())
+    if options.directory and not os.path.isdir(directory):
+        raise NotADirectoryError(f"there is no directory {directory}")
     rows = []
     for path in find_runs(directory):
         row: Row = {"name": path[len(directory) :].lstrip("/\\")}

@@ -121,7 +121,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     )
     parser.add_argument("--from-scratch", action="store_true", help="do not begin at the checkpoint that it began at")
     parser.add_argument("--reports", type=int, metavar="N", help="stop after N reports (default: as many as it made)")
-    parser.add_argument("--keep", metavar="DIR", help="keep its files in DIR, a new directory (default: they go)")
+    parser.add_argument("--keep", metavar="DIR", help="keep its files in DIR (default: they go)")
     return parser
 
 

@@ -64,7 +64,11 @@ def show(arguments: list[str], prog: str) -> int:
     Returns:
         The exit status: 1 if there is no such run or trial.
     """
-    parser = argparse.ArgumentParser(prog=prog, description="Show a run, or all about one of its trials.")
+    parser = argparse.ArgumentParser(
+        prog=prog,
+        description="Show a run, or all about one of its trials.",
+        epilog="The exit status is 1 if there is no such run or trial, else 0.",
+    )
     parser.add_argument("run", nargs="?", default=LAST, help=f"{RUN_HELP} (default: {LAST}); or a trial's directory")
     parser.add_argument("trial", nargs="?", help=TRIAL_HELP)
     parser.add_argument("--json", action="store_true", help="one JSON object")
@@ -83,7 +87,9 @@ def show(arguments: list[str], prog: str) -> int:
 def best(arguments: list[str], prog: str) -> int:
     """Run `minitune best`; see `show`. The exit status is 1 also if no trial has the metric."""
     parser = argparse.ArgumentParser(
-        prog=prog, description="Show the best trial of a run, as `ResultGrid.get_best_result` would choose it."
+        prog=prog,
+        description="Show the best trial of a run, as `ResultGrid.get_best_result` would choose it.",
+        epilog="The exit status is 1 if there is no such run, or no trial has the metric, else 0.",
     )
     parser.add_argument("run", nargs="?", default=LAST, help=f"{RUN_HELP} (default: {LAST})")
     parser.add_argument("--metric", help="what counts (default: as in the run)")

@@ -159,7 +159,11 @@ def logs(arguments: list[str], prog: str) -> int:
     Returns:
         The exit status: 1 if there is no such run, trial or output.
     """
-    parser = argparse.ArgumentParser(prog=prog, description="Show what a trial has printed.")
+    parser = argparse.ArgumentParser(
+        prog=prog,
+        description="Show what a trial has printed.",
+        epilog="The exit status is 1 if there is no such run, trial or file, else 0.",
+    )
     parser.add_argument("run", help=f"{RUN_HELP}; or a trial's directory")
     parser.add_argument("trial", nargs="?", help=TRIAL_HELP)
     parser.add_argument("-f", "--follow", action="store_true", help="go on until the trial has ended")

@@ -55,6 +55,7 @@ def test_a_table_goes_to_a_csv_file(minitune: Minitune, tmp_path: Path) -> None:
     ("arguments", "text"),
     [
         (["ls", "rum"], "did you mean run?"),
+        (["lsx", "nowhere"], "there is no directory"),
         (["ls", "run", "--sort", "lass"], "there is no column 'lass'; there are loss"),
         (["ls", "run", "--filter", "x is 1"], "COLUMN OP VALUE"),
         (["show", "run", "7"], "there is no trial '7'; pass one of 0: "),
