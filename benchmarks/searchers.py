@@ -36,149 +36,16 @@ from pathlib import Path
 from typing import Any
 
 from schedulers import EPOCHS, read_digits
-from search_tasks import TASKS, Config, Task, draw_at_random
+from search_engines import IMPORTS, OURS, SEARCHERS, Asker
+from search_tasks import TASKS, Config, Task
 
 from minitune import ASHAScheduler, RunConfig, Stopper, TuneConfig, choice, lograndint, loguniform, uniform
 from minitune.search import TPESearch
-from minitune.search.parameters import Parameter, draw
 from minitune.simulation import simulate
-from minitune.space import Categorical, Float, Integer, LogUniform
+from minitune.space import Categorical, LogUniform
 
 BUDGET, WORKERS = 600, 4
 """Epochs and workers on the digits."""
-OURS = "minitune TPE"
-Asker = Any
-"""An object with `ask() -> (token, configuration)` and `tell(token, value)`."""
-
-
-# -- searchers ---------------------------------------------------------------------------------------------------------
-
-
-class Random:
-    """Draws from the space."""
-
-    def __init__(self, space: Mapping[str, Any], seed: int):
-        self._space, self._rng = space, random.Random(seed)
-
-    def ask(self) -> tuple[Any, Config]:
-        return None, draw_at_random(self._space, self._rng)
-
-    def tell(self, token: Any, value: float) -> None:
-        pass
-
-
-class Ours:
-    """`TPESearch`."""
-
-    def __init__(self, space: Mapping[str, Any], seed: int, **kwargs: Any):
-        self._searcher = TPESearch(space, metric="loss", mode="min", seed=seed, **kwargs)
-        self._count = 0
-
-    def ask(self) -> tuple[Any, Config]:
-        self._count += 1
-        suggestion = self._searcher.suggest(str(self._count))
-        if not isinstance(suggestion, dict):
-            raise RuntimeError(f"no configuration, but {suggestion!r}")
-        return str(self._count), suggestion
-
-    def tell(self, token: Any, value: float) -> None:
-        self._searcher.on_trial_complete(token, {"loss": value})
-
-
-class Optuna:
-    """A sampler of Optuna, with its defaults."""
-
-    def __init__(self, space: Mapping[str, Any], seed: int, sampler: str = "TPESampler"):
-        import optuna
-
-        optuna.logging.set_verbosity(optuna.logging.ERROR)
-        self._space, self._study = space, optuna.create_study(sampler=getattr(optuna.samplers, sampler)(seed=seed))
-
-    def ask(self) -> tuple[Any, Config]:
-        trial = self._study.ask()
-
-        def choose(parameter: Parameter) -> Any:
-            domain, name = parameter.domain, parameter.name
-            if isinstance(domain, Categorical):
-                return trial.suggest_categorical(name, list(range(len(domain))))
-            is_log = isinstance(domain.sampler, LogUniform)
-            if isinstance(domain, Float):
-                return trial.suggest_float(name, domain.lower, domain.upper, log=is_log)
-            step = int(getattr(domain.sampler, "q", 1))
-            return trial.suggest_int(name, domain.lower, domain.upper - (step == 1), log=is_log, step=step)
-
-        return trial, draw(self._space, choose)
-
-    def tell(self, token: Any, value: float) -> None:
-        self._study.tell(token, value)
-
-
-class HyperOpt:
-    """HyperOpt's TPE, with its defaults."""
-
-    def __init__(self, space: Mapping[str, Any], seed: int):
-        import hyperopt
-        import numpy
-
-        self._hyperopt, self._rng = hyperopt, numpy.random.default_rng(seed)
-        self._names: dict[str, Any] = {}
-        self._trials = hyperopt.Trials()
-        self._space = space
-        self._domain = hyperopt.base.Domain(None, self._convert(space, ""), pass_expr_memo_ctrl=True)
-
-    def ask(self) -> tuple[Any, Config]:
-        (number,) = self._trials.new_trial_ids(1)
-        seed = int(self._rng.integers(2**31 - 1))
-        (document,) = self._hyperopt.tpe.suggest([number], self._domain, self._trials, seed)
-        values = {name: found[0] for name, found in document["misc"]["vals"].items() if found}
-        self._trials.insert_trial_docs([document])
-        self._trials.refresh()
-
-        def choose(parameter: Parameter) -> Any:
-            value, domain = values[parameter.name], parameter.domain
-            if isinstance(domain, Categorical):
-                return int(value)
-            return domain.cast(min(max(value, domain.lower), domain.upper))
-
-        return number, draw(self._space, choose)
-
-    def tell(self, token: Any, value: float) -> None:
-        document = next(each for each in self._trials.trials if each["tid"] == token)
-        document["state"] = self._hyperopt.JOB_STATE_DONE
-        document["result"] = {"loss": value, "status": self._hyperopt.STATUS_OK}
-        self._trials.refresh()
-
-    def _convert(self, tree: Any, name: str) -> Any:
-        """A space in HyperOpt's terms, with the names of the parameters here."""
-        hp = self._hyperopt.hp
-        if isinstance(tree, Mapping):
-            return {key: self._convert(member, f"{name}/{key}" if name else str(key)) for key, member in tree.items()}
-        if isinstance(tree, Categorical):
-            below = [self._convert(member, f"{name}/{index}") for index, member in enumerate(tree.categories)]
-            return hp.choice(name, below)
-        if isinstance(tree, Float):
-            if isinstance(tree.sampler, LogUniform):
-                return hp.loguniform(name, math.log(tree.lower), math.log(tree.upper))
-            return hp.uniform(name, tree.lower, tree.upper)
-        if isinstance(tree, Integer):
-            step = int(getattr(tree.sampler, "q", 1))
-            last = tree.upper - (step == 1)
-            if isinstance(tree.sampler, LogUniform):
-                return hp.qloguniform(name, math.log(tree.lower), math.log(last), 1)
-            return hp.quniform(name, tree.lower, last, step)
-        return tree
-
-
-SEARCHERS: dict[str, tuple[str, Callable[[Mapping[str, Any], int], Asker]]] = {
-    "random": ("", Random),
-    OURS: ("", Ours),
-    "Optuna random": ("optuna", lambda space, seed: Optuna(space, seed, "RandomSampler")),
-    "Optuna TPE": ("optuna", Optuna),
-    "HyperOpt TPE": ("hyperopt", HyperOpt),
-}
-"""By name: the package that is needed, and what makes one of (space, seed)."""
-IMPORTS = {OURS: "minitune.search.tpe", "Optuna TPE": "optuna", "HyperOpt TPE": "hyperopt"}
-"""What is imported to get a searcher."""
 
 
 # -- functions ---------------------------------------------------------------------------------------------------------
