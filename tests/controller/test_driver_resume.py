@@ -91,11 +91,11 @@ WITHOUT_CALLBACKS = RunConfig(verbose=0)
 
 
 def snapshot(directory: Path) -> dict[str, bytes]:
-    """All files of a run but its journal, which says that it was opened again."""
+    """All files of a run but its journal, which says that it was opened again, and the trainable that was given then."""
     return {
         str(path.relative_to(directory)): path.read_bytes()
         for path in sorted(directory.rglob("*"))
-        if path.is_file() and path.name not in ("journal", "lock")
+        if path.is_file() and path.name not in ("journal", "lock", "trainable.pkl")
     }
 
 
