@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -179,7 +180,13 @@ class Progress:
         Args:
             signal_name: Name of the signal.
         """
-        logger.warning("interrupted by %s; resume with Tuner.restore(%r, trainable).fit()", signal_name, self._run.path)
+        logger.warning(
+            "interrupted by %s; resume with Tuner.restore(%r, trainable).fit(), or on the command line: "
+            "minitune resume %s",
+            signal_name,
+            self._run.path,
+            shlex.quote(self._run.path),
+        )
 
     def _lines(self) -> list[str]:
         totals, free = self._executor.resources()
