@@ -51,7 +51,8 @@ class Repeater(SearcherWrapper):
     Args:
         searcher: The inner searcher.
         repeat: How often each suggestion runs.
-        set_index: Put 0 to `repeat` - 1 into the configuration as `__trial_index__`, for use as a seed.
+        set_index: Put 0 to `repeat` - 1 into the configuration as `__trial_index__`, for use as a seed. Without it all
+            repeats are equal: with `TuneConfig(on_duplicate="reuse")` they get the result of the first.
 
     Raises:
         ValueError: If `repeat` is not positive.
