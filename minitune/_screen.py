@@ -159,8 +159,10 @@ class Screen:
             self._is_ours = False
 
     def _is_in_foreground(self) -> bool:
+        if sys.platform == "win32":
+            return True
         try:
-            return os.tcgetpgrp(self._stream.fileno()) == os.getpgrp()
+            return bool(os.tcgetpgrp(self._stream.fileno()) == os.getpgrp())
         except (OSError, ValueError, AttributeError):
             return True  # it is not our controlling terminal: nobody else's either
 
@@ -203,6 +205,8 @@ class Screen:
     def _watch_sigcont(self) -> None:
         """Know when a shell has stopped us and let us go on: it has printed below the block meanwhile."""
         self._sigcont: Callable[[int, FrameType | None], None] | None = None
+        if sys.platform == "win32":
+            return
         is_main = threading.current_thread() is threading.main_thread()
         if is_main and signal.getsignal(signal.SIGCONT) == signal.SIG_DFL and self._is_job():
 
@@ -213,12 +217,14 @@ class Screen:
             self._sigcont = note
 
     def _unwatch_sigcont(self) -> None:
-        if self._sigcont is not None and signal.getsignal(signal.SIGCONT) is self._sigcont:
+        if sys.platform != "win32" and self._sigcont is not None and signal.getsignal(signal.SIGCONT) is self._sigcont:
             signal.signal(signal.SIGCONT, signal.SIG_DFL)
         self._sigcont = None
 
     def _is_job(self) -> bool:
         """Whether a shell with job control has started us on this terminal."""
+        if sys.platform == "win32":
+            return False
         try:
             os.tcgetpgrp(self._stream.fileno())
         except (OSError, ValueError, AttributeError):

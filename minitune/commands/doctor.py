@@ -141,7 +141,9 @@ def _installed(names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
 
 def _cpus(found: _Findings) -> None:
     cores, usable = os.cpu_count() or 1, usable_cpus()
-    allowed = len(os.sched_getaffinity(0)) if sys.platform == "linux" else cores
+    allowed = cores
+    if sys.platform == "linux":
+        allowed = len(os.sched_getaffinity(0))
     why = f" (of {cores}; affinity {allowed}, the rest is a quota of the container)" if usable < cores else ""
     instead = f", {variable_of('NUM_CPUS')}={setting('NUM_CPUS')} counts instead" if setting("NUM_CPUS") else ""
     found.tell("cpus", {"usable": usable, "affinity": allowed, "machine": cores}, f"{usable}{why}{instead}")

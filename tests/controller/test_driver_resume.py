@@ -91,7 +91,7 @@ WITHOUT_CALLBACKS = RunConfig(verbose=0)
 
 
 def snapshot(directory: Path) -> dict[str, bytes]:
-    """All files of a run but its journal, which says that it was opened again, and the trainable that was given then."""
+    """All files of a run but its journal, which says that it was opened again, and the trainable of then."""
     return {
         str(path.relative_to(directory)): path.read_bytes()
         for path in sorted(directory.rglob("*"))
