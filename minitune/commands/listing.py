@@ -23,8 +23,8 @@ from minitune.commands.selecting import (
     RUN_HELP,
     NotFoundError,
     existing_run,
+    read_standing,
     state_of,
-    state_of_run,
 )
 from minitune.config import default_storage_path
 from minitune.error import TuneError
@@ -134,15 +134,14 @@ def _run(options: argparse.Namespace, read: Callable[[argparse.Namespace], _List
 
 def _trials(options: argparse.Namespace) -> _Listing:
     from minitune._table import infer_metrics
-    from minitune.execution.read_run import read_run
 
-    run = read_run(existing_run(options.run))
+    run, state = read_standing(existing_run(options.run))
     rows = [_row(trial) for trial in run.trials]
     searched = sorted({f"{CONFIG}/{name}" for trial in run.trials for name in trial.evaluated_params})
     own = infer_metrics(run.trials, [run.metric] if run.metric else [], 4)
     metrics = [*([run.metric] if run.metric else []), *own]
     shown = ["trial", TRIAL_ID, "status", *searched, *metrics, TRAINING_ITERATION, TIME_TOTAL_S]
-    heading = f"{run.path}: {len(rows)} trials, {state_of_run(run).text}"
+    heading = f"{run.path}: {len(rows)} trials, {state.text}"
     return _Listing(rows, shown, heading)
 
 

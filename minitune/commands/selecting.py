@@ -11,9 +11,10 @@ from minitune._paths import local_path
 from minitune.config import default_storage_path
 from minitune.error import RunNotFoundError, TuneError
 from minitune.execution import records
-from minitune.execution.read_run import RecordedRun
+from minitune.execution.read_run import RecordedRun, read_run
 from minitune.execution.run_overview import find_runs
 from minitune.execution.storage import RunDirectory, is_run
+from minitune.experiment.lifecycle import OWNS_ACTOR, Phase
 from minitune.experiment.trial import Trial
 
 RUN_HELP = "the run's directory, its name below the storage path, or `last` for the newest one there"
@@ -100,6 +101,31 @@ def state_of(path: str, close_reason: str | None) -> RunState:
 def state_of_run(run: RecordedRun) -> RunState:
     """How a run stands that has been read."""
     return state_of(run.path, run.close_reason)
+
+
+def read_standing(path: str) -> tuple[RecordedRun, RunState]:
+    """A run, and how it stands. Blocks while its journal is read.
+
+    Where nobody is at work on it, trials that had a worker then are PENDING: so a resume would find them.
+
+    Args:
+        path: Its directory.
+
+    Raises:
+        TuneError: If the journal cannot be read.
+    """
+    run = read_run(path)
+    state = state_of_run(run)
+    if state.name != RUNNING:
+        put_back(run.trials)
+    return run, state
+
+
+def put_back(trials: Sequence[Trial]) -> None:
+    """Nobody is at work on these trials: those that had a worker wait."""
+    for trial in trials:
+        if trial.phase in OWNS_ACTOR:
+            trial.phase = Phase.QUEUED
 
 
 def existing_run(run: str) -> str:

@@ -20,13 +20,14 @@ from minitune.commands.selecting import (
     RUN_HELP,
     TRIAL_HELP,
     NotFoundError,
+    RunState,
     existing_run,
     find_trial,
+    read_standing,
     run_and_trial,
-    state_of_run,
 )
 from minitune.execution.decisions import TrialDecision, read_decisions
-from minitune.execution.read_run import RecordedRun, read_run
+from minitune.execution.read_run import RecordedRun
 from minitune.execution.storage import last_error_text
 from minitune.experiment.best import SCOPES, best_of, best_trial, is_number
 from minitune.experiment.lifecycle import ERROR
@@ -75,8 +76,9 @@ def show(arguments: list[str], prog: str) -> int:
     options = parser.parse_args(arguments)
     try:
         directory, wanted = run_and_trial(options.run, options.trial)
-        run = read_run(directory)
-        facts = _about_run(run) if wanted is None else _about_trial(run, find_trial(run.trials, wanted))
+        run, state = read_standing(directory)
+        trial = None if wanted is None else find_trial(run.trials, wanted)
+        facts = _about_run(run, state) if trial is None else _about_trial(run, state, trial)
     except ERRORS as error:
         print(error, file=sys.stderr)
         return CANNOT
@@ -100,11 +102,11 @@ def best(arguments: list[str], prog: str) -> int:
     parser.add_argument("--json", action="store_true", help="one JSON object")
     options = parser.parse_args(arguments)
     try:
-        run = read_run(existing_run(options.run))
+        run, state = read_standing(existing_run(options.run))
         metric, mode = options.metric or run.metric, options.mode or run.mode
         if metric is None or mode is None:
             raise ValueError(f"{run.path} does not say what is best; pass --metric and --mode")
-        facts = _about_best(run, metric, mode, options.scope)
+        facts = _about_best(run, state, metric, mode, options.scope)
     except ERRORS as error:
         print(error, file=sys.stderr)
         return CANNOT
@@ -115,11 +117,11 @@ def best(arguments: list[str], prog: str) -> int:
 # -- facts -------------------------------------------------------------------------------------------------------------
 
 
-def _about_run(run: RecordedRun) -> Facts:
+def _about_run(run: RecordedRun, state: RunState) -> Facts:
     counts = Counter(trial.status for trial in run.trials)
     facts: Facts = {
         "run": run.path,
-        "state": _Said(state_of_run(run).name, state_of_run(run).text),
+        "state": _Said(state.name, state.text),
         "trainable": run.trainable_name,
         "optimised": f"{run.metric} ({run.mode})" if run.metric else None,
         "seed": run.seed,
@@ -139,13 +141,13 @@ def _about_run(run: RecordedRun) -> Facts:
     return facts
 
 
-def _about_trial(run: RecordedRun, trial: Trial) -> Facts:
+def _about_trial(run: RecordedRun, state: RunState, trial: Trial) -> Facts:
     decisions = read_decisions(run.path).by_trial.get(trial.trial_id, [])
     facts: Facts = {
         "trial": _Said(trial.trial_id, _named(trial)),
         "name": trial.name,
         "status": _Said(trial.status, trial.status + _attempts(trial)),
-        "run": _Said(run.path, f"{run.path}: {state_of_run(run).text}"),
+        "run": _Said(run.path, f"{run.path}: {state.text}"),
         "directory": trial.local_path,
         "config": trial.config,
         "resources": {**trial.resources.required_resources},
@@ -162,7 +164,7 @@ def _about_trial(run: RecordedRun, trial: Trial) -> Facts:
     return facts
 
 
-def _about_best(run: RecordedRun, metric: str, mode: str, scope: str) -> Facts:
+def _about_best(run: RecordedRun, state: RunState, metric: str, mode: str, scope: str) -> Facts:
     """The best trial, its value, and the step and checkpoint that the value belongs to.
 
     Raises:
@@ -176,7 +178,6 @@ def _about_best(run: RecordedRun, metric: str, mode: str, scope: str) -> Facts:
             f"{', '.join(names) or 'nothing'}"
         )
     value = trial.analysis.get(metric, mode if scope == "all" else scope)
-    state = state_of_run(run)
     so_far = "" if state.name == FINISHED_RUN else f" so far (the run is {state.name})"
     facts: Facts = {
         "value": _Said(value, f"{metric}={value!r}"),

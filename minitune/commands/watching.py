@@ -25,6 +25,7 @@ from minitune.commands.selecting import (
     RunState,
     existing_run,
     find_trial,
+    put_back,
     run_and_trial,
     state_of_run,
 )
@@ -119,6 +120,7 @@ def _show_until_end(watched: _Watched) -> RunState:
             if watched.follower.read_new():
                 told.tell(reporter, run.trials)
             state = watched.state()
+        put_back(run.trials)
         reporter.report(run.trials, True, *lines)
     finally:
         reporter.close()

@@ -258,6 +258,8 @@ def test_a_script_is_run_again_and_goes_on_with_its_run(script: Script, minitune
     script.finish(script.start(KILLED))
     (row,) = [json.loads(line) for line in minitune("lsx", script.storage, "--json")[1].splitlines()]
     assert (row["state"], row["terminated"]) == ("killed", 1)
+    trials = [json.loads(line) for line in minitune("ls", row["path"], "--json")[1].splitlines()]
+    assert {trial["status"] for trial in trials} == {"TERMINATED", "PENDING"}  # nothing runs there
 
     path = str(script.directory / "script_1.py")
     again = script.start_command([sys.executable, "-m", "minitune", "resume", path, "--epochs", "3"])
