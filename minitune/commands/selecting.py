@@ -179,14 +179,15 @@ def find_trial(trials: Sequence[Trial], wanted: str | None) -> Trial:
         NotFoundError: If there is none, or more than one.
     """
     if wanted is None:
-        return find_trial(trials, str(trials[0].number) if len(trials) == 1 else "")
-    if wanted.isdigit() and len(wanted) < 5:
+        return find_trial(trials, trials[0].trial_id if len(trials) == 1 else "")
+    is_number = wanted.isdigit() and len(wanted) < 5  # an end of an id has five digits
+    name = os.path.basename(wanted.rstrip(os.sep))
+    found = [trial for trial in trials if name in (trial.trial_id, trial.name, trial.custom_dirname)]
+    if is_number and not found:
         found = [trial for trial in trials if trial.number == int(wanted)]
-    else:
-        name = os.path.basename(wanted.rstrip(os.sep))
-        found = [trial for trial in trials if name in (trial.trial_id, trial.name, trial.custom_dirname)]
-    found = found or [trial for trial in trials if trial.trial_id.startswith(wanted)]
-    found = found if len(found) == 1 else [trial for trial in trials if trial.trial_id.endswith(wanted)] or found
+    elif not found:
+        found = [trial for trial in trials if trial.trial_id.startswith(wanted)]
+        found = found if len(found) == 1 else [trial for trial in trials if trial.trial_id.endswith(wanted)] or found
     if len(found) == 1:
         return found[0]
     known = ", ".join(f"{trial.number}: {trial.trial_id}" for trial in (found or trials)[:_NAMES_SHOWN])
