@@ -168,7 +168,8 @@ def _pareto_best(ranks: Sequence[Rank], count: int) -> list[int]:
         front: list[Rank] = []
         rest: list[Rank] = []
         for rank in left:  # in this order nothing is dominated by what comes later
-            (rest if any(_dominates(other[0], rank[0]) for other in front) else front).append(rank)
+            rivals = front[-1:] if len(rank[0]) == 2 else front  # of two objectives the last has the least second one
+            (rest if any(_dominates(other[0], rank[0]) for other in rivals) else front).append(rank)
         room = _crowding([key for key, _, _ in front])
         order = sorted(range(len(front)), key=lambda index: (-room[index], front[index][1]))
         chosen += [front[index][2] for index in order]
