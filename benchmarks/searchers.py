@@ -141,7 +141,7 @@ class Digits:
         self._places = [self._place(dict(zip(table["names"], row, strict=True))) for row in table["rows"]]
 
     def __call__(self, config: Config) -> Iterator[tuple[dict[str, float], float]]:
-        """The curve, an epoch a second: a mean of the losses' logarithms, weighed by the inverse square of distances."""
+        """The curve, an epoch a second: a mean of the logarithms, weighed by the inverse square of the distances."""
         place = self._place(config)
         near = heapq.nsmallest(NEIGHBOURS, ((math.dist(place, other), i) for i, other in enumerate(self._places)))
         weights = [1 / (distance**2 + 1e-6) for distance, _ in near]
