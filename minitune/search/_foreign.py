@@ -8,8 +8,12 @@ from typing import Any
 
 from minitune._checks import shown
 from minitune._samplers import Quantized, Sampler
+from minitune.search.parameters import Parameter
 from minitune.search.space_tree import path_text
-from minitune.space import Float, Integer
+from minitune.space import Categorical, Float, Integer
+
+LISTED = 1000
+"""Of a longer list of categories a library sees the indices only, as numbers: it keeps a weight for each category."""
 
 
 class _Given(Sampler):
@@ -32,6 +36,18 @@ def quantized(domain: Float | Integer, value: float) -> Any:
     sampler = domain.get_sampler()
     q = sampler.q if isinstance(sampler, Quantized) else 1
     return domain.draw_quantized(_Given(value), q, None, None)  # type: ignore[arg-type]  # nothing is drawn
+
+
+def indices_of(parameter: Parameter) -> tuple[int, int] | None:
+    """For what is a whole number to a library, the first and the last one: ints count steps, long lists categories."""
+    domain = parameter.domain
+    if isinstance(domain, Categorical):
+        return (0, len(domain) - 1) if len(domain) > LISTED else None
+    if isinstance(domain, Float):
+        return None
+    sampler = domain.get_sampler()
+    first, stop = domain.index_range(int(sampler.q) if isinstance(sampler, Quantized) else 1)
+    return first, stop - 1
 
 
 def checked_points(points: Any) -> list[Mapping[str, Any]]:

@@ -10,15 +10,13 @@ from typing import Any, Protocol
 
 from minitune._checks import shown
 from minitune._samplers import LogUniform, Normal, Quantized
-from minitune.search._foreign import flat, nested, quantized, unflatten
+from minitune.search._foreign import LISTED, flat, nested, quantized, unflatten
 from minitune.search.parameters import Parameter, draw, parameters, values_of
 from minitune.space import Categorical, Float, Integer
 
 logger = logging.getLogger("minitune")
 
 _PLAIN = (bool, int, float, str)
-_LISTED = 1000
-"""Of a longer list of categories Optuna sees the indices only, as an int: it keeps a weight for each category."""
 
 
 class OptunaSpace(Protocol):
@@ -164,7 +162,7 @@ def _distribution(parameter: Parameter) -> Any:
 
     domain = parameter.domain
     if isinstance(domain, Categorical):
-        if len(domain) > _LISTED:
+        if len(domain) > LISTED:
             return IntDistribution(0, len(domain) - 1)
         return CategoricalDistribution(_choices(domain))
     sampler = domain.get_sampler()

@@ -15,6 +15,7 @@ _BY_NAME = {
     "variant_generator": "basic_variant:BasicVariantGenerator",
     "random": "basic_variant:BasicVariantGenerator",
     "hyperopt": "hyperopt:HyperOptSearch",
+    "nevergrad": "nevergrad:NevergradSearch",
     "optuna": "optuna:OptunaSearch",
     "tpe": "tpe:TPESearch",
 }
@@ -25,7 +26,6 @@ _OUT = {
     "bayesopt": "use 'tpe', or subclass minitune.search.Searcher: suggest() and on_trial_complete() are enough",
     "bohb": "use TPESearch together with the scheduler HyperBandForBOHB: they are that algorithm",
     "hebo": "subclass minitune.search.Searcher: suggest() and on_trial_complete() are enough to use its library",
-    "nevergrad": "use 'optuna' with one of its samplers, such as CmaEsSampler, or subclass minitune.search.Searcher",
     "zoopt": "subclass minitune.search.Searcher: suggest() and on_trial_complete() are enough to use its library",
 }
 """Names that Ray Tune knows and that are not here, with the way out."""

@@ -11,14 +11,11 @@ from typing import Any
 from minitune._checks import is_real, is_whole, require
 from minitune._samplers import LogUniform, Normal, Quantized
 from minitune.result import DEFAULT_METRIC
-from minitune.search._foreign import checked_points, nested, quantized, usable
+from minitune.search._foreign import checked_points, indices_of, nested, quantized, usable
 from minitune.search.parameters import Parameter, draw, parameters, values_of
 from minitune.search.searcher import Searcher, Suggestion
 from minitune.search.space_tree import has_unresolved_values, overlay
 from minitune.space import Categorical, Float
-
-_LISTED = 1000
-"""Of a longer list of categories HyperOpt sees the indices only, as numbers: it keeps a weight for each category."""
 
 
 class HyperOptSearch(Searcher):
@@ -259,21 +256,9 @@ def _is_quantized(parameter: Parameter) -> bool:
     return isinstance(parameter.domain.get_sampler(), Quantized)
 
 
-def _indices(parameter: Parameter) -> tuple[int, int] | None:
-    """For what is a whole number to HyperOpt, the first and the last one: ints count steps, long lists categories."""
-    domain = parameter.domain
-    if isinstance(domain, Categorical):
-        return (0, len(domain) - 1) if len(domain) > _LISTED else None
-    if isinstance(domain, Float):
-        return None
-    sampler = domain.get_sampler()
-    first, stop = domain.index_range(int(sampler.q) if isinstance(sampler, Quantized) else 1)
-    return first, stop - 1
-
-
 def _is_single(parameter: Parameter) -> bool:
     """Whether it has one value only, which HyperOpt cannot draw."""
-    indices, domain = _indices(parameter), parameter.domain
+    indices, domain = indices_of(parameter), parameter.domain
     if indices is not None:
         return indices[0] == indices[1]
     return isinstance(domain, Float) and domain.lower == domain.upper
@@ -287,7 +272,7 @@ def _expression(all_of_them: Sequence[Parameter], parent: tuple[str, int] | None
 
 def _node(parameter: Parameter, all_of_them: Sequence[Parameter]) -> Any:
     hp = _import_hyperopt().hp
-    name, domain, indices = parameter.name, parameter.domain, _indices(parameter)
+    name, domain, indices = parameter.name, parameter.domain, indices_of(parameter)
     if isinstance(domain, Categorical) and indices is None:
         options = [{"index": index, **_expression(all_of_them, (name, index))} for index in range(len(domain))]
         return hp.choice(name, options)
@@ -310,7 +295,7 @@ def _node(parameter: Parameter, all_of_them: Sequence[Parameter]) -> Any:
 
 def _from_library(parameter: Parameter, value: Any) -> Any:
     """HyperOpt's value as the parameter's; for a choice the index of the category."""
-    domain, indices = parameter.domain, _indices(parameter)
+    domain, indices = parameter.domain, indices_of(parameter)
     if isinstance(domain, Categorical):
         return int(value) if indices is None else min(max(round(value), indices[0]), indices[1])
     if indices is not None:

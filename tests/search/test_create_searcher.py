@@ -31,7 +31,6 @@ def test_arguments_that_it_does_not_know_are_left_out_with_a_warning(caplog: pyt
         ("zoopt", r"subclass minitune\.search\.Searcher"),
         ("bohb", "TPESearch together with the scheduler HyperBandForBOHB"),
         ("bayesopt", "'tpe'"),
-        ("nevergrad", "'optuna' with one of its samplers"),
     ],
 )
 def test_names_that_are_not_here_say_what_to_do(name: str, way_out: str) -> None:
@@ -39,7 +38,7 @@ def test_names_that_are_not_here_say_what_to_do(name: str, way_out: str) -> None
         create_searcher(name)
 
 
-@pytest.mark.parametrize("name", ["hyperopt", "optuna"])
+@pytest.mark.parametrize("name", ["hyperopt", "nevergrad", "optuna"])
 def test_a_library_that_is_not_there_is_named_with_its_extra(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ImportError, match=rf"pip install 'minitune\[{name}\]', or use TPESearch"):

@@ -1,0 +1,275 @@
+"""NevergradSearch: an optimizer of Nevergrad's proposes. Needs `nevergrad` (the extra of that name)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from minitune._checks import require
+from minitune._samplers import LogUniform, Normal, Quantized
+from minitune.result import DEFAULT_METRIC
+from minitune.search._foreign import checked_points, indices_of, nested, quantized, unflatten, usable
+from minitune.search.parameters import Parameter, draw, parameters, values_of
+from minitune.search.searcher import Searcher, Suggestion
+from minitune.search.space_tree import has_unresolved_values, overlay
+from minitune.space import Categorical, Float
+
+
+class NevergradSearch(Searcher):
+    """Asks an optimizer of Nevergrad's for configurations, and tells it their values.
+
+    It hears nothing of trials without a value: most of its optimizers go on without.
+
+    Args:
+        optimizer: A class of optimizers, such as `nevergrad.optimizers.OnePlusOne`, which is the default, a configured
+            one, or an optimizer object, which has a space of its own.
+        optimizer_kwargs: Arguments of the class, such as `{"budget": 100}`.
+        space: The search space, if it is not that of the run: a dict of this library's domains or a parametrization of
+            Nevergrad's; for an optimizer object None, or a list with the names of its parameters.
+        metric: Name of the result to optimise; by default the run's.
+        mode: `"min"` or `"max"`.
+        points_to_evaluate: Configurations that are tried first; what they lack is drawn. Only for domains.
+
+    Raises:
+        ImportError: If there is no Nevergrad.
+        ValueError: If an argument breaks its rule, or Nevergrad cannot search the space.
+    """
+
+    def __init__(
+        self,
+        optimizer: Any = None,
+        optimizer_kwargs: Mapping[str, Any] | None = None,
+        space: Any = None,
+        metric: str | None = None,
+        mode: str | None = None,
+        points_to_evaluate: Sequence[Mapping[str, Any]] | None = None,
+    ):
+        ng = _import_nevergrad()
+        require(metric is None or isinstance(metric, str), "metric: None or the name of one metric", metric)
+        require(mode in (None, "min", "max"), "mode: None, 'min' or 'max'", mode)
+        super().__init__(metric, mode)
+        good = optimizer_kwargs is None or isinstance(optimizer_kwargs, Mapping)
+        require(good, "optimizer_kwargs: None or a dict", optimizer_kwargs)
+        is_object = isinstance(optimizer, ng.optimizers.base.Optimizer)
+        require(optimizer is None or is_object or callable(optimizer), "optimizer: one of nevergrad's", optimizer)
+        require(
+            not (is_object and optimizer_kwargs), "optimizer_kwargs: None for an optimizer object", optimizer_kwargs
+        )
+        self._points = checked_points(points_to_evaluate)
+        self._factory = None if is_object else optimizer or ng.optimizers.OnePlusOne
+        self._kwargs = dict(optimizer_kwargs or {})
+        self._optimizer = optimizer if is_object else None
+        self._names = list(space) if is_object and space is not None else None
+        self._rng = random.Random()
+        self._live: dict[str, Any] = {}
+        self._space: dict[str, Any] | None = None
+        self._parametrization: Any = None
+        if not is_object and isinstance(space, Mapping) and has_unresolved_values(dict(space)):
+            self._set_space(dict(space))
+        elif not is_object and space is not None:
+            good = isinstance(space, ng.p.Parameter)
+            require(good, "space: None, a dict of domains or a parametrization of Nevergrad's", space)
+            self._parametrization = space
+        self._has_own_space = is_object or self._parametrization is not None
+        good = not self._points or not self._has_own_space or self._space is not None
+        require(good, "points_to_evaluate: None for a space of Nevergrad's own", points_to_evaluate)
+
+    # -- setting up --------------------------------------------------------------------------------------------
+
+    @property
+    def own_space(self) -> dict[str, Any] | None:
+        """See `Searcher.own_space`."""
+        return self._space if self._has_own_space else None
+
+    def first_points(self) -> Sequence[Mapping[str, Any]]:
+        """See `Searcher.first_points`."""
+        return self._points
+
+    def set_search_properties(self, metric: Any, mode: str | list[str] | None, config: Any, **spec: Any) -> bool:
+        """See `Searcher.set_search_properties`.
+
+        Raises:
+            ValueError: If Nevergrad cannot search the space.
+        """
+        super().set_search_properties(metric, mode, config, **spec)
+        if self._has_own_space:
+            return False
+        self._set_space(config or {})
+        return True
+
+    def set_seed(self, seed: int) -> None:
+        """See `Searcher.set_seed`."""
+        self._rng = random.Random(seed)
+
+    def _set_space(self, space: dict[str, Any]) -> None:
+        for parameter in parameters(space):
+            sampler = parameter.domain.get_sampler()
+            sampler = sampler.get_sampler() if isinstance(sampler, Quantized) else sampler
+            if isinstance(sampler, Normal):
+                raise ValueError(
+                    f"Nevergrad has no normal distribution, but parameter {parameter.name!r} has one; use uniform(), "
+                    "or TPESearch, which has"
+                )
+        for point in self._points:
+            overlay(space, nested(point, space), unknown_keys=False)  # refuses parameters that there are not
+        self._space = space
+        found = {each.name: _node(each) for each in parameters(space)}
+        self._parametrization = _import_nevergrad().p.Dict(**{k: node for k, node in found.items() if node is not None})
+
+    # -- the loop ------------------------------------------------------------------------------------------------
+
+    def suggest(self, trial_id: str) -> Suggestion:
+        """See `Searcher.suggest`.
+
+        Raises:
+            ValueError: If there is no space or mode.
+        """
+        optimizer = self._ready()
+        if optimizer is None:
+            return self._config({})
+        if self._points:  # as they were given: the library's value is only near to it
+            values = self._complete(self._points.pop(0))
+            candidate = optimizer.parametrization.spawn_child(new_value=values)
+        else:
+            candidate = optimizer.ask()
+            values = candidate.value
+        self._live[trial_id] = candidate
+        if self._space is not None:
+            return self._config(values)
+        if self._names is not None:
+            return unflatten(dict(zip(self._names, candidate.args[0], strict=True)))
+        return unflatten(candidate.kwargs or candidate.value)
+
+    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        """See `Searcher.on_trial_complete`."""
+        candidate = self._live.pop(trial_id, None)
+        value: Any = (result or {}).get(str(self._metric or DEFAULT_METRIC))
+        if candidate is not None and not error and usable(value):
+            self._ready().tell(candidate, float(value) if self._mode == "min" else -float(value))
+
+    # -- warm start ----------------------------------------------------------------------------------------------
+
+    def add_evaluated_point(
+        self,
+        parameters: dict[str, Any],
+        value: float,
+        error: bool = False,
+        pruned: bool = False,
+        intermediate_values: list[float] | None = None,
+    ) -> None:
+        """See `Searcher.add_evaluated_point`; of what has failed the optimizer does not hear.
+
+        Raises:
+            ValueError: If there is no space of domains yet, or no mode.
+        """
+        optimizer = self._ready()
+        if self._space is None:
+            raise ValueError("NevergradSearch can learn of points in a space of domains only, not in Nevergrad's own")
+        if optimizer is not None and not error and usable(value):
+            candidate = optimizer.parametrization.spawn_child(new_value=self._complete(parameters))
+            optimizer.tell(candidate, float(value) if self._mode == "min" else -float(value))
+
+    # -- state -----------------------------------------------------------------------------------------------------
+
+    def get_state(self) -> dict[str, Any]:
+        """See `Searcher.get_state`: the optimizer; not the space and the arguments."""
+        return {name: getattr(self, name) for name in ("_optimizer", "_live", "_rng", "_points", "_metric", "_mode")}
+
+    # -- within ----------------------------------------------------------------------------------------------------
+
+    def _ready(self) -> Any:
+        """The optimizer; None for a space with nothing in it to be found, for which there is none."""
+        if self._parametrization is None and self._optimizer is None:
+            raise ValueError("NevergradSearch has no search space: give it as space=..., or to Tuner(param_space=...)")
+        if self._mode is None:
+            raise ValueError(
+                f"NevergradSearch needs a metric and a mode, but got metric={self._metric!r}, mode=None: give them to "
+                "it or to TuneConfig"
+            )
+        if self._optimizer is None and self._factory is not None and self._parametrization.dimension:
+            import numpy
+
+            self._parametrization.random_state = numpy.random.RandomState(self._rng.getrandbits(32))
+            self._optimizer = self._factory(self._parametrization, **self._kwargs)
+        return self._optimizer
+
+    def _complete(self, point: Mapping[str, Any]) -> dict[str, Any]:
+        """Nevergrad's values of a configuration; what is not there is drawn."""
+        space = self._space or {}
+        found = values_of(space, nested(point, space), lambda parameter, value: None)
+        values = {}
+        for each in parameters(space):
+            if _node(each) is not None:
+                values[each.name] = _to_library(each, found[each.name] if each.name in found else self._draw(each))
+        return values
+
+    def _draw(self, parameter: Parameter) -> Any:
+        domain = parameter.domain
+        return (
+            self._rng.randrange(len(domain))
+            if isinstance(domain, Categorical)
+            else domain.sample(random_state=self._rng)
+        )
+
+    def _config(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        def choose(parameter: Parameter) -> Any:
+            if parameter.name not in values:  # it has one value only
+                return self._draw(parameter)
+            return _from_library(parameter, values[parameter.name])
+
+        config: dict[str, Any] = draw(self._space, choose)
+        return config
+
+
+def _import_nevergrad() -> Any:
+    try:
+        import nevergrad
+    except ImportError as error:
+        raise ImportError(
+            f"NevergradSearch needs nevergrad ({error}); install it with: pip install 'minitune[nevergrad]', or use "
+            "TPESearch, which needs nothing"
+        ) from error
+    return nevergrad
+
+
+# -- parameters in Nevergrad's terms -------------------------------------------------------------------------------
+
+
+def _node(parameter: Parameter) -> Any:
+    """Nevergrad's parameter; None for one that has one value only."""
+    p, domain, indices = _import_nevergrad().p, parameter.domain, indices_of(parameter)
+    if isinstance(domain, Categorical) and indices is None:
+        return p.Choice(list(range(len(domain)))) if len(domain) > 1 else None
+    sampler = domain.get_sampler()
+    log = isinstance(sampler.get_sampler() if isinstance(sampler, Quantized) else sampler, LogUniform)
+    low, high = indices or (0, 0)
+    if isinstance(domain, Float):
+        if domain.lower == domain.upper:
+            return None
+        return (
+            p.Log(lower=domain.lower, upper=domain.upper) if log else p.Scalar(lower=domain.lower, upper=domain.upper)
+        )
+    if low == high:
+        return None
+    return (p.Log(lower=low, upper=high) if log else p.Scalar(lower=low, upper=high)).set_integer_casting()
+
+
+def _from_library(parameter: Parameter, value: Any) -> Any:
+    """Nevergrad's value as the parameter's; for a choice the index of the category."""
+    domain, indices = parameter.domain, indices_of(parameter)
+    if isinstance(domain, Float):
+        value = min(max(float(value), domain.lower), domain.upper)
+        return quantized(domain, value) if isinstance(domain.get_sampler(), Quantized) else value
+    if indices is None or isinstance(domain, Categorical):
+        return int(value)
+    index = min(max(int(value), indices[0]), indices[1])
+    return quantized(domain, index) if isinstance(domain.get_sampler(), Quantized) else index
+
+
+def _to_library(parameter: Parameter, value: Any) -> Any:
+    """The inverse of `_from_library`."""
+    sampler = parameter.domain.get_sampler()
+    if isinstance(parameter.domain, (Categorical, Float)) or not isinstance(sampler, Quantized):
+        return value
+    return round(value / sampler.q)
