@@ -159,6 +159,12 @@ class BasicVariantGenerator(SearchAlgorithm):
             if variant is None or admitted is not None:
                 self._tell_left_out(table, one)
                 return admitted
+            if table.point_at_hand is not None and not refused[Verdict.DUPLICATE]:
+                raise ValueError(
+                    f"a point to evaluate must leave values that fulfil the constraints, but got "
+                    f"{shown(table.point_at_hand)}, for which {refused.total()} draws in a row violate one (so far: "
+                    f"{one.violated()}); correct the point, or leave it out"
+                )
             places += 1
             self._left_out += 1
         one.end(refused)

@@ -139,6 +139,12 @@ class VariantTable:
         return [plan.space for plan in self._plans]
 
     @property
+    def point_at_hand(self) -> dict[str, Any] | None:
+        """The space with the values of the point that the last variant came from, if it stands for that one alone."""
+        at_point = self._last.round < len(self._plans) and self._plans[self._last.round].grid_size == 1
+        return self._plans[self._last.round].space if at_point else None
+
+    @property
     def total(self) -> int | float:
         """How many variants there are, `math.inf` for endlessly many; without those that a draw may bring in."""
         points = sum(plan.size for plan in self._plans)

@@ -284,6 +284,17 @@ def test_a_point_to_evaluate_that_violates_one_is_refused_at_once(tmp_path: Path
     assert not (tmp_path / "run").exists()
 
 
+def test_a_point_to_evaluate_is_completed_within_the_constraints(tmp_path: Path) -> None:
+    space = {"a": tune.uniform(0, 1), "b": tune.uniform(0, 1)}
+    ordered = [lambda c: c["a"] < c["b"]]
+    grid = fit(
+        tmp_path, space, search_alg=tune.BasicVariantGenerator(points_to_evaluate=[{"a": 0.9}]), constraints=ordered
+    )
+    assert grid[0].config["a"] == 0.9 < grid[0].config["b"]
+    with pytest.raises(ValueError, match=r"a point to evaluate must leave values that fulfil the constraints.*'a': 1"):
+        fit(tmp_path / "2", space, search_alg=tune.BasicVariantGenerator([{"a": 1.0}]), constraints=ordered)
+
+
 @pytest.mark.parametrize("own", [True, False])
 def test_a_space_of_which_little_is_feasible(tmp_path: Path, own: bool) -> None:
     space = {"x": tune.uniform(0, 1)}
