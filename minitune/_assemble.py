@@ -163,9 +163,10 @@ def build_components(plan: Plan, seed: int) -> Components:
         ValueError: If metric or mode are set in two places, or something is no plug-in.
     """
     reporter = build_reporter(plan)
+    scheduler = build_scheduler(plan, seed)
     return Components(
-        search_alg=build_search_alg(plan, seed),
-        scheduler=build_scheduler(plan, seed),
+        search_alg=build_search_alg(plan, seed, stops_early=decides_upon_results(scheduler)),
+        scheduler=scheduler,
         stopper=plan.experiment.stopper or NoopStopper(),
         callbacks=build_callbacks(plan, reporter),
         reporter=reporter,
@@ -198,11 +199,17 @@ def build_scheduler(plan: Plan, seed: int) -> TrialScheduler:
     return scheduler
 
 
-def build_search_alg(plan: Plan, seed: int) -> SearchAlgorithm:
+def decides_upon_results(scheduler: TrialScheduler) -> bool:
+    """Whether a scheduler may end trials before their time."""
+    return type(scheduler).on_trial_result is not TrialScheduler.on_trial_result
+
+
+def build_search_alg(plan: Plan, seed: int, stops_early: bool) -> SearchAlgorithm:
     """The search algorithm of the plan, limited, seeded and configured; it has the experiments.
 
     Args:
         plan: What is to be run.
+        stops_early: Whether the run's scheduler may end trials before their time, which the searcher is told.
         seed: The base seed.
 
     Raises:
@@ -224,7 +231,8 @@ def build_search_alg(plan: Plan, seed: int) -> SearchAlgorithm:
         search_alg.set_rules(rules)
     search_alg.set_seed(component_seed(seed, "searcher"))
     hook = search_alg.set_search_properties
-    call_set_search_properties(hook, tune.metric, tune.mode, experiment.param_space, experiment.public_spec)
+    spec = {**experiment.public_spec, "stops_early": stops_early}
+    call_set_search_properties(hook, tune.metric, tune.mode, experiment.param_space, spec)
     ids = _trial_ids(plan, seed)
     for number, one in enumerate(plan.experiments):
         one.maker = one.new_maker(ids=ids, experiment_number=number)

@@ -90,7 +90,8 @@ class Searcher:
             metric: The run's metric, or None.
             mode: The run's mode, or None.
             config: The search space.
-            **spec: `num_samples`, `stop`, `time_budget_s` of the run.
+            **spec: `num_samples`, `stop`, `time_budget_s` of the run; `stops_early`, whether its scheduler may end
+                trials before their time.
 
         Returns:
             True if the searcher now searches `config`; False if it has a space of its own, and then `config` may hold

@@ -45,7 +45,7 @@ class TPESearch(Searcher):
             that came further are better, then by value. `"rung"`: by the value at the highest step that at least ten
             trials have reached, running ones included; the others count as bad. A function of a trial's list of
             (step, value), without NaN, gives the value that the trial counts with, such as its best. None means
-            `"last"`, but `"rung"` with `HyperBandForBOHB`, which tells its levels.
+            `"last"`, but `"rung"` where a scheduler may end trials before their time.
         seed: Of all draws. It takes precedence over the run's.
 
     Raises:
@@ -95,7 +95,7 @@ class TPESearch(Searcher):
         self._ended: list[Observation] = []
         self._live: dict[str, Observation] = {}
         self._count = self._points_given = 0
-        self._has_budgets = False
+        self._has_budgets = self._stops_early = False
         if space:
             self._set_space(dict(space))
 
@@ -113,6 +113,7 @@ class TPESearch(Searcher):
     def set_search_properties(self, metric: Metric, mode: str | list[str] | None, config: Any, **spec: Any) -> bool:
         """See `Searcher.set_search_properties`."""
         super().set_search_properties(metric, mode, config, **spec)
+        self._stops_early = bool(spec.get("stops_early"))
         check_mode(self._metric, self._mode)
         check_early_stop(self.early_stop, isinstance(self._metric, (list, tuple)))
         if self._has_own_space:
@@ -278,7 +279,7 @@ class TPESearch(Searcher):
 
     @property
     def _policy(self) -> EarlyStop:
-        by_level = self._has_budgets and not isinstance(self._metric, (list, tuple))
+        by_level = (self._stops_early or self._has_budgets) and not isinstance(self._metric, (list, tuple))
         return self.early_stop or ("rung" if by_level else "last")
 
     @property

@@ -446,3 +446,27 @@ def test_what_is_missing_is_said() -> None:
     with pytest.raises(ValueError, match="lists of one length"):
         TPESearch(metric=["a", "b"]).set_search_properties(None, "min", SQUARE)
     assert isinstance(create_searcher("TPE", n_candidates=4), TPESearch)
+
+
+@pytest.mark.parametrize(("stops_early", "policy"), [(False, "last"), (True, "rung")])
+def test_how_trials_compare_follows_from_the_scheduler(stops_early: bool, policy: str) -> None:
+    def values(early_stop: str | None) -> list[float]:
+        tune_config = TuneConfig(
+            metric="loss",
+            mode="min",
+            num_samples=30,
+            search_alg=TPESearch(early_stop=early_stop),
+            scheduler=ASHAScheduler(max_t=9, grace_period=1) if stops_early else None,
+        )
+        done = simulate(
+            lambda config: [({"loss": config["x"] ** 2 + config["x"] / step}, 1.0) for step in range(1, 10)],
+            param_space={"x": space.uniform(-1, 1)},
+            tune_config=tune_config,
+            seed=0,
+            num_workers=3,
+        )
+        return [result.config["x"] for result in done.results]
+
+    assert values(None) == values(policy)
+    if stops_early:
+        assert values(None) != values("last")
