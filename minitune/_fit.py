@@ -42,6 +42,8 @@ from minitune.trainable.util import bind_parameters
 
 logger = logging.getLogger("minitune")
 
+_FAILED = "error"  # why a driver has ended that nobody has asked to end
+
 CatchUp = Callable[[RunState, Hooks, DriverContext], bool]
 """Brings state and plug-ins to where an earlier driver was; tells whether no new trials are to come."""
 
@@ -146,6 +148,10 @@ def run_opened(
     try:
         with clock.use(executor.clock), lending(plan.tune_config.seed is not None):
             return _drive(plan, components, opened, seed, executor, catch_up)
+    except BaseException:
+        if not opened.recorder.is_closed:  # refused before its loop began: it has failed, nobody has killed it
+            opened.recorder.close(_FAILED)
+        raise
     finally:
         executor.shutdown()
 
@@ -247,7 +253,7 @@ def _loop(
     keeper: StateKeeper,
 ) -> Outcome:
     """The driver's loop, with signals watched and progress shown."""
-    reason = "error"
+    reason = _FAILED
     with Interrupts(executor.wake, raise_second=not executor.isolates) as interrupts:
         try:
             while not controller.is_finished():
@@ -272,11 +278,11 @@ def _loop(
         finally:
             executor.shutdown()
             try:
-                if reason == "error" or controller.interrupted:
+                if reason == _FAILED or controller.interrupted:
                     keeper.save(CALLBACKS)  # they have seen what they have seen, however it ended
                 recorder.close(reason)
             finally:
-                if reason == "error":
+                if reason == _FAILED:
                     hooks.experiment_ends(controller.trials, after_error=True)
     hooks.experiment_ends(controller.trials)
     interrupted_by = interrupts.name if controller.interrupted else None

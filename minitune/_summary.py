@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from minitune._checks import is_real, require
+from minitune._text import one_line
 from minitune._warnings import warn_once
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
 from minitune.error import TrialError
@@ -115,7 +116,7 @@ def config_of(trial: Trial) -> dict[str, Any]:
 
 def grouped_errors(errors: Iterable[Exception]) -> list[str]:
     """Errors in one line each, equal ones counted and told once; the most frequent first."""
-    return [f"{count} x {text[:_CELL]}" for text, count in Counter(map(_in_short, errors)).most_common()]
+    return [f"{count} x {one_line(text)[:_CELL]}" for text, count in Counter(map(_in_short, errors)).most_common()]
 
 
 def _in_short(error: Exception) -> str:

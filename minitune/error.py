@@ -41,8 +41,11 @@ class TrialError(TuneError):
     cause: str = ""
 
     def summary(self) -> str:
-        """What happened, in one line."""
-        return self.cause or str(self).strip().rpartition("\n")[2]
+        """What happened, in one line: of an exception its class and the first line of its message."""
+        if self.cause or self.remote is None:
+            return self.cause or str(self).strip().rpartition("\n")[2]
+        message = self.remote.message.strip().partition("\n")[0]
+        return f"{self.remote.type_name}: {message}" if message else self.remote.type_name
 
 
 class WorkerDiedError(TrialError):
@@ -224,15 +227,23 @@ def trial_error(remote: RemoteError, text: str | None = None, kind: type[TrialEr
     return error
 
 
-def trial_error_of_text(text: str) -> TrialError:
+def trial_error_of_text(text: str, cause: str = "") -> TrialError:
     """Build the error of a trial from the text that was kept of it; nothing is unpickled.
 
     Args:
         text: What stands in the trial's error file, or a cause in a few words.
+        cause: What happened, in one line, if it is known: where a traceback's message begins is not.
 
     Returns:
         An error that is also an instance of the exception's class if that is one of Python's own.
     """
+    error = _error_of_own_class(text) or TrialError(text)
+    is_traceback = "Traceback (most recent call last)" in text  # else how a worker has died, or what limit was broken
+    error.cause = cause if is_traceback else text.strip().partition("\n")[0]
+    return error
+
+
+def _error_of_own_class(text: str) -> TrialError | None:
     for line in reversed(text.splitlines()):
         name, colon, message = line.partition(": ")
         kind = getattr(builtins, name.strip(), None) if line[:1].strip() else None
@@ -241,11 +252,8 @@ def trial_error_of_text(text: str) -> TrialError:
                 original = kind(message) if colon else kind()
             except TypeError:  # it cannot be made from a text alone
                 break
-            return _dual_error(TrialError, original, text) or TrialError(text)
-    error = TrialError(text)
-    if "Traceback (most recent call last)" not in text:  # how a worker has died, or a limit was broken: then details
-        error.cause = text.strip().partition("\n")[0]
-    return error
+            return _dual_error(TrialError, original, text)
+    return None
 
 
 def _dual_error(kind: type[TrialError], original: Exception, text: str) -> TrialError | None:

@@ -305,7 +305,7 @@ class _Reader:
             trial.completes()
         elif status == ERROR:
             trial.num_failures += 1
-            trial.error = trial_error_of_text(last_error_text(trial.local_path) or cause)
+            trial.error = trial_error_of_text(last_error_text(trial.local_path) or cause, cause)
         elif status == PENDING and trial.is_finished():
             trial.num_failures, trial.error = 0, None
         elif status == PENDING and trial.phase in OWNS_ACTOR and not cause.startswith(LOST):

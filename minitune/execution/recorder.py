@@ -55,6 +55,9 @@ class Recorder:
         checkpoints: Which checkpoints are kept.
         space: What is kept for the journal, for when the disk is full.
         dirname_creators: Make the names of trial directories, by experiment; None for the usual ones.
+
+    Attributes:
+        is_closed: Whether it has been said how the run ends.
     """
 
     def __init__(
@@ -70,6 +73,7 @@ class Recorder:
         self._journal = journal
         self._checkpoints = checkpoints
         self._dirname_creators = dirname_creators
+        self.is_closed = False
         # by trial id, what plug-ins may change, as it is on record
         self._known: dict[str, _Changeable] = {}
 
@@ -84,6 +88,7 @@ class Recorder:
 
     def close(self, reason: str) -> None:
         """The driver ends in order; nothing is written after this. Blocks while checkpoints are settled."""
+        self.is_closed = True
         self._drop(self._checkpoints.finish())
         self._journal.append(records.close(reason))
 

@@ -326,7 +326,7 @@ class Replay:
             self._terminate(trial, cause, is_running)
         elif status == ERROR:
             trial.num_failures += 1
-            trial.error = trial_error_of_text(last_error_text(trial.local_path) or cause)
+            trial.error = trial_error_of_text(last_error_text(trial.local_path) or cause, cause)
             self.hooks.failed(trial)
             self.state.move(trial, Step.FAIL, cause)
             self.hooks.errored(trial)
