@@ -184,8 +184,12 @@ class Filter:
                 f"no configuration fulfils the constraints: {refused.total()} proposals in a row were refused (so far: "
                 f"{self.violated()}); loosen the constraint, or give a search space of which more fulfils it"
             )
-        wanted = "without end" if self._num_samples == -1 else f"for num_samples={self._num_samples}"
-        logger.warning("the search was to go on %s, but has ended: %s", wanted, self.end_reason)
+        if self._num_samples == -1:  # as long as there is anything to try: so it was meant
+            logger.info("the search has ended: %s", self.end_reason)
+        else:
+            logger.warning(
+                "the search was to go on for num_samples=%d, but has ended: %s", self._num_samples, self.end_reason
+            )
 
     def violated(self) -> str:
         """How often each constraint was violated, such as `'fits' 12 times`."""

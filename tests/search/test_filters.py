@@ -65,6 +65,7 @@ class Stuck(Searcher):
 def test_a_small_space_is_tried_once_and_then_the_search_ends_with_the_reason(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, num_samples: int
 ) -> None:
+    caplog.set_level(logging.INFO, "minitune")
     grid = fit(tmp_path, NINE, num_samples=num_samples, on_duplicate="resample")
 
     assert sorted(pairs(grid)) == [(a, b) for a in (1, 2, 3) for b in (4, 5, 6)]
@@ -310,6 +311,7 @@ def narrow(config: dict[str, Any]) -> bool:
 
 
 def test_constraints_and_duplicates_together(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "minitune")
     for number, searcher in enumerate([None, Stuck()]):
         grid = fit(
             tmp_path / str(number),
@@ -398,7 +400,7 @@ def test_the_searcher_hears_of_a_reused_result_as_of_any_other(tmp_path: Path) -
 
 
 def test_a_search_without_end_ends_when_every_result_is_known(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.WARNING)
+    caplog.set_level(logging.INFO, "minitune")
     grid = fit(tmp_path, NINE, num_samples=-1, on_duplicate="reuse")
     assert len(set(pairs(grid))) == 9
     assert "all 9 configurations of the search space have been tried" in caplog.text
