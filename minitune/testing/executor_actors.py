@@ -287,7 +287,7 @@ class Reusable:
         if outcome == "exit":
             raise SystemExit(3)
         if outcome == "slow":
-            clock.current().sleep(2.25)
+            clock.current().sleep(0.75)
         if not isinstance(allocation, Allocation):
             raise TypeError(f"the last argument of reset() must be an Allocation, but got {allocation!r}")
         self._history.append(name)

@@ -22,13 +22,16 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from minitune.error import TuneError
 from minitune.execution.trial_executor import CallRaised, CallReturned, Exited, Started, TrialExecutor
 from minitune.resources import Resources
 from minitune.testing.executor_actors import KILL, Account, Counted, Mortal, Reader, Reusable, Worker, refuse
 from minitune.testing.executor_watch import GRACE_S, NOTHING, ONE_CPU, Watch
+
+if TYPE_CHECKING:
+    import pytest
 
 TOTALS = {"CPU": 2.0}
 
@@ -447,8 +450,9 @@ class TrialExecutorContract:
             assert watch.stop("c#1").kind == "stopped"
             assert not self._start_reusable(watch, "d#1").reused
 
-    def test_a_parked_actor_that_cannot_be_reset(self, tmp_path: Path) -> None:
+    def test_a_parked_actor_that_cannot_be_reset(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """A fresh one is made instead, and nobody hears of the old one."""
+        monkeypatch.setenv("MINITUNE_FUNCTION_THREAD_TIMEOUT_S", "0.5")
         with self.watch(tmp_path) as watch:
             for number, outcome in enumerate(("no", "raise", "exit", "slow")):
                 self._park(watch, f"a{number}#1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -136,7 +137,8 @@ def test_a_shell_sees_the_exit_code_of_the_signal(script, name, code):
     pid = int((script.directory / "pid").read_text())
     os.kill(pid, getattr(signal, name))
     while name == "SIGINT" and shell.poll() is None and not is_gone(pid):
-        os.kill(pid, signal.SIGINT)  # two that come at once may count as one
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGINT)  # two that come at once may count as one
     stdout, stderr = script.finish(shell)
     assert stdout == f"code {code}\n", stderr
 
@@ -308,7 +310,7 @@ def test_a_live_run_is_locked_and_free_at_once_when_its_driver_was_killed(script
     assert script.run(RESUME) == "[0, 1] 0 False\n"
 
 
-@pytest.mark.parametrize("lines", [1, 13, 150])
+@pytest.mark.parametrize("lines", [1, 150])
 def test_what_report_has_returned_for_is_on_record_when_the_driver_is_killed(script, lines):
     """And what nobody has heard of is not told twice by the run that goes on."""
     witness = script.directory / "witness"

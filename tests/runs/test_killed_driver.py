@@ -42,7 +42,7 @@ def count(journal: Path, text: bytes) -> int:
     return journal.read_bytes().count(text) if journal.exists() else 0
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_restore_finishes_the_basic_experiment(script, seed):
     journal, witness = script.storage / "run" / "journal", script.directory / "witness"
     moment = random.Random(seed).randint(1, 95)
