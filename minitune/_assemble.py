@@ -188,7 +188,9 @@ def build_scheduler(plan: Plan, seed: int) -> TrialScheduler:
     if isinstance(scheduler, str):
         scheduler = create_scheduler(scheduler)
     if not isinstance(scheduler, TrialScheduler):
-        raise ValueError(f"scheduler must be a TrialScheduler or the name of one, but got {shown(scheduler)}")
+        raise ValueError(
+            f"scheduler must be a TrialScheduler or the name of one, but got {shown(scheduler)}{_of_class(scheduler)}"
+        )
     scheduler = for_this_run(scheduler)
     scheduler.set_seed(component_seed(seed, "scheduler"))
     if not scheduler.set_search_properties(tune.metric, tune.mode, **plan.experiment.public_spec):
@@ -197,6 +199,11 @@ def build_scheduler(plan: Plan, seed: int) -> TrialScheduler:
             f"(TuneConfig: metric={tune.metric!r}, mode={tune.mode!r}); leave them out of one"
         )
     return scheduler
+
+
+def _of_class(value: Any) -> str:
+    """The way out where a class was passed for an object."""
+    return f"; make an object of it: {value.__name__}(...)" if isinstance(value, type) else ""
 
 
 def decides_upon_results(scheduler: TrialScheduler) -> bool:
@@ -222,6 +229,7 @@ def build_search_alg(plan: Plan, seed: int, stops_early: bool) -> SearchAlgorith
     if not isinstance(search_alg, (Searcher, SearchAlgorithm)):
         raise ValueError(
             f"search_alg must be a Searcher, a SearchAlgorithm or the name of one, but got {shown(search_alg)}"
+            f"{_of_class(search_alg)}"
         )
     search_alg = for_this_run(search_alg)
     if isinstance(search_alg, Searcher):

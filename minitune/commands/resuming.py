@@ -39,7 +39,8 @@ def main(arguments: list[str], prog: str) -> int:
     try:
         if target.endswith(".py"):
             end = arguments.index(target) + 1
-            return _run_script(parser.parse_args(arguments[:end]), arguments[end:])
+            own = arguments[end + 1 :] if arguments[end : end + 1] == ["--"] else arguments[end:]
+            return _run_script(parser.parse_args(arguments[:end]), own)
         return _resume_run(existing_run(target), parser.parse_args(arguments))
     except ERRORS as error:
         print(error, file=sys.stderr)

@@ -51,9 +51,13 @@ def create_searcher(search_alg: str, **kwargs: Any) -> Searcher | SearchAlgorith
             f"search_alg {search_alg!r} is not supported; there are {', '.join(_BY_NAME)}; instead, {_OUT[name]}"
         )
     if name not in _BY_NAME:
+        from difflib import get_close_matches
+
+        close = get_close_matches(name, _BY_NAME, 1)
         raise ValueError(
-            f"search_alg must be one of {', '.join(_BY_NAME)}, but got {shown(search_alg)}; others are passed "
-            "as an object, such as one of your own subclass of minitune.search.Searcher"
+            f"search_alg must be one of {', '.join(_BY_NAME)}, but got {shown(search_alg)}"
+            + (f" (did you mean {close[0]!r}?)" if close else "")
+            + "; others are passed as an object, such as one of your own subclass of minitune.search.Searcher"
         )
     module, _, kind_name = _BY_NAME[name].partition(":")
     kind = getattr(importlib.import_module(f"{__package__}.{module}"), kind_name)

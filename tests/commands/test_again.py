@@ -262,7 +262,7 @@ def test_a_script_is_run_again_and_goes_on_with_its_run(script: Script, minitune
     assert {trial["status"] for trial in trials} == {"TERMINATED", "PENDING"}  # nothing runs there
 
     path = str(script.directory / "script_1.py")
-    again = script.start_command([sys.executable, "-m", "minitune", "resume", path, "--epochs", "3"])
+    again = script.start_command([sys.executable, "-m", "minitune", "resume", path, "--", "--epochs", "3"])
     out, err = script.finish(again)
 
     assert (again.returncode, out) == (0, "['--epochs', '3'] [1, 2, 3] 2\n"), err

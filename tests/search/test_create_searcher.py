@@ -49,3 +49,8 @@ def test_a_library_that_is_not_there_is_named_with_its_extra(name: str, monkeypa
 def test_unknown_names(name: object) -> None:
     with pytest.raises(ValueError, match=r"search_alg must be one of variant_generator, random.* but got"):
         create_searcher(name)  # type: ignore[arg-type]  # what is tested
+
+
+def test_a_misspelt_name() -> None:
+    with pytest.raises(ValueError, match=r"but got 'optunna' \(did you mean 'optuna'\?\); others"):
+        create_searcher("optunna")
