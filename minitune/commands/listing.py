@@ -141,7 +141,7 @@ def _trials(options: argparse.Namespace) -> _Listing:
     own = infer_metrics(run.trials, [run.metric] if run.metric else [], 4)
     metrics = [*([run.metric] if run.metric else []), *own]
     shown = ["trial", TRIAL_ID, "status", *searched, *metrics, TRAINING_ITERATION, TIME_TOTAL_S]
-    heading = f"{run.path}: {len(rows)} trials, {state.text}"
+    heading = f"{run.path}: {len(rows)} {'trial' if len(rows) == 1 else 'trials'}, {state.text}"
     return _Listing(rows, shown, heading)
 
 
@@ -218,7 +218,10 @@ def _filtered(rows: Iterable[Row], text: str, listing: _Listing) -> Iterable[Row
     if match is None:
         raise ValueError(f'--filter takes "COLUMN OP VALUE" with one of {" ".join(_OPERATORS)}, but got {text!r}')
     column, holds = _column(match["column"], listing), _OPERATORS[match["sign"]]
-    wanted = _value(match["value"].strip("\"'"))
+    rows, wanted = list(rows), _value(match["value"].strip("\"'"))
+    there = [row[column] for row in rows if _is_there(row.get(column))]
+    if isinstance(wanted, str) and there and all(isinstance(value, (int, float)) for value in there):
+        raise ValueError(f"{column} holds numbers, but --filter got {wanted!r}; pass --filter once for each condition")
     for row in rows:
         value = row.get(column)
         if isinstance(value, (int, float)) and isinstance(wanted, (int, float)):

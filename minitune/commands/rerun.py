@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import faulthandler
 import os
 import shutil
 import sys
@@ -70,6 +71,8 @@ def main(arguments: list[str], prog: str) -> int:
     except ERRORS as error:
         print(error, file=sys.stderr)
         return CANNOT
+    if not faulthandler.is_enabled():
+        faulthandler.enable(2, all_threads=False)  # what has crashed may well do so again
     with _scratch(options.keep) as directory:
         _tell_begin(run, trial, origin, directory if options.keep else None)
         limit = options.reports or _made(run, trial, origin)

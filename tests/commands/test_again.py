@@ -368,3 +368,7 @@ def test_the_stack_of_a_crash_ends_in_the_users_code(script: Script) -> None:
 
     assert lines[-1].endswith("in train")
     assert not [line for line in lines if "function_runner" in line]
+
+    command = ["rerun", str(script.storage / "crash"), "--keep", str(script.directory / "kept")]
+    again = script.start_command([sys.executable, "-m", "minitune", *command])
+    assert " in train\n" in script.finish(again)[1]
