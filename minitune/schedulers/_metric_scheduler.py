@@ -6,7 +6,9 @@ import math
 from typing import Any
 
 from minitune._checks import is_real, is_whole, require, require_metric, shown
+from minitune._warnings import warn_once
 from minitune.experiment.trial import Trial
+from minitune.result import AUTO_RESULT_KEYS
 from minitune.schedulers.trial_scheduler import WORST, FIFOScheduler, SchedulerContext, as_number, check_mode, score
 
 
@@ -64,7 +66,16 @@ class MetricScheduler(FIFOScheduler):
 
     def _time_of(self, result: dict[str, Any]) -> float | None:
         """How far the trial is, or None if the result does not tell or lacks the metric."""
-        return as_number(result.get(self._time_attr)) if self._metric in result else None
+        if self._metric not in result:
+            return None
+        time = as_number(result.get(self._time_attr))
+        if time is None:
+            names = ", ".join(key for key in result if key not in AUTO_RESULT_KEYS)
+            warn_once(
+                f"{type(self).__name__} goes by time_attr={self._time_attr!r}, but a result has no such number, and "
+                f"passes unjudged; reported were: {names}. 'training_iteration' is in every result"
+            )
+        return time
 
     def _score_of(self, result: dict[str, Any]) -> float:
         """How good the result is: larger is better, `WORST` for what is no number."""

@@ -406,3 +406,14 @@ def test_the_stopping_variant_chooses_first_in_first_out() -> None:
     assert scheduler.choose_trial_to_run(context) is None
     trials[1].move(Step.PAUSE)
     assert scheduler.choose_trial_to_run(context) is trials[1]
+
+
+def test_a_time_attr_that_is_never_reported_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    scheduler = asha(time_attr="epok")
+    told = {scheduler.on_trial_result(CONTEXT, make_trial(i), {"epoch": 9, "score": i}) for i in range(3)}
+
+    assert told == {"CONTINUE"}
+    assert [text.partition(". ")[0] for text in caplog.messages] == [
+        "AsyncHyperBandScheduler goes by time_attr='epok', but a result has no such number, and passes unjudged; "
+        "reported were: epoch, score"
+    ]
