@@ -80,18 +80,18 @@ class SearchGenerator(SearchAlgorithm):
 
     def set_search_properties(self, metric: Metric, mode: str | list[str] | None, config: Any, **spec: Any) -> bool:
         """See `SearchAlgorithm.set_search_properties`. Warns if the searcher keeps another metric or mode."""
-        if call_set_search_properties(self.searcher.set_search_properties, metric, mode, config, spec):
-            return True
-        if has_unresolved_values(config):
+        takes_space = call_set_search_properties(self.searcher.set_search_properties, metric, mode, config, spec)
+        if not takes_space and has_unresolved_values(config):
             path = path_text(next(find_unresolved(config))[0])
             raise ValueError(
                 f"{self._own_name()} has a search space of its own, so param_space must hold constants "
                 f"only, but got a domain at {path!r}; give the space to one of the two"
             )
         for name, given, kept in (("metric", metric, self.searcher.metric), ("mode", mode, self.searcher.mode)):
-            if given is not None and given != kept:
+            several = kept if isinstance(kept, (list, tuple)) else (kept,)  # one of several objectives is no other one
+            if given is not None and kept is not None and given not in several:
                 logger.warning("the searcher is configured already: %s=%r is ignored, it has %r", name, given, kept)
-        return False
+        return takes_space
 
     def set_seed(self, seed: int) -> None:
         """See `SearchAlgorithm.set_seed`."""

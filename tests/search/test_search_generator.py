@@ -13,6 +13,7 @@ from search_fakes import FakeExperiment, Listed, Recording, all_trials, configs,
 from minitune.experiment.lifecycle import Step
 from minitune.experiment.trial import Trial
 from minitune.search import BasicVariantGenerator, ConcurrencyLimiter, Repeater, Searcher, SearchGenerator
+from minitune.search.tpe import TPESearch
 from minitune.search.variant_generator import RecursiveDependencyError
 from minitune.space import choice, grid_search, sample_from, uniform
 
@@ -181,6 +182,16 @@ def test_an_ignored_metric_or_mode_warns(caplog: pytest.LogCaptureFixture) -> No
     assert "metric='accuracy' is ignored, it has 'loss'" in caplog.text
     assert "mode='max' is ignored, it has 'min'" in caplog.text
     assert generator.metric == "loss"
+
+
+def test_it_warns_although_the_searcher_takes_the_space(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, logger="minitune")
+    space = {"x": uniform(0, 1)}
+    several = SearchGenerator(TPESearch(metric=["loss", "size"], mode=["min", "min"]))
+    assert several.set_search_properties("loss", "min", space)
+    assert not caplog.records
+    assert SearchGenerator(TPESearch(metric="loss", mode="min")).set_search_properties("size", "max", space)
+    assert "metric='size' is ignored, it has 'loss'" in caplog.text
 
 
 def test_an_unconfigured_searcher_takes_the_runs_metric() -> None:
