@@ -254,7 +254,7 @@ class Ledger:
         totals = self.totals()
         required = request.required_resources
         lacks = [
-            f"{name}: {amount:g} asked, {totals.get(name, 0):g} there"
+            f"{name}: {amount:g} asked, {totals.get(name, 0):g} there{_meant(name, totals)}"
             for name, amount in required.items()
             if amount > totals.get(name, 0)
         ]
@@ -326,6 +326,14 @@ class Ledger:
         for want, devices in zip(demand.gpus, placement, strict=True):
             for device in devices:
                 gpus[device] += sign * min(want, UNIT)
+
+
+def _meant(name: str, totals: Mapping[str, float]) -> str:
+    """What was probably meant by a resource that is not there."""
+    from difflib import get_close_matches
+
+    close = [] if name in totals else get_close_matches(name.upper(), (CPU, GPU), 1)
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def to_units(amount: float, total_units: int) -> int:

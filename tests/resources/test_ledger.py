@@ -93,7 +93,8 @@ def test_names_hold_once_and_are_released_once() -> None:
     [
         (Resources.of({"cpu": 64}), ["'CPU': 64", "CPU: 64 asked, 4 there", "CPU: 4", "MINITUNE_NUM_CPUS"]),
         (Resources.of({"gpu": 3}), ["'GPU': 3", "GPU: 3 asked, 2 there"]),
-        (Resources.of({"tokens": 1}), ["tokens: 1 asked, 0 there"]),
+        (Resources.of({"tokens": 1}), ["(tokens: 1 asked, 0 there)"]),
+        (Resources.of({"cpus": 1}), ["(cpus: 1 asked, 0 there; did you mean 'CPU'?)"]),
         (Resources([{"GPU": 0.6}] * 3), ["'GPU': 0.6", "do not fit on the GPUs", "GPU: 2"]),
         (Resources([{"CPU": 3}, {"CPU": 2}]), ["CPU: 5 asked, 4 there"]),
     ],
