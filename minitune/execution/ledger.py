@@ -332,7 +332,7 @@ def _meant(name: str, totals: Mapping[str, float]) -> str:
     """What was probably meant by a resource that is not there."""
     from difflib import get_close_matches
 
-    close = [] if name in totals else get_close_matches(name.upper(), (CPU, GPU), 1)
+    close = [] if name in totals or name in (CPU, GPU) else get_close_matches(name.upper(), (CPU, GPU), 1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 

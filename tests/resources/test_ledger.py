@@ -108,6 +108,11 @@ def test_what_can_never_fit_is_refused_at_once(request_: Resources, words: list[
             assert word in str(caught.value)
 
 
+def test_what_is_spelt_right_is_not_asked_about() -> None:
+    with pytest.raises(TuneError, match=r"\(GPU: 1 asked, 0 there\)"):
+        ledger(4).check(Resources.of({"gpu": 1}))
+
+
 def test_what_waits_for_others_is_not_infeasible() -> None:
     book = ledger(4)
     book.acquire("all", Resources.of({"cpu": 4}))
