@@ -17,6 +17,7 @@ from minitune._references import renew_references
 from minitune._script import offer
 from minitune._trainable_file import dump_trainables, write_trainable_file
 from minitune.config import ResumeConfig, ResumeType, default_storage_path
+from minitune.error import RunLockedError
 from minitune.execution import records
 from minitune.execution.hooks import Hooks
 from minitune.execution.open_run import OpenRun
@@ -111,6 +112,9 @@ def run_to_resume(plan: Plan) -> RunDirectory | None:
 
     Returns:
         Its directory; None if nothing is set, or there is no such run.
+
+    Raises:
+        RunLockedError: If somebody else is at work on it, and there is no other.
     """
     wanted = setting("RESUME")
     if not is_on("RESUME") or current_session() is not None:  # a run within a trial is none of the script's own
@@ -119,14 +123,24 @@ def run_to_resume(plan: Plan) -> RunDirectory | None:
     storage_path = local_path(first.storage_path or default_storage_path())
     paths = [local_path(wanted)] if wanted != "1" else list(find_runs(storage_path))
     keys = sorted(flatten(first.param_space))
-    found = []
+    found, live = [], []
     for path in paths:
         if path in _resumed or (wanted == "1" and not _may_be_named(os.path.relpath(path, storage_path), first.name)):
             continue
         seen = read_overview(path)
-        is_live = seen.close_reason is None and read_holder(RunDirectory(path).lock) is not None
-        if (seen.trainable_name, seen.space_keys) == (first.trainable_name, keys) and not is_live:
+        if (seen.trainable_name, seen.space_keys) != (first.trainable_name, keys):
+            continue
+        holder = None if seen.close_reason is not None else read_holder(RunDirectory(path).lock)
+        if holder is None:
             found.append((seen.is_unfinished, seen.begun_s, path))
+        elif holder.pid != os.getpid():
+            live.append((path, holder.pid))
+    if live and not any(is_unfinished for is_unfinished, *_ in found):
+        path, pid = live[-1]
+        raise RunLockedError(
+            f"the run of {first.trainable_name} in {path} is running (process {pid}; see `minitune watch {path}`); "
+            "go on with it when it has ended, or start the script by itself for another run"
+        )
     if not found:
         logger.warning("there is no run of %s to go on with; a new one begins", first.trainable_name)
         return None

@@ -114,6 +114,7 @@ class TPESearch(Searcher):
         """See `Searcher.set_search_properties`."""
         super().set_search_properties(metric, mode, config, **spec)
         self._stops_early = bool(spec.get("stops_early"))
+        self._require_mode()
         check_mode(self._metric, self._mode)
         check_early_stop(self.early_stop, isinstance(self._metric, (list, tuple)))
         if self._has_own_space:
@@ -268,14 +269,17 @@ class TPESearch(Searcher):
         """
         if self._model is None:
             raise ValueError("TPESearch has no search space: give it as space=..., or to Tuner(param_space=...)")
+        self._require_mode()
+        if self._ranking is None:
+            self._ranking = Ranking(self._modes, self._policy)
+        return self._model, self._ranking
+
+    def _require_mode(self) -> None:
         if self._mode is None:
             raise ValueError(
                 f"TPESearch needs a metric and a mode, but got metric={self._metric!r}, mode=None: give them to it or "
                 "to TuneConfig"
             )
-        if self._ranking is None:
-            self._ranking = Ranking(self._modes, self._policy)
-        return self._model, self._ranking
 
     @property
     def _policy(self) -> EarlyStop:

@@ -318,6 +318,9 @@ def test_a_live_run_is_followed_until_it_ends(script: Script, minitune: Minitune
     assert minitune("resume", run)[0] == 1
 
     command = [sys.executable, "-m", "minitune"]
+    second = script.start_command([*command, "resume", str(script.directory / "script_1.py")])
+    assert "is running (process" in script.finish(second)[1]
+    assert second.returncode == 1
     watch = script.start_command([*command, "watch", str(run)])
     logs = script.start_command([*command, "logs", str(run), "0", "--follow"])
     assert logs.stdout is not None
