@@ -197,7 +197,7 @@ class Channel:
     def close(self) -> None:
         """Close the descriptor. Any number of times."""
         self.unwatch()
-        self._unsent.clear()
+        self._unsent = deque()  # a daemon thread may be in the midst of `_flush` when the interpreter ends
         self._socket.close()
 
 

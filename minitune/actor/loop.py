@@ -113,6 +113,7 @@ class Loop:
             callback = heapq.heappop(self._timers)[2].callback
             if callback is not None:
                 callback()
+        self.stand_still_if_halted()  # the callbacks may have been told of ends that are none
         was_woken, self._was_woken = self._was_woken, False
         return was_woken
 
