@@ -262,7 +262,7 @@ def _arm_raising_timer() -> None:
         raise Ring
 
     signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+    signal.setitimer(signal.ITIMER_REAL, 0.005, 0.005)
 
 
 def test_main_module_objects_and_no_guard(tmp_path: object, start_method: str) -> None:
