@@ -56,7 +56,7 @@ class TBXLoggerCallback(LoggerCallback):
         if len(self._trial_writer) >= _MAX_OPEN:
             self._close(next(iter(self._trial_writer)))
         # The file's name holds no more than the second: an attempt that follows soon would overwrite the one before.
-        suffix = f".{os.getpid()}.{next(_numbers)}"
+        suffix = f".{os.getpid()}.{next(_numbers):09d}"  # files are read in the order of their names
         self._trial_writer[trial] = self._summary_writer_cls(
             trial.local_path, flush_secs=_FLUSH_INTERVAL_S, filename_suffix=suffix
         )
