@@ -73,6 +73,7 @@ class Chaos:
         self.witness.mkdir(parents=True)
         self.journal = self.storage / "run" / "journal"
         self.mark = uuid.uuid4().hex
+        self.errors = (directory / "errors.txt").open("w+", encoding="utf-8")  # as long as there are drivers
         self.random = random.Random(options.seed)
         self.seen = Seen()
 
@@ -111,7 +112,7 @@ class Chaos:
             env={**os.environ, MARK: self.mark, "PYTHONPATH": path},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=self.errors,  # no pipe: it tells of each death, and nobody reads before the end
             text=True,
         )
         if size:
@@ -176,14 +177,15 @@ class Chaos:
 
     def _finish(self, driver: subprocess.Popen[str]) -> list[dict[str, Any]]:
         try:
-            stdout, stderr = driver.communicate(timeout=self.options.limit_s)
+            stdout, _ = driver.communicate(timeout=self.options.limit_s)
         except subprocess.TimeoutExpired:
             driver.kill()
             raise RuntimeError(f"the run has not ended after {self.options.limit_s:.0f} s: it hangs") from None
         finally:
             self._wait_for_orphans()
         if driver.returncode:
-            raise RuntimeError(f"the driver has failed with exit status {driver.returncode}:\n{stderr}")
+            self.errors.seek(0)
+            raise RuntimeError(f"the driver has failed with exit status {driver.returncode}:\n{self.errors.read()}")
         trials: list[dict[str, Any]] = json.loads(stdout.splitlines()[-1])
         return trials
 
