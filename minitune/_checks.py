@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import reprlib
 from numbers import Integral, Real
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 _Creator = TypeVar("_Creator")
 
@@ -35,12 +35,12 @@ def require(condition: bool, rule: str, got: object) -> None:
         raise ValueError(f"{name} must be {what}, but got {shown(got)}")
 
 
-def is_whole(value: object) -> bool:
+def is_whole(value: object) -> TypeGuard[int]:
     """Whether `value` is a whole number, of any library; a bool is none."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-def is_real(value: object) -> bool:
+def is_real(value: object) -> TypeGuard[float]:
     """Whether `value` is a real number, of any library; a bool is none."""
     return isinstance(value, Real) and not isinstance(value, bool)
 

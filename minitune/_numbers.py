@@ -93,8 +93,12 @@ class Float(Domain):
         return self._below_upper(math.exp(low + (high - low) * rng.random()))
 
     def draw_quantized(self, sampler: Sampler, q: float, config: Any, rng: random.Random) -> float:
-        """Draw, round to the nearest multiple, and write it as a person would: 0.3, not 0.30000000000000004."""
-        value: float = round(round(sampler.draw(self, config, rng) / q) * q, _count_decimals(q))
+        """Draw, and take the next multiple."""
+        return self.snap(sampler.draw(self, config, rng), q)
+
+    def snap(self, number: float, q: float) -> float:
+        """The multiple of `q` next to a number, written as a person would: 0.3, not 0.30000000000000004."""
+        value: float = round(round(number / q) * q, _count_decimals(q))
         # The last bit of a sum of q's may miss the bound that the user wrote.
         for bound in (self.lower, self.upper):
             if math.isfinite(bound) and abs(value - bound) < q / 2:

@@ -136,6 +136,29 @@ def flatten(result: Mapping[Any, Any], delimiter: str = "/") -> dict[str, Any]:
     return _flatten_deep(result, delimiter)
 
 
+def unflatten(flat: Mapping[str, Any], delimiter: str = "/") -> dict[str, Any]:
+    """Undo `flatten`: `{"eval/loss": 1}` becomes `{"eval": {"loss": 1}}`.
+
+    Args:
+        flat: A dict of one level; it stays as it is. All levels of the result are of its class.
+        delimiter: Where keys are split.
+
+    Raises:
+        TypeError: If one key leads through the value of another.
+    """
+    kind: type[dict[str, Any]] = type(flat) if isinstance(flat, dict) else dict
+    nested = kind()
+    for key, value in flat.items():
+        *way, last = key.split(delimiter)
+        level = nested
+        for part in way:
+            level = level.setdefault(part, kind())
+            if not isinstance(level, dict):
+                raise TypeError(f"a key must not lead through the value of another, but {key!r} does at {part!r}")
+        level[last] = value
+    return nested
+
+
 def _flatten_deep(result: Mapping[Any, Any], delimiter: str) -> dict[str, Any]:
     """`flatten` for any nesting and any mappings."""
     flats: list[dict[str, Any]] = [{}]  # of each level, what stands there

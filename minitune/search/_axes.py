@@ -9,27 +9,15 @@ four standard deviations to either side come to lie between 0 and 1.
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 from minitune._numbers import Float, Integer
-from minitune._samplers import LogUniform, Normal, Quantized, Sampler
+from minitune._samplers import LogUniform, Normal, Quantized
 
 _SDS = 8.0
 """Standard deviations of a normal distribution that make up a length of 1."""
-
-
-class _At(Sampler):
-    """Gives one number, so that a quantised domain rounds it in its own way."""
-
-    def __init__(self, value: float):
-        self.value = value
-
-    def draw(self, domain: Any, config: Any, rng: random.Random) -> Any:
-        """The number."""
-        return self.value
 
 
 class _Cells(NamedTuple):
@@ -92,8 +80,8 @@ class Axis:
         number = self._from(self._begin + place * self._span)
         if self._cells is not None:
             return min(max(math.floor(number), self._cells.first), self._cells.last) * self._cells.step
-        if self._q is not None:
-            return self._domain.draw_quantized(_At(number), self._q, None, random.Random(0))
+        if self._q is not None and isinstance(self._domain, Float):
+            return self._domain.snap(number, self._q)
         return min(max(number, self._domain.lower), self._domain.upper)
 
     def _set_normal(self, normal: Normal) -> None:

@@ -4,38 +4,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from minitune._checks import shown
-from minitune._samplers import Quantized, Sampler
+from minitune._samplers import Quantized
+from minitune.result import unflatten
 from minitune.search.parameters import Parameter
-from minitune.search.space_tree import path_text
 from minitune.space import Categorical, Float, Integer
 
 LISTED = 1000
 """Of a longer list of categories a library sees the indices only, as numbers: it keeps a weight for each category."""
 
 
-class _Given(Sampler):
-    """Draws what it was given: only the domain's rounding is wanted.
-
-    Args:
-        value: The value.
-    """
-
-    def __init__(self, value: float):
-        self._value = value
-
-    def draw(self, domain: Any, config: Any, rng: Any) -> Any:
-        """See `Sampler.draw`."""
-        return self._value
-
-
 def quantized(domain: Float | Integer, value: float) -> Any:
     """The multiple of a quantised domain's step next to `value`, which for ints counts these steps."""
     sampler = domain.get_sampler()
     q = sampler.q if isinstance(sampler, Quantized) else 1
-    return domain.draw_quantized(_Given(value), q, None, None)  # type: ignore[arg-type]  # nothing is drawn
+    return domain.snap(value, q) if isinstance(domain, Float) else int(value) * int(q)
+
+
+def counted(parameter: Parameter, value: Any) -> Any:
+    """The inverse of `quantized`, as far as a library counts steps: those of quantised ints. Other values stay."""
+    sampler = parameter.domain.get_sampler()
+    if isinstance(parameter.domain, (Categorical, Float)) or not isinstance(sampler, Quantized):
+        return value
+    return round(value / sampler.q)
 
 
 def indices_of(parameter: Parameter) -> tuple[int, int] | None:
@@ -70,29 +63,8 @@ def nested(point: Mapping[str, Any], space: Mapping[str, Any]) -> dict[str, Any]
     return {**as_it_is, **unflatten({key: value for key, value in point.items() if key not in as_it_is})}
 
 
-def unflatten(flattened: Mapping[str, Any]) -> dict[str, Any]:
-    """`{"a/b": 1}` as `{"a": {"b": 1}}`."""
-    tree: dict[str, Any] = {}
-    for name, value in flattened.items():
-        *outer, last = name.split("/")
-        place = tree
-        for key in outer:
-            place = place.setdefault(key, {})
-        place[last] = value
-    return tree
-
-
-def flat(tree: Mapping[str, Any], path: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The inverse of `unflatten`."""
-    found: dict[str, Any] = {}
-    for key, value in tree.items():
-        whole = (*path, str(key))
-        found.update(flat(value, whole) if isinstance(value, Mapping) and value else {path_text(whole): value})
-    return found
-
-
-def usable(value: Any) -> bool:
-    """Whether Optuna takes a value: it is a number and not NaN."""
+def usable(value: Any) -> TypeGuard[float]:
+    """Whether a library can learn from a value: it is a number and not NaN."""
     try:
         return not isinstance(value, (str, bytes)) and not math.isnan(float(value))
     except (TypeError, ValueError, OverflowError):

@@ -10,7 +10,8 @@ from typing import Any, Protocol
 
 from minitune._checks import shown
 from minitune._samplers import LogUniform, Normal, Quantized
-from minitune.search._foreign import LISTED, flat, nested, quantized, unflatten
+from minitune.result import flatten, unflatten
+from minitune.search._foreign import LISTED, nested, quantized
 from minitune.search.parameters import Parameter, draw, parameters, values_of
 from minitune.space import Categorical, Float, Integer
 
@@ -81,7 +82,7 @@ class DistributionSpace:
     def __init__(self, space: Mapping[str, Any]):
         from optuna.distributions import BaseDistribution
 
-        given = flat(space)
+        given = flatten(space)
         self._distributions = {name: each for name, each in given.items() if isinstance(each, BaseDistribution)}
         self._constants = {name: each for name, each in given.items() if name not in self._distributions}
 
@@ -91,7 +92,7 @@ class DistributionSpace:
 
     def known(self, config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """See `OptunaSpace.known`."""
-        given = flat(config)
+        given = flatten(config)
         found = {name: each for name, each in self._distributions.items() if name in given}
         return {name: given[name] for name in found}, found
 
@@ -130,7 +131,7 @@ class DefineByRunSpace:
         """
         from optuna.trial import FixedTrial
 
-        fixed = FixedTrial(flat(config))
+        fixed = FixedTrial(flatten(config))
         self._define(fixed)
         return fixed.params, fixed.distributions
 

@@ -126,7 +126,7 @@ class FilteredSearcher(SearcherWrapper):
             value = result.get(metric) if result and isinstance(metric, str) else None
             if not error and is_real(value):
                 with contextlib.suppress(NotImplementedError):
-                    self.searcher.add_evaluated_point(config, float(value))  # type: ignore[arg-type]  # it is a number
+                    self.searcher.add_evaluated_point(config, float(value))
         else:
             self.searcher.on_trial_complete(self._names.pop(trial_id, trial_id), result=result, error=error)
 

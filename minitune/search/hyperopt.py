@@ -11,9 +11,9 @@ from typing import Any
 from minitune._checks import is_real, is_whole, require
 from minitune._samplers import LogUniform, Normal, Quantized
 from minitune.result import DEFAULT_METRIC
-from minitune.search._foreign import checked_points, indices_of, nested, quantized, usable
+from minitune.search._foreign import checked_points, counted, indices_of, nested, quantized, usable
 from minitune.search.parameters import Parameter, draw, parameters, values_of
-from minitune.search.searcher import Searcher, Suggestion
+from minitune.search.searcher import Searcher, Suggestion, no_space, require_mode
 from minitune.search.space_tree import has_unresolved_values, overlay
 from minitune.space import Categorical, Float
 
@@ -170,18 +170,14 @@ class HyperOptSearch(Searcher):
 
     def _check_ready(self) -> None:
         if self._domain is None:
-            raise ValueError("HyperOptSearch has no search space: give it as space=..., or to Tuner(param_space=...)")
-        if self._mode is None:
-            raise ValueError(
-                f"HyperOptSearch needs a metric and a mode, but got metric={self._metric!r}, mode=None: give them to "
-                "it or to TuneConfig"
-            )
+            raise no_space(self)
+        require_mode(self)
 
     def _known(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """HyperOpt's values of a configuration."""
         space = self._space or {}
         found = values_of(space, nested(config, space), lambda parameter, value: None)
-        return {each.name: _to_library(each, found[each.name]) for each in parameters(space) if each.name in found}
+        return {each.name: counted(each, found[each.name]) for each in parameters(space) if each.name in found}
 
     def _config(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """The configuration of HyperOpt's values, and all of these; what is not among them is drawn."""
@@ -198,7 +194,7 @@ class HyperOptSearch(Searcher):
         domain = parameter.domain
         if isinstance(domain, Categorical):
             return self._rng.randrange(len(domain))
-        return _to_library(parameter, domain.sample(random_state=self._rng))
+        return counted(parameter, domain.sample(random_state=self._rng))
 
     def _evaluated(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The configuration of a space of HyperOpt's own."""
@@ -304,11 +300,3 @@ def _from_library(parameter: Parameter, value: Any) -> Any:
     if _is_quantized(parameter):
         return quantized(domain, float(value))
     return min(max(float(value), domain.lower), domain.upper)
-
-
-def _to_library(parameter: Parameter, value: Any) -> Any:
-    """The inverse of `_from_library`."""
-    sampler = parameter.domain.get_sampler()
-    if isinstance(parameter.domain, (Categorical, Float)) or not isinstance(sampler, Quantized):
-        return value
-    return round(value / sampler.q)

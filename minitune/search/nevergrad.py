@@ -8,10 +8,10 @@ from typing import Any
 
 from minitune._checks import require
 from minitune._samplers import LogUniform, Normal, Quantized
-from minitune.result import DEFAULT_METRIC
-from minitune.search._foreign import checked_points, indices_of, nested, quantized, unflatten, usable
+from minitune.result import DEFAULT_METRIC, unflatten
+from minitune.search._foreign import checked_points, counted, indices_of, nested, quantized, usable
 from minitune.search.parameters import Parameter, draw, parameters, values_of
-from minitune.search.searcher import Searcher, Suggestion
+from minitune.search.searcher import Searcher, Suggestion, no_space, require_mode
 from minitune.search.space_tree import has_unresolved_values, overlay
 from minitune.space import Categorical, Float
 
@@ -181,12 +181,8 @@ class NevergradSearch(Searcher):
     def _ready(self) -> Any:
         """The optimizer; None for a space with nothing in it to be found, for which there is none."""
         if self._parametrization is None and self._optimizer is None:
-            raise ValueError("NevergradSearch has no search space: give it as space=..., or to Tuner(param_space=...)")
-        if self._mode is None:
-            raise ValueError(
-                f"NevergradSearch needs a metric and a mode, but got metric={self._metric!r}, mode=None: give them to "
-                "it or to TuneConfig"
-            )
+            raise no_space(self)
+        require_mode(self)
         if self._optimizer is None and self._factory is not None and self._parametrization.dimension:
             import numpy
 
@@ -201,7 +197,7 @@ class NevergradSearch(Searcher):
         values = {}
         for each in parameters(space):
             if _node(each) is not None:
-                values[each.name] = _to_library(each, found[each.name] if each.name in found else self._draw(each))
+                values[each.name] = counted(each, found[each.name] if each.name in found else self._draw(each))
         return values
 
     def _draw(self, parameter: Parameter) -> Any:
@@ -265,11 +261,3 @@ def _from_library(parameter: Parameter, value: Any) -> Any:
         return int(value)
     index = min(max(int(value), indices[0]), indices[1])
     return quantized(domain, index) if isinstance(domain.get_sampler(), Quantized) else index
-
-
-def _to_library(parameter: Parameter, value: Any) -> Any:
-    """The inverse of `_from_library`."""
-    sampler = parameter.domain.get_sampler()
-    if isinstance(parameter.domain, (Categorical, Float)) or not isinstance(sampler, Quantized):
-        return value
-    return round(value / sampler.q)

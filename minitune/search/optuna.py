@@ -11,7 +11,7 @@ from minitune._checks import is_whole, require
 from minitune.result import DEFAULT_METRIC, TRAINING_ITERATION
 from minitune.search._foreign import checked_points, usable
 from minitune.search._optuna_space import DefineByRunSpace, DistributionSpace, DomainSpace, OptunaSpace
-from minitune.search.searcher import Metric, Searcher, Suggestion
+from minitune.search.searcher import Metric, Searcher, Suggestion, no_space, require_mode
 from minitune.search.space_tree import has_unresolved_values
 
 logger = logging.getLogger("minitune")
@@ -153,7 +153,7 @@ class OptunaSearch(Searcher):
         step = int(given) if is_whole(given) and given is not None else last + 1
         if usable(value) and step > last:
             self._steps[trial_id] = step
-            trial.report(float(value), step)  # type: ignore[arg-type]  # it is a number
+            trial.report(float(value), step)
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """See `Searcher.on_trial_complete`."""
@@ -215,7 +215,7 @@ class OptunaSearch(Searcher):
     @property
     def _known_space(self) -> OptunaSpace:
         if self._space is None:
-            raise ValueError("OptunaSearch has no search space: give it as space=..., or to Tuner(param_space=...)")
+            raise no_space(self)
         return self._space
 
     @property
@@ -227,12 +227,9 @@ class OptunaSearch(Searcher):
 
     def _make_study(self) -> Any:
         optuna = _import_optuna()
-        if self._space is None or not self._objectives:
-            self._known_space  # noqa: B018  # says what is missing
-            raise ValueError(
-                f"OptunaSearch needs a metric and a mode, but got metric={self._metric!r}, mode={self._mode!r}: give "
-                "them to it or to TuneConfig"
-            )
+        if self._space is None:
+            raise no_space(self)
+        require_mode(self)
         with _quiet(optuna):
             return optuna.create_study(
                 storage=self._storage,

@@ -370,6 +370,26 @@ def check_mode(metric: Metric, mode: str | list[str] | None) -> None:
         )
 
 
+def require_mode(searcher: Searcher) -> None:
+    """Refuse to search for nobody knows what.
+
+    Raises:
+        ValueError: If the searcher has no mode.
+    """
+    if searcher.mode is None:
+        raise ValueError(
+            f"{type(searcher).__name__} needs a metric and a mode, but got metric={searcher.metric!r}, mode=None: give "
+            "them to it or to TuneConfig"
+        )
+
+
+def no_space(searcher: Searcher) -> ValueError:
+    """The error of a searcher that is asked before it has a search space."""
+    return ValueError(
+        f"{type(searcher).__name__} has no search space: give it as space=..., or to Tuner(param_space=...)"
+    )
+
+
 def call_set_search_properties(
     hook: Callable[..., bool], metric: Metric, mode: str | list[str] | None, config: Any, spec: dict[str, Any]
 ) -> bool:

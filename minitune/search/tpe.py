@@ -12,7 +12,7 @@ from minitune.result import DEFAULT_METRIC, TRAINING_ITERATION
 from minitune.search._observations import EarlyStop, Observation, Ranking, check_early_stop
 from minitune.search._tree import Model
 from minitune.search.parameters import Parameter, parameters, values_of
-from minitune.search.searcher import Metric, Searcher, Suggestion, check_mode
+from minitune.search.searcher import Metric, Searcher, Suggestion, check_mode, no_space, require_mode
 from minitune.search.space_tree import assign_value, copy_tree, get_value, overlay
 
 logger = logging.getLogger("minitune")
@@ -114,7 +114,7 @@ class TPESearch(Searcher):
         """See `Searcher.set_search_properties`."""
         super().set_search_properties(metric, mode, config, **spec)
         self._stops_early = bool(spec.get("stops_early"))
-        self._require_mode()
+        require_mode(self)
         check_mode(self._metric, self._mode)
         check_early_stop(self.early_stop, isinstance(self._metric, (list, tuple)))
         if self._has_own_space:
@@ -268,18 +268,11 @@ class TPESearch(Searcher):
             ValueError: If space or mode are not known yet.
         """
         if self._model is None:
-            raise ValueError("TPESearch has no search space: give it as space=..., or to Tuner(param_space=...)")
-        self._require_mode()
+            raise no_space(self)
+        require_mode(self)
         if self._ranking is None:
             self._ranking = Ranking(self._modes, self._policy)
         return self._model, self._ranking
-
-    def _require_mode(self) -> None:
-        if self._mode is None:
-            raise ValueError(
-                f"TPESearch needs a metric and a mode, but got metric={self._metric!r}, mode=None: give them to it or "
-                "to TuneConfig"
-            )
 
     @property
     def _policy(self) -> EarlyStop:

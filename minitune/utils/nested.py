@@ -6,6 +6,8 @@ import copy
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from minitune.result import unflatten
+
 
 def flatten_dict(
     dt: Mapping[str, Any], delimiter: str = "/", prevent_delimiter: bool = False, flatten_list: bool = False
@@ -50,17 +52,7 @@ def unflatten_dict(dt: Mapping[str, Any], delimiter: str = "/") -> dict[str, Any
     Raises:
         TypeError: If one key leads through the value of another.
     """
-    kind: type[dict[str, Any]] = type(dt) if isinstance(dt, dict) else dict
-    nested = kind()
-    for key, value in dt.items():
-        *way, last = key.split(delimiter)
-        level = nested
-        for part in way:
-            level = level.setdefault(part, kind())
-            if not isinstance(level, dict):
-                raise TypeError(f"a key must not lead through the value of another, but {key!r} does at {part!r}")
-        level[last] = value
-    return nested
+    return unflatten(dt, delimiter)
 
 
 def merge_dicts(d1: dict[Any, Any], d2: Mapping[Any, Any]) -> dict[Any, Any]:
