@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 
 from minitune.actor.limits import MESSAGE_BYTES
-from minitune.actor.messages import Boot, Call, Hello, Message, Move, Place, Quit, Raised, Returned
+from minitune.actor.messages import Boot, Call, Hello, Message, Move, Place, Quit, Raised, Returned, Show
 from minitune.error import RemoteError
 
 _MAGIC = b"mT"
@@ -22,7 +22,7 @@ _COUNT = struct.Struct("!I")
 HEADER_BYTES = _HEAD.size + _CRC.size
 _NONE = 0xFFFFFFFF
 
-_BOOT, _CALL, _QUIT, _MOVE, _HELLO, _RETURNED, _RAISED = range(1, 8)
+_BOOT, _CALL, _QUIT, _MOVE, _HELLO, _RETURNED, _RAISED, _SHOW = range(1, 9)
 
 
 class ProtocolError(Exception):
@@ -156,6 +156,8 @@ def _body(message: Message) -> tuple[int, int, list[bytes]]:
         return _QUIT, message.number, [b"keep" if message.keep else b""]
     if isinstance(message, Move):
         return _MOVE, message.number, [join_fields(_place_fields(message.place))]
+    if isinstance(message, Show):
+        return _SHOW, 0, []
     if isinstance(message, Hello):
         return _HELLO, 0, [str(message.pid).encode()]
     error = message.error
@@ -184,6 +186,8 @@ def _decode(kind: int, number: int, body: bytes) -> Message:
         return Quit(number, keep=body == b"keep")
     if kind == _MOVE:
         return Move(number, _place(split_fields(body)))
+    if kind == _SHOW:
+        return Show()
     if kind == _HELLO:
         return Hello(int(body))
     if kind == _RAISED:

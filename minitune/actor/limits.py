@@ -11,8 +11,10 @@ INTERPRETER_HELLO_S = 60.0
 """The same where a worker is a new interpreter."""
 PRELOAD_S = 120.0
 """For loading a file in the zygote; after that workers load it for themselves, without a limit."""
+SHOW_S = 0.1
+"""For a worker to show the stacks of its threads; then a signal makes it do so."""
 DUMP_TO_TERM_S = 0.02
-"""From the stack dump to the termination signal: while the first is pending, another thread would get the second."""
+"""From that signal to the one to terminate: while the first is pending, another thread would get the second."""
 SHORT_LIFE_S = 1.0
 """Workers that live less long are followed by others so soon that it pays to have one ready."""
 TERM_TO_KILL_S = 1.0

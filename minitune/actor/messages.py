@@ -10,7 +10,8 @@
       | Call(n, method, payload) -->                              obj.method(*args), on the control thread
       | <-- Returned(n, payload) | Raised(n, error)               when the value, or the Future that it is, is done
       | Quit(n) -->                                               obj.stop(); exit 0
-      |     after the grace period: stack dump, SIGTERM; then the whole tree is killed
+      | Show() -->                                                the stacks of all threads go to standard error
+      |     after the grace period: Show, SIGTERM; then the whole tree is killed
       : process end (not end-of-file)  =>  read what was sent, wait for the whole tree, then Ended
       |
       | Quit(n, keep=True) -->                                    obj.park(), or obj.stop() if it has none
@@ -90,6 +91,11 @@ class Quit:
 
 
 @dataclass(frozen=True)
+class Show:
+    """Driver to worker: write the stacks of all threads to standard error. No answer."""
+
+
+@dataclass(frozen=True)
 class Move:
     """Driver to a parked worker: clean up and take a new place."""
 
@@ -120,7 +126,7 @@ class Raised:
     error: RemoteError
 
 
-Message = Boot | Call | Quit | Move | Hello | Returned | Raised
+Message = Boot | Call | Quit | Show | Move | Hello | Returned | Raised
 
 # -- events of an ActorGroup -----------------------------------------------------------------------------------
 

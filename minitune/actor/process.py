@@ -27,6 +27,7 @@ from minitune.actor.limits import (
     LAST_LINES_BYTES,
     NO_THREAD_EXIT,
     PARK_S,
+    SHOW_S,
     TERM_TO_KILL_S,
 )
 from minitune.actor.loop import Loop, Timer
@@ -47,6 +48,7 @@ from minitune.actor.messages import (
     Ready,
     Replied,
     Returned,
+    Show,
 )
 from minitune.error import RemoteError
 
@@ -108,7 +110,7 @@ class ActorProcess:
         self._timer: Timer | None = None
         self._is_ready = False
         self._is_stopped = False
-        self._has_dumped = False
+        self._shows_stacks = False
         self._parks = False
         self._is_dead = False
         self._lost = ""
@@ -159,14 +161,14 @@ class ActorProcess:
             self._is_stopped = True
             self.phase = Phase.DYING
             return
+        if dump:
+            self._show()
         if self.phase is not Phase.STOPPING:
             self._parks = keep and self.phase in (Phase.IDLE, Phase.BUSY)
             self._send(Quit(self._number + 1, self._parks))
         self._parks = self._parks and keep
         self.phase = Phase.STOPPING
         self._is_stopped = True
-        if dump:
-            self._dump()
         self._set_timer(grace_s, lambda: self._show_and_terminate(grace_s))
 
     def move(self, actor_id: str, place: Place) -> None:
@@ -179,7 +181,7 @@ class ActorProcess:
             raise RuntimeError(f"actor {self.actor_id!r} is {self.phase.value}, not parked: it cannot be handed on")
         self.actor_id = actor_id
         self._place = place
-        self._is_stopped = False
+        self._is_stopped = self._shows_stacks = False
         self._is_called = False
         self._send(Move(self._number + 1, place))
         self.phase = Phase.MOVING
@@ -201,20 +203,26 @@ class ActorProcess:
 
     # -- the stop ladder ---------------------------------------------------------------------------------------
 
-    def _dump(self) -> bool:
-        """Have it write the stacks of its threads to its standard error; False where there is no way to."""
-        if not hasattr(signal, "SIGUSR2"):
-            return False
-        self._launcher.signal(self.token, signal.SIGUSR2, whole_group=False)
-        self._has_dumped = True
-        return True
+    def _show(self) -> None:
+        """Have it write the stacks of its threads to its standard error."""
+        self._channel.send(Show())
+        self._shows_stacks = True
 
     def _show_and_terminate(self, grace_s: float) -> None:
-        """The grace period is over: show what it does, unless that was shown already or nobody wants to wait."""
-        if grace_s > 0 and not self._has_dumped and self._dump():
-            self._set_timer(DUMP_TO_TERM_S, lambda: self._terminate(grace_s))
-        else:
+        """The grace period is over: show what it does, unless nobody wants to wait."""
+        if grace_s <= 0:
             self._terminate(grace_s)
+        elif self._shows_stacks:
+            self._make_it_show(grace_s)
+        else:
+            self._show()
+            self._set_timer(SHOW_S, lambda: self._make_it_show(grace_s))
+
+    def _make_it_show(self, grace_s: float) -> None:
+        """One that holds the interpreter's lock has not read the message. One that has ignores this signal."""
+        if hasattr(signal, "SIGUSR2"):
+            self._launcher.signal(self.token, signal.SIGUSR2, whole_group=False)
+        self._set_timer(DUMP_TO_TERM_S, lambda: self._terminate(grace_s))
 
     def _terminate(self, grace_s: float) -> None:
         """Raise in its main thread."""
@@ -283,7 +291,7 @@ class ActorProcess:
 
     def _ended(self, survivors: bool) -> Ended:
         """The last event."""
-        went_well = self._is_stopped and self._exit_code == 0 and not self._has_dumped
+        went_well = self._is_stopped and self._exit_code == 0 and not self._shows_stacks
         return Ended(
             actor_id=self.actor_id,
             stopped=self._is_stopped,
@@ -291,7 +299,7 @@ class ActorProcess:
             cause=f"could not be killed, pid {self.pid}" if survivors else self._cause_in_words(),
             exit_code=self._exit_code,
             peak_bytes=self._peak_bytes,
-            last_lines="" if went_well else last_lines(self._place, DUMP_LINES if self._has_dumped else LAST_LINES),
+            last_lines="" if went_well else last_lines(self._place, DUMP_LINES if self._shows_stacks else LAST_LINES),
             pid=self.pid,
             ready=self._is_ready,
             survivors=survivors,

@@ -38,11 +38,26 @@ def move_high(descriptor: int) -> int:
 
 
 def arm_stack_dump() -> None:
-    """Dump the stack to standard error at a fatal signal, and those of all threads at SIGUSR2 where there is one."""
+    """Dump the stack to standard error at a fatal signal, and those of all threads at SIGUSR2 where there is one.
+
+    For the main thread. Once `dump_stacks` was called, the signal is ignored.
+    """
     faulthandler.enable(2, all_threads=False)
-    number = getattr(signal, "SIGUSR2", None)
-    if number is not None and hasattr(faulthandler, "register"):
-        faulthandler.register(number, 2, all_threads=True, chain=False)
+    if sys.platform != "win32" and hasattr(signal, "SIGUSR2"):
+        faulthandler.unregister(signal.SIGUSR2)
+        signal.signal(signal.SIGUSR2, signal.SIG_IGN)  # what `unregister` will put back
+        faulthandler.register(signal.SIGUSR2, 2, all_threads=True, chain=False)
+
+
+def dump_stacks() -> None:
+    """Write the stacks of all threads to standard error.
+
+    Whoever holds the interpreter's lock can do that safely; a signal handler, which does not, may read a stack that
+    another thread is just changing, and crash. So the signal is only for those who never let go of that lock.
+    """
+    if sys.platform != "win32" and hasattr(signal, "SIGUSR2"):
+        faulthandler.unregister(signal.SIGUSR2)
+    faulthandler.dump_traceback(2, all_threads=True)
 
 
 def line_buffer_c_output() -> None:

@@ -26,8 +26,8 @@ from minitune.actor.channel import ChannelClosedError, End, WorkerChannel
 from minitune.actor.frames import ProtocolError
 from minitune.actor.limits import CHANNEL_LOST_EXIT, NO_THREAD_EXIT, OOM_SCORE, SWEEP_TICK_S
 from minitune.actor.loading import UserCodeNeededError, dump_value, load_plain, load_value
-from minitune.actor.messages import Boot, Call, Hello, Message, Move, Quit, Raised, Returned
-from minitune.actor.surroundings import Surroundings, arm_stack_dump
+from minitune.actor.messages import Boot, Call, Hello, Message, Move, Quit, Raised, Returned, Show
+from minitune.actor.surroundings import Surroundings, arm_stack_dump, dump_stacks
 from minitune.actor.user_thread import MainThreadExecutor
 from minitune.error import RemoteError
 
@@ -178,6 +178,8 @@ class Worker:
             self._on_call(message)
         elif isinstance(message, Quit):
             self._on_quit(message)
+        elif isinstance(message, Show):
+            dump_stacks()
         elif isinstance(message, Move):
             self._moving = self._executor.submit(self._move, message)
             self._answer_when_done(message.number, self._moving)

@@ -178,11 +178,12 @@ def test_a_stop_shows_the_stacks_if_it_is_told_to(driver: Driver, tmp_path: Path
 
 @pytest.mark.parametrize("method", ["ignore_everything", "hold_the_gil"])
 def test_what_ignores_the_stop_is_killed(driver: Driver, tmp_path: Path, method: str) -> None:
-    driver.start("a", partial(Sleeper, str(tmp_path / "pids")))
+    driver.start("a", partial(Sleeper, str(tmp_path / "pids")), place=Place(stderr=str(tmp_path / "err")))
     driver.group.call("a", method)
     read_pids(tmp_path / "pids", 1)
     event = driver.stop("a", grace_s=0.1)
     assert event.stopped
+    assert f"in {method}" in event.last_lines
     if method == "ignore_everything":
         assert event.exit_code == -9
         assert "grace period of 0.1 s" in event.cause
