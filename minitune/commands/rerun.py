@@ -10,7 +10,7 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Any
@@ -60,14 +60,18 @@ def main(arguments: list[str], prog: str) -> int:
     Returns:
         The exit status: 0 if the trial has not failed this time; 1 if it cannot be run again here; 3 if it has failed.
     """
-    options = _parser(prog).parse_args(arguments)
+    parser = _parser(prog)
+    split = arguments.index("--") if "--" in arguments else len(arguments)
+    options, own = parser.parse_args(arguments[:split]), arguments[split + 1 :]
+    if own and options.script is None:
+        parser.error(f"what follows -- are arguments of the script, but there is no --script: {' '.join(own)}")
     try:
         path, wanted = run_and_trial(options.run, options.trial)
         check_trusted(path)
         run = read_run(path, unpickle=True)
         trial = find_trial(run.trials, wanted)
         origin = _BEGINNING if options.from_scratch else _origin(run, trial)
-        trainable = _trainable(run, trial, options.script)
+        trainable = _trainable(run, trial, options.script, own)
     except ERRORS as error:
         print(error, file=sys.stderr)
         return CANNOT
@@ -110,6 +114,7 @@ def _origin(run: RecordedRun, trial: Trial) -> Origin:
 def _parser(prog: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=prog,
+        usage=f"{prog} [options] RUN [TRIAL] [-- ARGUMENTS OF THE SCRIPT]",
         description="Run one trial again, here: with its configuration, seed and start checkpoint, up to where it had "
         "come. breakpoint() works in it. Nothing of the run is changed.",
         epilog="The exit status is 0 if the trial has not failed this time, 3 if it has, 1 if it cannot be run again.",
@@ -120,7 +125,8 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     parser.add_argument(
         "--script",
         metavar="FILE.py",
-        help="take the trainable from this script, which is run up to its fit(); by default as the run has kept it",
+        help="take the trainable from this script, which is run up to its fit(), with the arguments that follow --; by "
+        "default it is as the run has kept it",
     )
     parser.add_argument("--from-scratch", action="store_true", help="do not begin at the checkpoint that it began at")
     parser.add_argument("--reports", type=int, metavar="N", help="stop after N reports (default: as many as it made)")
@@ -128,8 +134,8 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     return parser
 
 
-def _trainable(run: RecordedRun, trial: Trial, script: str | None) -> Any:
-    """The trainable, from a script or as the run has kept it.
+def _trainable(run: RecordedRun, trial: Trial, script: str | None, arguments: Sequence[str]) -> Any:
+    """The trainable, from a script with these arguments or as the run has kept it.
 
     Raises:
         TuneError: If it is in neither.
@@ -137,7 +143,7 @@ def _trainable(run: RecordedRun, trial: Trial, script: str | None) -> Any:
     """
     if script is None:
         return load_trainable(RunDirectory(run.path), trial.experiment_number)
-    plan = plan_of_script(script, [], lambda plan: plan.experiment.trainable_name == run.trainable_name)
+    plan = plan_of_script(script, arguments, lambda plan: plan.experiment.trainable_name == run.trainable_name)
     return plan.experiments[trial.experiment_number].trainable
 
 

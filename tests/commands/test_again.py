@@ -131,6 +131,41 @@ def test_values_that_are_not_kept_come_from_the_script(minitune: Minitune, tmp_p
     assert "--script" in err
 
 
+WITH_ARGUMENTS = """
+import sys
+from minitune import RunConfig, TuneConfig, Tuner, report
+
+def train(config):
+    report({"total": int(sys.argv[1]) + config["x"]})
+
+Tuner(
+    train,
+    param_space={"x": 1},
+    tune_config=TuneConfig(executor="inline"),
+    run_config=RunConfig(name="argued", storage_path=sys.argv[2], verbose=0),
+).fit()
+"""
+
+
+def test_the_script_of_a_rerun_has_its_own_arguments(
+    minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(WITH_ARGUMENTS)
+    monkeypatch.setattr(sys, "argv", ["script.py", "1", str(tmp_path)])
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+    exec(compile(script.read_text(), str(script), "exec"), {"__name__": "first"})
+
+    status, out, err = minitune("rerun", tmp_path / "argued", "0", "--script", script, "--", "41", tmp_path)
+    assert (status, "iteration 1: total=42" in out) == (0, True), err
+
+    with pytest.raises(SystemExit) as ended:
+        minitune("rerun", tmp_path / "argued", "0", "--", "41")
+    assert ended.value.code == 2
+    assert "there is no --script: 41" in capsys.readouterr().err
+
+
 @pytest.mark.skipif(sys.platform == "win32" or os.getuid() != 0, reason="only root can give a file away")
 def test_nothing_of_another_user_is_loaded(minitune: Minitune, storage: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = storage / "run" / "trainable.pkl"
