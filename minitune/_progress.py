@@ -152,7 +152,8 @@ class Progress:
             interrupted_by: Name of the signal that has ended the run, or None.
             why_no_more: Why there are fewer trials than were asked for; empty if there are not.
         """
-        self._early_end = _early_end(trials)
+        early = early_end(trials)
+        self._early_end = [f"Ended early: {early}"] if early else []
         self.report(trials, done=True)
         if self._reporter is not None:
             now_s = clock.current().monotonic()
@@ -204,14 +205,20 @@ def _has_choice(space: Mapping[str, Any]) -> bool:
     return any(not isinstance(domain.sampler, Grid) for _, domain in find_unresolved(space))
 
 
-def _early_end(trials: Sequence[Trial]) -> list[str]:
-    """What the end of the run has cut short, which is TERMINATED like all others; nothing if that is so of none."""
+def cut_short(trials: Sequence[Trial]) -> dict[str, str]:
+    """Why the run has ended for those trials that its end has cut short, by id: they are TERMINATED like others."""
     reasons = {trial.trial_id: trial.story[-1][2] for trial in trials if trial.story}
-    cut = [trial for trial in trials if reasons.get(trial.trial_id, "").startswith(_EARLY_ENDS)]
-    if not cut:
-        return []
+    return {trial_id: reason for trial_id, reason in reasons.items() if reason.startswith(_EARLY_ENDS)}
+
+
+def early_end(trials: Sequence[Trial]) -> str:
+    """What the end of the run has cut short, and how many trials had ended by then; empty if that is so of none."""
+    reasons = cut_short(trials)
+    if not reasons:
+        return ""
+    cut = [trial for trial in trials if trial.trial_id in reasons]
     reason, waiting = reasons[cut[0].trial_id], sum(not trial.last_result for trial in cut)
-    return [
-        f"Ended early: {reason}; {len(trials) - len(cut)} of {len(trials)} trials had ended, {len(cut) - waiting} "
+    return (
+        f"{reason}; {len(trials) - len(cut)} of {len(trials)} trials had ended, {len(cut) - waiting} "
         f"{'was' if len(cut) - waiting == 1 else 'were'} cut short, {waiting} had no result yet"
-    ]
+    )

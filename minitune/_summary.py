@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from minitune._checks import is_real, require
+from minitune._progress import cut_short, early_end
 from minitune._text import one_line
 from minitune._warnings import warn_once
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
@@ -26,8 +27,8 @@ from minitune.trainable.session import current_session
 
 logger = logging.getLogger("minitune")
 
-WELL, FAILED, UNFINISHED, SILENT = "ended well", "failed", "not finished", "without a result"
-_ENDS = (WELL, FAILED, UNFINISHED, SILENT)
+WELL, CUT, FAILED, UNFINISHED, SILENT = "ended well", "cut short", "failed", "not finished", "without a result"
+_ENDS = (WELL, CUT, FAILED, UNFINISHED, SILENT)
 """How trials end."""
 _ROWS, _CELL = 30, 200
 """How many parameters and kinds of errors are shown, and how many characters of each."""
@@ -134,8 +135,10 @@ class Summary:
         path: Its directory.
         elapsed_s: How long it took, in seconds.
         is_interrupted: Whether a signal has ended it.
-        counts: How many trials `ended well`, `failed`, are `not finished`, and ended `without a result` (a run whose
-            time is over does not begin those that wait).
+        counts: How many trials `ended well`, were `cut short` by the end of the run, `failed`, are `not finished`, and
+            ended `without a result` (a run whose time is over does not begin those that wait).
+        cut: How many trials the end of the run has cut short, those that it did not begin included.
+        early_end: Why the run has ended before them, and how many had ended by then; empty if there are none.
         best: In a line; None without a metric, or a finite value of it.
         config: The best configuration, as text.
         errors: See `grouped_errors`.
@@ -146,6 +149,8 @@ class Summary:
     elapsed_s: float
     is_interrupted: bool
     counts: Mapping[str, int]
+    cut: int
+    early_end: str
     best: str | None
     config: Mapping[str, str]
     errors: list[str]
@@ -153,7 +158,8 @@ class Summary:
     @classmethod
     def of(cls, analysis: ExperimentAnalysis, elapsed_s: float, is_interrupted: bool) -> Summary:
         """The summary of a run that has ended in this process."""
-        counts = Counter(map(_how_it_ended, analysis.trials))
+        cut = cut_short(analysis.trials)
+        counts = Counter(_how_it_ended(trial, trial.trial_id in cut) for trial in analysis.trials)
         best = None
         if analysis.default_metric is not None and analysis.default_mode is not None:
             best = best_of_run(analysis, Target(analysis.default_metric, None, None, analysis.default_mode))
@@ -163,6 +169,8 @@ class Summary:
             elapsed_s,
             is_interrupted,
             {how: counts[how] for how in _ENDS if counts[how]},
+            len(cut),
+            early_end(analysis.trials),
             None if best is None else f"{best.metric} = {best.value:.6g} (trial {best.trial.trial_id})",
             {} if best is None else {key: _shown(value) for key, value in config_of(best.trial).items()},
             grouped_errors(trial.error for trial in analysis.trials if trial.error is not None),
@@ -183,6 +191,8 @@ class Summary:
     def lines(self) -> list[str]:
         """The summary for a terminal or a log."""
         lines = [f"run {self.name}: {self.counted()}"]
+        if self.early_end:
+            lines.append(f"  ended early: {self.early_end}")
         if self.best is not None:
             lines.append(f"  best {self.best}: " + ", ".join(f"{k}={v}" for k, v in self.config.items()))
         return lines + [f"  failed: {error}" for error in self.errors[:_ROWS]] + [f"  {self.path}"]
@@ -190,6 +200,8 @@ class Summary:
     def markdown(self) -> str:
         """The summary for a page, some kilobytes at most."""
         lines = [f"### {escaped(self.name)}", "", f"{escaped(self.counted())}.", ""]
+        if self.early_end:
+            lines += [f"Ended early: {escaped(self.early_end)}.", ""]
         if self.best is not None:
             lines += [f"Best: **{escaped(self.best)}**", ""]
         if self.config:
@@ -204,12 +216,14 @@ class Summary:
         return "\n".join(lines)
 
 
-def _how_it_ended(trial: Trial) -> str:
+def _how_it_ended(trial: Trial, is_cut: bool) -> str:
     if trial.status == ERROR:
         return FAILED
     if trial.status != TERMINATED:
         return UNFINISHED
-    return WELL if trial.has_reported_at_least_once else SILENT
+    if not trial.has_reported_at_least_once:
+        return SILENT
+    return CUT if is_cut else WELL
 
 
 def escaped(text: str) -> str:

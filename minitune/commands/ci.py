@@ -211,7 +211,7 @@ def _problems(status: int | None, records: list[dict[str, Any]], target: Target 
         counts.update(record["counts"])
     if counts[_summary.FAILED]:
         yield f"{counts[_summary.FAILED]} of {counts.total()} trials failed"
-    elif not counts[_summary.WELL]:
+    elif not counts[_summary.WELL] + counts[_summary.CUT]:
         yield "no trial has reported anything"
     if any(record["is_interrupted"] for record in records):
         yield "a run was interrupted"
@@ -225,6 +225,10 @@ def _tell(summaries: list[Summary], problems: list[str], target: Target | None) 
     for summary in summaries:
         print(*summary.lines(), sep="\n")
     verdict = "failed: " + "; ".join(problems) if problems else "passed" + (f": {target} holds" if target else "")
+    for summary in summaries:
+        if summary.cut:  # it is no failure: the bound was asked for
+            total = sum(summary.counts.values())
+            verdict += f"; run {summary.name} was ended early, after {total - summary.cut} of {total} trials"
     print(f"minitune ci {verdict}")
     if is_on("STEP_SUMMARY"):
         append_to(setting("STEP_SUMMARY"), f"**minitune ci** {escaped(verdict)}\n\n", "STEP_SUMMARY")

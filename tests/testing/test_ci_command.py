@@ -99,6 +99,36 @@ def test_a_script_that_does_not_end_is_killed(ci: Run, monkeypatch: pytest.Monke
     assert "did not end in time and was killed" in told
 
 
+ENDLESS = """
+import sys
+from minitune import RunConfig, TuneConfig, Tuner, report
+
+def train(config):
+    while True:
+        report({"loss": 1})
+
+Tuner(
+    train,
+    tune_config=TuneConfig(num_samples=3, metric="loss", mode="min", executor="inline"),
+    run_config=RunConfig(name="long", storage_path=sys.argv[1], verbose=0),
+).fit()
+"""
+
+
+def test_a_run_that_the_budget_cuts_short_passes_and_says_so(
+    ci: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "page.md"))
+    # the budget is counted from the start of the script, whose imports may take long on a busy machine
+    status, told = ci(ENDLESS, "--budget-s", "1.5", arguments=(str(tmp_path),))
+    assert (status == 0) == ("minitune ci passed; " in told), told
+    assert "s is used up; 0 of 3 trials had ended, " in told
+    assert told.endswith("; run long was ended early, after 0 of 3 trials\n")
+    page = (tmp_path / "page.md").read_text()
+    assert "Ended early: the stopper has ended the run: the time budget of " in page
+    assert page.endswith("; run long was ended early, after 0 of 3 trials\n\n")
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGTERM to pass on")
 def test_a_signal_ends_the_script_and_the_command_follows(ci: Run) -> None:
     script = "import os, signal, threading; os.kill(os.getppid(), signal.SIGTERM); threading.Event().wait()"
