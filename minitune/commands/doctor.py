@@ -228,6 +228,8 @@ def _leftovers(found: _Findings) -> None:
     for path in find_runs(default_storage_path()):
         try:
             seen = read_overview(path)
+            if seen.damage is not None:
+                raise seen.damage
         except TuneError:
             found.warnings.append(f"the record of {path} is damaged: `minitune ls {path}` says how")
             continue

@@ -44,6 +44,7 @@ _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
 }
 _FILTER = re.compile(r"\s*(?P<column>.+?)\s*(?P<sign><=|>=|==|!=|<|>)\s*(?P<value>.*?)\s*")
+DAMAGED = "damaged"
 _WORDS = {"true": True, "false": False}
 _FINISHED_STATUSES = {STATUS[phase] for phase in FINISHED}
 
@@ -126,6 +127,9 @@ def _run(options: argparse.Namespace, read: Callable[[argparse.Namespace], _List
     else:
         print(listing.heading if len(rows) == len(listing.rows) else f"{listing.heading}; shown: {len(rows)}")
         _print_table(rows, columns or listing.shown)
+        for row in rows:
+            if row.get("state") == DAMAGED:
+                print(f"{row['name']} is damaged: {row['why']}")
     return 0
 
 
@@ -173,8 +177,11 @@ def _experiments(options: argparse.Namespace) -> _Listing:
         row: Row = {"name": path[len(directory) :].lstrip("/\\")}
         try:
             seen = read_overview(path)
-        except TuneError as error:
-            rows.append({**row, "state": "damaged", "why": str(error), "path": path})
+            damage: Exception | None = seen.damage
+        except (TuneError, OSError) as error:
+            damage = error
+        if damage is not None:
+            rows.append({**row, "state": DAMAGED, "why": str(damage), "path": path})
             continue
         counts = seen.counts()
         row |= {"state": state_of(path, seen.close_reason).name, "total_trials": len(seen.statuses)}

@@ -131,9 +131,9 @@ class Journal:
         require(durability in DURABILITIES, f"durability: one of {', '.join(DURABILITIES)}", durability)
         file = os.path.abspath(path)
         try:
-            valid_bytes = _valid_bytes(file)
-            if valid_bytes < os.path.getsize(file):
-                _cut(file, valid_bytes)
+            good_bytes = valid_bytes(file)
+            if good_bytes < os.path.getsize(file):
+                _cut(file, good_bytes)
             descriptor = os.open(file, _FLAGS)
         except OSError as error:
             raise _os_error(file, "opened", error) from error
@@ -408,6 +408,25 @@ def _is_good(line: bytes) -> bool:
     return True
 
 
+def valid_bytes(path: str | os.PathLike[str]) -> int:
+    """Length in bytes of a journal without its torn end. Blocks: the whole file is checked.
+
+    Args:
+        path: The file.
+
+    Raises:
+        JournalCorruptError: If there is a bad line before good ones.
+        OSError: If the file cannot be read.
+        TuneError: If it was written by a newer version.
+    """
+    file_path = os.path.abspath(path)
+    with open(file_path, "rb") as file:
+        length, has_bad = _good_beginning(file, file_path)
+        if has_bad:
+            _require_torn(file, file_path, length)
+    return length
+
+
 def repair(path: str | os.PathLike[str]) -> Repair:
     """Keep the lines before the first bad one, and set the rest aside. The run must not be live.
 
@@ -459,29 +478,19 @@ def _good_beginning(file: BinaryIO, path: str) -> tuple[int, bool]:
     return length, False
 
 
-def _valid_bytes(path: str) -> int:
-    """Length in bytes of a journal without its torn end; raises JournalCorruptError if that is no torn end."""
-    with open(path, "rb") as file:
-        length, has_bad = _good_beginning(file, path)
-        if has_bad:
-            _require_torn(file, path, length)
-    return length
-
-
 def _require_torn(file: BinaryIO, path: str, offset: int) -> None:
     """Raise JournalCorruptError if a good line follows the bad one at `offset`."""
-    lines = _lines(file, offset)
-    next(lines, None)
-    for later, line in lines:
-        try:
-            journal_codec.check(line)
-        except ValueError:
-            continue
-        raise JournalCorruptError(
-            f"the journal {path} has a bad line at byte {offset}, but good ones after it, from byte {later}: it was "
-            "damaged or edited. Put back a copy; or copy the run's directory, then keep what stands before the bad "
-            f'line with: python -c "from minitune.execution import journal; print(journal.repair({path!r}))"'
-        )
+    later = next((position for position, line in _lines(file, offset) if _is_good(line)), offset)
+    if later == offset:  # also where a writer has completed it meanwhile
+        return
+    way_out = (
+        "what stands before the bad line can be kept: copy the run's directory, then run "
+        f'python -c "from minitune.execution import journal; print(journal.repair({path!r}))"'
+    )
+    raise JournalCorruptError(
+        f"the journal {path} has a bad line at byte {offset}, but good ones after it, from byte {later}: it was "
+        f"damaged or edited. Put back a copy; {f'or {way_out}' if offset else 'without its beginning it is lost'}"
+    )
 
 
 def _check_schema(path: str, record: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 
 from minitune.config import CheckpointConfig
-from minitune.error import JournalCorruptError, TuneError
+from minitune.error import TuneError
 from minitune.execution import files, journal, records
 from minitune.execution.checkpoint_manager import CheckpointManager
 from minitune.execution.disk_space import RESERVE_BYTES, DiskSpace
@@ -82,10 +82,7 @@ class OpenRun:
             begin = Journal.create if self._is_new else Journal.open
             self._journal = begin(self.run.journal, self._durability, self._housekeeper, self._space)
             if self.is_blank and self.run.has_trials():
-                raise JournalCorruptError(
-                    f"the journal {self.run.journal} is empty, although there are directories of trials beside it: "
-                    "what it held is lost; put back a copy, or begin a run under another name"
-                )
+                raise self.run.lost_journal()
             sink = self._journal if self._listen is None else _Overheard(self._journal, self._listen)
             self.recorder = Recorder(self.run, sink, self._manager, self._space, self._dirname_creators)
         except BaseException:

@@ -58,11 +58,14 @@ class PastRun:
             TuneError: If it has no results, or its journal cannot be read.
         """
         directory = local_path(path)
-        file = RunDirectory(directory).journal
+        run = RunDirectory(directory)
+        file = run.journal
         if not os.path.isfile(file):
             raise FileNotFoundError(f"{directory} holds no run: there is no journal in it; pass <storage_path>/<name>")
         reader = _Reader(cls(directory))
         reader.read(journal.read(file))
+        if not reader.run.configs and run.has_trials():
+            raise run.lost_journal()
         if not any(reader.run.curves.values()):
             raise TuneError(f"the run in {directory} has no results yet")
         return reader.run

@@ -114,7 +114,8 @@ class RunFollower:
         directory = local_path(path)
         if os.path.isfile(directory):
             directory = os.path.dirname(directory)
-        self._journal = RunDirectory(directory).journal
+        self._directory = RunDirectory(directory)
+        self._journal = self._directory.journal
         if not os.path.isfile(self._journal):
             raise FileNotFoundError(
                 f"{directory} holds no run: there is no journal in it; pass the directory that the run's results are "
@@ -137,7 +138,7 @@ class RunFollower:
             Whether anything was.
 
         Raises:
-            JournalCorruptError: If the journal has been damaged.
+            JournalCorruptError: If the journal has been damaged, or emptied.
             TuneError: If it cannot be read, or was written by a newer version.
         """
         size_bytes = os.path.getsize(self._journal)
@@ -145,7 +146,10 @@ class RunFollower:
             return False
         self._size_bytes = size_bytes
         before = self._last
+        must_hold = before is None and self._directory.has_trials()  # the first of them comes after the first record
         self._reader.read(self._new_records())
+        if must_hold and self._last is None:
+            raise self._directory.lost_journal()
         return self._last != before
 
     def _new_records(self) -> Iterator[records.Record]:

@@ -31,6 +31,7 @@ class RunOverview:
         noted_s: When the last record with a time was written, likewise.
         statuses: The status of each trial by its id.
         close_reason: Why its last driver has ended; None if it is at work, or was killed.
+        damage: What is wrong with its record, of which this is what can be read; None if nothing is.
     """
 
     path: str
@@ -42,6 +43,7 @@ class RunOverview:
     noted_s: float = 0.0
     statuses: dict[str, str] = field(default_factory=dict)
     close_reason: str | None = None
+    damage: JournalCorruptError | None = None
 
     @property
     def is_unfinished(self) -> bool:
@@ -104,7 +106,9 @@ def read_overview(path: str | os.PathLike[str]) -> RunOverview:
         TuneError: If the journal cannot be read.
     """
     overview = RunOverview(local_path(path))
-    for record in journal.of_kind(RunDirectory(overview.path).journal, _KINDS):
+    run = RunDirectory(overview.path)
+    has_trials = run.has_trials()  # before it is read: the first of them comes after the first record
+    for record in journal.of_kind(run.journal, _KINDS):
         try:
             overview.take(record)
         except (KeyError, TypeError) as error:
@@ -112,4 +116,9 @@ def read_overview(path: str | os.PathLike[str]) -> RunOverview:
                 f"the journal of {overview.path} has a {record.get(records.KIND)!r} record that is not what it should "
                 f"be ({type(error).__name__}: {error})"
             ) from error
+    try:
+        if not journal.valid_bytes(run.journal) and has_trials:
+            overview.damage = run.lost_journal()
+    except JournalCorruptError as error:
+        overview.damage = error
     return overview

@@ -20,7 +20,7 @@ from functools import lru_cache
 from minitune import clock
 from minitune._paths import local_path
 from minitune.checkpoint import TEMPORARY_PREFIX, directory_name
-from minitune.error import TuneError
+from minitune.error import JournalCorruptError, TuneError
 from minitune.execution import files
 from minitune.execution.files import atomic_write as atomic_write
 from minitune.execution.run_lock import read_holder
@@ -125,6 +125,13 @@ class RunDirectory:
                 entry.is_dir(follow_symlinks=False) and not files.WRITE_TEMPORARY.fullmatch(entry.name)
                 for entry in entries
             )
+
+    def lost_journal(self) -> JournalCorruptError:
+        """The error of a journal without a good record, although the run `has_trials`."""
+        return JournalCorruptError(
+            f"the journal {self.journal} holds no record, although there are directories of trials beside it: it was "
+            "damaged, and what it held is lost; put back a copy, or begin a run under another name"
+        )
 
     def clean(self) -> None:
         """Remove temporary files that a killed driver has left in the run's own directory."""

@@ -1,0 +1,75 @@
+"""A run whose journal was damaged: every command says so in one line, and none takes it for another run."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Minitune = Callable[..., tuple[int, str, str]]
+
+
+def damaged(storage: Path, path: Path, damage: str) -> Path:
+    """A copy of the run, with a journal that something has happened to."""
+    shutil.copytree(storage / "run", path)
+    journal = path / "journal"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    middle = len(lines) // 2
+    journal.write_bytes(
+        {
+            "in its middle": b"".join([*lines[:middle], b"?" + lines[middle][1:], *lines[middle + 1 :]]),
+            "beginning": b"".join([b"?" + lines[0][1:], *lines[1:]]),
+            "beginning gone": b"".join(lines[1:]),
+            "garbage": bytes(range(256)) * 20,
+            "emptied": b"",
+            "torn": lines[0][:40],
+        }[damage]
+    )
+    return path
+
+
+@pytest.mark.parametrize(
+    ("damage", "way_out"),
+    [
+        ("in its middle", "Put back a copy; or what stands before the bad line can be kept: "),
+        ("beginning", "Put back a copy; without its beginning it is lost"),
+        ("beginning gone", "its beginning is missing; put back a copy"),
+        ("garbage", "put back a copy, or begin a run under another name"),
+        ("emptied", "put back a copy, or begin a run under another name"),
+        ("torn", "put back a copy, or begin a run under another name"),
+    ],
+)
+def test_a_damaged_run_is_called_that_with_the_way_out(
+    minitune: Minitune, storage: Path, tmp_path: Path, damage: str, way_out: str
+) -> None:
+    run = damaged(storage, tmp_path / "broken", damage)
+    before = (run / "journal").read_bytes()
+
+    status, out, _ = minitune("lsx", tmp_path)
+    assert (status, out.count("| damaged |")) == (0, 1)
+    assert f"broken is damaged: the journal {run / 'journal'} " in out
+    assert way_out in out
+    (row,) = map(json.loads, minitune("lsx", tmp_path, "--json")[1].splitlines())
+    assert (row["state"], way_out in row["why"]) == ("damaged", True)
+
+    for command in ("ls", "show", "watch", "best", "explain", "replay", "resume"):
+        status, out, err = minitune(command, run)
+        assert (command, status, out, err.count("\n")) == (command, 1, "", 1), err
+        assert way_out in err
+    for command in ("logs", "rerun"):
+        status, _, err = minitune(command, run, "0")
+        assert (command, status, way_out in err) == (command, 1, True), err
+    assert (run / "journal").read_bytes() == before
+
+
+def test_a_killed_run_with_a_torn_end_is_not_damaged(minitune: Minitune, storage: Path, tmp_path: Path) -> None:
+    shutil.copytree(storage / "run", tmp_path / "killed")
+    journal = tmp_path / "killed" / "journal"
+    journal.write_bytes(journal.read_bytes()[:-5])
+
+    (row,) = map(json.loads, minitune("lsx", tmp_path, "--json")[1].splitlines())
+    assert (row["state"], row["total_trials"]) == ("killed", 3)
+    assert "damaged" not in minitune("lsx", tmp_path)[1]
