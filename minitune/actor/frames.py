@@ -10,6 +10,7 @@ import struct
 import zlib
 from collections.abc import Iterator, Sequence
 
+from minitune.actor.fields import ProtocolError, as_text, join_fields, split_fields
 from minitune.actor.limits import MESSAGE_BYTES
 from minitune.actor.messages import Boot, Call, Hello, Message, Move, Place, Quit, Raised, Returned, Show
 from minitune.error import RemoteError
@@ -18,66 +19,12 @@ _MAGIC = b"mT"
 _VERSION = 1
 _HEAD = struct.Struct("!2sBBIQ")
 _CRC = struct.Struct("!I")
-_COUNT = struct.Struct("!I")
 HEADER_BYTES = _HEAD.size + _CRC.size
-_NONE = 0xFFFFFFFF
 
 _BOOT, _CALL, _QUIT, _MOVE, _HELLO, _RETURNED, _RAISED, _SHOW = range(1, 9)
 
 
-class ProtocolError(Exception):
-    """What arrived is not a frame of ours: bad magic, version, checksum, length, kind or order."""
-
-
-# -- plain fields ----------------------------------------------------------------------------------------------
-
-
-def join_fields(fields: Sequence[str | bytes | None]) -> bytes:
-    """Pack texts and bytes into one piece of bytes, without any object format.
-
-    Args:
-        fields: At most 2**32 - 2 bytes each. Lone surrogates in texts survive.
-
-    Returns:
-        What `split_fields` takes apart.
-    """
-    parts = [_COUNT.pack(len(fields))]
-    for value in fields:
-        data = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
-        parts.append(_COUNT.pack(_NONE if data is None else len(data)))
-        if data is not None:
-            parts.append(data)
-    return b"".join(parts)
-
-
-def split_fields(data: bytes) -> list[bytes | None]:
-    """Take apart what `join_fields` has packed.
-
-    Raises:
-        ProtocolError: If `data` is not such a piece.
-    """
-    try:
-        (count,) = _COUNT.unpack_from(data)
-        position = _COUNT.size
-        fields: list[bytes | None] = []
-        for _ in range(count):
-            (length,) = _COUNT.unpack_from(data, position)
-            position += _COUNT.size
-            if length == _NONE:
-                fields.append(None)
-                continue
-            if position + length > len(data):
-                raise ProtocolError(f"a field of {length} bytes does not fit into a body of {len(data)}")
-            fields.append(data[position : position + length])
-            position += length
-    except struct.error:
-        raise ProtocolError(f"a body of {len(data)} bytes breaks off in a field") from None
-    return fields
-
-
-def as_text(value: bytes | None) -> str:
-    """A field as text; an absent one is empty."""
-    return (value or b"").decode("utf-8", "surrogatepass")
+# -- bodies ----------------------------------------------------------------------------------------------------
 
 
 def _optional(value: bytes | None) -> str | None:
@@ -201,8 +148,7 @@ def _head_fields(body: bytes, count: int) -> tuple[list[bytes | None], bytes]:
     fields = split_fields(body)
     if len(fields) != count:
         raise ProtocolError(f"{count} fields were expected, but got {len(fields)}")
-    size = _COUNT.size * (count + 1) + sum(len(field or b"") for field in fields)
-    return fields, body[size:]
+    return fields, body[len(join_fields(fields)) :]
 
 
 def _head_field(body: bytes) -> tuple[bytes | None, bytes]:

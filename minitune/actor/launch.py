@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from minitune.actor.channel import DriverEnd
 from minitune.actor.tree import RUN_VARIABLE, TRIAL_VARIABLE, WITHIN_VARIABLE
+
+if TYPE_CHECKING:
+    from minitune.actor.channel import DriverEnd
 
 
 class Listener(Protocol):

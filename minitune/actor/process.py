@@ -14,7 +14,8 @@ from enum import Enum
 from typing import Any
 
 from minitune.actor.channel import ChannelClosedError, DriverEnd
-from minitune.actor.frames import ProtocolError, encode
+from minitune.actor.fields import ProtocolError
+from minitune.actor.frames import encode
 from minitune.actor.launch import Launcher
 from minitune.actor.limits import (
     CHANNEL_LOST_EXIT,

@@ -14,7 +14,7 @@ if sys.platform != "linux":
 
 from minitune.actor.launch import interpreter_command, search_path, starting_directory, worker_environment
 from minitune.actor.limits import CLOSE_S
-from minitune.actor.zygote import send_packet
+from minitune.actor.packets import send_packet
 
 
 class Template:

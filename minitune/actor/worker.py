@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 
 from minitune.actor import tree
 from minitune.actor.channel import ChannelClosedError, End, WorkerChannel
-from minitune.actor.frames import ProtocolError
+from minitune.actor.fields import ProtocolError
 from minitune.actor.limits import CHANNEL_LOST_EXIT, NO_THREAD_EXIT, OOM_SCORE, SWEEP_TICK_S
 from minitune.actor.loading import UserCodeNeededError, dump_value, load_plain, load_value
 from minitune.actor.messages import Boot, Call, Hello, Message, Move, Quit, Raised, Returned, Show
@@ -278,7 +278,7 @@ class Worker:
         """Clean up after one user and take the place of the next; an error means that this process is not clean."""
         if self._surroundings is None:
             raise RuntimeError("this worker never took its first place")
-        self._surroundings.restore()
+        self._surroundings.restore(message.place)
         self._surroundings.apply(message.place)
 
     # -- answers -----------------------------------------------------------------------------------------------

@@ -18,7 +18,6 @@ It talks to the driver over one inherited socket pair whose packets keep their b
 
 from __future__ import annotations
 
-import array
 import ctypes
 import gc
 import os
@@ -42,7 +41,6 @@ import resource  # noqa: F401 - the same
 
 from minitune.actor import tree, worker
 from minitune.actor.channel import SocketEnd
-from minitune.actor.frames import as_text, join_fields, split_fields
 from minitune.actor.limits import (
     CLOSE_S,
     DRIVER_CHECK_S,
@@ -52,44 +50,13 @@ from minitune.actor.limits import (
     THREAD_CAPS,
     UNKNOWN_PASSES,
 )
+from minitune.actor.packets import PACKET_BYTES, receive_packet, send_packet
 from minitune.actor.surroundings import line_buffer_c_output, move_high
-
-PACKET_BYTES = 128 * 1024
-"""The longest packet between driver and zygote."""
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 GPU_PATHS = ("/dev/nvidia", "/dev/kfd", "/dev/dri")
 """With these begin the names of the devices whose users must not fork."""
-
-
-def send_packet(end: socket.socket, fields: list[str], descriptor: int | None = None) -> None:
-    """Send one packet, with a descriptor if there is one. Never blocks.
-
-    Raises:
-        BlockingIOError: If the other end has to read first.
-        OSError: If it is gone, or nothing can be sent.
-    """
-    rights = [] if descriptor is None else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))]
-    end.sendmsg([join_fields(fields)], rights, socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
-
-
-def receive_packet(end: socket.socket) -> tuple[list[str], int | None] | None:
-    """Receive one packet.
-
-    Returns:
-        Its fields and the descriptor that came with it, or None at the end.
-
-    Raises:
-        OSError: If nothing can be received now.
-    """
-    data, rights, _, _ = end.recvmsg(PACKET_BYTES, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC)
-    descriptors = array.array("i")
-    for _, _, packed in rights:
-        descriptors.frombytes(packed[: len(packed) - len(packed) % 4])
-    if not data:
-        return None
-    return [as_text(value) for value in split_fields(data)], descriptors[0] if descriptors else None
 
 
 @dataclass

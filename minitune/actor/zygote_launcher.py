@@ -20,9 +20,9 @@ from minitune.actor.channel import Channel, DriverEnd, socket_pair
 from minitune.actor.launch import Listener, marker_of
 from minitune.actor.limits import PRELOAD_S, SHORT_LIFE_S, ZYGOTE_HELLO_S
 from minitune.actor.loop import READ, WRITE, Loop, Timer
+from minitune.actor.packets import receive_packet
 from minitune.actor.sweep import Sweep
 from minitune.actor.template import Template
-from minitune.actor.zygote import receive_packet
 
 _log = logging.getLogger("minitune")
 

@@ -6,7 +6,8 @@ import zlib
 
 import pytest
 
-from minitune.actor.frames import HEADER_BYTES, FrameReader, ProtocolError, encode
+from minitune.actor.fields import ProtocolError
+from minitune.actor.frames import HEADER_BYTES, FrameReader, encode
 from minitune.actor.messages import Boot, Call, Hello, Message, Move, Place, Quit, Raised, Returned
 from minitune.error import RemoteError
 
