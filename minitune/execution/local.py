@@ -107,6 +107,7 @@ class LocalTrialExecutor:
                 "let the trials of one run do the work, or TuneConfig(executor='inline')"
             )
         self.clock: Clock = clocks.REAL
+        self._host = socket.gethostname()
         self._ledger = Ledger(machine.totals, machine.gpu_ids, find_gpus=machine.find_gpus, cpu_limit=machine.cpu_limit)
         self._shared_directory = os.path.join(directory, "shared")
         self._values: ValueFile | None = None
@@ -313,7 +314,7 @@ class LocalTrialExecutor:
         if actor.process in self._resetting:
             return self._on_reset(actor, event)
         if isinstance(event, Ready):
-            return Started(actor.actor_id, event.pid, socket.gethostname(), actor.allocation)
+            return Started(actor.actor_id, event.pid, self._host, actor.allocation)
         if isinstance(event, Replied):
             return CallReturned(actor.actor_id, event.value)
         return CallRaised(actor.actor_id, event.error)
@@ -323,7 +324,7 @@ class LocalTrialExecutor:
             del self._resetting[actor.process]
             actor.reset_deadline_s = None
             pid = self._group.pids().get(actor.process, 0)
-            return Started(actor.actor_id, pid, socket.gethostname(), actor.allocation, reused=True)
+            return Started(actor.actor_id, pid, self._host, actor.allocation, reused=True)
         error: RemoteError | None = event.error if isinstance(event, Failed) else None
         self._start_fresh(actor, error.last_line() if error else "reset returned False")
         return None

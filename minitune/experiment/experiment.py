@@ -131,7 +131,7 @@ class Experiment:
         """
         return TrialMaker(
             self.trainable_name,
-            request=self.request,
+            request=self.static_request or self.request,
             stopping_criterion=self.stopping_criterion,
             max_failures=self.max_failures,
             name_creator=self.trial_name_creator,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 import uuid
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from sys import intern
 from typing import Any
 
 from minitune import clock
@@ -345,9 +345,15 @@ class Trial:
 
         Most of a large run is made of such results, so what the texts in them have in common is kept once.
         """
-        if self.last_result:
-            self.last_result = {_shared(name): _shared(value) for name, value in self.last_result.items()}
-            self.last_result[DONE] = True
+        if not self.last_result:
+            return
+        shared: dict[str, Any] = {}
+        for name, value in self.last_result.items():
+            if type(value) is str and len(value) <= _SHARED_LENGTH:
+                value = intern(value)  # noqa: PLW2901
+            shared[intern(name) if type(name) is str else name] = value
+        shared[DONE] = True
+        self.last_result = shared
 
     def roll_back(self, to: KeptCheckpoint | None) -> None:
         """Return to the state that belongs to a checkpoint, or to the beginning.
@@ -376,7 +382,8 @@ class Trial:
     @property
     def local_path(self) -> str:
         """The trial's directory, absolute."""
-        return os.path.join(self.experiment_path, self.custom_dirname or self.name)
+        name = self.custom_dirname or self.name
+        return f"{self.experiment_path}{os.sep}{name}" if self.experiment_path else name
 
     def init_local_path(self) -> None:
         """Make the trial's directory, if it is not there yet."""
@@ -434,11 +441,6 @@ class Trial:
 
     def __repr__(self) -> str:
         return self.name
-
-
-def _shared(value: Any) -> Any:
-    """A short text as one object, however often it occurs; anything else as it is."""
-    return sys.intern(value) if type(value) is str and len(value) <= _SHARED_LENGTH else value
 
 
 def _check_dirname(name: str) -> str:

@@ -60,7 +60,7 @@ class TrialMaker:
         self.experiment_path = experiment_path
         self.ids = ids or (TrialIds(prefix) if prefix else TrialIds())
         self.experiment_number = experiment_number
-        self.request = request
+        self.request = request if callable(request) else Resources.of(request).shared()
         self.stopping_criterion = dict(stopping_criterion or {})
         self.max_failures = max_failures
         self.name_creator = name_creator
@@ -99,7 +99,7 @@ class TrialMaker:
         Raises:
             ValueError: If the request for this configuration is no request.
         """
-        request = self.request(config) if callable(self.request) else self.request
+        request = Resources.of(self.request(config)).shared() if callable(self.request) else self.request
         trial = Trial(
             self.trainable_name,
             config=config,
@@ -107,7 +107,7 @@ class TrialMaker:
             number=self.count,
             evaluated_params=evaluated_params,
             experiment_tag=experiment_tag,
-            resources=Resources.of(request).shared(),
+            resources=request,
         )
         self.adopt(trial)
         self.ids.count += 1
