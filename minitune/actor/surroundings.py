@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # what is behind `signal`, which makes slow enums of all it says
 import contextlib
 import faulthandler
 import os
@@ -9,11 +10,12 @@ import signal
 import sys
 import threading
 import warnings
-from _signal import getsignal as _getsignal  # type: ignore[import-not-found]  # `signal` makes slow enums of all it says
 from typing import Any
 
 from minitune.actor.limits import HIGH_DESCRIPTOR
 from minitune.actor.messages import Place
+
+_SIGNALS = range(1, signal.NSIG)
 
 
 def move_high(descriptor: int) -> int:
@@ -45,7 +47,7 @@ def arm_stack_dump() -> None:
     faulthandler.enable(2, all_threads=False)
     if sys.platform != "win32" and hasattr(signal, "SIGUSR2"):
         faulthandler.unregister(signal.SIGUSR2)
-        signal.signal(signal.SIGUSR2, signal.SIG_IGN)  # what `unregister` will put back
+        _signal.signal(_signal.SIGUSR2, _signal.SIG_IGN)  # what `unregister` will put back
         faulthandler.register(signal.SIGUSR2, 2, all_threads=True, chain=False)
 
 
@@ -80,9 +82,9 @@ class Surroundings:
 
     def __init__(self) -> None:
         self._directory = _read_directory()
-        self._environment = dict(os.environ)
+        self._environment = _environment().copy()
         self._umask = _read_umask()
-        self._signals = {number: _getsignal(number) for number in range(1, signal.NSIG)}
+        self._signals = list(map(_signal.getsignal, _SIGNALS))
         self._mask = _read_mask()
         self._limits = _read_limits()
         self._path, self._argv = list(sys.path), list(sys.argv)
@@ -110,8 +112,8 @@ class Surroundings:
         if place.directory is not None:
             os.chdir(place.directory)
 
-    def restore(self) -> None:
-        """Put back everything that user code may have changed.
+    def restore(self, next_place: Place) -> None:
+        """Put back everything that user code may have changed, apart from what the next place replaces.
 
         Raises:
             OSError: If something cannot be put back, such as a hard limit.
@@ -121,8 +123,9 @@ class Surroundings:
         _restore_environment(self._environment)
         os.umask(self._umask)
         for descriptor, saved in self._outputs.items():
-            _flush(descriptor)
-            os.dup2(saved, descriptor)
+            if (next_place.stdout if descriptor == 1 else next_place.stderr) is None:
+                _flush(descriptor)
+                os.dup2(saved, descriptor)
         sys.stdout, sys.stderr, sys.stdin = sys.__stdout__, sys.__stderr__, sys.__stdin__
         _restore_limits(self._limits)
         sys.path[:], sys.argv[:] = self._path, self._argv
@@ -137,11 +140,11 @@ class Surroundings:
                 signal.setitimer(timer, 0)
         if threading.current_thread() is threading.main_thread():
             signal.set_wakeup_fd(-1)
-        for number, handler in self._signals.items():
-            if handler is not None and _getsignal(number) is not handler:
-                signal.signal(number, handler)
+        for number, handler, present in zip(_SIGNALS, self._signals, map(_signal.getsignal, _SIGNALS), strict=True):
+            if present is not handler and handler is not None:
+                _signal.signal(number, handler)
         if sys.platform != "win32":
-            signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
+            _signal.pthread_sigmask(_signal.SIG_SETMASK, self._mask)
         arm_stack_dump()
 
     def _redirect(self, descriptor: int, path: str) -> None:
@@ -209,7 +212,7 @@ def _read_limits() -> dict[int, tuple[int, int]]:
         return {}
     import resource
 
-    numbers = [getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")]
+    numbers = {getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")}
     return {number: resource.getrlimit(number) for number in numbers}
 
 
@@ -218,8 +221,8 @@ def _restore_limits(saved: dict[int, tuple[int, int]]) -> None:
         return
     import resource
 
-    for number, limits in saved.items():
-        if resource.getrlimit(number) != limits:
+    for (number, limits), present in zip(saved.items(), map(resource.getrlimit, saved), strict=True):
+        if present != limits:
             resource.setrlimit(number, limits)
 
 
@@ -234,13 +237,21 @@ def _restore_logging(saved: tuple[list[Any], int, int]) -> None:
 
     handlers, level, disable = saved
     logging.root.handlers[:] = handlers
-    logging.root.setLevel(level)
-    logging.disable(disable)
+    if (logging.root.level, logging.root.manager.disable) != (level, disable):  # to set them walks over all loggers
+        logging.root.setLevel(level)
+        logging.disable(disable)
 
 
-def _restore_environment(saved: dict[str, str]) -> None:
-    for name in [name for name in os.environ if name not in saved]:
-        del os.environ[name]
-    for name, value in saved.items():
-        if os.environ.get(name) != value:
-            os.environ[name] = value
+def _environment() -> dict[Any, Any]:
+    """The dict behind `os.environ`, as the system has it: to compare that takes one call and not ten per variable."""
+    data: dict[Any, Any] = os.environ._data  # type: ignore[attr-defined]  # so since Python 3.2
+    return data
+
+
+def _restore_environment(saved: dict[Any, Any]) -> None:
+    for key in {key for key, _ in _environment().items() ^ saved.items()}:
+        name = os.environ.decodekey(key)
+        if key in saved:
+            os.environ[name] = os.environ.decodevalue(saved[key])
+        else:
+            del os.environ[name]
