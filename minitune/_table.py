@@ -47,14 +47,32 @@ def format_cell(value: Any, max_length: int) -> str:
     return text if len(text) <= max_length or isinstance(value, int) else "..." + text[3 - max_length :]
 
 
-_REPR = reprlib.Repr()  # shows the beginning of large containers, and survives a failing __repr__
-_REPR.maxdict = _REPR.maxlist = _REPR.maxtuple = 20
-_REPR.maxstring = _REPR.maxother = 200
+class _Repr(reprlib.Repr):
+    """Shows the beginning of large containers, and survives a failing __repr__.
+
+    Args:
+        shortens: Whether floats of many digits are rounded to six.
+    """
+
+    def __init__(self, shortens: bool):
+        super().__init__()
+        self.maxdict = self.maxlist = self.maxtuple = 20
+        self.maxstring = self.maxother = 200
+        self._shortens = shortens
+
+    def repr_float(self, value: float, level: int) -> str:
+        """What `reprlib` calls for a float."""
+        text = repr(value)
+        return f"{value:.6g}" if self._shortens and len(text) > _EXACT_LENGTH else text
 
 
-def short_repr(value: Any) -> str:
-    """A value as its code on one line, cut where it is large."""
-    return " ".join(_REPR.repr(value).split())
+_EXACT_LENGTH = 8
+_REPR, _SHORT_REPR = _Repr(shortens=False), _Repr(shortens=True)
+
+
+def short_repr(value: Any, *, rounds: bool = False) -> str:
+    """A value as its code on one line, cut where it is large; with `rounds`, floats of many digits are rounded."""
+    return " ".join((_SHORT_REPR if rounds else _REPR).repr(value).split())
 
 
 @dataclass(frozen=True)

@@ -180,7 +180,7 @@ def _about_best(run: RecordedRun, state: RunState, metric: str, mode: str, scope
     value = trial.analysis.get(metric, mode if scope == "all" else scope)
     so_far = "" if state.name == FINISHED_RUN else f" so far (the run is {state.name})"
     facts: Facts = {
-        "value": _Said(value, f"{metric}={value!r}"),
+        "value": _Said(value, f"{metric}={_short(value)}"),
         "chosen by": _Said(
             {"metric": metric, "mode": mode, "scope": scope, "trials": len(run.trials), "run": state.name},
             f"{mode} of {metric}, scope {scope}, of {len(run.trials)} trials{so_far}",
@@ -246,7 +246,7 @@ def _date(at_s: float) -> str:
 
 
 def _short(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else short_repr(value)
+    return short_repr(value, rounds=True)
 
 
 # -- telling -----------------------------------------------------------------------------------------------------------
@@ -266,7 +266,7 @@ def _data(value: Any) -> Any:
 
 
 def _text(value: Any) -> str:
-    return value.text if type(value) is _Said else value if isinstance(value, str) else short_repr(value)
+    return value.text if type(value) is _Said else value if isinstance(value, str) else _short(value)
 
 
 def _lines(name: str, value: Any) -> Iterator[str]:
@@ -274,7 +274,7 @@ def _lines(name: str, value: Any) -> Iterator[str]:
     if value is None or value in ("", [], {}):
         return
     if isinstance(value, Mapping):
-        parts = [f"{key}: {short_repr(part)}" for key, part in flatten(value).items()]
+        parts = [f"{key}: {_short(part)}" for key, part in flatten(value).items()]
     elif isinstance(value, list):
         parts = [_text(part) for part in value]
     else:

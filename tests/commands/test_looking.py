@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from command_runs import fit
 
 from minitune import ResultGrid
 from minitune.analysis import ExperimentAnalysis
@@ -121,6 +122,23 @@ def test_the_best_is_that_of_the_grid_with_its_step_and_checkpoint(minitune: Min
     told = json.loads(minitune("best", "run", "--scope", "all", "--json")[1])
     assert (told["value"], told["iteration"]) == (0, 2)
     assert (told["best_checkpoint"]["iteration"], told["last_checkpoint"]["iteration"]) == (2, 3)
+
+
+def third(config: dict[str, float]) -> dict[str, float]:
+    return {"loss": (config["x"] + 1) / 3, "curve": [1 / 3, 0.25]}
+
+
+def test_numbers_are_short_for_people_and_whole_for_programs(minitune: Minitune, tmp_path: Path) -> None:
+    fit(tmp_path, third, "thirds")
+    run = tmp_path / "thirds"
+
+    for command in (["show", run, "1"], ["best", run]):
+        assert "0.3333333" not in minitune(*command)[1]
+    assert "  loss: 0.666667\n" in minitune("show", run, "1")[1]
+    assert "[0.333333, 0.25]" in minitune("show", run, "1")[1]
+    assert "loss=0.333333\n" in minitune("best", run)[1]
+    assert json.loads(minitune("show", run, "1", "--json")[1])["metrics"]["loss"] == 2 / 3
+    assert json.loads(minitune("best", run, "--json")[1])["value"] == 1 / 3
 
 
 def test_watching_a_run_that_has_ended_tells_how(minitune: Minitune, storage: Path) -> None:
