@@ -31,6 +31,7 @@ from minitune.error import TrialStopped
 from minitune.experiment.trial_info import TrialInfo
 from minitune.resources import Allocation, Resources
 from minitune.result import DEFAULT_METRIC, DONE, RESULT_DUPLICATE, Report
+from minitune.trainable.asynchronous import way_out
 from minitune.trainable.session import Session
 from minitune.trainable.trainable import Trainable, TrainingResult, as_path, read_state, write_state
 
@@ -210,7 +211,7 @@ class FunctionRunner:
             return {DEFAULT_METRIC: value}
         raise ValueError(
             f"a trainable function must return or yield a dict of metrics, a number or None, but it {verb} "
-            f"{type(value).__name__}: {value!r:.200}{_place_of(self._function)}"
+            f"{type(value).__name__}: {value!r:.200}{_place_of(self._function)}{way_out(value)}"
         )
 
 

@@ -23,6 +23,7 @@ from minitune.config import default_storage_path
 from minitune.experiment.trial_info import TrialInfo
 from minitune.resources import Resources
 from minitune.result import EPISODES_TOTAL, TIME_TOTAL_S, TIMESTEPS_TOTAL, TRAINING_ITERATION
+from minitune.trainable.asynchronous import way_out
 from minitune.trainable.auto_fields import LOG_SYS_USAGE, AutoFields
 
 logger = logging.getLogger("minitune")
@@ -172,7 +173,7 @@ class Trainable:
         if not isinstance(metrics, dict):
             raise TypeError(
                 f"step() of {type(self).__name__} must return a dict of metrics, but returned "
-                f"{type(metrics).__name__}: {metrics!r:.200}"
+                f"{type(metrics).__name__}: {metrics!r:.200}{way_out(metrics)}"
             )
         result = self._tune_fields.fill(metrics)
         self._tune_last_result = result

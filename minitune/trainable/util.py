@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from minitune._warnings import warn_once
 from minitune.resources import Resources
 from minitune.shared import ObjectRef
+from minitune.trainable.asynchronous import refuse_async
 from minitune.trainable.function_runner import FunctionTrainable, wrap_function
 from minitune.trainable.trainable import Trainable
 
@@ -220,13 +221,17 @@ def validate_trainable(trainable: Any) -> None:
         trainable: What the user passed.
 
     Raises:
-        TypeError: If it is neither callable nor a Trainable subclass.
+        TypeError: If it is neither callable nor a Trainable subclass, or asynchronous.
         ValueError: If it is a function that cannot be called with the configuration alone.
     """
     if isinstance(trainable, type) and not issubclass(trainable, FunctionTrainable):
-        _trainable_class(trainable, TypeError)
+        kind = _trainable_class(trainable, TypeError)
+        for method in (kind.setup, kind.step):
+            refuse_async(method, f"{kind.__name__}.{method.__name__}")
         return
-    _check_signature(_as_bound(as_function(trainable), TypeError), is_complete=True)
+    bound = _as_bound(as_function(trainable), TypeError)
+    refuse_async(bound.function, f"trainable {trainable_name(bound)}")
+    _check_signature(bound, is_complete=True)
 
 
 def _check_signature(bound: BoundFunction, is_complete: bool) -> None:

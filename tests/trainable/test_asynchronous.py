@@ -1,0 +1,67 @@
+"""Asynchronous trainables: refused at once where that can be seen, else told with the way out."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+from trainable_fakes import FakeDriver, pull
+
+from minitune import Trainable, Tuner
+from minitune.trainable import with_parameters
+
+
+async def trains(config: dict[str, Any], data: int = 0) -> dict[str, Any]:
+    return {"loss": 1}
+
+
+async def yields(config: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
+    yield {"loss": 1}
+
+
+class Callable:
+    async def __call__(self, config: dict[str, Any]) -> dict[str, Any]:
+        return {"loss": 1}
+
+
+class Steps(Trainable):
+    async def step(self) -> dict[str, Any]:  # type: ignore[override]  # that is the mistake
+        return {"loss": 1}
+
+
+@pytest.mark.parametrize(
+    "trainable",
+    [trains, yields, Callable(), Steps, functools.partial(trains, data=1), with_parameters(trains, data=1)],
+)
+def test_what_is_async_is_refused_before_anything_runs(trainable: Any) -> None:
+    with pytest.raises(TypeError, match=r"is an async function, .* a plain function, .* asyncio\.run\(\.\.\.\)"):
+        Tuner(trainable)
+
+
+def some_steps() -> Iterator[int]:
+    yield 1
+
+
+@pytest.mark.filterwarnings("error")  # "coroutine was never awaited" would say the same again, and less clearly
+@pytest.mark.parametrize(
+    ("trainable", "text"),
+    [
+        (lambda config: trains(config), r"returned coroutine: .*; it has not run: return asyncio\.run\(\.\.\.\)"),
+        (lambda config: yields(config), r"returned async_generator: .*; it has not run: .*asyncio\.run\(\.\.\.\)"),
+        (lambda config: some_steps, "returned function: "),
+    ],
+)
+def test_what_has_not_run_is_told_with_the_way_out(driver: FakeDriver, trainable: Any, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        pull(driver.start(trainable))
+
+
+def test_a_generator_out_of_a_step_is_told_with_the_way_out(driver: FakeDriver) -> None:
+    class Yields(Trainable):
+        def step(self) -> Any:
+            yield {"loss": 1}
+
+    with pytest.raises(TypeError, match=r"returned generator: .*; return the metrics of one step, or yield"):
+        pull(driver.start(Yields))
