@@ -20,6 +20,8 @@ from minitune._warnings import warn_once
 from minitune.config import Config
 from minitune.config import ResumeConfig as ResumeConfig
 from minitune.experiment.trial import Trial
+from minitune.schedulers import check_scheduler_name
+from minitune.search.by_name import check_searcher_name
 from minitune.search.filters import Rules
 
 EXECUTORS = ("local", "inline")
@@ -90,6 +92,10 @@ class TuneConfig(Config):
     def _check(self) -> None:
         require(self.mode in (None, "min", "max"), "mode: None, 'min' or 'max'", self.mode)
         require_metric("metric", self.metric)
+        if isinstance(self.search_alg, str):
+            check_searcher_name(self.search_alg)
+        if isinstance(self.scheduler, str):
+            check_scheduler_name(self.scheduler)
         check_num_samples(self.num_samples)
         limit = self.max_concurrent_trials
         require(

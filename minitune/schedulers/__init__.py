@@ -69,6 +69,25 @@ _BY_NAME = {
 }
 
 
+def check_scheduler_name(scheduler: Any) -> str:
+    """The name of a scheduler as it is known here, in lower case.
+
+    Raises:
+        ValueError: If there is none of that name; the text names one that is much like it.
+    """
+    name = scheduler.lower() if isinstance(scheduler, str) else ""
+    if name not in _BY_NAME:
+        from difflib import get_close_matches
+
+        close = get_close_matches(name, _BY_NAME, 1)
+        raise ValueError(
+            f"scheduler must be one of {', '.join(_BY_NAME)}, but got {shown(scheduler)}"
+            + (f" (did you mean {close[0]!r}?)" if close else "")
+            + "; one of your own is passed as an object"
+        )
+    return name
+
+
 def create_scheduler(scheduler: str, **kwargs: Any) -> TrialScheduler:
     """Make a scheduler by its name.
 
@@ -82,16 +101,7 @@ def create_scheduler(scheduler: str, **kwargs: Any) -> TrialScheduler:
     Raises:
         ValueError: If there is no scheduler of that name.
     """
-    name = scheduler.lower() if isinstance(scheduler, str) else ""
-    if name not in _BY_NAME:
-        from difflib import get_close_matches
-
-        close = get_close_matches(name, _BY_NAME, 1)
-        raise ValueError(
-            f"scheduler must be one of {', '.join(_BY_NAME)}, but got {shown(scheduler)}"
-            + (f" (did you mean {close[0]!r}?)" if close else "")
-            + "; one of your own is passed as an object"
-        )
+    name = check_scheduler_name(scheduler)
     kind = getattr(importlib.import_module(__name__), _BY_NAME[name])
     known = inspect.signature(kind).parameters
     dropped = sorted(set(kwargs) - set(known))

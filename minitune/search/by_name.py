@@ -31,19 +31,11 @@ _OUT = {
 """Names that Ray Tune knows and that are not here, with the way out."""
 
 
-def create_searcher(search_alg: str, **kwargs: Any) -> Searcher | SearchAlgorithm:
-    """Make a searcher by its name.
-
-    Args:
-        search_alg: Such as `random`; case does not matter.
-        **kwargs: Its arguments. Those that it does not know are left out, with a warning.
-
-    Returns:
-        The searcher.
+def check_searcher_name(search_alg: Any) -> str:
+    """The name of a searcher as it is known here, in lower case.
 
     Raises:
-        ValueError: If there is no searcher of that name.
-        ImportError: If the library that it wraps is not installed.
+        ValueError: If there is none of that name; the text names one that is much like it.
     """
     name = search_alg.lower() if isinstance(search_alg, str) else ""
     if name in _OUT:
@@ -59,6 +51,24 @@ def create_searcher(search_alg: str, **kwargs: Any) -> Searcher | SearchAlgorith
             + (f" (did you mean {close[0]!r}?)" if close else "")
             + "; others are passed as an object, such as one of your own subclass of minitune.search.Searcher"
         )
+    return name
+
+
+def create_searcher(search_alg: str, **kwargs: Any) -> Searcher | SearchAlgorithm:
+    """Make a searcher by its name.
+
+    Args:
+        search_alg: Such as `random`; case does not matter.
+        **kwargs: Its arguments. Those that it does not know are left out, with a warning.
+
+    Returns:
+        The searcher.
+
+    Raises:
+        ValueError: If there is no searcher of that name.
+        ImportError: If the library that it wraps is not installed.
+    """
+    name = check_searcher_name(search_alg)
     module, _, kind_name = _BY_NAME[name].partition(":")
     kind = getattr(importlib.import_module(f"{__package__}.{module}"), kind_name)
     known = inspect.signature(kind).parameters

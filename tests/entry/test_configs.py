@@ -189,3 +189,17 @@ def test_one_tuner_fits_twice(caplog: pytest.LogCaptureFixture) -> None:
     first, second = tuner.fit(), tuner.fit()
     assert len(first) == len(second) == 1
     assert first.experiment_path != second.experiment_path
+
+
+@pytest.mark.parametrize(
+    ("field", "name", "text"),
+    [
+        ("search_alg", "tpr", r"search_alg must be one of .* but got 'tpr' \(did you mean 'tpe'\?\)"),
+        ("search_alg", "bohb", "use TPESearch together with the scheduler HyperBandForBOHB"),
+        ("scheduler", "ahsa", r"scheduler must be one of .* but got 'ahsa' \(did you mean 'asha'\?\)"),
+    ],
+)
+def test_names_of_searchers_and_schedulers_are_checked_at_once(field: str, name: str, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        TuneConfig(**{field: name})
+    assert TuneConfig(search_alg="Random", scheduler="ASHA").scheduler == "ASHA"
