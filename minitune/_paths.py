@@ -1,9 +1,10 @@
-"""Paths as users give them."""
+"""Paths as users give them, and as they are told."""
 
 from __future__ import annotations
 
 import os
 import re
+from dataclasses import dataclass
 
 from minitune._checks import shown
 
@@ -28,3 +29,33 @@ def local_path(path: str | os.PathLike[str]) -> str:
     from urllib.parse import unquote
 
     return os.path.abspath(unquote(text.removeprefix("file://")))
+
+
+@dataclass(frozen=True)
+class StorageContext:
+    """Where a run, and a trial of it, lie on disk.
+
+    Attributes:
+        storage_fs_path: The directory that holds runs.
+        experiment_dir_name: Name of the run's directory.
+        trial_dir_name: Name of the trial's directory; empty if no trial is meant.
+    """
+
+    storage_fs_path: str
+    experiment_dir_name: str
+    trial_dir_name: str = ""
+
+    @classmethod
+    def of_run(cls, directory: str, trial_dir_name: str = "") -> StorageContext:
+        """Where the run in `directory`, and a trial of it, lie."""
+        return cls(os.path.dirname(directory), os.path.basename(directory), trial_dir_name)
+
+    @property
+    def experiment_fs_path(self) -> str:
+        """The run's directory."""
+        return os.path.join(self.storage_fs_path, self.experiment_dir_name)
+
+    @property
+    def trial_fs_path(self) -> str:
+        """The trial's directory."""
+        return os.path.join(self.experiment_fs_path, self.trial_dir_name)

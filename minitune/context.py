@@ -3,39 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Any
 
+from minitune._paths import StorageContext as StorageContext
 from minitune._warnings import warn_once
 from minitune.resources import BundleAllocation, Resources
 from minitune.trainable.session import Session, current_session, warn_outside
 from minitune.trainable.session import get_checkpoint as get_checkpoint
 from minitune.trainable.session import report as report
-
-
-@dataclass(frozen=True)
-class StorageContext:
-    """Where a trial's run lies on disk.
-
-    Attributes:
-        storage_fs_path: The directory that holds runs.
-        experiment_dir_name: Name of the run's directory.
-        trial_dir_name: Name of the trial's directory.
-    """
-
-    storage_fs_path: str
-    experiment_dir_name: str
-    trial_dir_name: str
-
-    @property
-    def experiment_fs_path(self) -> str:
-        """The run's directory."""
-        return os.path.join(self.storage_fs_path, self.experiment_dir_name)
-
-    @property
-    def trial_fs_path(self) -> str:
-        """The trial's directory."""
-        return os.path.join(self.experiment_fs_path, self.trial_dir_name)
 
 
 class TuneContext:
@@ -72,8 +47,7 @@ class TuneContext:
         if session is None:
             return None
         experiment, trial_name = os.path.split(session.info.directory)
-        storage, experiment_name = os.path.split(experiment)
-        return StorageContext(storage, experiment_name, trial_name)
+        return StorageContext.of_run(experiment, trial_name)
 
     def get_bundles(self) -> tuple[BundleAllocation, ...] | None:
         """What each bundle of the trial's request was given: CPUs, GPU ids, and `env` for a child that works in it."""

@@ -338,7 +338,7 @@ def _write(component: str, plugin: Any, directory: str, stamp: str, context: Dri
     """Have a component write its state to files in `directory`; none if it remembers nothing."""
     path = os.path.join(directory, f"{_stem(component)}-{stamp}.pkl")
     if component == SEARCHER:
-        plugin.save_to_dir(directory, stamp)
+        plugin.save_to_dir(directory, session_str=stamp)  # by name: Ray Tune's base class has it in **kwargs
         searcher = innermost(plugin)
         if searcher is not None and newest_file(directory, searcher.CKPT_FILE_TMPL) is None:
             raise NotImplementedError(f"{type(searcher).__name__} has written no state")

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from minitune._checks import check_num_samples, duration_s, require, require_creator, shown
-from minitune._paths import local_path
+from minitune._paths import StorageContext, local_path
 from minitune.checkpoint import Checkpoint
 from minitune.config import (
     CheckpointConfig,
@@ -214,6 +214,11 @@ class Experiment:
         return os.path.join(storage_path, self.name or default_run_name(self.trainable_name))
 
     @property
+    def storage(self) -> StorageContext:
+        """Where the run lies: what a `SearchAlgorithm` that makes its trials itself gives to them."""
+        return StorageContext.of_run(self.path)
+
+    @property
     def local_path(self) -> str:
         """Same as `path`: everything is written in place."""
         return self.path
@@ -245,7 +250,7 @@ class Experiment:
             "export_formats": [],
             "max_failures": self.max_failures,
             "restore": self.restore.path if self.restore is not None else None,
-            "storage": self.path,
+            "storage": self.storage,
         }
 
     @property

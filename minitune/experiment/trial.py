@@ -11,6 +11,7 @@ from sys import intern
 from typing import Any
 
 from minitune import clock
+from minitune._paths import StorageContext
 from minitune.checkpoint import Checkpoint, CheckpointRecord
 from minitune.error import TrialError, TuneError
 from minitune.experiment import lifecycle
@@ -72,9 +73,10 @@ class Trial:
         restore_path: Directory of a checkpoint to start from.
         trial_name_creator: Makes the trial's name from the trial.
         trial_dirname_creator: Makes the name of its directory from the trial.
+        storage: Ray Tune's form of `experiment_path`, as `Experiment.storage` has it.
 
     Raises:
-        ValueError: If resources are given under both names, or the name of the directory is a path.
+        ValueError: If resources, or the run's directory, are given under two names; if the trial's directory is a path.
     """
 
     PENDING = lifecycle.PENDING
@@ -133,9 +135,12 @@ class Trial:
         restore_path: str | None = None,
         trial_name_creator: Callable[[Trial], str] | None = None,
         trial_dirname_creator: Callable[[Trial], str] | None = None,
+        storage: StorageContext | None = None,
     ):
         if resources is not None and placement_group_factory is not None:
             raise ValueError("resources and placement_group_factory are one argument under two names; give one")
+        if storage is not None and experiment_path:
+            raise ValueError("storage and experiment_path are one argument in two forms; give one")
         self.trainable_name = trainable_name
         self.trial_id = trial_id or self.generate_id()
         self.number = number
@@ -145,7 +150,7 @@ class Trial:
         self.experiment_number = 0
         """Which of the run's experiments it belongs to."""
         self.resources = Resources.of(resources if resources is not None else placement_group_factory)
-        self.experiment_path = experiment_path
+        self.experiment_path = storage.experiment_fs_path if storage is not None else experiment_path
         self.stopping_criterion = dict(stopping_criterion or {})
         self.max_failures = max_failures
         self.seed = 0
@@ -350,7 +355,7 @@ class Trial:
         shared: dict[str, Any] = {}
         for name, value in self.last_result.items():
             if type(value) is str and len(value) <= _SHARED_LENGTH:
-                value = intern(value)  # noqa: PLW2901
+                value = intern(value)
             shared[intern(name) if type(name) is str else name] = value
         shared[DONE] = True
         self.last_result = shared
@@ -398,6 +403,11 @@ class Trial:
     def local_experiment_path(self) -> str:
         """The run's directory."""
         return self.experiment_path
+
+    @property
+    def storage(self) -> StorageContext:
+        """Where the run and the trial lie."""
+        return StorageContext.of_run(self.experiment_path, os.path.basename(self.local_path))
 
     @property
     def experiment_dir_name(self) -> str:

@@ -10,10 +10,11 @@ import pytest
 
 from minitune.config import FailureConfig, RunConfig
 from minitune.error import TuneError
+from minitune.experiment.experiment import Experiment
 from minitune.experiment.trial import Trial
 from minitune.result_grid import ResultGrid
 from minitune.schedulers import FIFOScheduler, TrialScheduler
-from minitune.search import BasicVariantGenerator, ConcurrencyLimiter, Repeater, Searcher
+from minitune.search import BasicVariantGenerator, ConcurrencyLimiter, Repeater, SearchAlgorithm, Searcher
 from minitune.space import grid_search, uniform
 from minitune.stopper import Stopper
 from minitune.trainable.session import report
@@ -230,6 +231,47 @@ def test_a_search_algorithm_of_the_old_form(tmp_path: Path) -> None:
 
     search_alg = Every()
     assert len(fit(tmp_path, {"x": grid_search([1, 2]), "n": 1}, search_alg=search_alg)) == 2
+
+
+class MakesTrials(SearchAlgorithm):
+    """Makes its trials itself, as Ray Tune's base classes have it."""
+
+    def __init__(self) -> None:
+        self.left = [1, 2, 3]
+        self.saved: list[str] = []
+
+    def add_configurations(self, experiments: Any) -> None:
+        (self.experiment,) = [experiments] if isinstance(experiments, Experiment) else list(experiments)
+
+    def next_trial(self) -> Trial | None:
+        if not self.left:
+            self.set_finished()
+            return None
+        x, spec = self.left.pop(0), self.experiment.spec
+        return Trial(
+            spec["run"],
+            config={"x": x, **spec["config"]},
+            evaluated_params={"x": x},
+            experiment_tag=str(x),
+            stopping_criterion=spec["stop"],
+            storage=self.experiment.storage,
+        )
+
+    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None: ...
+
+    def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None: ...
+
+    def save_to_dir(self, dirpath: str, **kwargs: Any) -> None:
+        self.saved.append(kwargs["session_str"])
+
+
+def test_a_search_algorithm_that_makes_its_trials_itself(tmp_path: Path) -> None:
+    search_alg = MakesTrials()
+    grid = fit(tmp_path, {"n": 3}, stop={"nest/v": 1}, search_alg=search_alg)
+    assert [result.config for result in grid] == [{"x": x, "n": 3} for x in (1, 2, 3)]
+    assert [result.metrics["training_iteration"] for result in grid] == [2, 2, 2]
+    assert search_alg.saved
+    assert search_alg.experiment.storage.experiment_fs_path == grid.experiment_path == str(Path(grid[0].path).parent)
 
 
 # -- stoppers -------------------------------------------------------------------------------------------------------
