@@ -196,11 +196,6 @@ class Hooks:
         """The searcher is to make no more trials."""
         self._call(self.search_alg.set_finished, None)
 
-    @property
-    def chooses_plainly(self) -> bool:
-        """Whether the scheduler starts what has waited longest: then its choice depends on nothing that it knows."""
-        return _is_left(self.scheduler.choose_trial_to_run, TrialScheduler.choose_trial_to_run)
-
     def choose(self) -> Trial | None:
         """The trial that the scheduler wants to run next, or None."""
         trial = self._call(self.scheduler.choose_trial_to_run, None, self._context)

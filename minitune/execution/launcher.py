@@ -84,7 +84,8 @@ class Launcher:
         configuration is drawn, and a model-based searcher is asked only for what can start now. When the searcher
         has none, the scheduler is asked once more: `supply` tells it so, and what it says is never of yesterday.
         """
-        if self._done_at == (self._state.changes, self.supply) and self._state.live and self._hooks.chooses_plainly:
+        is_done = self._done_at == (self._state.changes, self.supply) and bool(self._state.live)
+        if is_done and self._hooks.scheduler.chooses_in_order:
             return  # most turns bring reports, and nothing by which one more could start
         if self.supply == WAITING:
             self.supply = OPEN

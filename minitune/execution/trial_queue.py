@@ -49,7 +49,9 @@ class TrialQueue:
 
     def heads(self) -> list[Trial]:
         """The first trial of each distinct request, in order of arrival."""
-        firsts = sorted((next(iter(group.values())) for group in self._groups.values()), key=lambda entry: entry[0])
+        firsts = [next(iter(group.values())) for group in self._groups.values()]
+        if len(firsts) > 1:
+            firsts.sort(key=lambda entry: entry[0])
         return [trial for _, trial in firsts]
 
     def first(self) -> Trial | None:

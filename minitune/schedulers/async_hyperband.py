@@ -189,6 +189,12 @@ class AsyncHyperBandScheduler(MetricScheduler):
                 tune_controller.stop_trial(trial, "nobody is left to be promoted")
         return chosen
 
+    @property
+    def chooses_in_order(self) -> bool:
+        """See `TrialScheduler.chooses_in_order`; so it is where nobody waits to be promoted."""
+        chooses = getattr(self.choose_trial_to_run, "__func__", None)
+        return not self._promotes and chooses is AsyncHyperBandScheduler.choose_trial_to_run
+
     def debug_string(self) -> str:
         """How many were stopped, and per bracket the score that lets a trial go on from each level, highest first."""
         lines = [f"Using AsyncHyperBand: num_stopped={self._num_stopped}"]

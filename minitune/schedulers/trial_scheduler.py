@@ -181,6 +181,14 @@ class TrialScheduler:
         trials = tune_controller.get_trials()
         return next((t for status in (Trial.PENDING, Trial.PAUSED) for t in trials if t.status == status), None)
 
+    @property
+    def chooses_in_order(self) -> bool:
+        """Whether `choose_trial_to_run` starts what has waited longest, as it does here, whatever has been reported.
+
+        Such a scheduler need not be asked again before something has started, ended or come.
+        """
+        return getattr(self.choose_trial_to_run, "__func__", None) is TrialScheduler.choose_trial_to_run
+
     def debug_string(self) -> str:
         """What the status block says about the scheduler."""
         return f"Using {type(self).__name__}."
