@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
@@ -25,6 +26,7 @@ from minitune.error import TrialStopped, format_stack
 from minitune.result import AUTO_RESULT_KEYS
 from minitune.result_grid import Result, ResultGrid
 from minitune.settings import variable_of
+from minitune.testing._hangs import hung
 from minitune.testing.leftovers import FILES, KINDS, Snapshot
 from minitune.tune_config import TuneConfig
 from minitune.tuner import Tuner
@@ -78,7 +80,8 @@ def smoke(
         num_samples: How often the space is sampled.
         budget_s: When the run ends, in seconds. Trials are then asked to stop; 2 s later those in processes are
             killed. In this process nothing can be killed: code that hangs is ended by an exception if it is Python's
-            own, and fails the test in any case, which tells where it hangs.
+            own, and fails the test in any case. What had to be killed in a process fails it if nothing was reported,
+            or not for half of the budget. The text tells where it hung.
         seed: Decides about configurations and everything else that is random in the run.
         executor: `"inline"` or `"local"`.
         directory: Where the run lies; by default among the temporary files, until this process ends.
@@ -119,11 +122,18 @@ def smoke(
     finally:
         left = before.leftovers()  # it puts back what can be, also after a failure
     _refuse_failures(grid, name, seed)
+    has_reported = any(result.metrics.keys() - set(AUTO_RESULT_KEYS) for result in grid)
+    is_late = time.monotonic() > until_s
+    if is_late and executor != "inline":
+        patience_s = budget_s / 2 if has_reported else 0
+        stacks = hung(grid._analysis.trials, time.time() - (time.monotonic() - until_s), patience_s)
+        if stacks:
+            raise SmokeFailure(_told_hang(name, budget_s, stacks, has_reported=has_reported), grid)
     if left:
         raise SmokeFailure("\n  ".join([f"the trials of {name} have left something behind:", *left]), grid)
-    if not any(result.metrics.keys() - set(AUTO_RESULT_KEYS) for result in grid):
+    if not has_reported:
         in_time = f"within {budget_s:g} s: make the first report come sooner, or give a longer budget_s"
-        what = in_time if time.monotonic() > until_s else "before its end: call report(), or return a dict of metrics"
+        what = in_time if is_late else "before its end: call report(), or return a dict of metrics"
         raise SmokeFailure(f"no trial of {name} has reported anything {what}", grid)
     return grid
 
@@ -219,6 +229,17 @@ def _fit_in_time(fit: Callable[[], ResultGrid], name: str, budget_s: float) -> R
     if isinstance(result, BaseException):
         raise result.with_traceback(None)  # our frames say nothing to a user; those of a plug-in are in its cause
     return result
+
+
+def _told_hang(name: str, budget_s: float, stacks: dict[str, str], *, has_reported: bool) -> str:
+    """The text about trials in processes that had to be killed at the end of the budget."""
+    what = f"a trial of {name} has not stopped {GRACE_S:g} s after the budget of {budget_s:g} s and was killed"
+    if not has_reported:
+        what = f"no trial of {name} has reported anything within {budget_s:g} s: make the first report come sooner, or "
+        what += "give a longer budget_s"
+    places = Counter(stacks.values()).most_common()
+    parts = [place if count == 1 else f"{count} trials:\n{place}" for place, count in places]
+    return f"{what}. It hung here (the most recent call first):\n\n" + "\n\n".join(parts)
 
 
 def _is_debugged() -> bool:

@@ -226,11 +226,30 @@ def test_a_hang_ends_at_the_budget_and_the_text_tells_where(tmp_path: Path, monk
     assert text.count("File") == 1
 
 
-def test_what_hangs_in_a_process_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def hang_in_the_end(config: dict[str, Any]) -> None:
+    for _ in range(config["reports"]):
+        report({"loss": 1.0})
+    hang(config)
+
+
+@pytest.mark.parametrize(
+    ("reports", "text"),
+    [
+        (0, "no trial of hang_in_the_end has reported anything within 1.5 s: make the first report come sooner, or "),
+        (1, "a trial of hang_in_the_end has not stopped 0.1 s after the budget of 1.5 s and was killed. It hung"),
+    ],
+)
+def test_what_hangs_in_a_process_is_killed_and_the_text_tells_where(
+    reports: int, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("minitune.testing._smoke.GRACE_S", 0.1)
     release.clear()
-    text = refused(tmp_path, hang, {}, num_samples=1, budget_s=0.1, executor="local")
-    assert text.startswith("no trial of hang has reported anything within 0.1 s")
+    options: dict[str, Any] = {"num_samples": 1, "budget_s": 1.5, "executor": "local"}
+    told = refused(tmp_path, hang_in_the_end, {"reports": reports}, **options)
+    assert told.startswith(text)
+    if "It hung here" in told:  # on a machine so slow that no worker came up in time there is no place to tell
+        assert f'  File "{__file__}", line {hang.__code__.co_firstlineno + 1} in hang\n' in told
+        assert "minitune/actor" not in told
 
 
 def test_a_training_without_end_is_stopped_at_the_budget(tmp_path: Path) -> None:
