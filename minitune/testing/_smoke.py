@@ -33,6 +33,8 @@ from minitune.tuner import Tuner
 
 GRACE_S = 2.0
 """How long trials have at the end of the budget, after they were asked to stop."""
+_SILENT_SHARE = 0.5
+"""A trial that was killed at the end hung if it had been silent for this share of the budget."""
 _INTERRUPT_S = 0.5
 """How long a trial may take to unwind that was ended by an exception."""
 _NAMES = {kind: frozenset(entry.name for entry in fields(kind)) for kind in (TuneConfig, RunConfig)}
@@ -125,7 +127,7 @@ def smoke(
     has_reported = any(result.metrics.keys() - set(AUTO_RESULT_KEYS) for result in grid)
     is_late = time.monotonic() > until_s
     if is_late and executor != "inline":
-        patience_s = budget_s / 2 if has_reported else 0
+        patience_s = budget_s * _SILENT_SHARE if has_reported else 0
         stacks = hung(grid._analysis.trials, time.time() - (time.monotonic() - until_s), patience_s)
         if stacks:
             raise SmokeFailure(_told_hang(name, budget_s, stacks, has_reported=has_reported), grid)
