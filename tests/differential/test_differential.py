@@ -13,7 +13,7 @@ import pytest
 from differential_plan import NUM_CPUS, Plan
 from differential_views import Views, differences, run, views
 
-NUM_EXPERIMENTS = 60
+NUM_EXPERIMENTS = 40
 _PER_TEST = 20
 
 
