@@ -14,13 +14,12 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from minitune.actor.frames import FrameReader, encode
+from minitune.actor.frames import ATOMIC_BYTES, FrameReader, encode
 from minitune.actor.limits import MESSAGE_BYTES
 from minitune.actor.loop import READ, WRITE, Loop
 from minitune.actor.messages import Message
 
 _CHUNK_BYTES = 64 * 1024  # larger buffers are mapped and unmapped by each read: ten times the cost (measured)
-_ATOMIC_BYTES = 64 * 1024
 _NO_SIGNAL: int = getattr(socket, "MSG_NOSIGNAL", 0)
 """A user who has put SIGPIPE back to its default must not be killed by a write to a dead worker."""
 
@@ -76,16 +75,16 @@ class DriverEnd(Protocol):
         """Do not call any more. Any number of times."""
         ...
 
-    def send(self, message: Message) -> None:
-        """Send a message, now or when it can be sent.
+    def send(self, *messages: Message) -> None:
+        """Send messages, in one piece if they are small, now or when they can be sent.
 
         Raises:
-            ValueError: If the message is too long; nothing was sent.
+            ValueError: If one of them is too long; nothing was sent.
         """
         ...
 
-    def send_frame(self, parts: list[bytes]) -> None:
-        """Send what `encode` has made, in the same way."""
+    def send_frames(self, parts: list[bytes]) -> None:
+        """Send what `encode` has made of them, in the same way."""
         ...
 
     def receive(self) -> Iterator[Message]:
@@ -143,19 +142,19 @@ class Channel:
         if mask & READ:
             self._on_readable()
 
-    def send(self, message: Message) -> None:
+    def send(self, *messages: Message) -> None:
         """Send what can be sent now, and the rest when the loop finds that it can be.
 
         Raises:
-            ValueError: If the message is too long; nothing was sent.
+            ValueError: If one of the messages is too long; nothing was sent.
         """
-        self.send_frame(encode(message, self.limit_bytes))
+        self.send_frames([part for message in messages for part in encode(message, self.limit_bytes)])
 
-    def send_frame(self, parts: list[bytes]) -> None:
-        """Send what `encode` has made, in the same way."""
-        if len(parts) > 1 and sum(map(len, parts)) <= _ATOMIC_BYTES:
+    def send_frames(self, parts: list[bytes]) -> None:
+        """Send what `encode` has made of them, in the same way."""
+        if len(parts) > 1 and sum(map(len, parts)) <= ATOMIC_BYTES:
             parts = [b"".join(parts)]
-        self._unsent.extend(memoryview(part) for part in parts if part)
+        self._unsent.extend(map(memoryview, parts))
         self._flush()
         if self._unsent:
             self._watch()
@@ -262,7 +261,6 @@ class WorkerChannel:
         self._end = end
         self._reader = FrameReader(limit_bytes)
         self._lock = threading.Lock()
-        self._pid = os.getpid()
         self._identity = end.identity()
 
     def receive(self) -> list[Message]:
@@ -287,21 +285,14 @@ class WorkerChannel:
                 return messages
 
     def send(self, message: Message) -> None:
-        """Send a message. Blocks until it is on its way.
+        """Send a message. Blocks until it is on its way. Not for a process that was forked from the worker.
 
         Raises:
             ValueError: If it is too long; nothing was sent.
-            RuntimeError: In a process that was forked from the worker: two writers would tear each other's frames.
             ChannelClosedError: If the driver is gone or the descriptor was closed.
         """
-        if os.getpid() != self._pid:
-            raise RuntimeError(
-                f"only process {self._pid} may talk to the driver, but this is process {os.getpid()}, forked from it"
-            )
         parts = encode(message, self.send_limit_bytes)
-        if sum(map(len, parts)) <= _ATOMIC_BYTES:
-            self._write([b"".join(parts)])
-        elif threading.get_ident() != threading.main_thread().ident:
+        if sum(map(len, parts)) <= ATOMIC_BYTES or threading.get_ident() != threading.main_thread().ident:
             self._write(parts)
         else:
             self._write_elsewhere(parts)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from minitune.actor.fields import ProtocolError, as_text, join_fields, split_fields
 from minitune.actor.limits import MESSAGE_BYTES
@@ -19,10 +20,11 @@ _MAGIC = b"mT"
 _VERSION = 1
 _HEAD = struct.Struct("!2sBBIQ")
 _CRC = struct.Struct("!I")
-HEADER_BYTES = _HEAD.size + _CRC.size
-
-_BOOT, _CALL, _QUIT, _MOVE, _HELLO, _RETURNED, _RAISED, _SHOW = range(1, 9)
-
+_HEADER = struct.Struct(_HEAD.format + _CRC.format[1:])
+_SIZE = struct.Struct("!I")
+HEADER_BYTES = _HEADER.size
+ATOMIC_BYTES = 64 * 1024
+"""What is up to this long is sent in one piece."""
 
 # -- bodies ----------------------------------------------------------------------------------------------------
 
@@ -50,6 +52,73 @@ def _place(fields: Sequence[bytes | None]) -> Place:
     )
 
 
+_Body = tuple[bytes, bytes]
+"""The small beginning of a body, and the payload behind it, which may be large."""
+
+
+def _with_size(head: bytes, payload: bytes) -> _Body:
+    return _SIZE.pack(len(head)) + head, payload
+
+
+def _split_size(body: bytes) -> tuple[bytes, bytes]:
+    """What `_with_size` has put together."""
+    if len(body) < _SIZE.size:
+        raise ProtocolError(f"a body of {len(body)} bytes is too short to say where its payload begins")
+    start = _SIZE.size + _SIZE.unpack_from(body)[0]
+    if start > len(body):
+        raise ProtocolError(f"a payload that begins at {start} does not fit into a body of {len(body)} bytes")
+    return body[_SIZE.size : start], body[start:]
+
+
+def _from_call(call: Call) -> _Body:
+    return _with_size(call.method.encode("utf-8", "surrogatepass"), call.payload)
+
+
+def _to_call(number: int, body: bytes) -> Call:
+    method, payload = _split_size(body)
+    return Call(number, as_text(method), payload)
+
+
+def _from_boot(boot: Boot) -> _Body:
+    fields = [_place_fields(boot.place), boot.sys_path, boot.argv, [str(boot.limit_bytes)]]
+    return _with_size(join_fields([join_fields(each) for each in fields]), boot.factory)
+
+
+def _to_boot(number: int, body: bytes) -> Boot:
+    head, factory = _split_size(body)
+    place, paths, argv, (limit,) = (split_fields(field or b"") for field in split_fields(head))
+    return Boot(_place(place), factory, tuple(map(as_text, paths)), tuple(map(as_text, argv)), int(limit or b""))
+
+
+def _from_error(message: Raised) -> _Body:
+    error = message.error
+    return join_fields([error.type_name, error.message, error.traceback, error.pickled]), b""
+
+
+def _to_error(number: int, body: bytes) -> Raised:
+    type_name, text, traceback, pickled = split_fields(body)
+    return Raised(number, RemoteError(as_text(type_name), as_text(text), as_text(traceback), pickled))
+
+
+_KINDS: list[tuple[type[Message], Callable[[Any], _Body], Callable[[int, bytes], Message]]] = [
+    (Boot, _from_boot, _to_boot),
+    (Call, _from_call, _to_call),
+    (Quit, lambda quit: (b"keep" if quit.keep else b"", b""), lambda number, body: Quit(number, body == b"keep")),
+    (
+        Move,
+        lambda move: (join_fields(_place_fields(move.place)), b""),
+        lambda number, body: Move(number, _place(split_fields(body))),
+    ),
+    (Hello, lambda hello: (str(hello.pid).encode(), b""), lambda number, body: Hello(int(body))),
+    (Returned, lambda returned: (b"", returned.payload), Returned),
+    (Raised, _from_error, _to_error),
+    (Show, lambda show: (b"", b""), lambda number, body: Show()),
+]
+"""The kinds of messages, numbered from 1: how each becomes a body, and a message again."""
+_ENCODERS = {cls: (kind, from_message) for kind, (cls, from_message, _) in enumerate(_KINDS, 1)}
+_DECODERS = {kind: to_message for kind, (_, _, to_message) in enumerate(_KINDS, 1)}
+
+
 # -- frames ----------------------------------------------------------------------------------------------------
 
 
@@ -74,86 +143,22 @@ def encode(message: Message, limit_bytes: int = MESSAGE_BYTES) -> list[bytes]:
         limit_bytes: The longest body allowed.
 
     Returns:
-        The frame in parts, so that a large payload is not copied.
+        The frame; in two parts if it is long, so that a large payload is not copied.
 
     Raises:
         ValueError: If the body is longer than `limit_bytes`.
     """
-    kind, number, body = _body(message)
-    length = sum(map(len, body))
-    check_size(length, limit_bytes)
-    head = _HEAD.pack(_MAGIC, _VERSION, kind, number, length)
-    crc = zlib.crc32(head)
-    for part in body:
-        crc = zlib.crc32(part, crc)
-    return [head + _CRC.pack(crc), *body]
-
-
-def _body(message: Message) -> tuple[int, int, list[bytes]]:
-    """The kind, the number and the body of a message."""
-    if isinstance(message, Returned):
-        return _RETURNED, message.number, [message.payload]
-    if isinstance(message, Call):
-        return _CALL, message.number, [join_fields([message.method]), message.payload]
-    if isinstance(message, Boot):
-        settings = join_fields(_place_fields(message.place))
-        lists = join_fields([join_fields(message.sys_path), join_fields(message.argv), str(message.limit_bytes)])
-        return _BOOT, 0, [join_fields([settings, lists]), message.factory]
-    if isinstance(message, Quit):
-        return _QUIT, message.number, [b"keep" if message.keep else b""]
-    if isinstance(message, Move):
-        return _MOVE, message.number, [join_fields(_place_fields(message.place))]
-    if isinstance(message, Show):
-        return _SHOW, 0, []
-    if isinstance(message, Hello):
-        return _HELLO, 0, [str(message.pid).encode()]
-    error = message.error
-    fields = [error.type_name, error.message, error.traceback, error.pickled]
-    return _RAISED, message.number, [join_fields(fields)]
-
-
-def _decode(kind: int, number: int, body: bytes) -> Message:
-    """The message of a frame whose checksum was right."""
-    if kind == _RETURNED:
-        return Returned(number, body)
-    if kind == _CALL:
-        method, payload = _head_field(body)
-        return Call(number, as_text(method), payload)
-    if kind == _BOOT:
-        head, factory = _head_fields(body, 2)
-        paths, argv, limit = split_fields(head[1] or b"")
-        return Boot(
-            place=_place(split_fields(head[0] or b"")),
-            factory=factory,
-            sys_path=tuple(map(as_text, split_fields(paths or b""))),
-            argv=tuple(map(as_text, split_fields(argv or b""))),
-            limit_bytes=int(limit or b"0"),
-        )
-    if kind == _QUIT:
-        return Quit(number, keep=body == b"keep")
-    if kind == _MOVE:
-        return Move(number, _place(split_fields(body)))
-    if kind == _SHOW:
-        return Show()
-    if kind == _HELLO:
-        return Hello(int(body))
-    if kind == _RAISED:
-        type_name, text, traceback, pickled = split_fields(body)
-        return Raised(number, RemoteError(as_text(type_name), as_text(text), as_text(traceback), pickled))
-    raise ProtocolError(f"no message has the kind {kind}")
-
-
-def _head_fields(body: bytes, count: int) -> tuple[list[bytes | None], bytes]:
-    """The fields at the beginning of a body, and the rest of it."""
-    fields = split_fields(body)
-    if len(fields) != count:
-        raise ProtocolError(f"{count} fields were expected, but got {len(fields)}")
-    return fields, body[len(join_fields(fields)) :]
-
-
-def _head_field(body: bytes) -> tuple[bytes | None, bytes]:
-    fields, rest = _head_fields(body, 1)
-    return fields[0], rest
+    kind, from_message = _ENCODERS[type(message)]
+    body, payload = from_message(message)
+    length = len(body) + len(payload)
+    if length > limit_bytes:
+        check_size(length, limit_bytes)
+    head = _HEAD.pack(_MAGIC, _VERSION, kind, getattr(message, "number", 0), length)
+    if HEADER_BYTES + length <= ATOMIC_BYTES or not payload:
+        body += payload
+        return [head + _CRC.pack(zlib.crc32(body, zlib.crc32(head))) + body]
+    crc = zlib.crc32(payload, zlib.crc32(body, zlib.crc32(head)))
+    return [head + _CRC.pack(crc) + body, payload]
 
 
 class FrameReader:
@@ -177,36 +182,33 @@ class FrameReader:
         Raises:
             ProtocolError: At the first bad frame, after the good ones before it were yielded.
         """
-        buffer = self._buffer
-        buffer += data
-        while len(buffer) >= self._needed:
-            magic, version, kind, number, length = _HEAD.unpack_from(buffer)
+        whole: bytes | bytearray = data
+        if self._buffer:
+            self._buffer += data
+            if len(self._buffer) < self._needed:
+                return
+            whole, self._buffer = self._buffer, bytearray()
+        view, start, needed = memoryview(whole), 0, HEADER_BYTES
+        while start + needed <= len(whole):
+            magic, version, kind, number, length, crc = _HEADER.unpack_from(whole, start)
             if magic != _MAGIC or version != _VERSION:
-                raise ProtocolError(
-                    f"a frame begins with {bytes(buffer[:3])!r} instead of {_MAGIC + b'%c' % _VERSION!r}"
-                )
+                begins = bytes(whole[start : start + 3])
+                raise ProtocolError(f"a frame begins with {begins!r} instead of {_MAGIC + b'%c' % _VERSION!r}")
             if length > self.limit_bytes:
                 raise ProtocolError(f"a body of {length} bytes is announced; the limit is {self.limit_bytes}")
-            end = HEADER_BYTES + length
-            if len(buffer) < end:
-                self._needed = end
-                return
-            body = bytes(memoryview(buffer)[HEADER_BYTES:end])
-            (crc,) = _CRC.unpack_from(buffer, _HEAD.size)
-            if zlib.crc32(body, zlib.crc32(buffer[: _HEAD.size])) != crc:
+            needed = HEADER_BYTES + length
+            if start + needed > len(whole):
+                break
+            body = bytes(view[start + HEADER_BYTES : start + needed])
+            if zlib.crc32(body, zlib.crc32(whole[start : start + _HEAD.size])) != crc:
                 raise ProtocolError(f"a frame of {length} bytes has a wrong checksum")
-            del buffer[:end]
-            self._needed = HEADER_BYTES
-            yield _decode_safely(kind, number, body)
-
-    @property
-    def torn_bytes(self) -> int:
-        """How much of an unfinished frame is here."""
-        return len(self._buffer)
-
-
-def _decode_safely(kind: int, number: int, body: bytes) -> Message:
-    try:
-        return _decode(kind, number, body)
-    except (ValueError, IndexError) as error:  # a body whose checksum is right and whose contents are not
-        raise ProtocolError(f"a message of kind {kind} cannot be read: {error}") from error
+            start, needed = start + needed, HEADER_BYTES
+            if kind not in _DECODERS:
+                raise ProtocolError(f"no message has the kind {kind}")
+            try:
+                message = _DECODERS[kind](number, body)
+            except (ValueError, IndexError) as error:  # a body whose checksum is right and whose contents are not
+                raise ProtocolError(f"a message of kind {kind} cannot be read: {error}") from error
+            yield message
+        self._buffer += view[start:]
+        self._needed = needed

@@ -17,8 +17,9 @@
       | Quit(n, keep=True) -->                                    obj.park(), or obj.stop() if it has none
       | <-- Returned(n)                                           parked; or it leaves, if it cannot be kept
       | Move(n, place) -->                                        everything as it was at the start, then the new place
-      | Call(n + 1, method, payload) -->                          may be sent before the answer
+      | Call(n + 1, method, payload) -->                          may be sent with it, before the answer
       | <-- Returned(n) | Raised(n, error)                        after an error the call gets no answer
+      |                                                           left out before Returned(n + 1), if that comes at once
 
 Calls go in strict turns: one call, one reply; `n` grows by one. Payloads are opaque bytes: a frame's envelope is plain
 data, so that a bad object can hurt nobody but the one who asks for it.

@@ -106,8 +106,8 @@ class ActorProcess:
         self._memory_kills = memory_kills
         self._place = Place()
         self._number = 0
-        self._awaited = {0}
-        self._is_called = False  # while it moves
+        self._answered = -1
+        self._move_number = 0
         self._timer: Timer | None = None
         self._is_ready = False
         self._is_stopped = False
@@ -132,7 +132,7 @@ class ActorProcess:
         hello_s = self._launcher.hello_s
         self._memory_kills.look()
         self.token, self._channel = self._launcher.launch(self, preload)
-        self._channel.send_frame(frame)
+        self._channel.send_frames(frame)
         self._place = boot.place
         self._set_timer(hello_s, lambda: self.kill(f"no sign of life within {hello_s:g} s of its start"))
         self._channel.watch(self._loop, self._read)
@@ -145,9 +145,8 @@ class ActorProcess:
             ValueError: If the arguments are too large.
         """
         call = Call(self._number + 1, method, payload)
-        if self.phase is Phase.MOVING and not self._is_called:
+        if self.phase is Phase.MOVING and self._number == self._move_number:
             self._send(call)
-            self._is_called = True
         elif self.phase is Phase.IDLE:
             self._send(call)
             self.phase = Phase.BUSY
@@ -172,19 +171,21 @@ class ActorProcess:
         self._is_stopped = True
         self._set_timer(grace_s, lambda: self._show_and_terminate(grace_s))
 
-    def move(self, actor_id: str, place: Place) -> None:
-        """Hand a parked process on to another actor, which can be called at once. Ended follows if that fails.
+    def move(self, actor_id: str, place: Place, call: tuple[str, bytes] | None) -> None:
+        """Hand a parked process on to another actor, and call it at once. Ended follows if that fails.
 
         Raises:
             RuntimeError: If it is not parked.
+            ValueError: If the arguments are too large.
         """
         if self.phase is not Phase.PARKED:
             raise RuntimeError(f"actor {self.actor_id!r} is {self.phase.value}, not parked: it cannot be handed on")
+        move = Move(self._number + 1, place)
+        self._send(move, *([Call(self._number + 2, *call)] if call is not None else []))
         self.actor_id = actor_id
         self._place = place
         self._is_stopped = self._shows_stacks = False
-        self._is_called = False
-        self._send(Move(self._number + 1, place))
+        self._move_number = move.number
         self.phase = Phase.MOVING
         self._set_timer(PARK_S, lambda: self._give_up_move(f"it did not answer within {PARK_S:g} s"))
 
@@ -197,10 +198,9 @@ class ActorProcess:
         self._launcher.kill(self.token)
         self._set_timer(EXIT_STATUS_S, self._force)
 
-    def _send(self, message: Call | Quit | Move) -> None:
-        self._channel.send(message)
-        self._number = message.number
-        self._awaited.add(message.number)
+    def _send(self, *messages: Call | Quit | Move) -> None:
+        self._channel.send(*messages)
+        self._number = messages[-1].number
 
     # -- the stop ladder ---------------------------------------------------------------------------------------
 
@@ -356,23 +356,23 @@ class ActorProcess:
             if self.phase is Phase.STARTING:
                 self._set_timer(None)
         elif isinstance(message, Returned | Raised):
-            if message.number in self._awaited:
-                self._awaited.discard(message.number)
-                self._on_reply(message)
-            elif message.number > self._number:
+            if message.number > self._number:
                 raise ProtocolError(f"call {message.number} was answered, but the last one was {self._number}")
+            if message.number > self._answered:  # else it is a repetition, or comes too late
+                self._answered = message.number
+                self._on_reply(message)
         else:
             raise ProtocolError(f"a driver does not expect {type(message).__name__}")
 
     def _on_reply(self, reply: Returned | Raised) -> None:
         """One answer. After a stop none counts but the one to the stop itself."""
-        if self.phase is Phase.BUSY:
+        if self.phase is Phase.MOVING:
+            self._on_moved(reply)
+        if self.phase is Phase.BUSY and reply.number == self._number:
             self.phase = Phase.IDLE
             self._emit(self._outcome(reply))
         elif self.phase is Phase.STARTING:
             self._on_made(reply)
-        elif self.phase is Phase.MOVING:
-            self._on_moved(reply)
         elif self.phase is Phase.STOPPING and reply.number == self._number and not self._parks:
             self._send(Quit(self._number + 1))  # it is ready to be parked, but was stopped again, for good
         elif self.phase is Phase.STOPPING and reply.number == self._number:
@@ -390,11 +390,12 @@ class ActorProcess:
             self._emit(Ready(self.actor_id, self.pid))
 
     def _on_moved(self, reply: Returned | Raised) -> None:
-        if isinstance(reply, Raised):
+        """The answer to a move; or that to the call after it, which says that the move has succeeded."""
+        if reply.number == self._move_number and isinstance(reply, Raised):
             self._give_up_move(reply.error.last_line())
             return
         self._set_timer(None)
-        self.phase = Phase.BUSY if self._is_called else Phase.IDLE
+        self.phase = Phase.BUSY if self._number > self._move_number else Phase.IDLE
 
     def _outcome(self, reply: Returned | Raised) -> GroupEvent:
         if isinstance(reply, Raised):

@@ -72,12 +72,12 @@ class PumpedChannel:
         """See `DriverEnd.unwatch`."""
         self._on_readable = lambda: None
 
-    def send(self, message: Message) -> None:
+    def send(self, *messages: Message) -> None:
         """See `DriverEnd.send`."""
-        self.send_frame(encode(message, self.limit_bytes))
+        self.send_frames([part for message in messages for part in encode(message, self.limit_bytes)])
 
-    def send_frame(self, parts: list[bytes]) -> None:
-        """See `DriverEnd.send_frame`."""
+    def send_frames(self, parts: list[bytes]) -> None:
+        """See `DriverEnd.send_frames`."""
         self._outbox.put(b"".join(parts))
 
     def receive(self) -> Iterator[Message]:

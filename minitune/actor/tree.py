@@ -21,20 +21,55 @@ WITHIN_VARIABLE = "MINITUNE_WITHIN"
 _SIGSTOP: int | None = getattr(signal, "SIGSTOP", None)
 _SIGKILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)
 
+_READ_BYTES = 16 * 1024
+_EVERY_KIND = 0x40000000
+"""Linux's `__WALL`: also children that send no signal at their end, as `clone` can make them."""
 
-def children(pid: int) -> list[int]:
-    """The processes whose parent is `pid`, zombies included. Empty if it is gone."""
+
+def _read(path: str) -> bytes:
+    """A file of `/proc`; `open` would ask the system twice as much.
+
+    Raises:
+        OSError: If the process is gone, or is not ours to look at.
+    """
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        parts = []
+        while part := os.read(descriptor, _READ_BYTES):
+            parts.append(part)
+    finally:
+        os.close(descriptor)
+    return b"".join(parts)
+
+
+def is_childless() -> bool:
+    """Whether the calling process has no child, not even a zombie; False where one call cannot tell."""
+    if not sys.platform.startswith("linux"):
+        return False
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT | _EVERY_KIND)
+    except ChildProcessError:
+        return True
+    return False
+
+
+def children(pid: int, has_one_thread: bool = False) -> list[int]:
+    """The processes whose parent is `pid`, zombies included. Empty if it is gone.
+
+    Args:
+        pid: The parent.
+        has_one_thread: Whether it is known to have but its main thread, so that there is only one place to look at.
+    """
     if not sys.platform.startswith("linux"):
         return _children_by_psutil(pid)
     try:
-        threads = os.listdir(f"/proc/{pid}/task")
+        threads = [str(pid)] if has_one_thread else os.listdir(f"/proc/{pid}/task")
     except OSError:
         return []
     found: list[int] = []
     for thread in threads:
         try:
-            with open(f"/proc/{pid}/task/{thread}/children", "rb", buffering=0) as file:
-                found += map(int, file.read().split())
+            found += map(int, _read(f"/proc/{pid}/task/{thread}/children").split())
         except FileNotFoundError:
             if thread == str(pid) and os.path.exists(f"/proc/{pid}/task/{thread}"):
                 return _children_by_psutil(pid)  # a kernel without CONFIG_PROC_CHILDREN
@@ -139,8 +174,7 @@ def life(pid: int) -> str:
     if not sys.platform.startswith("linux"):
         return _life_by_psutil(pid)
     try:
-        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
-            fields = file.read().rpartition(b")")[2].split()
+        fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     except OSError:
         return ""
     return "" if fields[0] in (b"Z", b"X") else fields[19].decode()
@@ -160,8 +194,7 @@ def environment(pid: int) -> bytes:
     """The environment that a process shows to others; empty if it cannot be read."""
     if sys.platform.startswith("linux"):
         try:
-            with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
-                return file.read()
+            return _read(f"/proc/{pid}/environ")
         except OSError:
             return b""
     import psutil

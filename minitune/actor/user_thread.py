@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
@@ -14,16 +15,13 @@ _T = TypeVar("_T")
 
 
 class _Task:
-    """One callable and the Future that stands for it."""
+    """One callable, and the Future that stands for it if anybody asks what becomes of it."""
 
-    __slots__ = ("_args", "_function", "_kwargs", "future")
+    __slots__ = ("function", "future", "is_begun")
 
-    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]):
-        self.future: Future[Any] = Future()
-        self._function, self._args, self._kwargs = function, args, kwargs
-
-    def call(self) -> Any:
-        return self._function(*self._args, **self._kwargs)
+    def __init__(self, function: Callable[[], Any], future: Future[Any] | None):
+        self.function, self.future = function, future
+        self.is_begun = False
 
 
 class MainThreadExecutor(Executor):
@@ -55,10 +53,17 @@ class MainThreadExecutor(Executor):
         """
         if self._is_shut:
             raise RuntimeError("nothing can be submitted to the user's thread any more: the worker is leaving")
-        task = _Task(function, args, kwargs)
+        future: Future[_T] = Future()
+        self._put(_Task(partial(function, *args, **kwargs) if args or kwargs else function, future))
+        return future
+
+    def post(self, function: Callable[..., object], /, *args: Any) -> None:
+        """The same for a call whose outcome nobody asks for; what it raises is dropped."""
+        self._put(_Task(partial(function, *args), None))
+
+    def _put(self, task: _Task) -> None:
         self._tasks.append(task)
         self._tokens.put(None)
-        return task.future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Make `run` return once the calls that are queued are done.
@@ -70,13 +75,19 @@ class MainThreadExecutor(Executor):
         self._is_shut = True
         if cancel_futures:
             for task in list(self._tasks):
-                task.future.cancel()
+                if task.future is not None:
+                    task.future.cancel()
         self._tokens.put(None)
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing runs and nothing is queued."""
         return not self._tasks
+
+    @property
+    def has_more(self) -> bool:
+        """Whether something is queued behind what runs."""
+        return len(self._tasks) > 1
 
     def interrupt(self) -> None:
         """Raise `TrialStopped` if user code runs. For signal handlers, which run on the main thread."""
@@ -121,25 +132,27 @@ class MainThreadExecutor(Executor):
 
     def _run_one(self, task: _Task) -> None:
         future = task.future
-        if future.done():
+        if task.is_begun:  # a stray exception came between its end and its answer
+            if future is not None and not future.done():
+                future.set_exception(RuntimeError("the call was interrupted by a signal handler that raised"))
             return
-        if future.running():  # a stray exception came between its end and its answer
-            future.set_exception(RuntimeError("the call was interrupted by a signal handler that raised"))
-            return
-        if not future.set_running_or_notify_cancel():
+        task.is_begun = True
+        if future is not None and not future.set_running_or_notify_cancel():
             return
         try:
             value = self._call(task)
         except BaseException as error:
             self._is_interruptible = False
-            future.set_exception(error)
+            if future is not None:
+                future.set_exception(error)
         else:
-            future.set_result(value)
+            if future is not None:
+                future.set_result(value)
 
     def _call(self, task: _Task) -> Any:
         self._is_interruptible = True
         try:
-            return task.call()
+            return task.function()
         finally:
             self._is_interruptible = False
 

@@ -73,7 +73,8 @@ class Worker:
         self._surroundings: Surroundings | None = None
         self._is_asked_to_stop = False
         self._unanswered: tuple[int, Future[Any]] | None = None
-        self._moving: Future[None] | None = None
+        self._is_moving = False  # and if that fails, for ever
+        self._untold_move = 0
         self._mask: Iterable[int] = ()
         self._control_thread = 0
 
@@ -158,9 +159,9 @@ class Worker:
 
     def _control(self, messages: list[Message]) -> None:
         """Handle messages until the channel ends; that is the end of the driver, or of user code that closed it."""
-        if (
-            sys.platform != "win32"
-        ):  # a signal that this thread takes does not wake the main one, which has to handle it
+        self._control_thread = threading.get_ident()
+        # a signal that this thread takes does not wake the main one, which has to handle it
+        if sys.platform != "win32":
             signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGINT])
         try:
             while True:
@@ -181,20 +182,20 @@ class Worker:
         elif isinstance(message, Show):
             dump_stacks()
         elif isinstance(message, Move):
-            self._moving = self._executor.submit(self._move, message)
-            self._answer_when_done(message.number, self._moving)
+            self._is_moving = True
+            self._executor.post(self._move, message)
         else:
             raise ProtocolError(f"a worker does not expect {type(message).__name__}")
 
     def _on_call(self, call: Call) -> None:
         """Plain arguments are loaded here: a call must get through while user code blocks the main thread."""
-        if self._moving is not None and not self._moving.done():
-            self._executor.submit(self._load_and_invoke, call)
+        if self._is_moving:
+            self._executor.post(self._load_and_invoke, call)
             return
         try:
             args = load_plain(call.payload) if call.payload else ()
         except UserCodeNeededError:
-            self._executor.submit(self._load_and_invoke, call)
+            self._executor.post(self._load_and_invoke, call)
             return
         except BaseException as error:
             self._send(Raised(call.number, RemoteError.of(error)))
@@ -203,10 +204,14 @@ class Worker:
 
     def _load_and_invoke(self, call: Call) -> None:
         """The same on the user's thread, after a move, unless that has failed: then there is nothing to call."""
-        if self._moving is not None and self._moving.exception() is not None:
+        if self._is_moving:
             return
         try:
-            args = load_value(call.payload)
+            try:
+                args = load_plain(call.payload) if call.payload else ()
+            except UserCodeNeededError:
+                self._tell_move()  # there is no saying how long this takes
+                args = load_value(call.payload)
         except BaseException as error:
             self._send(Raised(call.number, RemoteError.of(error)))
             return
@@ -219,8 +224,10 @@ class Worker:
             self._send(Raised(call.number, RemoteError.of(error)))
             return
         if isinstance(value, Future):
+            self._tell_move()
             self._answer_when_done(call.number, value)
         else:
+            self._untold_move = 0  # this says it, too
             self._answer_value(call.number, value)
 
     def _on_quit(self, message: Quit) -> None:
@@ -247,7 +254,10 @@ class Worker:
         if error is not None:
             traceback.print_exception(type(error), error, error.__traceback__)
         if message.keep and error is None:
-            self._executor.submit(self._park, message)
+            if threading.get_ident() == self._control_thread and self._executor.is_idle:
+                self._park(message)
+            else:
+                self._executor.post(self._park, message)
         else:
             self._executor.shutdown()
 
@@ -261,25 +271,44 @@ class Worker:
 
     def _has_leftovers(self) -> bool:
         """Whether a thread or a process that user code has started still lives."""
-        threads = [t for t in threading.enumerate() if t.ident not in (threading.get_ident(), self._control_thread)]
-        if threads or any(map(tree.life, tree.children(self._pid))):
+        own = (threading.main_thread().ident, self._control_thread)
+        if any(thread.ident not in own for thread in threading.enumerate()):
+            return True
+        if not tree.is_childless() and any(map(tree.life, tree.children(self._pid))):
             return True
         if not self._seat.reaper_pid:
             if tree.marked([self._seat.marker]):
                 return True
             time.sleep(SWEEP_TICK_S)  # see `tree.marked`
             return bool(tree.marked([self._seat.marker]))
-        orphans = tree.children(self._seat.reaper_pid)
-        # One that shows nothing is just starting a program: it may be ours.
-        suspects = [pid for pid in orphans if pid != self._pid and not tree.environment(pid) and tree.life(pid)]
-        return bool(suspects or tree.marked([self._seat.marker], orphans))
+        marker = self._seat.marker.encode()
+        for pid in tree.children(self._seat.reaper_pid, has_one_thread=True):
+            if pid != self._pid:
+                shown = tree.environment(pid)  # nothing, if it is just starting a program: it may be ours
+                if (not shown or marker in shown) and tree.life(pid):
+                    return True
+        return False
 
     def _move(self, message: Move) -> None:
         """Clean up after one user and take the place of the next; an error means that this process is not clean."""
-        if self._surroundings is None:
-            raise RuntimeError("this worker never took its first place")
-        self._surroundings.restore(message.place)
-        self._surroundings.apply(message.place)
+        try:
+            if self._surroundings is None:
+                raise RuntimeError("this worker never took its first place")
+            self._surroundings.restore(message.place)
+            self._surroundings.apply(message.place)
+        except BaseException as error:
+            self._send(Raised(message.number, RemoteError.of(error)))
+            return
+        self._is_moving = False
+        self._untold_move = message.number
+        if not self._executor.has_more:
+            self._tell_move()
+
+    def _tell_move(self) -> None:
+        """Say that the move has succeeded, unless that is said: the answer to a call at once says it, too."""
+        if self._untold_move:
+            number, self._untold_move = self._untold_move, 0
+            self._send(Returned(number))
 
     # -- answers -----------------------------------------------------------------------------------------------
 

@@ -252,11 +252,10 @@ class LocalTrialExecutor:
             self._group.stop(parked.process, 0.0)
             return False
         try:
-            self._group.move(parked.process, actor.process, self._place(actor))
+            self._group.move(parked.process, actor.process, self._place(actor), ("reset", args))
         except RuntimeError as error:
             logger.debug("the worker of %s is not used again: %s", parked.actor_id, error)
             return False
-        self._group.call_pickled(actor.process, "reset", args)
         actor.reset_deadline_s = self.now() + number_setting("FUNCTION_THREAD_TIMEOUT_S")
         self._resetting[actor.process] = actor
         return True
