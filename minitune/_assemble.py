@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import copy
 import logging
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from minitune import runtime
 from minitune._checks import require, shown
-from minitune._pristine import before_any_run, for_this_run
+from minitune._plan import NEEDED_BY_TRIALS, Plan
+from minitune._pristine import for_this_run
 from minitune._progress import TrialProgress
 from minitune._samplers import component_seed, draw_global_seed
 from minitune._trial_output import TrialOutput
-from minitune._tuner_file import RecordedTuner
-from minitune._warnings import warn_once
 from minitune.callback import Callback, check_callbacks, environment_callbacks
-from minitune.config import CheckpointConfig, FailureConfig, RunConfig
 from minitune.execution.logical_order import OrderedExecutor
 from minitune.execution.storage import RunDirectory
 from minitune.execution.trial_executor import TrialExecutor
-from minitune.experiment.experiment import Experiment
-from minitune.experiment.trial_maker import TrialIds, TrialMaker
+from minitune.experiment.trial_maker import TrialIds
 from minitune.progress_reporter import ProgressReporter, default_reporter
 from minitune.schedulers import create_scheduler
 from minitune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
@@ -33,96 +29,11 @@ from minitune.search.search_generator import SearchAlgorithm, SearchGenerator
 from minitune.search.searcher import Searcher, call_set_search_properties
 from minitune.settings import is_on, setting
 from minitune.stopper import NoopStopper, Stopper
-from minitune.trainable.trial_actor import make_trial_actor
-from minitune.tune_config import TuneConfig
+
+if TYPE_CHECKING:
+    from minitune.execution.ahead import Template
 
 logger = logging.getLogger("minitune")
-
-
-@dataclass
-class Plan:
-    """What is to be run.
-
-    Attributes:
-        experiments: The trainables and their spaces. The first one's name, stopper and output count for the run.
-        tune_config: How it is searched.
-        run_config: How it fails and what is shown.
-        id_prefix: What the ids of its trials begin with; None for the usual one.
-    """
-
-    experiments: list[Experiment]
-    tune_config: TuneConfig
-    run_config: RunConfig
-    id_prefix: str | None = None
-
-    def __post_init__(self) -> None:
-        # shallow copies: one object may stand for two experiments, and users may go on with theirs
-        self.experiments = [copy.copy(experiment) for experiment in self.experiments]
-        self.tune_config, self.run_config = copy.copy(self.tune_config), copy.copy(self.run_config)
-        for other in self.experiments[1:]:
-            if other.wants_other_limits(self.experiment):
-                warn_once(
-                    f"stop (but for a dict), time_budget_s and log_to_file of experiment {other.name!r} have no "
-                    "effect: those of the first experiment count for all that run together"
-                )
-
-    @classmethod
-    def of(cls, trainable: Any, param_space: Any, tune_config: TuneConfig, run_config: RunConfig) -> Plan:
-        """The plan of one trainable, from the configs.
-
-        Raises:
-            TuneError: If there is no trainable.
-            TypeError: If the trainable is none.
-            ValueError: If the configs contradict it or each other.
-        """
-        failure = run_config.failure_config or FailureConfig()
-        experiment = Experiment(
-            run_config.name,
-            trainable,
-            stop=run_config.stop,
-            time_budget_s=tune_config.time_budget_s,
-            config=param_space,
-            num_samples=tune_config.num_samples,
-            storage_path=run_config.storage_path,
-            checkpoint_config=run_config.checkpoint_config,
-            trial_name_creator=tune_config.trial_name_creator,
-            trial_dirname_creator=tune_config.trial_dirname_creator,
-            log_to_file=run_config.log_to_file,
-            max_failures=failure.max_failures,
-        )
-        return cls([experiment], tune_config, run_config)
-
-    @property
-    def experiment(self) -> Experiment:
-        """The first experiment."""
-        return self.experiments[0]
-
-    @property
-    def makers(self) -> list[TrialMaker]:
-        """What makes the trials, by experiment."""
-        return [experiment.maker for experiment in self.experiments]
-
-    @property
-    def failure_config(self) -> FailureConfig:
-        """The failure config, with its defaults."""
-        return self.run_config.failure_config or FailureConfig()
-
-    @property
-    def checkpoint_config(self) -> CheckpointConfig:
-        """The checkpoint config of the first experiment, with nothing left open."""
-        return self.experiment.checkpoints()
-
-    def recorded(self) -> RecordedTuner:
-        """What a later driver needs to know of this plan: searcher and scheduler as they were before any run."""
-        tune = copy.copy(self.tune_config)
-        tune.search_alg, tune.scheduler = before_any_run(tune.search_alg), before_any_run(tune.scheduler)
-        return RecordedTuner(self.experiment.trainable_name, self.experiment.param_space, tune, self.run_config)
-
-    @property
-    def verbose(self) -> int:
-        """0, 1 or 2."""
-        verbose = self.run_config.verbose
-        return 1 if verbose is None else int(verbose)
 
 
 @dataclass
@@ -306,23 +217,25 @@ def build_reporter(plan: Plan) -> ProgressReporter | None:
     return default_reporter(plan.tune_config.budget_s())
 
 
-def build_executor(plan: Plan, run: RunDirectory) -> TrialExecutor:
+def build_executor(plan: Plan, run: RunDirectory, ahead: Template | None = None) -> TrialExecutor:
     """The executor of the plan, in logical order if it wants that.
+
+    Args:
+        plan: What is to be run.
+        run: Where it lies.
+        ahead: See `Plan.start_ahead`.
 
     Raises:
         ValueError: If there is none of that name.
     """
-    executor, tune = _plain_executor(plan, run), plan.tune_config
+    executor, tune = _plain_executor(plan, run, ahead), plan.tune_config
     return OrderedExecutor(executor, tune.max_concurrent_trials or 1) if tune.deterministic else executor
 
 
-def _plain_executor(plan: Plan, run: RunDirectory) -> TrialExecutor:
-    """The executor of the plan; `MINITUNE_EXECUTOR` is used where the plan leaves the default."""
-    choice = plan.tune_config.executor
-    if not isinstance(choice, str):
-        executor: TrialExecutor = choice
-        return executor
-    name = (setting("EXECUTOR") or runtime.default_executor() or choice) if choice == "local" else choice
+def _plain_executor(plan: Plan, run: RunDirectory, ahead: Template | None) -> TrialExecutor:
+    name = plan.executor
+    if not isinstance(name, str):
+        return name
     machine = runtime.machine()
     if name == "inline":
         from minitune.execution.inline import InlineTrialExecutor
@@ -339,5 +252,6 @@ def _plain_executor(plan: Plan, run: RunDirectory) -> TrialExecutor:
         output_names=plan.experiment.output_names,
         changes_directory=is_on("CHDIR_TO_TRIAL_DIR") if changes is None else changes,
         keep_descendants=plan.run_config.keep_descendants,
-        needed=(make_trial_actor,),
+        needed=NEEDED_BY_TRIALS,
+        ahead=ahead,
     )

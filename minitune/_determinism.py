@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator
 
-from minitune._assemble import Components, Plan
+from minitune._assemble import Components
+from minitune._plan import Plan
 from minitune._warnings import warn_once
 from minitune.experiment.trial import Trial
 from minitune.result import TIME_SINCE_RESTORE, TIME_THIS_ITER_S, TIME_TOTAL_S, TIMESTAMP

@@ -6,12 +6,14 @@ import logging
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from minitune import clock, runtime
-from minitune._assemble import Components, Plan, base_seed, build_components, build_executor
+from minitune._assemble import Components, base_seed, build_components, build_executor
 from minitune._checks import duration_s
 from minitune._determinism import warn_of_clocks, warn_of_resume
 from minitune._global_draws import lending
+from minitune._plan import Plan
 from minitune._progress import INTERRUPTED_BY, Progress
 from minitune._script import offer
 from minitune._trainable_file import dump_trainables, write_trainable_file
@@ -39,6 +41,9 @@ from minitune.result import flatten
 from minitune.search.filters import REUSE
 from minitune.settings import is_on, number_setting, setting
 from minitune.trainable.util import bind_parameters
+
+if TYPE_CHECKING:
+    from minitune.execution.ahead import Template
 
 logger = logging.getLogger("minitune")
 
@@ -71,11 +76,12 @@ class Outcome:
             raise error.__cause__ or error
 
 
-def start_run(plan: Plan) -> tuple[Outcome, RunDirectory]:
+def start_run(plan: Plan, ahead: Template | None = None) -> tuple[Outcome, RunDirectory]:
     """Make a new run's directory and run the trials of a plan in it. Blocks.
 
     Args:
         plan: What is to be run.
+        ahead: See `Plan.start_ahead`.
 
     Returns:
         What became of the trials, and where the run lies.
@@ -98,7 +104,7 @@ def start_run(plan: Plan) -> tuple[Outcome, RunDirectory]:
         write_trainable_file(run, trainables)
         total = components.search_alg.total_samples
         opened.begin(run_record(plan, run, seed, total if 0 <= total < sys.maxsize else None))
-        return run_opened(plan, components, opened, seed), run
+        return run_opened(plan, components, opened, seed, ahead=ahead), run
 
 
 def run_record(plan: Plan, run: RunDirectory, seed: int, total_samples: int | None = None) -> records.Record:
@@ -133,7 +139,12 @@ def open_run(
 
 
 def run_opened(
-    plan: Plan, components: Components, opened: OpenRun | MemoryRun, seed: int, catch_up: CatchUp | None = None
+    plan: Plan,
+    components: Components,
+    opened: OpenRun | MemoryRun,
+    seed: int,
+    catch_up: CatchUp | None = None,
+    ahead: Template | None = None,
 ) -> Outcome:
     """Run the trials of a plan in a directory that is open. Blocks.
 
@@ -143,8 +154,9 @@ def run_opened(
         opened: The directory.
         seed: The base seed.
         catch_up: What brings state and plug-ins to where an earlier driver was.
+        ahead: See `Plan.start_ahead`.
     """
-    executor = runtime.watch(build_executor(plan, opened.run))
+    executor = runtime.watch(build_executor(plan, opened.run, ahead))
     try:
         with clock.use(executor.clock), lending(plan.tune_config.seed is not None):
             return _drive(plan, components, opened, seed, executor, catch_up)

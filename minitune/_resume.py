@@ -7,12 +7,13 @@ import logging
 import os
 import platform
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from minitune._assemble import Plan, base_seed, build_components
+from minitune._assemble import base_seed, build_components
 from minitune._checks import shown
 from minitune._fit import Outcome, open_run, run_opened, run_record
 from minitune._paths import local_path
+from minitune._plan import Plan
 from minitune._references import renew_references
 from minitune._script import offer
 from minitune._trainable_file import dump_trainables, write_trainable_file
@@ -33,6 +34,9 @@ from minitune.experiment.lifecycle import TERMINATED
 from minitune.result import flatten
 from minitune.settings import is_on, setting
 from minitune.trainable.session import current_session
+
+if TYPE_CHECKING:
+    from minitune.execution.ahead import Template
 
 logger = logging.getLogger("minitune")
 
@@ -156,7 +160,13 @@ def _may_be_named(name: str, given: str | None) -> bool:
 
 
 def resume_run(
-    plan: Plan, run: RunDirectory, resume_config: ResumeConfig, *, add_samples: int = 0, fresh: Fresh | None = None
+    plan: Plan,
+    run: RunDirectory,
+    resume_config: ResumeConfig,
+    *,
+    add_samples: int = 0,
+    fresh: Fresh | None = None,
+    ahead: Template | None = None,
 ) -> tuple[Outcome, RunDirectory]:
     """Go on with an earlier run. Blocks.
 
@@ -166,6 +176,7 @@ def resume_run(
         resume_config: What becomes of its trials.
         add_samples: So many samples more than it has had so far.
         fresh: Which plug-ins were passed again; by default all.
+        ahead: See `Plan.start_ahead`.
 
     Returns:
         What became of the trials, and where the run lies.
@@ -191,7 +202,7 @@ def resume_run(
         opened.begin(record if begins else None)
         write_trainable_file(run, trainables)
         catch_up = functools.partial(_catch_up, plan, opened, resume_config, add_samples, fresh or Fresh())
-        return run_opened(plan, components, opened, seed, catch_up), run
+        return run_opened(plan, components, opened, seed, catch_up, ahead), run
 
 
 def check_same_trainable(plan: Plan, recorded_name: str) -> None:

@@ -9,12 +9,12 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from minitune._assemble import Plan
 from minitune._checks import require_flag, require_metric
 from minitune._fit import Outcome, start_run
 from minitune._paths import local_path
+from minitune._plan import Plan
 from minitune._resume import parse_resume, resume_run, run_to_resume
 from minitune._summary import tell_run_ended
 from minitune._warnings import warn_once
@@ -28,6 +28,9 @@ from minitune.experiment.lifecycle import TERMINATED
 from minitune.experiment.trial import Trial
 from minitune.resources import Resources
 from minitune.tune_config import TuneConfig
+
+if TYPE_CHECKING:
+    from minitune.execution.ahead import Template
 
 logger = logging.getLogger("minitune")
 
@@ -186,7 +189,9 @@ def run(
         ),
     )
     began_s = time.monotonic()
-    outcome, directory = _start_or_resume(plan, resume, resume_config)
+    choice = parse_resume(resume, resume_config)
+    with plan.start_ahead() as ahead:
+        outcome, directory = _start_or_resume(plan, choice, resume is True, ahead)
     analysis = ExperimentAnalysis(directory.path, trials=outcome.trials, default_metric=metric, default_mode=mode)
     tell_run_ended(analysis, time.monotonic() - began_s, outcome.interrupted)
     outcome.raise_failure()
@@ -275,19 +280,18 @@ def _warn_old(name: str, field: str) -> None:
 
 
 def _start_or_resume(
-    plan: Plan, resume: bool | str | None, resume_config: ResumeConfig | None
+    plan: Plan, choice: ResumeConfig | None, tells_if_new: bool, ahead: Template | None
 ) -> tuple[Outcome, RunDirectory]:
     """Go on with the run that is there if that is wanted; else begin one."""
-    choice = parse_resume(resume, resume_config)
     found = run_to_resume(plan)
     if found is not None:
-        return resume_run(plan, found, choice or ResumeConfig())
+        return resume_run(plan, found, choice or ResumeConfig(), ahead=ahead)
     path = plan.experiment.path
     if choice is not None and plan.experiment.name is not None and is_run(path):
-        return resume_run(plan, RunDirectory(path), choice)
-    if resume is True:
+        return resume_run(plan, RunDirectory(path), choice, ahead=ahead)
+    if tells_if_new:
         logger.warning("there is no run to resume in %s; a new one begins", path)
-    return start_run(plan)
+    return start_run(plan, ahead)
 
 
 def _tell_of_incomplete(outcome: Outcome, raise_on_failed_trial: bool) -> None:

@@ -18,9 +18,10 @@ from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
-from minitune._assemble import Plan, build_components
+from minitune._assemble import build_components
 from minitune._checks import instance_of, is_real, is_whole, require, require_flag, shown
 from minitune._fit import Outcome, open_run, run_opened, run_record
+from minitune._plan import Plan
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
 from minitune.callback import Callback
 from minitune.clock import VirtualClock

@@ -6,24 +6,23 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
-from minitune._assemble import Plan
 from minitune._checks import instance_of, is_whole, require, require_flag
-from minitune._fit import Outcome, start_run
 from minitune._paths import local_path
-from minitune._resume import Fresh, check_same_trainable, resume_run, run_to_resume
-from minitune._summary import tell_run_ended
-from minitune._tuner_file import RecordedTuner, load_tuner_file
-from minitune.analysis.experiment_analysis import ExperimentAnalysis
+from minitune._plan import Plan
 from minitune.config import ResumeConfig, ResumeType, RunConfig, refuse_out_of_scope
 from minitune.error import TuneError
-from minitune.execution.read_run import read_run
-from minitune.execution.records import INTERRUPTED
 from minitune.execution.storage import RunDirectory, is_run
 from minitune.experiment.experiment import as_space
 from minitune.result import flatten
-from minitune.result_grid import ResultGrid
 from minitune.settings import is_on
 from minitune.tune_config import TuneConfig
+
+if TYPE_CHECKING:
+    from minitune._fit import Outcome
+    from minitune._resume import Fresh
+    from minitune._tuner_file import RecordedTuner
+    from minitune.execution.ahead import Template
+    from minitune.result_grid import ResultGrid
 
 
 class Tuner:
@@ -68,7 +67,7 @@ class Tuner:
         self._resumes: RunDirectory | None = None
         self._resume_config = ResumeConfig()
         self._add_samples = 0
-        self._fresh = Fresh()
+        self._fresh: Fresh | None = None
         self._grid: ResultGrid | None = None
 
     if not TYPE_CHECKING:  # a type checker would take it to allow any name
@@ -94,16 +93,10 @@ class Tuner:
         """
         require_flag("raise_on_failed_trial", raise_on_failed_trial)
         began_s = time.monotonic()
-        found = run_to_resume(self._plan) if self._resumes is None else None
-        if found is not None:
-            outcome, run = resume_run(self._plan, found, ResumeConfig())
-        elif self._resumes is None:
-            outcome, run = start_run(self._plan)
-        else:
-            outcome, run = resume_run(
-                self._plan, self._resumes, self._resume_config, add_samples=self._add_samples, fresh=self._fresh
-            )
-            self._resumes = None
+        with self._plan.start_ahead() as ahead:
+            outcome, run = self._start_or_resume(ahead)
+        from minitune._summary import tell_run_ended
+
         self._grid = self._make_grid(outcome, run)
         tell_run_ended(self._grid._analysis, time.monotonic() - began_s, outcome.interrupted)
         if raise_on_failed_trial is None:
@@ -112,6 +105,30 @@ class Tuner:
         if raise_on_failed_trial:
             _raise_first(self._grid)
         return self._grid
+
+    def _start_or_resume(self, ahead: Template | None) -> tuple[Outcome, RunDirectory]:
+        """Begin a run, or go on with one. Blocks. What that takes is loaded while `ahead` comes up."""
+        from minitune._fit import start_run
+
+        if self._resumes is None and not is_on("RESUME"):
+            return start_run(self._plan, ahead)
+        from minitune._resume import resume_run, run_to_resume
+
+        if self._resumes is not None:
+            outcome, run = resume_run(
+                self._plan,
+                self._resumes,
+                self._resume_config,
+                add_samples=self._add_samples,
+                fresh=self._fresh,
+                ahead=ahead,
+            )
+            self._resumes = None
+            return outcome, run
+        found = run_to_resume(self._plan)
+        if found is None:
+            return start_run(self._plan, ahead)
+        return resume_run(self._plan, found, ResumeConfig(), ahead=ahead)
 
     def get_results(self) -> ResultGrid:
         """The results of the last `fit`; of a restored run that has not gone on yet, those that it has so far.
@@ -124,6 +141,10 @@ class Tuner:
             return self._grid
         if self._resumes is None:
             raise RuntimeError("there are no results before fit() has been called")
+        from minitune._fit import Outcome
+        from minitune.execution.read_run import read_run
+        from minitune.execution.records import INTERRUPTED
+
         recorded = read_run(self._resumes.path)
         outcome = Outcome(recorded.trials, interrupted=recorded.close_reason == INTERRUPTED)
         return self._make_grid(outcome, self._resumes)
@@ -175,6 +196,9 @@ class Tuner:
             ValueError: If trainable or space are not those of the run, or `add_samples` is negative or has no meaning.
             UntrustedStateError: If somebody else may have written the files that must be unpickled.
         """
+        from minitune._resume import Fresh, check_same_trainable
+        from minitune._tuner_file import load_tuner_file
+
         refuse_out_of_scope(storage_filesystem, None, None)
         require_flag("resume_unfinished", resume_unfinished)
         require_flag("resume_errored", resume_errored)
@@ -203,6 +227,9 @@ class Tuner:
         return tuner
 
     def _make_grid(self, outcome: Outcome, run: RunDirectory) -> ResultGrid:
+        from minitune.analysis.experiment_analysis import ExperimentAnalysis
+        from minitune.result_grid import ResultGrid
+
         tune = self._plan.tune_config
         analysis = ExperimentAnalysis(
             run.path, trials=outcome.trials, default_metric=tune.metric, default_mode=tune.mode

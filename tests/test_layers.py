@@ -34,12 +34,12 @@ LAYERS: dict[str, str] = {
     "executors": """
         execution.trial_executor execution.ledger execution.devices execution.local execution.inline
         execution.simulation execution.ray execution.placement_groups execution.gpu_placement execution.waiting_line
-        execution.logical_order
+        execution.logical_order execution.ahead
     """,
     "driver": "execution.*",
     "API": """
         <top> tuner _tuner_file _trainable_file _script _references _assemble _determinism _pristine _fit _resume
-        _progress _trial_output _run tune_config result_grid analysis.* runtime simulation _explain _replay
+        _plan _progress _trial_output _run tune_config result_grid analysis.* runtime simulation _explain _replay
         experiment.experiment cli commands.* __main__ html_report.* integration.* examples.* testing.* utils.* _summary
     """,
 }

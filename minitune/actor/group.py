@@ -7,17 +7,20 @@ import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from minitune.actor.launch import Launcher, search_path
+from minitune.actor.launch import Launcher, new_run_id, search_path
 from minitune.actor.limits import MESSAGE_BYTES, TERM_TO_KILL_S
 from minitune.actor.loop import Loop
 from minitune.actor.memory_kills import MemoryKills
 from minitune.actor.messages import Boot, Ended, GroupEvent, Place
 from minitune.actor.process import ActorProcess
 from minitune.actor.start_method import make_launcher
+
+if TYPE_CHECKING:
+    from minitune.actor.template import Template
 
 Factory = Callable[..., Any]
 """Makes an actor's object in its process: `factory(user_thread)`."""
@@ -29,6 +32,8 @@ class ActorGroup:
     Args:
         limit_bytes: The longest message, in either direction.
         keep_descendants: Leave alone what an actor has started, if the actor ends normally.
+        needed: Modules that all actors need: they are imported once, where workers are copied from.
+        ahead: Where the first ones are copied from, if that was started already; closed here.
 
     Raises:
         ValueError: If the start method that the environment asks for cannot be used.
@@ -43,11 +48,17 @@ class ActorGroup:
         ```
     """
 
-    def __init__(self, limit_bytes: int = MESSAGE_BYTES, keep_descendants: bool = False):
-        self.run_id = os.urandom(8).hex()
+    def __init__(
+        self,
+        limit_bytes: int = MESSAGE_BYTES,
+        keep_descendants: bool = False,
+        needed: Sequence[str] = (),
+        ahead: Template | None = None,
+    ):
+        self.run_id = ahead.run_id if ahead is not None else new_run_id()
         self._limit_bytes = limit_bytes
         self._loop = Loop()
-        self._launcher = make_launcher(self._loop, self.run_id, keep_descendants, limit_bytes)
+        self._launcher = make_launcher(self._loop, self.run_id, keep_descendants, limit_bytes, needed, ahead)
         self._actors: dict[str, ActorProcess] = {}
         self._events: deque[GroupEvent] = deque()
         self._memory_kills = MemoryKills()

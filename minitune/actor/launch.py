@@ -77,6 +77,11 @@ class Launcher(Protocol):
         ...
 
 
+def new_run_id() -> str:
+    """What identifies a group: 16 hexadecimal digits."""
+    return os.urandom(8).hex()
+
+
 def marker_of(run_id: str, token: str) -> str:
     """The marker of a worker. All markers have the same length."""
     return f"{run_id}.{int(token):010d}"

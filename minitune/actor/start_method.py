@@ -5,9 +5,14 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from minitune.actor.launch import Launcher
-from minitune.actor.loop import Loop
+
+if TYPE_CHECKING:
+    from minitune.actor.loop import Loop
+    from minitune.actor.template import Template
 
 START_METHOD_VARIABLE = "MINITUNE_START_METHOD"
 """Environment variable that overrides the choice: `zygote` or `interpreter`."""
@@ -41,7 +46,14 @@ def _can_use_zygote() -> bool:
     return True
 
 
-def make_launcher(loop: Loop, run_id: str, keep_descendants: bool, limit_bytes: int) -> Launcher:
+def make_launcher(
+    loop: Loop,
+    run_id: str,
+    keep_descendants: bool,
+    limit_bytes: int,
+    needed: Sequence[str] = (),
+    ahead: Template | None = None,
+) -> Launcher:
     """The launcher for this machine.
 
     Args:
@@ -49,6 +61,8 @@ def make_launcher(loop: Loop, run_id: str, keep_descendants: bool, limit_bytes: 
         run_id: Identifies the group; 16 hexadecimal digits.
         keep_descendants: Whether what a worker started may stay after the worker's normal end.
         limit_bytes: The longest message.
+        needed: Modules that all workers need: they are imported once, where workers are copied from.
+        ahead: Where the first ones are to be copied from; the launcher closes it.
 
     Raises:
         ValueError: See `start_method`.
@@ -58,7 +72,7 @@ def make_launcher(loop: Loop, run_id: str, keep_descendants: bool, limit_bytes: 
     if method == "zygote":
         from minitune.actor.zygote_launcher import ZygoteLauncher
 
-        return ZygoteLauncher(loop, run_id, keep_descendants, limit_bytes)
+        return ZygoteLauncher(loop, run_id, keep_descendants, limit_bytes, needed, ahead)
     from minitune.actor.interpreter_launcher import InterpreterLauncher
 
     return InterpreterLauncher(loop, run_id, keep_descendants, limit_bytes)

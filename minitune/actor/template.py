@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from collections import deque
+from collections.abc import Sequence
 from typing import IO
 
 if sys.platform != "linux":
@@ -23,12 +24,14 @@ class Template:
     Args:
         run_id: Identifies the group.
         keep_descendants: See `make_launcher`.
+        needed: See `make_launcher`.
 
     Raises:
         OSError: If the process cannot be made.
     """
 
-    def __init__(self, run_id: str, keep_descendants: bool):
+    def __init__(self, run_id: str, keep_descendants: bool, needed: Sequence[str] = ()):
+        self.run_id = run_id
         self.end, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._unsent: deque[tuple[list[str], socket.socket | IO[bytes] | None]] = deque()
         try:
@@ -46,7 +49,7 @@ class Template:
             raise
         self._driver_pid = os.getpid()
         self.end.setblocking(False)
-        self.send(["setup", "keep" if keep_descendants else "", *search_path()])
+        self.send(["setup", "keep" if keep_descendants else "", " ".join(needed), *search_path()])
 
     @property
     def has_unsent(self) -> bool:
@@ -71,6 +74,12 @@ class Template:
             self._unsent.popleft()
             if attached is not None:
                 attached.close()
+
+    def drop(self) -> None:
+        """End it where nobody has asked it for a worker, or has closed it already. Blocks for a moment."""
+        if os.getpid() == self._driver_pid:
+            self.popen.kill()
+            self.close()
 
     def close(self) -> None:
         """Let it kill everything and leave. Blocks for `CLOSE_S` seconds at most. Any number of times."""

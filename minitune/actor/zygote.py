@@ -8,7 +8,7 @@ It talks to the driver over one inherited socket pair whose packets keep their b
 ::
 
     driver -> zygote                              zygote -> driver
-    setup  sys_path, keep_descendants
+    setup  keep_descendants, modules, sys_path
     preload  (+ file with a pickled function)     preloaded  error, why it must not be used
     fork  token, marker  (+ channel end)          forked  token, pid  (+ pidfd)  |  refused  token, reason
     signal  token, number, whole group
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import importlib
 import os
 import select
 import signal
@@ -151,12 +152,16 @@ class Zygote:
         elif kind == "preload" and descriptor is not None:
             self._tell(["preloaded", *self._preload(descriptor)])
         elif kind == "setup":
-            self._keep_descendants = fields[0] == "keep"
-            sys.path[:] = fields[1:]
-            import cloudpickle  # noqa: F401 - here, since only the driver's path may have it; all workers need it
-
-            gc.freeze()
+            self._set_up(*fields)
         return None
+
+    def _set_up(self, keep_descendants: str, needed: str, *path: str) -> None:
+        """Take the driver's path, which alone may have cloudpickle, and import what all workers need."""
+        self._keep_descendants = keep_descendants == "keep"
+        sys.path[:] = path
+        for module in ("cloudpickle", *needed.split()):
+            importlib.import_module(module)
+        gc.freeze()
 
     def _tell(self, fields: list[str], descriptor: int | None = None) -> None:
         """Send to the driver, now or later. Waiting for one that does not read would keep us from seeing it die."""

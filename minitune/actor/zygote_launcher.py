@@ -9,7 +9,7 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import IO
 
@@ -60,15 +60,27 @@ class ZygoteLauncher:
         run_id: Identifies the group.
         keep_descendants: See `make_launcher`.
         limit_bytes: The longest message.
+        needed: See `make_launcher`.
+        ahead: See `make_launcher`.
     """
 
     hello_s = ZYGOTE_HELLO_S
 
-    def __init__(self, loop: Loop, run_id: str, keep_descendants: bool, limit_bytes: int):
+    def __init__(
+        self,
+        loop: Loop,
+        run_id: str,
+        keep_descendants: bool,
+        limit_bytes: int,
+        needed: Sequence[str] = (),
+        ahead: Template | None = None,
+    ):
         self._loop = loop
         self._run_id = run_id
         self._keep_descendants = keep_descendants
         self._limit_bytes = limit_bytes
+        self._needed = needed
+        self._ahead = ahead
         self._launched: dict[str, _Launched] = {}
         self.templates: list[Template] = []
         self._bare: Template | None = None
@@ -148,7 +160,7 @@ class ZygoteLauncher:
     # -- templates ---------------------------------------------------------------------------------------------
 
     def _start(self) -> Template:
-        template = Template(self._run_id, self._keep_descendants)
+        template, self._ahead = self._ahead or Template(self._run_id, self._keep_descendants, self._needed), None
         self.templates.append(template)
         self._loop.watch(template.end.fileno(), lambda mask: self._on_socket(template, mask))
         self._loop.watch(template.pidfd, lambda mask: self._on_template_dead(template))

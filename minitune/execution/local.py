@@ -11,7 +11,7 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from minitune import clock as clocks
 from minitune.actor.group import ActorGroup
@@ -29,6 +29,9 @@ from minitune.resources import CPU, GPU, Allocation, Resources
 from minitune.settings import number_setting
 from minitune.shared import SharedFile
 from minitune.value_file import Spot, ValueFile, read_value
+
+if TYPE_CHECKING:
+    from minitune.actor.template import Template
 
 logger = logging.getLogger("minitune")
 
@@ -83,7 +86,8 @@ class LocalTrialExecutor:
         output_names: Names of the files, in an actor's directory, that take its stdout and stderr.
         changes_directory: Whether an actor works in its directory.
         keep_descendants: Leave processes that an actor has started alone when it ends by itself.
-        needed: Functions that every worker will need: their modules are imported once, where workers are copied from.
+        needed: Modules that every worker will need: they are imported once, where workers are copied from.
+        ahead: Where workers are copied from, if that was started already (see `start_ahead`).
 
     Raises:
         TuneError: If this process runs in a trial of a trial, and so on, too deep.
@@ -99,7 +103,8 @@ class LocalTrialExecutor:
         output_names: tuple[str, str] = ("stdout", "stderr"),
         changes_directory: bool = True,
         keep_descendants: bool = False,
-        needed: Sequence[Callable[..., Any]] = (),
+        needed: Sequence[str] = (),
+        ahead: Template | None = None,
     ):
         if nesting_depth() > MAX_NESTING:
             raise TuneError(
@@ -113,9 +118,7 @@ class LocalTrialExecutor:
         self._values: ValueFile | None = None
         self._output_names = output_names
         self._changes_directory = changes_directory
-        self._group = ActorGroup(keep_descendants=keep_descendants)
-        for function in needed:
-            self._group.preload(functools.partial(id, function))  # to unpickle this is to import its module
+        self._group = ActorGroup(keep_descendants=keep_descendants, needed=needed, ahead=ahead)
         self._process_names = (f"p{number}" for number in itertools.count())
         self._by_actor: dict[str, _Actor] = {}
         self._by_process: dict[str, _Actor] = {}
