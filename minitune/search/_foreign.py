@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeGuard
 
-from minitune._checks import shown
+from minitune._checks import require, shown
 from minitune._samplers import Quantized
 from minitune.result import unflatten
 from minitune.search.parameters import Parameter
@@ -55,6 +55,20 @@ def checked_points(points: Any) -> list[Mapping[str, Any]]:
     if not is_list or not all(isinstance(point, Mapping) for point in given):
         raise TypeError(f"points_to_evaluate must be a list of dicts, but got {shown(points)}")
     return given
+
+
+def checked_rewards(rewards: Any, count: int) -> list[Any]:
+    """`evaluated_rewards` as a list.
+
+    Raises:
+        ValueError: If there is not one for each of `count` points.
+    """
+    is_list = isinstance(rewards, Iterable) and not isinstance(rewards, (Mapping, str))
+    found = list(rewards) if is_list else []
+    require(
+        is_list and len(found) == count, "evaluated_rewards: None or one value for each of points_to_evaluate", rewards
+    )
+    return found
 
 
 def nested(point: Mapping[str, Any], space: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import functools
 import inspect
-import logging
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from minitune._checks import shown
 from minitune._samplers import LogUniform, Normal, Quantized
 from minitune.result import flatten, unflatten
-from minitune.search._foreign import LISTED, nested, quantized
-from minitune.search.parameters import Parameter, draw, parameters, values_of
+from minitune.search._evaluated import evaluated_values, refuse_unknown
+from minitune.search._foreign import LISTED, quantized
+from minitune.search.parameters import Parameter, draw, parameters
+from minitune.search.searcher import TriedConfig
 from minitune.space import Categorical, Float, Integer
-
-logger = logging.getLogger("minitune")
 
 _PLAIN = (bool, int, float, str)
 
@@ -28,7 +27,11 @@ class OptunaSpace(Protocol):
         ...
 
     def known(self, config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What Optuna may be told of a configuration: values, and their distributions, by its names for them."""
+        """What Optuna may be told of a configuration: values, and their distributions, by its names for them.
+
+        Raises:
+            ValueError: See `evaluated_values`.
+        """
         ...
 
 
@@ -60,11 +63,7 @@ class DomainSpace:
 
     def known(self, config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """See `OptunaSpace.known`. Values that a parameter cannot have are left out, with a warning."""
-
-        def leave_out(parameter: Parameter, value: Any) -> None:
-            logger.warning("%s=%s is no value of %s; left out", parameter.name, shown(value), parameter.domain)
-
-        found = values_of(self._space, nested(config, self._space), leave_out)
+        found, _ = evaluated_values(self._space, config)
         distributions = {each.name: _distribution(each) for each in parameters(self._space) if each.name in found}
         return {
             name: distribution.choices[found[name]] if hasattr(distribution, "choices") else found[name]
@@ -93,7 +92,14 @@ class DistributionSpace:
     def known(self, config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """See `OptunaSpace.known`."""
         given = flatten(config)
+        if not isinstance(config, TriedConfig):
+            refuse_unknown(self._distributions | self._constants, given)
         found = {name: each for name, each in self._distributions.items() if name in given}
+        for name, each in found.items():
+            try:
+                each.to_internal_repr(given[name])
+            except ValueError as error:
+                raise ValueError(f"{name}={shown(given[name])} is no value of {each}") from error
         return {name: given[name] for name in found}, found
 
 

@@ -9,7 +9,14 @@ from typing import Any
 
 from minitune._checks import is_real
 from minitune.search.filters import MAX_TRIES, Filter, Rules, Verdict
-from minitune.search.searcher import Metric, Searcher, SearcherWrapper, Suggestion, call_set_search_properties
+from minitune.search.searcher import (
+    Metric,
+    Searcher,
+    SearcherWrapper,
+    Suggestion,
+    TriedConfig,
+    call_set_search_properties,
+)
 from minitune.search.space_tree import copy_tree, has_unresolved_values, overlay
 from minitune.search.variant_generator import complete
 
@@ -126,7 +133,7 @@ class FilteredSearcher(SearcherWrapper):
             value = result.get(metric) if result and isinstance(metric, str) else None
             if not error and is_real(value):
                 with contextlib.suppress(NotImplementedError):
-                    self.searcher.add_evaluated_point(config, float(value))
+                    self.searcher.add_evaluated_point(TriedConfig(config), float(value))
         else:
             self.searcher.on_trial_complete(self._names.pop(trial_id, trial_id), result=result, error=error)
 

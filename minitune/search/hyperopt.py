@@ -11,8 +11,9 @@ from typing import Any
 from minitune._checks import is_real, is_whole, require
 from minitune._samplers import LogUniform, Normal, Quantized
 from minitune.result import DEFAULT_METRIC
+from minitune.search._evaluated import evaluated_values
 from minitune.search._foreign import checked_points, counted, indices_of, nested, quantized, usable
-from minitune.search.parameters import Parameter, draw, parameters, values_of
+from minitune.search.parameters import Parameter, draw, parameters
 from minitune.search.searcher import Searcher, Suggestion, no_space, require_mode
 from minitune.search.space_tree import has_unresolved_values, overlay
 from minitune.space import Categorical, Float
@@ -176,7 +177,7 @@ class HyperOptSearch(Searcher):
     def _known(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """HyperOpt's values of a configuration."""
         space = self._space or {}
-        found = values_of(space, nested(config, space), lambda parameter, value: None)
+        found, _ = evaluated_values(space, config)
         return {each.name: counted(each, found[each.name]) for each in parameters(space) if each.name in found}
 
     def _config(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -9,8 +9,9 @@ from typing import Any
 from minitune._checks import require
 from minitune._samplers import LogUniform, Normal, Quantized
 from minitune.result import DEFAULT_METRIC, unflatten
+from minitune.search._evaluated import evaluated_values
 from minitune.search._foreign import checked_points, counted, indices_of, nested, quantized, usable
-from minitune.search.parameters import Parameter, draw, parameters, values_of
+from minitune.search.parameters import Parameter, draw, parameters
 from minitune.search.searcher import Searcher, Suggestion, no_space, require_mode
 from minitune.search.space_tree import has_unresolved_values, overlay
 from minitune.space import Categorical, Float
@@ -193,7 +194,7 @@ class NevergradSearch(Searcher):
     def _complete(self, point: Mapping[str, Any]) -> dict[str, Any]:
         """Nevergrad's values of a configuration; what is not there is drawn."""
         space = self._space or {}
-        found = values_of(space, nested(point, space), lambda parameter, value: None)
+        found, _ = evaluated_values(space, point)
         values = {}
         for each in parameters(space):
             if _node(each) is not None:

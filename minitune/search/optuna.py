@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from typing import Any
 
 from minitune._checks import is_whole, require
 from minitune.result import DEFAULT_METRIC, TRAINING_ITERATION
-from minitune.search._foreign import checked_points, usable
+from minitune.search._foreign import checked_points, checked_rewards, usable
 from minitune.search._optuna_space import DefineByRunSpace, DistributionSpace, DomainSpace, OptunaSpace
 from minitune.search.searcher import Metric, Searcher, Suggestion, no_space, require_mode
 from minitune.search.space_tree import has_unresolved_values
@@ -68,9 +69,7 @@ class OptunaSearch(Searcher):
         if sampler is not None and seed is not None:
             logger.warning("OptunaSearch: seed=%r has no effect on a sampler of your own; pass it to the sampler", seed)
         self._points = checked_points(points_to_evaluate)
-        good = evaluated_rewards is None or len(evaluated_rewards) == len(self._points)
-        require(good, "evaluated_rewards: None or one value for each of points_to_evaluate", evaluated_rewards)
-        self._rewards = None if evaluated_rewards is None else list(evaluated_rewards)
+        self._rewards = None if evaluated_rewards is None else checked_rewards(evaluated_rewards, len(self._points))
         self._sampler = sampler
         self._study_name = study_name
         self._storage = storage
@@ -183,11 +182,12 @@ class OptunaSearch(Searcher):
         """See `Searcher.add_evaluated_point`; for several objectives `value` is a list. It waits for the space.
 
         Raises:
-            ValueError: If `parameters` is no dict.
+            ValueError: If `parameters` is no dict, or has one that the space does not have: if need be when the space
+                becomes known.
         """
         require(isinstance(parameters, Mapping), "parameters: a dict, as a configuration", parameters)
         if self._space is None or not self._objectives:
-            self._known.append((dict(parameters), value, error, pruned, intermediate_values))
+            self._known.append((copy(parameters), value, error, pruned, intermediate_values))
             return
         study, state = self.study, _states()
         values = list(value) if isinstance(value, (list, tuple)) else [value]

@@ -200,7 +200,7 @@ class Searcher:
                 count += 1
                 has_failed = trial.status == ERROR
                 pruned = not has_failed and not result.get(DONE, False)
-                self.add_evaluated_point(trial.config, result[metric], error=has_failed, pruned=pruned)
+                self.add_evaluated_point(TriedConfig(trial.config), result[metric], error=has_failed, pruned=pruned)
         if not count:
             logger.warning("no trial has reported %r: the searcher has learned nothing from earlier trials", metric)
 
@@ -344,6 +344,10 @@ class SearcherWrapper(Searcher):
     def restore_from_dir(self, checkpoint_dir: str) -> None:
         """See `Searcher.restore_from_dir`."""
         self.searcher.restore_from_dir(checkpoint_dir)
+
+
+class TriedConfig(dict[str, Any]):
+    """The configuration of an earlier trial: what the space does not have, such as constants of then, is left out."""
 
 
 # -- shared with the search algorithms --------------------------------------------------------------------------

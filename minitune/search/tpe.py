@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from minitune._checks import is_real, is_whole, require, shown
 from minitune.result import DEFAULT_METRIC, TRAINING_ITERATION
+from minitune.search._evaluated import evaluated_values
+from minitune.search._foreign import checked_points, checked_rewards
 from minitune.search._observations import EarlyStop, Observation, Ranking, check_early_stop
 from minitune.search._tree import Model
 from minitune.search.parameters import Parameter, parameters, values_of
-from minitune.search.searcher import Metric, Searcher, Suggestion, check_mode, no_space, require_mode
+from minitune.search.searcher import Metric, Searcher, Suggestion, TriedConfig, check_mode, no_space, require_mode
 from minitune.search.space_tree import assign_value, copy_tree, get_value, overlay
 
 logger = logging.getLogger("minitune")
@@ -47,6 +49,7 @@ class TPESearch(Searcher):
             (step, value), without NaN, gives the value that the trial counts with, such as its best. None means
             `"last"`, but `"rung"` where a scheduler may end trials before their time.
         seed: Of all draws. It takes precedence over the run's.
+        evaluated_rewards: The values of `points_to_evaluate`, if they are known: those are learned from, and not tried.
 
     Raises:
         ValueError: If an argument breaks its rule, or there is a grid in the space.
@@ -73,6 +76,7 @@ class TPESearch(Searcher):
         max_bad: int | None = None,
         early_stop: EarlyStop = None,
         seed: int | None = None,
+        evaluated_rewards: Sequence[Any] | None = None,
     ):
         super().__init__(metric, mode)
         require(space is None or isinstance(space, Mapping), "space: None or a dict", space)
@@ -85,7 +89,7 @@ class TPESearch(Searcher):
         self.n_initial_points = n_initial_points
         self.early_stop = early_stop
         self._model_options: dict[str, Any] = {"gamma": gamma, "n_candidates": n_candidates, "max_bad": max_bad}
-        self._points = _checked_points(points_to_evaluate)
+        self._points = checked_points(points_to_evaluate)
         self._is_seeded_by_user = seed is not None
         self._seed = int(seed) if seed is not None else random.SystemRandom().getrandbits(63)
         self._has_own_space = bool(space)
@@ -96,6 +100,11 @@ class TPESearch(Searcher):
         self._live: dict[str, Observation] = {}
         self._count = self._points_given = 0
         self._has_budgets = self._stops_early = False
+        if evaluated_rewards is not None:
+            rewards = checked_rewards(evaluated_rewards, len(self._points))
+            points, self._points = self._points, []
+            for point, reward in zip(points, rewards, strict=True):
+                self.add_evaluated_point(dict(point), reward)
         if space:
             self._set_space(dict(space))
 
@@ -200,13 +209,15 @@ class TPESearch(Searcher):
         """See `Searcher.add_evaluated_point`.
 
         A configuration may lack parameters, or have values outside of the space: the model of the parameters that exist
-        together with one that is outside does not hear of it.
+        together with one that is outside does not hear of it. Of one outside there is a warning.
 
         Raises:
-            ValueError: If `parameters` is no dict.
+            ValueError: If `parameters` is no dict, or has one that the space does not have: if need be when the space
+                becomes known.
         """
         require(isinstance(parameters, Mapping), "parameters: a dict, as a configuration", parameters)
-        observation = Observation(self._count, config=copy_tree(dict(parameters)))
+        given = copy_tree(dict(parameters))
+        observation = Observation(self._count, config=TriedConfig(given) if type(parameters) is TriedConfig else given)
         self._count += 1
         for step, each in enumerate(intermediate_values or [], 1):
             observation.step, observation.value, observation.rows[step] = step, each, each
@@ -214,8 +225,8 @@ class TPESearch(Searcher):
             observation.value = tuple(value) if isinstance(value, (list, tuple)) else value
             observation.step = observation.step or 1
             observation.rows[observation.step] = observation.value
-        self._end(observation, error)
         self._take_up(observation)
+        self._end(observation, error)
 
     # -- state -------------------------------------------------------------------------------------------------------
 
@@ -255,9 +266,8 @@ class TPESearch(Searcher):
         if self._model is None:
             return
         if observation.config is not None:
-            outside: list[Parameter] = []
-            values = values_of(self._space, observation.config, lambda parameter, value: outside.append(parameter))
-            observation.values = {**values, **{parameter.name: None for parameter in outside}}
+            values, outside = evaluated_values(self._space or {}, observation.config)
+            observation.values = {**values, **dict.fromkeys(outside)}
             observation.config = None
         self._model.add(observation)
 
@@ -325,15 +335,6 @@ class TPESearch(Searcher):
             if path not in searched:
                 config = assign_value(config, path, copy_tree(get_value(merged, path)))
         return config, values
-
-
-def _checked_points(points: Any) -> list[Mapping[str, Any]]:
-    given = [] if points is None else points
-    is_list = isinstance(given, Iterable) and not isinstance(given, (Mapping, str))
-    given = list(given) if is_list else []
-    if not is_list or not all(isinstance(point, Mapping) for point in given):
-        raise TypeError(f"points_to_evaluate must be a list of dicts, but got {shown(points)}")
-    return given
 
 
 def _number(value: Any) -> float | None:

@@ -170,6 +170,13 @@ def test_evaluated_points() -> None:
     assert search.study.trials[0].intermediate_values == {0: 3.0, 1: 2.0}
 
 
+def test_an_evaluated_point_with_a_mistake_is_refused_by_name() -> None:
+    for space in ({"x": tune.uniform(0, 1)}, {"x": optuna.distributions.FloatDistribution(0, 1)}):
+        search = OptunaSearch(space, metric="loss", mode="min")
+        with pytest.raises(ValueError, match=r"got 'xx' \(did you mean 'x'\?\)"):
+            search.add_evaluated_point({"xx": 0.5}, 1.0)
+
+
 def test_a_finished_run_as_history(tmp_path: Path) -> None:
     grid = fit(tmp_path, {"x": tune.uniform(0, 1), "k": 7}, None)
     search = OptunaSearch()

@@ -1,0 +1,89 @@
+"""What searchers are told of points that were tried elsewhere: known values, and mistakes in them."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minitune import ExperimentAnalysis, RunConfig, TuneConfig, Tuner, choice, uniform
+from minitune.search import TPESearch, create_searcher
+
+SPACE = {"lr": uniform(0, 1), "deep": {"momentum": uniform(0, 1)}, "kind": choice(["a", "b"]), "data": "mnist"}
+POINT = {"lr": 0.3, "deep": {"momentum": 0.9}, "kind": "a"}
+
+
+def tpe(space: Any = SPACE, **options: Any) -> TPESearch:
+    return TPESearch(space, "loss", "min", seed=0, **options)
+
+
+def test_points_whose_values_are_known_are_learned_from_and_not_tried() -> None:
+    points = [{**POINT, "lr": number / 20} for number in range(20)]
+    told = tpe(points_to_evaluate=points, evaluated_rewards=[(point["lr"] - 0.3) ** 2 for point in points])
+    plain = tpe()
+    for point in points:
+        plain.add_evaluated_point(point, (point["lr"] - 0.3) ** 2)
+
+    assert told.suggest("0") == plain.suggest("0")
+    assert not told.first_points()
+
+
+@pytest.mark.parametrize("rewards", [[1.0], [], 3, {"a": 1}])
+def test_there_must_be_a_value_for_each_point(rewards: Any) -> None:
+    with pytest.raises(ValueError, match="evaluated_rewards must be None or one value for each of points_to_evaluate"):
+        tpe(points_to_evaluate=[POINT, POINT], evaluated_rewards=rewards)
+
+
+def test_known_points_of_a_searcher_without_a_space_wait_for_that_of_the_run(tmp_path: Path) -> None:
+    searcher = create_searcher("tpe", points_to_evaluate=[POINT], evaluated_rewards=[0.5])
+    grid = Tuner(
+        lambda config: {"loss": config["lr"]},
+        param_space=SPACE,
+        tune_config=TuneConfig(search_alg=searcher, metric="loss", mode="min", num_samples=2, executor="inline"),
+        run_config=RunConfig(storage_path=str(tmp_path), verbose=0),
+    ).fit()
+    assert all(result.config["lr"] != 0.3 for result in grid)
+
+
+@pytest.mark.parametrize(
+    ("point", "text"),
+    [
+        ({"lr": 0.1, "kin": "a"}, r"must be one of the search space, but got 'kin' \(did you mean 'kind'\?\); there"),
+        ({"deep": {"momentun": 0.1}}, r"got 'deep/momentun' \(did you mean 'deep/momentum'\?\); there are momentum"),
+        ({"deep/momentun": 0.1}, "got 'deep/momentun'"),
+        ({"nothing": 1}, "got 'nothing'; there are lr, deep, kind, data"),
+    ],
+)
+def test_unknown_parameters_are_refused_by_name(point: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        tpe().add_evaluated_point(point, 1.0)
+    later = tpe(space=None)
+    later.add_evaluated_point(point, 1.0)
+    with pytest.raises(ValueError, match=text):
+        later.set_search_properties("loss", "min", SPACE)
+
+
+def test_values_outside_are_told_once_and_parts_of_configurations_are_taken(caplog: pytest.LogCaptureFixture) -> None:
+    searcher = tpe()
+    with caplog.at_level(logging.WARNING, logger="minitune"):
+        for value in (7.5, 8.5):
+            searcher.add_evaluated_point({**POINT, "deep": {"momentum": value}}, 1.0)
+        searcher.add_evaluated_point({"lr": 0.5}, 1.0)
+        searcher.add_evaluated_point({"deep/momentum": 0.5, "data": "mnist"}, 1.0)
+    assert caplog.text.count("deep/momentum=7.5 lies outside of (0.0, 1.0)") == 1
+    assert "8.5" not in caplog.text
+    assert len(searcher.get_state()["ended"]) == 4
+
+
+def test_earlier_trials_may_have_parameters_that_there_are_not_now(tmp_path: Path) -> None:
+    grid = Tuner(
+        lambda config: {"loss": config["lr"]},
+        param_space={"lr": uniform(0, 1), "data": "cifar", "workers": 4},
+        tune_config=TuneConfig(num_samples=3, executor="inline"),
+        run_config=RunConfig(storage_path=str(tmp_path), verbose=0),
+    ).fit()
+    searcher = tpe()
+    searcher.add_evaluated_trials(ExperimentAnalysis(grid.experiment_path), "loss")
+    assert [each["values"]["lr"] for each in searcher.get_state()["ended"]] == [r.config["lr"] for r in grid]
