@@ -95,7 +95,7 @@ def test_the_table_is_the_same_with_any_number_of_workers(
     assert tables[1] == tables[2] == tables[8]
 
     monkeypatch.setenv("MINITUNE_NUM_CPUS", "8")
-    other = table(how, 0, 8, tmp_path)
+    other = table(how, 0, 8, tmp_path, executor="inline")
     assert [row[0] for row in other] != [row[0] for row in tables[8]]
 
 

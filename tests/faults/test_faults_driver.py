@@ -43,14 +43,15 @@ RESUME = (
         return {"x": config["x"]}
     slow = quick
     slow.__name__ = "slow"
-    results = Tuner.restore(os.path.join(STORAGE, "run"), slow).fit()
-    print([r.metrics["x"] for r in results], results.num_errors, results.interrupted)
+    for name in sys.argv[1:] or ["run"]:
+        results = Tuner.restore(os.path.join(STORAGE, name), slow).fit()
+        print([r.metrics["x"] for r in results], results.num_errors, results.interrupted)
 """
 )
 
 
-def journal(script) -> bytes:
-    return (script.storage / "run" / "journal").read_bytes()
+def journal(script, run: str = "run") -> bytes:
+    return (script.storage / run / "journal").read_bytes()
 
 
 def records_in(script) -> list[dict[str, Any]]:
@@ -409,8 +410,9 @@ def test_a_run_whose_carrier_dies_again_and_again_ends_with_the_cause(script):
 # -- code of the driver's that raises, hangs or ends -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["callback", "stopper", "scheduler", "searcher"])
-def test_sys_exit_in_a_plug_in_passes_and_the_run_can_be_resumed(script, kind):
+def test_sys_exit_in_a_plug_in_passes_and_the_run_can_be_resumed(script):
+    """It ends the script, as the last of them shows, unless the script catches it."""
+    kinds = ["callback", "stopper", "scheduler", "searcher"]
     driver = script.start(
         PRELUDE
         + """
@@ -419,9 +421,11 @@ def test_sys_exit_in_a_plug_in_passes_and_the_run_can_be_resumed(script, kind):
     from minitune.search import BasicVariantGenerator
 
     def leave():  # once, when both trials have reported
-        logs = [os.path.join(d, "result.json") for d, _, files in os.walk(STORAGE) if "result.json" in files]
-        if sum(os.path.getsize(path) > 0 for path in logs) == 2 and not os.path.exists(os.path.join(STORAGE, "left")):
-            open(os.path.join(STORAGE, "left"), "w").close()
+        logs = [os.path.join(d, "result.json") for d, _, files in os.walk(os.path.join(STORAGE, kind))
+                if "result.json" in files]
+        mark = os.path.join(STORAGE, f"left-{kind}")
+        if sum(os.path.getsize(path) > 0 for path in logs) == 2 and not os.path.exists(mark):
+            open(mark, "w").close()
             sys.exit(7)
 
     class Leaves(Callback):
@@ -445,27 +449,36 @@ def test_sys_exit_in_a_plug_in_passes_and_the_run_can_be_resumed(script, kind):
         def on_trial_result(self, trial_id, result):
             leave()
 
-    kind = sys.argv[1]
-    run = RunConfig(name="run", verbose=0, callbacks=[Leaves()] if kind == "callback" else None,
-                    stop=LeavingStopper() if kind == "stopper" else None)
-    tune = TuneConfig(scheduler=LeavingScheduler() if kind == "scheduler" else None,
-                      search_alg=LeavingSearcher() if kind == "searcher" else None)
-    tuner = Tuner(slow, param_space={"x": grid_search([0, 1])}, tune_config=tune, run_config=run)
-    tuner.fit()
+    for kind in sys.argv[1:]:
+        run = RunConfig(name=kind, verbose=0, callbacks=[Leaves()] if kind == "callback" else None,
+                        stop=LeavingStopper() if kind == "stopper" else None)
+        tune = TuneConfig(scheduler=LeavingScheduler() if kind == "scheduler" else None,
+                          search_alg=LeavingSearcher() if kind == "searcher" else None)
+        tuner = Tuner(slow, param_space={"x": grid_search([0, 1])}, tune_config=tune, run_config=run)
+        try:
+            tuner.fit()
+        except SystemExit as error:
+            print(kind, error.code, flush=True)
+            if kind == sys.argv[-1]:
+                raise
     """,
-        kind,
+        *kinds,
         MINITUNE_NUM_CPUS="2",
     )
-    _, stderr = script.finish(driver)
-    assert driver.returncode == 7, stderr
+    stdout, stderr = script.finish(driver)
+    assert stdout == "".join(f"{kind} 7\n" for kind in kinds), stderr
+    assert driver.returncode == 7
     assert "Traceback" not in stderr
-    assert b'"type":"close","reason":"error"' in journal(script)
-    pids = {
-        json.loads(line[9:])["metrics"]["pid"] for line in journal(script).splitlines() if b'"type":"result"' in line
-    }
-    assert len(pids) == 2
-    assert all(map(is_gone, pids))
-    assert script.run(RESUME) == "[0, 1] 0 False\n"
+    for kind in kinds:
+        assert b'"type":"close","reason":"error"' in journal(script, kind)
+        pids = {
+            json.loads(line[9:])["metrics"]["pid"]
+            for line in journal(script, kind).splitlines()
+            if b'"type":"result"' in line
+        }
+        assert len(pids) == 2
+        assert all(map(is_gone, pids))
+    assert script.run(RESUME, *kinds) == "[0, 1] 0 False\n" * 4
 
 
 def test_an_interpreter_that_ends_while_a_thread_of_it_runs_trials(script):
