@@ -173,12 +173,21 @@ class Launcher:
         for trial in candidates:
             try:
                 has_room = self._executor.can_start(trial.resources, waiter=trial.trial_id)
+                if not has_room and not self._num_running():  # what there is, is kept for one that nobody chooses
+                    self._drop_claims(candidates)
+                    has_room = self._executor.can_start(trial.resources, waiter=trial.trial_id)
             except TuneError as error:  # a worker that cannot be killed has taken its resources with it
                 self._give_up(trial, TrialError(str(error)))
                 return True
             if has_room:
                 return self._start(trial)
         return False
+
+    def _drop_claims(self, candidates: list[Trial]) -> None:
+        """Let trials that wait for resources, and that the scheduler does not want now, wait for nothing."""
+        for trial in self._state.trials:
+            if trial.phase is Phase.PAUSED and trial not in candidates:
+                self._executor.forget(trial.trial_id)
 
     def _start(self, trial: Trial) -> bool:
         """Start a trial; False if nothing can be started now."""

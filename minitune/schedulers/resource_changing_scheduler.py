@@ -370,16 +370,16 @@ class ResourceChangingScheduler(TrialScheduler):
         self._base.on_trial_error(tune_controller, trial)
 
     def choose_trial_to_run(self, tune_controller: SchedulerContext) -> Trial | None:
-        """The base scheduler's choice; if it has none, one that was put aside here, of which it does not know."""
+        """One that was put aside here, before new ones; but what the base scheduler takes up again comes first."""
         chosen = self._base.choose_trial_to_run(tune_controller)
-        if chosen is not None:
+        if chosen is not None and chosen.status == PAUSED:
             return chosen
         for trial_id, trial in list(self._put_aside.items()):
             if trial.status == PAUSED:
                 return trial
             if trial.is_finished():
                 del self._put_aside[trial_id]
-        return None
+        return chosen
 
     def debug_string(self) -> str:
         """The base scheduler's, marked."""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from plugin_fakes import FakeContext, make_trial, run_trial
 
-from minitune import ASHAScheduler, Resources, Trial
+from minitune import ASHAScheduler, Resources, Trial, TuneConfig, grid_search
 from minitune.decision import Decision
 from minitune.experiment.lifecycle import Step
 from minitune.schedulers.resource_changing_scheduler import (
@@ -18,6 +18,7 @@ from minitune.schedulers.resource_changing_scheduler import (
     DistributeResourcesToTopJob,
     ResourceChangingScheduler,
 )
+from minitune.simulation import simulate
 
 
 def machine(
@@ -207,3 +208,40 @@ def test_a_saved_state_knows_what_trials_came_with_and_have() -> None:
     assert again.base_trial_resources == Resources([{"CPU": 1}])
     assert reported(again, context, context.trials[0]) == [{"CPU": 4}]
     assert reported(again, context, context.trials[1]) == [{"CPU": 4}]
+
+
+class Fickle(ResourceChangingScheduler):
+    """Wants what it has put aside until so many others have ended, and again when none is left."""
+
+    def __init__(self, allocate: Any, wanted_until: int):
+        super().__init__(None, allocate)
+        self.wanted_until, self.ended = wanted_until, 0
+
+    def on_trial_complete(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> None:
+        self.ended += 1
+        super().on_trial_complete(tune_controller, trial, result)
+
+    def choose_trial_to_run(self, tune_controller: Any) -> Trial | None:
+        chosen = super().choose_trial_to_run(tune_controller)
+        return chosen if self.ended < self.wanted_until or self.ended == 39 else None
+
+
+@pytest.mark.parametrize(
+    ("wanted_until", "place"),
+    [
+        (40, 18),  # seventeen others went first while there was no room for it
+        (17, 39),  # by then room was kept for it, which must not keep out all others
+    ],
+)
+def test_a_trial_that_grows_waits_neither_for_all_others_nor_keeps_them_out(wanted_until: int, place: int) -> None:
+    def allocate(controller: Any, trial: Trial, result: dict[str, Any], scheduler: Any) -> Any:
+        return {"cpu": 2} if trial.config["x"] == 0 and result["training_iteration"] == 1 else None
+
+    def curve(config: dict[str, Any]) -> list[tuple[dict[str, Any], float]]:
+        return [({"loss": 1.0}, 1 + config["x"] / 10)] * 4
+
+    config = TuneConfig(scheduler=Fickle(allocate, wanted_until))
+    done = simulate(curve, param_space={"x": grid_search(list(range(40)))}, tune_config=config, num_workers=2)
+    ended = [entry.trial_id for entry in done.log if entry.event == "TERMINATED"]
+    assert len(ended) == 40
+    assert ended.index(done.results[0].metrics["trial_id"]) == place
