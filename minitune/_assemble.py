@@ -12,13 +12,10 @@ from minitune._plan import NEEDED_BY_TRIALS, Plan
 from minitune._pristine import for_this_run
 from minitune._progress import TrialProgress
 from minitune._samplers import component_seed, draw_global_seed
-from minitune._trial_output import TrialOutput
 from minitune.callback import Callback, check_callbacks, environment_callbacks
-from minitune.execution.logical_order import OrderedExecutor
 from minitune.execution.storage import RunDirectory
 from minitune.execution.trial_executor import TrialExecutor
 from minitune.experiment.trial_maker import TrialIds
-from minitune.progress_reporter import ProgressReporter, default_reporter
 from minitune.schedulers import create_scheduler
 from minitune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
 from minitune.search import create_searcher
@@ -32,6 +29,7 @@ from minitune.stopper import NoopStopper, Stopper
 
 if TYPE_CHECKING:
     from minitune.execution.ahead import Template
+    from minitune.progress_reporter import ProgressReporter
 
 logger = logging.getLogger("minitune")
 
@@ -196,6 +194,8 @@ def build_callbacks(plan: Plan, reporter: ProgressReporter | None) -> list[Callb
     given = [*check_callbacks(plan.run_config.callbacks or ()), *environment_callbacks()]
     progress: list[Callback] = [TrialProgress(reporter)] if reporter is not None else []
     if plan.verbose >= 2 or plan.run_config.show_output:
+        from minitune._trial_output import TrialOutput
+
         progress.insert(0, TrialOutput(reporter, plan.experiment.output_names))
     loggers = [] if is_on("DISABLE_AUTO_CALLBACK_LOGGERS") else default_loggers(given)
     return [*given, *progress, *loggers]
@@ -208,9 +208,14 @@ def build_reporter(plan: Plan) -> ProgressReporter | None:
         ValueError: If the user's is none.
     """
     given: ProgressReporter | None = plan.run_config.progress_reporter
+    is_shown = plan.verbose > 0 and plan.run_config.progress
+    if given is None and not is_shown:
+        return None
+    from minitune.progress_reporter import ProgressReporter, default_reporter
+
     good = given is None or isinstance(given, ProgressReporter)
     require(good, "progress_reporter: None or a ProgressReporter", given)
-    if plan.verbose == 0 or not plan.run_config.progress:
+    if not is_shown:
         return None
     if given is not None:
         return given
@@ -229,7 +234,11 @@ def build_executor(plan: Plan, run: RunDirectory, ahead: Template | None = None)
         ValueError: If there is none of that name.
     """
     executor, tune = _plain_executor(plan, run, ahead), plan.tune_config
-    return OrderedExecutor(executor, tune.max_concurrent_trials or 1) if tune.deterministic else executor
+    if not tune.deterministic:
+        return executor
+    from minitune.execution.logical_order import OrderedExecutor
+
+    return OrderedExecutor(executor, tune.max_concurrent_trials or 1)
 
 
 def _plain_executor(plan: Plan, run: RunDirectory, ahead: Template | None) -> TrialExecutor:

@@ -24,7 +24,6 @@ from minitune.execution import records
 from minitune.execution.hooks import Hooks
 from minitune.execution.interrupts import Interrupts
 from minitune.execution.logical_order import OrderedExecutor
-from minitune.execution.memory_run import MemoryRun
 from minitune.execution.open_run import OpenRun
 from minitune.execution.plugin_states import CALLBACKS, StateKeeper
 from minitune.execution.recorder import Recorder
@@ -44,6 +43,7 @@ from minitune.trainable.util import bind_parameters
 
 if TYPE_CHECKING:
     from minitune.execution.ahead import Template
+    from minitune.execution.memory_run import MemoryRun
 
 logger = logging.getLogger("minitune")
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from minitune import clock
 from minitune._samplers import Grid
-from minitune._table import ENDING, LOGDIR
 from minitune.callback import Callback
 from minitune.checkpoint import Checkpoint
 from minitune.execution.hooks import call_plugin
@@ -17,11 +15,11 @@ from minitune.execution.storage import RunDirectory
 from minitune.execution.trial_executor import TrialExecutor
 from minitune.execution.tune_controller import STOPPER_ENDS
 from minitune.experiment.trial import Trial
-from minitune.progress_reporter import ProgressReporter, memory_line, resources_line, total_time_line
 from minitune.schedulers.trial_scheduler import TrialScheduler
 from minitune.search.space_tree import find_unresolved
 
 if TYPE_CHECKING:
+    from minitune.progress_reporter import ProgressReporter
     from minitune.tune_config import TuneConfig
 
 logger = logging.getLogger("minitune")
@@ -156,6 +154,8 @@ class Progress:
         self._early_end = [f"Ended early: {early}"] if early else []
         self.report(trials, done=True)
         if self._reporter is not None:
+            from minitune._table import total_time_line
+
             now_s = clock.current().monotonic()
             loop_s = (self._loop_end_s or now_s) - self._begin_s
             call_plugin(self._reporter.say, None, total_time_line(now_s - self._begin_s, loop_s))
@@ -171,6 +171,8 @@ class Progress:
             signal_name: Name of the signal.
             grace_s: Seconds after which the trials are terminated.
         """
+        from minitune._table import ENDING
+
         self._early_end = [f"{ENDING}{INTERRUPTED_BY}{signal_name}"]
         shortcut = "; a second Ctrl-C kills them at once" if signal_name == "SIGINT" else ""
         logger.warning("%s: no new trials, running ones have %g s to end%s", signal_name, grace_s, shortcut)
@@ -181,6 +183,8 @@ class Progress:
         Args:
             signal_name: Name of the signal.
         """
+        import shlex
+
         logger.warning(
             "interrupted by %s; resume with Tuner.restore(%r, trainable).fit(), or on the command line: "
             "minitune resume %s",
@@ -190,6 +194,8 @@ class Progress:
         )
 
     def _lines(self) -> list[str]:
+        from minitune._table import LOGDIR, memory_line, resources_line
+
         totals, free = self._executor.resources()
         return [
             memory_line(),

@@ -8,7 +8,6 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from minitune._checks import require, shown
@@ -27,6 +26,8 @@ from minitune.experiment.trial import Trial
 from minitune.result import AUTO_RESULT_KEYS, CHECKPOINT_DIR_NAME, CONFIG, DONE, EXPERIMENT_TAG, TRIAL_ID, flatten
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas
 
 logger = logging.getLogger("minitune")
@@ -128,6 +129,8 @@ class Result:
     @property
     def log_dir(self) -> Path:
         """The trial's directory as a Path."""
+        from pathlib import Path
+
         return Path(self.path)
 
     @property

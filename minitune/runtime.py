@@ -8,8 +8,6 @@ from __future__ import annotations
 import itertools
 import logging
 import os
-import secrets
-import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -187,7 +185,7 @@ def put(value: Any) -> ObjectRef:
         return ObjectRef(spot.path, spot.offset, spot.token, number)
     directory = os.path.join(session.info.directory, "objects")  # a worker may end before those who get it
     os.makedirs(directory, mode=0o700, exist_ok=True)
-    path = os.path.join(directory, f"{number}-{secrets.token_hex(8)}.pkl")
+    path = os.path.join(directory, f"{number}-{os.urandom(8).hex()}.pkl")
     return ObjectRef(path, token=store(value, path, what).token, number=number)
 
 
@@ -252,6 +250,8 @@ def _check_address(address: Any) -> None:
 def _values() -> ValueFile:
     """Where this process stores values; made when it is first needed."""
     if _state.values is None or _state.owner_pid != os.getpid():
+        import tempfile
+
         directory = tempfile.mkdtemp(prefix="minitune-objects-")
         _state.values = ValueFile(directory, "set TMPDIR to a directory with more space, or shutdown() what is old")
         _state.owner_pid = os.getpid()

@@ -16,7 +16,6 @@ import io
 import mmap
 import os
 import pickle
-import secrets
 import stat
 import struct
 import sys
@@ -70,7 +69,7 @@ def write_value(descriptor: int, offset: int, value: Any, what: str) -> tuple[st
         TypeError: If it cannot be pickled.
         OSError: If it cannot be written; what was written so far is cut off again.
     """
-    token = secrets.token_hex(8)
+    token = os.urandom(8).hex()
     file = io.BufferedWriter(io.FileIO(descriptor, "wb", closefd=False))
     try:
         file.seek(offset + _HEADER.size)
@@ -223,7 +222,7 @@ class ValueFile:
 def _open_in(directory: str) -> tuple[int, str]:
     """A new file in `directory`, and a path by which other processes of this user can open it."""
     os.makedirs(directory, mode=0o700, exist_ok=True)
-    path = os.path.join(directory, f"values-{secrets.token_hex(8)}")
+    path = os.path.join(directory, f"values-{os.urandom(8).hex()}")
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     descriptor = os.open(path, flags, 0o600)
     if sys.platform != "linux":

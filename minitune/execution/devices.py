@@ -15,10 +15,8 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from minitune.resources import CPU, GPU, MEMORY
@@ -42,9 +40,9 @@ class Host:
     """
 
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)  # it may hold secrets
-    cgroup_root: Path = Path("/sys/fs/cgroup")
-    own_cgroup: Path = Path("/proc/self/cgroup")
-    dev: Path = Path("/dev")
+    cgroup_root: str | os.PathLike[str] = "/sys/fs/cgroup"
+    own_cgroup: str | os.PathLike[str] = "/proc/self/cgroup"
+    dev: str | os.PathLike[str] = "/dev"
 
 
 @dataclass(frozen=True)
@@ -216,56 +214,72 @@ def usable_cpus(host: Host | None = None) -> int:
 
 def memory_bytes(host: Host | None = None) -> int:
     """Memory of the machine, or the limit of this process's cgroup if that is less."""
-    import psutil
-
     limits = [
         int(text)
         for directory in _own_cgroups("memory", host or Host())
         for name in ("memory.max", "memory.limit_in_bytes")
-        if (text := _read(directory / name)).isdigit()
+        if (text := _read(os.path.join(directory, name))).isdigit()
     ]
-    return min([int(psutil.virtual_memory().total), *limits])
+    return min([_machine_memory_bytes(), *limits])
 
 
-def _cpu_quota(directory: Path) -> float | None:
+def _machine_memory_bytes() -> int:
+    shown = re.search(r"^MemTotal: +(\d+) kB$", _read("/proc/meminfo"), re.MULTILINE)
+    if shown:  # what psutil would read, which takes its time to load
+        return int(shown[1]) * 1024
+    import psutil
+
+    return int(psutil.virtual_memory().total)
+
+
+def _cpu_quota(directory: str) -> float | None:
     """CPUs that the cgroup at `directory` may use by its own files, or None if these set no limit."""
-    words = _read(directory / "cpu.max").split()  # version 2: "150000 100000" or "max 100000"
+    words = _read(os.path.join(directory, "cpu.max")).split()  # version 2: "150000 100000" or "max 100000"
     if not words:
-        words = [_read(directory / "cpu.cfs_quota_us"), _read(directory / "cpu.cfs_period_us")]
+        words = [_read(os.path.join(directory, name)) for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us")]
     if len(words) == 2 and words[0].isdigit() and words[1].isdigit() and int(words[1]) > 0:
         return int(words[0]) / int(words[1])
     return None
 
 
-def _own_cgroups(controller: str, host: Host) -> Iterator[Path]:
+def _own_cgroups(controller: str, host: Host) -> Iterator[str]:
     """Directories of this process's cgroups for a controller, and of those above: each may set a limit.
 
     In a container the path may be one of the host's, of which only the top is mounted: what does not exist is for the
     reader to skip.
     """
+    root = os.fspath(host.cgroup_root)
     lines = [line.split(":", 2) for line in _read(host.own_cgroup).splitlines() if line.count(":") >= 2]
     for _, controllers, path in lines:
         if controllers == "":
-            bases = [host.cgroup_root]
+            bases = [root]
         elif controller in controllers.split(","):
-            bases = [host.cgroup_root / name for name in dict.fromkeys((controllers, controller))]
+            bases = [os.path.join(root, name) for name in dict.fromkeys((controllers, controller))]
         else:
             continue
         parts = [part for part in path.split("/") if part]
         depth = 0 if ".." in parts else len(parts)
         for base in bases:
             for length in range(depth, -1, -1):
-                yield base.joinpath(*parts[:length])
+                yield os.path.join(base, *parts[:length])
     if not lines:
-        yield from (host.cgroup_root, host.cgroup_root / controller)
+        yield from (root, os.path.join(root, controller))
 
 
-def _read(path: Path) -> str:
+def _read(path: str | os.PathLike[str]) -> str:
     """The stripped text of a small file; empty if it cannot be read."""
     try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read().strip()
     except OSError:
         return ""
+
+
+def _names(directory: str | os.PathLike[str]) -> list[str]:
+    try:
+        return os.listdir(directory)
+    except OSError:
+        return []
 
 
 # -- GPUs ------------------------------------------------------------------------------------------------------------
@@ -303,7 +317,7 @@ def detect_gpus(asked: bool, host: Host | None = None) -> tuple[str, ...]:
     visible = visible_devices(host.environ)
     if visible is not None:
         return visible
-    if not asked and not any(host.dev.glob("nvidia*")):
+    if not asked and not any(name.startswith("nvidia") for name in _names(host.dev)):
         return ()
     command = shutil.which("nvidia-smi", path=host.environ.get("PATH"))
     if command is None:
@@ -367,6 +381,8 @@ def run_bounded(command: str, *args: str) -> str:
         OSError: If it cannot be started.
         subprocess.SubprocessError: If it fails or takes too long.
     """
+    import tempfile
+
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
             [command, *args],

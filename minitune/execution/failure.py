@@ -17,6 +17,9 @@ from minitune.result import AUTO_RESULT_KEYS, TRAINING_ITERATION
 LOST = "lost: "
 """What the cause of a return to PENDING begins with if the trial was not to blame."""
 
+DRIVER_ENDED = "the driver ended"
+"""Why a trial waits again that had a worker when its driver ended."""
+
 _KILLED = "SIGKILL (9)"
 _MEMORY_HINT = "possibly out of memory"
 

@@ -16,7 +16,6 @@ from minitune.execution.disk_space import RESERVE_BYTES, DiskSpace
 from minitune.execution.hooks import Hooks
 from minitune.execution.housekeeper import Housekeeper
 from minitune.execution.journal import Journal
-from minitune.execution.past_results import SummedUp
 from minitune.execution.plugin_states import StateKeeper
 from minitune.execution.recorder import Recorder
 from minitune.execution.run_lock import RunLock
@@ -155,6 +154,8 @@ class OpenRun:
             listened_from: From where on somebody needs each single result; None if nobody does. The results of trials
                 that have ended before may be left out where the records of their ends have the sums.
         """
+        from minitune.execution.past_results import SummedUp
+
         path = self.run.journal
         return journal.scan(
             path, unpickle=True, leaves_out=None if listened_from == 0 else SummedUp(path, listened_from)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import pickle
 import re
@@ -36,7 +35,7 @@ class ObjectStore:
         Returns:
             Its sha256, by which it is found again. Equal data are stored once.
         """
-        name = hashlib.sha256(data).hexdigest()
+        name = _sha256(data)
         path = self._path(name)
         if not os.path.exists(path):
             os.makedirs(self.directory, exist_ok=True)
@@ -55,7 +54,7 @@ class ObjectStore:
                 data = file.read()
         except OSError as error:
             raise TuneError(f"{path}, which the journal names, cannot be read ({error.strerror})") from error
-        if hashlib.sha256(data).hexdigest() != name:
+        if _sha256(data) != name:
             raise TuneError(f"{path} is damaged: its content has another checksum than its name says")
         return data
 
@@ -146,3 +145,9 @@ def check_name(name: str) -> str:
     if not isinstance(name, str) or _SHA256.fullmatch(name) is None:
         raise ValueError(f"an object's name must be a sha256 in hex, but got {name!r}")
     return name
+
+
+def _sha256(data: bytes) -> str:
+    import hashlib
+
+    return hashlib.sha256(data).hexdigest()

@@ -12,7 +12,6 @@ journal, so that a torn file is never read and no date plays a part. The last tw
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import io
 import logging
 import os
@@ -330,6 +329,8 @@ def _scratch(run: RunDirectory) -> Iterator[str]:
 
 
 def _sha256(path: str) -> str:
+    import hashlib
+
     with open(path, "rb") as file:
         return hashlib.sha256(file.read()).hexdigest()
 

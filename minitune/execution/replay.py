@@ -19,7 +19,7 @@ from minitune.config import ResumeConfig, ResumeType
 from minitune.decision import DECISIONS, STOP, Decision
 from minitune.error import JournalCorruptError, trial_error_of_text
 from minitune.execution import records
-from minitune.execution.failure import LOST
+from minitune.execution.failure import DRIVER_ENDED, LOST
 from minitune.execution.hooks import Hooks
 from minitune.execution.past_results import PastResults
 from minitune.execution.run_state import Donation, RunState
@@ -37,9 +37,6 @@ RESUMED = "resumed"
 
 SKIPPED = "skipped by a resume"
 """Why a trial has ended that a later driver was not to go on with."""
-
-DRIVER_ENDED = "the driver ended"
-"""Why a trial waits again that had a worker when its driver ended."""
 
 _ASKS = 100
 

@@ -294,6 +294,21 @@ def _remove(path: str) -> None:
 
 def _start_time(pid: int) -> float | None:
     """When a process was started, in seconds since the epoch; None if it is gone or a zombie, NaN if unknown."""
+    if sys.platform != "linux":
+        return _start_time_by_psutil(pid)
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            state, *fields = file.read().rpartition(b")")[2].split()
+        with open("/proc/stat", "rb") as file:
+            booted_s = next(int(line.split()[1]) for line in file if line.startswith(b"btime"))
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    except (OSError, StopIteration):
+        return math.nan
+    return None if state in (b"Z", b"X") else booted_s + int(fields[18]) / os.sysconf("SC_CLK_TCK")
+
+
+def _start_time_by_psutil(pid: int) -> float | None:
     import psutil
 
     try:

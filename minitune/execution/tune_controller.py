@@ -19,6 +19,7 @@ from minitune.execution import records
 from minitune.execution.deadlines import REPORT, Deadlines
 from minitune.execution.disk_space import RETRY_S
 from minitune.execution.failure import (
+    DRIVER_ENDED,
     LOST,
     AfterFailure,
     FailurePolicy,
@@ -30,7 +31,6 @@ from minitune.execution.failure import (
 from minitune.execution.hooks import Hooks
 from minitune.execution.launcher import WAITING, Launcher
 from minitune.execution.recorder import Recorder
-from minitune.execution.replay import DRIVER_ENDED
 from minitune.execution.reuse import Reuse
 from minitune.execution.run_settings import RunSettings
 from minitune.execution.run_state import Live, RunState

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from typing import Any
 
@@ -21,7 +20,13 @@ def config_key(config: Any) -> str:
     are a list and a tuple of equal members; the order of a dict's keys plays no part. Other objects are equal if their
     pickles are.
     """
-    return hashlib.blake2b(_canonical(config).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+    return _digest(_canonical(config).encode("utf-8", "surrogatepass"))
+
+
+def _digest(data: bytes) -> str:
+    import hashlib
+
+    return hashlib.blake2b(data, digest_size=12).hexdigest()
 
 
 def _canonical(value: Any) -> str:
@@ -53,7 +58,7 @@ def _canonical_object(value: Any) -> str:
         if isinstance(plain, (list, bool, int, float, str, bytes)):
             return _canonical(plain)
     try:
-        return f"<{hashlib.blake2b(cloudpickle.dumps(value), digest_size=12).hexdigest()}>"
+        return f"<{_digest(cloudpickle.dumps(value))}>"
     except Exception:  # whatever a user's class raises
         return f"<{type(value).__name__} {id(value)}>"
 
