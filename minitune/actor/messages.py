@@ -28,16 +28,15 @@ data, so that a bad object can hurt nobody but the one who asks for it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from minitune.error import RemoteError
 
 # -- over the channel ------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """The surroundings of a worker.
 
     Attributes:
@@ -51,12 +50,11 @@ class Place:
     directory: str | None = None
     stdout: str | None = None
     stderr: str | None = None
-    env: Mapping[str, str | None] = field(default_factory=dict)
+    env: Mapping[str, str | None] = MappingProxyType({})
     umask: int | None = None
 
 
-@dataclass(frozen=True)
-class Boot:
+class Boot(NamedTuple):
     """Driver to worker: where you are and what to make.
 
     Attributes:
@@ -74,8 +72,7 @@ class Boot:
     limit_bytes: int = 0
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(NamedTuple):
     """Driver to worker: call a method. The payload is the pickled tuple of arguments, empty if there is none."""
 
     number: int
@@ -83,44 +80,38 @@ class Call:
     payload: bytes = b""
 
 
-@dataclass(frozen=True)
-class Quit:
+class Quit(NamedTuple):
     """Driver to worker: end what runs and leave; or, with `keep`, end what runs and stay for another use."""
 
     number: int
     keep: bool = False
 
 
-@dataclass(frozen=True)
-class Show:
+class Show(NamedTuple):
     """Driver to worker: write the stacks of all threads to standard error. No answer."""
 
 
-@dataclass(frozen=True)
-class Move:
+class Move(NamedTuple):
     """Driver to a parked worker: clean up and take a new place."""
 
     number: int
     place: Place
 
 
-@dataclass(frozen=True)
-class Hello:
+class Hello(NamedTuple):
     """Worker to driver: I live. Sent before any user code runs."""
 
     pid: int
 
 
-@dataclass(frozen=True)
-class Returned:
+class Returned(NamedTuple):
     """Worker to driver: the call has returned. An empty payload stands for None."""
 
     number: int
     payload: bytes = b""
 
 
-@dataclass(frozen=True)
-class Raised:
+class Raised(NamedTuple):
     """Worker to driver: the call has raised; the worker lives on."""
 
     number: int
@@ -132,39 +123,34 @@ Message = Boot | Call | Quit | Show | Move | Hello | Returned | Raised
 # -- events of an ActorGroup -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Ready:
+class Ready(NamedTuple):
     """The object is made; it can be called."""
 
     actor_id: str
     pid: int
 
 
-@dataclass(frozen=True)
-class Replied:
+class Replied(NamedTuple):
     """The call in flight has returned `value`."""
 
     actor_id: str
     value: Any
 
 
-@dataclass(frozen=True)
-class Failed:
+class Failed(NamedTuple):
     """The call in flight, or the making of the object, has raised; the actor lives on."""
 
     actor_id: str
     error: RemoteError
 
 
-@dataclass(frozen=True)
-class Parked:
+class Parked(NamedTuple):
     """The actor was stopped with `keep=True` and waits for `move`. Nothing else follows under this id."""
 
     actor_id: str
 
 
-@dataclass(frozen=True)
-class Ended:
+class Ended(NamedTuple):
     """The actor's process is gone, and everything that it had started. Always the last event of an actor.
 
     Attributes:

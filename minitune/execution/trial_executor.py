@@ -7,8 +7,7 @@ event of an actor that was let go names an id that nobody waits for any more.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from minitune.clock import Clock
 from minitune.error import RemoteError
@@ -25,8 +24,7 @@ called on a parked actor) returns whether the object can be used again. `park`, 
 """
 
 
-@dataclass(frozen=True)
-class Started:
+class Started(NamedTuple):
     """The actor's object has been made; it can be called.
 
     Attributes:
@@ -44,24 +42,21 @@ class Started:
     reused: bool = False
 
 
-@dataclass(frozen=True)
-class CallReturned:
+class CallReturned(NamedTuple):
     """The call in flight has returned `value`."""
 
     actor_id: str
     value: Any
 
 
-@dataclass(frozen=True)
-class CallRaised:
+class CallRaised(NamedTuple):
     """The call in flight, or the making of the object, has raised `error`. The actor still lives."""
 
     actor_id: str
     error: RemoteError
 
 
-@dataclass(frozen=True)
-class Exited:
+class Exited(NamedTuple):
     """The actor is gone, and everything that it had started. Always the last event of an actor.
 
     Attributes:
