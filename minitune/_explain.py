@@ -6,10 +6,9 @@ import argparse
 import json
 import sys
 
-from minitune.commands.selecting import RUN_HELP, TRIAL_HELP, existing_run, find_trial
+from minitune.commands.selecting import LAST, RUN_HELP, TRIAL_HELP, existing_run, find_trial, read_standing
 from minitune.error import TuneError
 from minitune.execution.decisions import TrialDecision, read_decisions
-from minitune.execution.read_run import read_run
 from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.experiment.trial import Trial
 
@@ -27,13 +26,13 @@ def main(arguments: list[str], prog: str) -> int:
     parser = argparse.ArgumentParser(
         prog=prog, description="Tell why each trial of a run was stopped, paused, promoted or replaced."
     )
-    parser.add_argument("run", help=RUN_HELP)
+    parser.add_argument("run", nargs="?", default=LAST, help=f"{RUN_HELP} (default: {LAST})")
     parser.add_argument("trial", nargs="?", help=f"{TRIAL_HELP}: tell all about this one")
     parser.add_argument("--json", action="store_true", help="one JSON object for each decision, with its facts")
     options = parser.parse_args(arguments)
     try:
         path = existing_run(options.run)
-        run, decisions = read_run(path), read_decisions(path)
+        (run, _), decisions = read_standing(path), read_decisions(path)
         trials = run.trials if options.trial is None else [find_trial(run.trials, options.trial)]
     except (FileNotFoundError, LookupError, TuneError) as error:
         print(error.args[0] if error.args else error, file=sys.stderr)

@@ -8,7 +8,7 @@ import json
 import sys
 from typing import Any
 
-from minitune.commands.selecting import RUN_HELP, existing_run
+from minitune.commands.selecting import LAST, RUN_HELP, existing_run
 from minitune.error import TuneError
 from minitune.execution.past_run import PastRun
 from minitune.experiment.trial import HAS_RETURNED
@@ -52,7 +52,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=prog, description="Tell what another scheduler would have used, and found, on the curves of a past run."
     )
-    parser.add_argument("run", help=RUN_HELP)
+    parser.add_argument("run", nargs="?", default=LAST, help=f"{RUN_HELP} (default: {LAST})")
     parser.add_argument("--scheduler", default="asha", help="its name, as for create_scheduler (default: asha)")
     parser.add_argument("--max-t", type=float, help="its max_t (default: the longest curve)")
     parser.add_argument("--grace-period", type=float, help="its grace_period")

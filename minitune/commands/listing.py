@@ -187,7 +187,7 @@ def _experiments(options: argparse.Namespace) -> _Listing:
         row |= {"state": state_of(path, seen.close_reason).name, "total_trials": len(seen.statuses)}
         row |= {status.lower(): counts[status] for status in (TERMINATED, ERROR)}
         row["left"] = sum(count for status, count in counts.items() if status not in _FINISHED_STATUSES)
-        row |= {"begun": _date(seen.begun_s), "last_updated": _date(seen.noted_s)}
+        row |= {"begun": _date(seen.begun_s), "last_updated": _date(seen.updated_s)}
         rows.append({**row, "trainable": seen.trainable_name, "metric": seen.metric, "mode": seen.mode, "path": path})
     shown = ["name", "state", "total_trials", "terminated", "error", "left", "begun", "last_updated"]
     return _Listing(rows, shown, f"{directory}: {len(rows)} run{'' if len(rows) == 1 else 's'}")

@@ -24,10 +24,14 @@ from minitune.commands.selecting import (
     ERRORS,
     INTERRUPTED,
     RUN_HELP,
+    RUNNING,
     TRIAL_HELP,
     TRIALS_FAILED,
+    command_line,
     find_trial,
+    put_back,
     run_and_trial,
+    state_of_run,
 )
 from minitune.error import format_traceback, user_traceback
 from minitune.execution.decisions import read_decisions
@@ -63,15 +67,21 @@ def main(arguments: list[str], prog: str) -> int:
     parser = _parser(prog)
     split = arguments.index("--") if "--" in arguments else len(arguments)
     options, own = parser.parse_args(arguments[:split]), arguments[split + 1 :]
-    if own and options.script is None:
-        parser.error(f"what follows -- are arguments of the script, but there is no --script: {' '.join(own)}")
+    with command_line(own):
+        return _rerun(options, own)
+
+
+def _rerun(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """Run the trial again; returns the exit status. Blocks."""
     try:
         path, wanted = run_and_trial(options.run, options.trial)
         check_trusted(path)
         run = read_run(path, unpickle=True)
+        if state_of_run(run).name != RUNNING:
+            put_back(run.trials)
         trial = find_trial(run.trials, wanted)
         origin = _BEGINNING if options.from_scratch else _origin(run, trial)
-        trainable = _trainable(run, trial, options.script, own)
+        trainable = _trainable(run, trial, options.script, arguments)
     except ERRORS as error:
         print(error, file=sys.stderr)
         return CANNOT
@@ -114,9 +124,10 @@ def _origin(run: RecordedRun, trial: Trial) -> Origin:
 def _parser(prog: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=prog,
-        usage=f"{prog} [options] RUN [TRIAL] [-- ARGUMENTS OF THE SCRIPT]",
+        usage=f"{prog} [options] RUN [TRIAL] [-- ARGUMENTS]",
         description="Run one trial again, here: with its configuration, seed and start checkpoint, up to where it had "
-        "come. breakpoint() works in it. Nothing of the run is changed.",
+        "come. breakpoint() works in it. Nothing of the run is changed. What follows -- is the command line (sys.argv) "
+        "that it, and the script, see.",
         epilog="The exit status is 0 if the trial has not failed this time, 3 if it has, 1 if it cannot be run again.",
     )
     parser.add_argument("run", help=f"{RUN_HELP}; or a trial's directory")
@@ -125,8 +136,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     parser.add_argument(
         "--script",
         metavar="FILE.py",
-        help="take the trainable from this script, which is run up to its fit(), with the arguments that follow --; by "
-        "default it is as the run has kept it",
+        help="take the trainable from this script, which is run up to its fit(); by default as the run has kept it",
     )
     parser.add_argument("--from-scratch", action="store_true", help="do not begin at the checkpoint that it began at")
     parser.add_argument("--reports", type=int, metavar="N", help="stop after N reports (default: as many as it made)")

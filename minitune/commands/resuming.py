@@ -15,12 +15,15 @@ from minitune.commands.selecting import (
     ERRORS,
     RUNNING,
     TRIALS_FAILED,
+    command_line,
     existing_run,
     state_of_run,
 )
 from minitune.execution.read_run import RecordedRun, read_run
 from minitune.execution.storage import RunDirectory
 from minitune.experiment.lifecycle import ERROR, TERMINATED
+
+_STAY = "stay as they are (--errored and --restart-errored are for them)"
 
 
 def main(arguments: list[str], prog: str) -> int:
@@ -41,7 +44,10 @@ def main(arguments: list[str], prog: str) -> int:
             end = arguments.index(target) + 1
             own = arguments[end + 1 :] if arguments[end : end + 1] == ["--"] else arguments[end:]
             return _run_script(parser.parse_args(arguments[:end]), own)
-        return _resume_run(existing_run(target), parser.parse_args(arguments))
+        split = arguments.index("--") if "--" in arguments else len(arguments)
+        options = parser.parse_args(arguments[:split])
+        with command_line(arguments[split + 1 :]):
+            return _resume_run(existing_run(target), options)
     except ERRORS as error:
         print(error, file=sys.stderr)
         return CANNOT
@@ -52,7 +58,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
         prog=prog,
         description="Go on with a run that was interrupted or killed. With a script, and what follows it as its own "
         "arguments: it is run, and its fit() and run() go on with their newest unfinished runs. With a run: its "
-        "trainable is taken as the run has kept it.",
+        "trainable is taken as the run has kept it; what follows -- is the command line (sys.argv) that it sees.",
         epilog="The exit status is 0 if all trials have ended well, 1 if it cannot go on, 3 if some have failed, 4 if "
         "it was interrupted again; of a script its own.",
     )
@@ -119,7 +125,7 @@ def _tell_plan(run: RecordedRun, state: str, options: argparse.Namespace) -> Non
     """Say what will become of the trials that there are."""
     counts = Counter(trial.status for trial in run.trials)
     left = len(run.trials) - counts[TERMINATED] - counts[ERROR]
-    again = "go on" if options.errored else "begin anew" if options.restart_errored else "stay as they are"
+    again = "go on" if options.errored else "begin anew" if options.restart_errored else _STAY
     parts = [f"{counts[TERMINATED]} have ended", f"{left} go on"]
     parts += [f"{counts[ERROR]} have failed and {again}"] if counts[ERROR] else []
     parts += [f"{options.add_samples} samples more"] if options.add_samples else []

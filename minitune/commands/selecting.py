@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Sequence
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from minitune._paths import local_path
@@ -54,7 +57,7 @@ RUNNING, FINISHED_RUN, STOPPED, INTERRUPTED_RUN, FAILED, KILLED = (
 error has, or its process has died."""
 
 
-_GO_ON = "`minitune resume` goes on with it"
+_STANDS = {RUNNING: "goes on", FAILED: "has failed", FINISHED_RUN: "has ended"}
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,11 @@ class RunState:
     text: str
 
     @property
+    def said(self) -> str:
+        """How it stands, as the end of a sentence about the run."""
+        return _STANDS.get(self.name, f"was {self.name}")
+
+    @property
     def can_go_on(self) -> bool:
         """Whether the run has ended before its trials, and can be resumed."""
         return self.name in (INTERRUPTED_RUN, FAILED, KILLED)
@@ -82,20 +90,21 @@ def state_of(path: str, close_reason: str | None) -> RunState:
         path: Its directory.
         close_reason: Why its last driver has ended, if it has said so.
     """
+    go_on = f"`minitune resume {shlex.quote(path)}` goes on with it"
     if close_reason is None:
         from minitune.execution.run_lock import read_holder  # needs psutil
 
         holder = read_holder(RunDirectory(path).lock)
         if holder is not None:
             return RunState(RUNNING, f"running ({holder})")
-        return RunState(KILLED, f"killed: its process has died before the end; {_GO_ON}")
+        return RunState(KILLED, f"killed: its process has died before the end; {go_on}")
     if close_reason == records.INTERRUPTED:
-        return RunState(INTERRUPTED_RUN, f"interrupted by a signal; {_GO_ON}")
+        return RunState(INTERRUPTED_RUN, f"interrupted by a signal; {go_on}")
     if close_reason.startswith(records.ENDED):
         return RunState(STOPPED, f"stopped before its trials: {close_reason.removeprefix(records.ENDED)}")
     if close_reason == records.FINISHED:
         return RunState(FINISHED_RUN, "finished")
-    return RunState(FAILED, f"failed: an error outside of its trials has ended it; {_GO_ON}")
+    return RunState(FAILED, f"failed: an error outside of its trials has ended it; {go_on}")
 
 
 def state_of_run(run: RecordedRun) -> RunState:
@@ -126,6 +135,17 @@ def put_back(trials: Sequence[Trial]) -> None:
     for trial in trials:
         if trial.phase in OWNS_ACTOR:
             trial.phase = Phase.QUEUED
+
+
+@contextmanager
+def command_line(arguments: Sequence[str]) -> Iterator[None]:
+    """What a trainable sees as its command line in a `with` block: not ours, but what the user gives for it."""
+    before = list(sys.argv)
+    sys.argv[1:] = arguments
+    try:
+        yield
+    finally:
+        sys.argv[:] = before
 
 
 def existing_run(run: str) -> str:

@@ -127,7 +127,7 @@ def _about_run(run: RecordedRun, state: RunState) -> Facts:
         "seed": run.seed,
         "versions": _Said(run.versions, ", ".join(f"{name} {version}" for name, version in run.versions.items())),
         "begun": _date(run.begun_s),
-        "last noted": _date(run.noted_s),
+        "last updated": _date(run.updated_s),
         "trials": _Said(counts, ", ".join(f"{n} {status}" for status, n in sorted(counts.items())) or "none yet"),
     }
     found = best_trial(run.trials, run.metric, run.mode) if run.metric and run.mode else None
@@ -178,7 +178,7 @@ def _about_best(run: RecordedRun, state: RunState, metric: str, mode: str, scope
             f"{', '.join(names) or 'nothing'}"
         )
     value = trial.analysis.get(metric, mode if scope == "all" else scope)
-    so_far = "" if state.name == FINISHED_RUN else f" so far (the run is {state.name})"
+    so_far = "" if state.name == FINISHED_RUN else f" so far (the run {state.said})"
     facts: Facts = {
         "value": _Said(value, f"{metric}={_short(value)}"),
         "chosen by": _Said(

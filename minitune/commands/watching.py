@@ -109,7 +109,7 @@ def _show_until_end(watched: _Watched) -> RunState:
     reporter = LiveReporter()
     reporter.configure(verbose=1, print_errors=True)
     reporter.setup(
-        run.begun_s if is_live else time.time() - (run.noted_s - run.begun_s), run.total_samples, run.metric, run.mode
+        run.begun_s if is_live else time.time() - (run.updated_s - run.begun_s), run.total_samples, run.metric, run.mode
     )
     told = _Told(run.trials)
     try:
@@ -184,9 +184,11 @@ def logs(arguments: list[str], prog: str) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     other = os.path.join(trial.local_path, "stdout" if options.stderr else "stderr")
-    if not shown and not options.file and os.path.exists(other) and os.path.getsize(other):
-        option = "without --stderr" if options.stderr else "with --stderr"
-        print(f"(nothing was printed there, but there is something {option})", file=sys.stderr)
+    if not shown:
+        told = f"(trial {trial.number} has printed nothing to {name})"
+        if not options.file and os.path.exists(other) and os.path.getsize(other):
+            told = f"{told[:-1]}, but there is something {'without' if options.stderr else 'with'} --stderr)"
+        print(told, file=sys.stderr)
     return 0
 
 

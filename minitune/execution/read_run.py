@@ -78,6 +78,12 @@ class RecordedRun:
     origins: dict[str, Origin] = field(default_factory=dict)
     grafts: dict[str, Origin] = field(default_factory=dict)
 
+    @property
+    def updated_s(self) -> float:
+        """When something was last noted, the results of trials included, in seconds since the epoch."""
+        reported = [trial.last_result.get("timestamp") for trial in self.trials]
+        return max([self.noted_s, *(at for at in reported if isinstance(at, (int, float)))])
+
 
 def read_run(path: str | os.PathLike[str], unpickle: bool = False) -> RecordedRun:
     """Read a run; it may be live, and it may have been moved. Blocks while its journal is read.

@@ -46,6 +46,13 @@ class RunOverview:
     damage: JournalCorruptError | None = None
 
     @property
+    def updated_s(self) -> float:
+        """When something was last noted, in seconds since the epoch: results have no times, but the file has."""
+        if self.close_reason is not None:
+            return self.noted_s
+        return max(self.noted_s, os.path.getmtime(RunDirectory(self.path).journal))
+
+    @property
     def is_unfinished(self) -> bool:
         """Whether its last driver has ended before its trials, or is at work."""
         reason = self.close_reason

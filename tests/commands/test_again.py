@@ -148,7 +148,7 @@ Tuner(
 
 
 def test_the_script_of_a_rerun_has_its_own_arguments(
-    minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = tmp_path / "script.py"
     script.write_text(WITH_ARGUMENTS)
@@ -159,11 +159,13 @@ def test_the_script_of_a_rerun_has_its_own_arguments(
 
     status, out, err = minitune("rerun", tmp_path / "argued", "0", "--script", script, "--", "41", tmp_path)
     assert (status, "iteration 1: total=42" in out) == (0, True), err
-
-    with pytest.raises(SystemExit) as ended:
-        minitune("rerun", tmp_path / "argued", "0", "--", "41")
-    assert ended.value.code == 2
-    assert "there is no --script: 41" in capsys.readouterr().err
+    status, out, err = minitune("rerun", tmp_path / "argued", "0", "--", "42")
+    assert (status, "iteration 1: total=43" in out) == (0, True), err
+    assert "IndexError" in minitune("rerun", tmp_path / "argued", "0")[2], "our own command line is none of its"
+    status, _, err = minitune("resume", tmp_path / "argued", "--add-samples", "1", "--", "7")
+    assert status == 0, err
+    totals = [trial.last_result["total"] for trial in ExperimentAnalysis(tmp_path / "argued").trials]
+    assert totals == [2, 8]
 
 
 @pytest.mark.skipif(sys.platform == "win32" or os.getuid() != 0, reason="only root can give a file away")

@@ -141,6 +141,13 @@ def test_numbers_are_short_for_people_and_whole_for_programs(minitune: Minitune,
     assert json.loads(minitune("best", run, "--json")[1])["value"] == 1 / 3
 
 
+def test_a_trial_that_has_printed_nothing_is_told(minitune: Minitune, storage: Path) -> None:
+    trial = ExperimentAnalysis(storage / "run").trials[0]
+    (Path(trial.local_path) / "empty").touch()
+
+    assert minitune("logs", "run", "0", "--file", "empty")[1:] == ("", "(trial 0 has printed nothing to empty)\n")
+
+
 def test_watching_a_run_that_has_ended_tells_how(minitune: Minitune, storage: Path) -> None:
     status, out, _ = minitune("watch", "run")
 
