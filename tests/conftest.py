@@ -1,7 +1,8 @@
 """What every test gets: a storage path of its own, bounds that scale, and the check that nothing is left behind.
 
 `MINITUNE_TEST_TIMEFACTOR` (default 1) multiplies every bound of the suite: set it to 10 on a crowded machine or under a
-debugger. A bound is never what a passing test waits for; it only ends a test that hangs.
+debugger. A bound is never what a passing test waits for; it only ends a test that hangs. The whole suite runs in two
+processes, see `side_by_side`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 import psutil
 import pytest
 from run_scripts import script as script
+from side_by_side import pytest_runtestloop as pytest_runtestloop
 
 import minitune
 from minitune.testing.leftovers import FILES, KINDS, STRAGGLER_BOUND_S, Snapshot, is_helper, kill
