@@ -21,6 +21,8 @@ NAMESPACES = ("tune", "train", "air")
 
 RENAMED = {
     "air.constants": "minitune.result",
+    "air.integrations": "minitune.integration",
+    "air.integrations.keras": "minitune.integration.keras",
     "air.result": "minitune.result_grid",
     "cloudpickle": "cloudpickle",
     "execution.trial_runner": "minitune.execution.tune_controller",
@@ -53,6 +55,31 @@ NOT_HERE = {
 }
 """Names of Ray that are missing on purpose, and what to do instead."""
 
+_SUBCLASS = "subclass minitune.search.Searcher: suggest() and on_trial_complete() are enough to use its library"
+_LOGGER = (
+    "subclass minitune.logger.LoggerCallback: log_trial_start(), log_trial_result() and log_trial_end() are enough"
+)
+_ALONE = "distributed training is not part of it: train in the trial by the library itself, and report"
+
+MODULES_NOT_HERE = {
+    "integrations.comet": _LOGGER,
+    "integrations.mlflow": _LOGGER,
+    "integrations.wandb": _LOGGER,
+    "lightgbm": "use minitune.integration.lightgbm",
+    "lightning": "use minitune.integration.pytorch_lightning",
+    "logger.aim": _LOGGER,
+    "rllib": "reinforcement learning is not part of it: make the training loop a trainable",
+    "search.ax": _SUBCLASS,
+    "search.bayesopt": f"use 'tpe', or {_SUBCLASS.removesuffix(' to use its library')}",
+    "search.bohb": "use TPESearch together with the scheduler HyperBandForBOHB: they are that algorithm",
+    "search.hebo": _SUBCLASS,
+    "search.zoopt": _SUBCLASS,
+    "tensorflow": _ALONE,
+    "torch": _ALONE,
+    "xgboost": "use minitune.integration.xgboost",
+}
+"""Modules of Ray, without its `tune`, `train` or `air`, that are missing on purpose, and what to do instead."""
+
 
 def real_name(name: str) -> str | None:
     """The module that an import path stands for.
@@ -81,6 +108,7 @@ class AliasFinder:
         """The specification by which the import system makes `name` another name of a module; see `MetaPathFinder`."""
         real = real_name(name)
         if real is None:
+            _refuse_missing(name)
             return None
         import importlib.machinery
         import importlib.util
@@ -88,12 +116,26 @@ class AliasFinder:
         try:
             found = importlib.util.find_spec(real)
         except ModuleNotFoundError:  # a parent of it does not exist either
+            _refuse_missing(real)
             return None
         if found is None:
+            _refuse_missing(real)
             return None
         is_package = found.submodule_search_locations is not None
         loader: Any = AliasLoader(real)  # it is a Loader, but importlib.abc costs more than it tells
         return importlib.machinery.ModuleSpec(name, loader, origin=found.origin, is_package=is_package)
+
+
+def _refuse_missing(name: str) -> None:
+    """Say what to do instead of a module that is missing on purpose.
+
+    Raises:
+        ModuleNotFoundError: If `name` is one.
+    """
+    package, _, path = name.partition(".")
+    instead = MODULES_NOT_HERE.get(path)
+    if package == PACKAGE and instead is not None:
+        raise ModuleNotFoundError(f"No module named {name!r}: {instead}", name=name)
 
 
 class AliasLoader:

@@ -7,6 +7,7 @@ import inspect
 import logging
 from typing import Any
 
+from minitune._alias import MODULES_NOT_HERE
 from minitune._checks import shown
 from minitune.search.search_algorithm import SearchAlgorithm
 from minitune.search.searcher import Searcher
@@ -22,11 +23,7 @@ _BY_NAME = {
 """Module of this package, and class; both are loaded when they are asked for."""
 
 _OUT = {
-    "ax": "subclass minitune.search.Searcher: suggest() and on_trial_complete() are enough to use its library",
-    "bayesopt": "use 'tpe', or subclass minitune.search.Searcher: suggest() and on_trial_complete() are enough",
-    "bohb": "use TPESearch together with the scheduler HyperBandForBOHB: they are that algorithm",
-    "hebo": "subclass minitune.search.Searcher: suggest() and on_trial_complete() are enough to use its library",
-    "zoopt": "subclass minitune.search.Searcher: suggest() and on_trial_complete() are enough to use its library",
+    name.removeprefix("search."): instead for name, instead in MODULES_NOT_HERE.items() if name.startswith("search.")
 }
 """Names that Ray Tune knows and that are not here, with the way out."""
 

@@ -147,3 +147,17 @@ def test_a_script_in_all_dialects(tmp_path):
         check=False,
     )
     assert (done.stdout, done.returncode) == ("4 True\n", 0), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("search.bohb", "HyperBandForBOHB"),
+        ("tune.search.ax", "subclass"),
+        ("air.integrations.wandb", "LoggerCallback"),
+        ("train.xgboost", r"minitune\.integration\.xgboost"),
+    ],
+)
+def test_modules_that_are_missing_on_purpose_say_what_to_do_instead(name, instead):
+    with pytest.raises(ModuleNotFoundError, match=rf"No module named 'minitune\..*: .*{instead}"):
+        importlib.import_module(f"minitune.{name}")

@@ -1,0 +1,88 @@
+"""TuneReportCheckpointCallback: reports what Keras logs during `fit`, and saves models."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import keras
+
+from minitune._checks import shown
+from minitune.checkpoint import Checkpoint
+from minitune.integration._metrics import Wanted, names_wanted, pick
+from minitune.trainable.session import report
+
+_PARTS = ("batch", "epoch", "train", "train_batch", "test", "test_batch", "predict", "predict_batch")
+_EVENTS = frozenset(f"{part}_{moment}" for part in _PARTS for moment in ("begin", "end"))
+
+
+class TuneReportCheckpointCallback(keras.callbacks.Callback):  # type: ignore[misc]  # the library has no types
+    """Reports the logged metrics and saves the model; pass it in `callbacks` of `model.fit`.
+
+    The model is the file `model.keras` of a checkpoint. A checkpoint always comes with metrics.
+
+    Args:
+        checkpoint_on: When the model is saved: the name of one of Keras' hooks without `on_`, or several; empty for
+            never.
+        report_metrics_on: When metrics are reported, likewise.
+        metrics: The metrics to report, or a dict of their names by those to report; by default all.
+
+    Raises:
+        TypeError: If `metrics` is of the wrong type.
+        ValueError: If there is no such hook.
+    """
+
+    CHECKPOINT_NAME = "model.keras"
+
+    def __init__(
+        self,
+        checkpoint_on: str | Iterable[str] = "epoch_end",
+        report_metrics_on: str | Iterable[str] = "epoch_end",
+        metrics: Wanted = None,
+    ):
+        super().__init__()
+        self._saved_on = _events("checkpoint_on", checkpoint_on)
+        self._reported_on = _events("report_metrics_on", report_metrics_on)
+        self._names = names_wanted(metrics)
+        for event in self._saved_on | self._reported_on:
+            setattr(self, f"on_{event}", self._hook(event))
+
+    @classmethod
+    def get_model(cls, checkpoint: Checkpoint) -> Any:
+        """The model in a checkpoint that this callback has saved."""
+        with checkpoint.as_directory() as directory:
+            return keras.saving.load_model(os.path.join(directory, cls.CHECKPOINT_NAME))
+
+    def _hook(self, event: str) -> Any:
+        """What Keras calls upon an event: with the number of the epoch or batch first, if there is one."""
+
+        def call(*arguments: Any, logs: Mapping[str, Any] | None = None) -> None:
+            if logs is None and arguments and not isinstance(arguments[-1], int):
+                logs = arguments[-1]
+            metrics = pick(self._names, logs or {})
+            if event not in self._saved_on:
+                report(metrics)
+                return
+            with tempfile.TemporaryDirectory() as directory:
+                self.model.save(os.path.join(directory, self.CHECKPOINT_NAME))
+                report(metrics, checkpoint=Checkpoint.from_directory(directory))
+
+        return call
+
+
+ReportCheckpointCallback = TuneReportCheckpointCallback
+"""The name that it has in `ray.air.integrations.keras`."""
+
+
+def _events(name: str, events: str | Iterable[str]) -> frozenset[str]:
+    """The events that an argument means.
+
+    Raises:
+        ValueError: If one is none.
+    """
+    found = frozenset([events] if isinstance(events, str) and events else events)
+    if not found <= _EVENTS:
+        raise ValueError(f"{name} must be among {', '.join(sorted(_EVENTS))}, but got {shown(events)}")
+    return found

@@ -1,0 +1,92 @@
+"""TuneReportCheckpointCallback: reports what Lightning logs, and saves checkpoints of the trainer."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+from minitune._checks import shown
+from minitune._warnings import warn_once
+from minitune.checkpoint import Checkpoint
+from minitune.integration._metrics import Wanted, names_wanted
+from minitune.trainable.session import report
+
+try:
+    from lightning.pytorch import Callback
+except ModuleNotFoundError:  # its older name
+    from pytorch_lightning import Callback
+
+
+class TuneCallback(Callback):  # type: ignore[misc]  # the library has no types
+    """Base of callbacks that act upon some of Lightning's hooks: override `handle`.
+
+    Args:
+        on: The name of one of Lightning's hooks without `on_`, or several.
+
+    Raises:
+        ValueError: If there is no such hook.
+    """
+
+    def __init__(self, on: str | Sequence[str] = "validation_end"):
+        hooks = [on] if isinstance(on, str) else list(on)
+        known = sorted(name.removeprefix("on_") for name in dir(Callback) if name.startswith("on_"))
+        if not set(hooks) <= set(known):
+            raise ValueError(f"on must be among {', '.join(known)}, but got {shown(on)}")
+        super().__init__()
+        for hook in hooks:
+            setattr(self, f"on_{hook}", self._act)
+
+    def _act(self, trainer: Any, *arguments: Any, **keywords: Any) -> None:
+        if not trainer.sanity_checking:
+            self.handle(trainer)
+
+    def handle(self, trainer: Any) -> None:
+        """Act; never called while Lightning only checks that validation works."""
+        raise NotImplementedError(f"{type(self).__name__} must override handle()")
+
+
+class TuneReportCheckpointCallback(TuneCallback):
+    """Reports the logged metrics and saves the trainer's state; pass it in `callbacks` of the `Trainer`.
+
+    Args:
+        metrics: The metrics to report, or a dict of their names by those to report; by default all. What is not
+            logged yet is left out.
+        filename: Name of the file in a checkpoint.
+        save_checkpoints: Whether there are checkpoints.
+        on: When: the name of one of Lightning's hooks without `on_`, or several.
+
+    Raises:
+        TypeError: If `metrics` is of the wrong type.
+        ValueError: If there is no such hook.
+    """
+
+    def __init__(
+        self,
+        metrics: Wanted = None,
+        filename: str = "checkpoint",
+        save_checkpoints: bool = True,
+        on: str | Sequence[str] = "validation_end",
+    ):
+        super().__init__(on)
+        self._names = names_wanted(metrics)
+        self._filename = filename
+        self._saves = save_checkpoints
+
+    def handle(self, trainer: Any) -> None:
+        """Report, unless nothing was logged yet."""
+        logged = trainer.callback_metrics
+        names = self._names or {name: name for name in logged}
+        for name in names.values():
+            if name not in logged:
+                warn_once(f"Lightning has logged no metric {name!r}; it is left out of the reports")
+        metrics = {told: logged[name].item() for told, name in names.items() if name in logged}
+        if not metrics:
+            return
+        if not self._saves:
+            report(metrics)
+            return
+        with tempfile.TemporaryDirectory() as directory:
+            trainer.save_checkpoint(os.path.join(directory, self._filename))
+            report(metrics, checkpoint=Checkpoint.from_directory(directory))

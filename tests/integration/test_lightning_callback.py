@@ -1,0 +1,74 @@
+"""The callback for Lightning, with a trainer that calls it as Lightning's does."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from minitune import Result, RunConfig, TuneConfig, Tuner
+
+NAME = "minitune.integration.pytorch_lightning"
+
+
+class Callback:
+    def on_validation_end(self, trainer: Any, pl_module: Any) -> None: ...
+
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None: ...
+
+
+class Trainer:
+    def __init__(self, callback: Any):
+        self.callback, self.sanity_checking, self.callback_metrics = callback, False, {}
+
+    def save_checkpoint(self, path: str) -> None:
+        Path(path).write_text("state")
+
+    def fit(self) -> None:
+        self.sanity_checking = True
+        self.callback.on_validation_end(self, None)
+        self.sanity_checking = False
+        for epoch in range(2):
+            self.callback_metrics = {"val_loss": SimpleNamespace(item=lambda epoch=epoch: 1.0 - epoch / 4)}
+            self.callback.on_train_batch_end(self, None, None, None, 0)
+            self.callback.on_validation_end(self, None)
+
+
+@pytest.fixture
+def module(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    library, inner = ModuleType("lightning"), ModuleType("lightning.pytorch")
+    inner.Callback = Callback  # type: ignore[attr-defined]  # that is how a module is made
+    monkeypatch.setitem(sys.modules, "lightning", library)
+    monkeypatch.setitem(sys.modules, "lightning.pytorch", inner)
+    sys.modules.pop(NAME, None)
+    yield importlib.import_module(NAME)
+    sys.modules.pop(NAME, None)
+
+
+def fit(path: Path, callback: Any) -> Result:
+    run_config = RunConfig(name="run", storage_path=str(path), verbose=0)
+    tune_config = TuneConfig(executor="inline")
+    return Tuner(lambda config: Trainer(callback).fit(), tune_config=tune_config, run_config=run_config).fit()[0]
+
+
+def test_validations_are_reported_and_saved_but_not_the_check_before(tmp_path: Path, module: Any) -> None:
+    callback = module.TuneReportCheckpointCallback({"loss": "val_loss", "other": "nobody"}, filename="trainer.ckpt")
+    result = fit(tmp_path, callback)
+    assert result.error is None
+    assert (result.metrics["loss"], result.metrics["training_iteration"]) == (0.75, 2)
+    assert "other" not in result.metrics
+    assert [os.listdir(kept.path) for kept, _ in result.best_checkpoints] == [["trainer.ckpt"]] * 2
+
+
+def test_any_hook_will_do(tmp_path: Path, module: Any) -> None:
+    on = ["train_batch_end", "validation_end"]
+    result = fit(tmp_path, module.TuneReportCheckpointCallback(save_checkpoints=False, on=on))
+    assert (result.metrics["val_loss"], result.metrics["training_iteration"], result.checkpoint) == (0.75, 4, None)
+    with pytest.raises(ValueError, match="on must be among train_batch_end, validation_end, but got 'epoch'"):
+        module.TuneCallback("epoch")
