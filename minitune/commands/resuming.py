@@ -124,9 +124,11 @@ def _resume_run(path: str, options: argparse.Namespace) -> int:
 def _tell_plan(run: RecordedRun, state: str, options: argparse.Namespace) -> None:
     """Say what will become of the trials that there are."""
     counts = Counter(trial.status for trial in run.trials)
-    left = len(run.trials) - counts[TERMINATED] - counts[ERROR]
+    left = [trial for trial in run.trials if trial.status not in (TERMINATED, ERROR)]
+    anew = sum(trial.report_count > 0 and not trial.checkpoints for trial in left)
     again = "go on" if options.errored else "begin anew" if options.restart_errored else _STAY
-    parts = [f"{counts[TERMINATED]} have ended", f"{left} go on"]
+    parts = [f"{counts[TERMINATED]} have ended", f"{len(left)} go on"]
+    parts[-1] += f" ({anew} of them from the beginning: they have no checkpoint)" if anew else ""
     parts += [f"{counts[ERROR]} have failed and {again}"] if counts[ERROR] else []
     parts += [f"{options.add_samples} samples more"] if options.add_samples else []
     print(f"{run.path}: {state}; of its {len(run.trials)} trials {', '.join(parts)}", flush=True)
