@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from run_scripts import is_gone
 
@@ -11,33 +13,6 @@ from minitune.error import TrialTimeoutError
 from minitune.execution.devices import Machine
 from minitune.execution.inline import InlineTrialExecutor
 
-RUN = """
-    import ctypes, json, os, signal, sys, time
-    import minitune as tune
-
-    def wait_for_ever():
-        while True:
-            time.sleep(0.01)
-
-    def trainable(config):
-        for i in range(3):
-            tune.report({{"i": i}})
-        if config["x"] == 0:
-            {hangs}
-        tune.report({{"i": 3}})
-
-    grid = tune.Tuner(
-        trainable,
-        param_space={{"x": tune.grid_search([0, 1])}},
-        tune_config=tune.TuneConfig({limit}, max_concurrent_trials=1),
-        run_config=tune.RunConfig(name="run", verbose=0),
-    ).fit()
-    error = grid[0].error
-    assert type(error).__name__ == "TrialTimeoutError", repr(error)
-    assert grid[1].error is None and grid[1].metrics["i"] == 3
-    print(error)
-"""
-
 
 @pytest.fixture
 def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,25 +20,82 @@ def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("short_grace")
-@pytest.mark.parametrize(
-    ("hangs", "stack"),
-    [
-        ("wait_for_ever()", "in wait_for_ever"),
-        ("ctypes.PyDLL(None).sleep(300)", "in trainable"),
-        ("os.kill(os.getpid(), signal.SIGSTOP)", None),
-    ],
-    ids=["sleeps", "holds the interpreter's lock", "is frozen"],
-)
-def test_a_trial_that_does_not_report_is_ended_with_its_stacks(script, hangs, stack):
-    text = script.run(RUN.format(hangs=hangs, limit="report_timeout_s=0.5"))
-    assert "report_timeout_s=0.5: no report for 0.5 s (last: iteration 3)" in text
-    assert stack is None or stack in text
+def test_trials_that_do_not_report_are_ended_with_their_stacks_and_children(script):
+    """Side by side, with one that is fine."""
+    stdout = script.run(
+        """
+        import ctypes, json, os, signal, subprocess, time
+        import minitune as tune
+
+        def wait_for_ever():
+            while True:
+                time.sleep(0.01)
+
+        def hold_the_lock():
+            ctypes.PyDLL(None).sleep(300)
+
+        def freeze():
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+        def wait_with_a_child():
+            print(subprocess.Popen(["sleep", "300"]).pid)
+            wait_for_ever()
+
+        def nothing():
+            pass
+
+        WAYS = {way.__name__: way for way in (wait_for_ever, hold_the_lock, freeze, wait_with_a_child, nothing)}
+
+        def trainable(config):
+            for i in range(3):
+                tune.report({"i": i})
+            WAYS[config["way"]]()
+            tune.report({"i": 3})
+
+        grid = tune.Tuner(
+            trainable,
+            param_space={"way": tune.grid_search(list(WAYS))},
+            tune_config=tune.TuneConfig(report_timeout_s=0.5),
+            run_config=tune.RunConfig(name="run", verbose=0),
+        ).fit()
+        print(json.dumps({r.config["way"]: [type(r.error).__name__, str(r.error), r.metrics["i"]] for r in grid}))
+        """,
+        MINITUNE_NUM_CPUS="5",
+    )
+    seen = json.loads(stdout)
+    assert seen.pop("nothing") == ["NoneType", "None", 3]
+    assert len(seen) == 4
+    for way, (error, text, last) in seen.items():
+        assert (error, last) == ("TrialTimeoutError", 2)
+        assert "report_timeout_s=0.5: no report for 0.5 s (last: iteration 3)" in text
+        assert way == "freeze" or f"in {way}" in text
+    (output,) = script.storage.glob("run/*way=wait_with_a_child*/stdout")
+    assert is_gone(int(output.read_text()))
 
 
 @pytest.mark.usefixtures("short_grace")
 def test_a_trial_that_takes_too_long_is_ended_even_if_it_reports(script):
-    hangs = "[(tune.report({'i': i}), time.sleep(0.05)) for i in range(3, 10_000)]"
-    text = script.run(RUN.format(hangs=hangs, limit="trial_timeout_s=0.7"))
+    """And the next one has its turn."""
+    source = """
+        import time
+        import minitune as tune
+
+        def trainable(config):
+            for i in range(10_000 if config["x"] == 0 else 1):
+                tune.report({"i": i})
+                time.sleep(0.05)
+
+        grid = tune.Tuner(
+            trainable,
+            param_space={"x": tune.grid_search([0, 1])},
+            tune_config=tune.TuneConfig(trial_timeout_s=0.7, max_concurrent_trials=1),
+            run_config=tune.RunConfig(verbose=0),
+        ).fit()
+        assert grid[1].error is None and grid[1].metrics["i"] == 0
+        print(type(grid[0].error).__name__, grid[0].error)
+    """
+    text = script.run(source)
+    assert text.startswith("TrialTimeoutError ")
     assert "trial_timeout_s=0.7: not done after 0.7 s (last: iteration" in text
 
 
@@ -106,15 +138,6 @@ def test_a_broken_limit_is_a_failure_that_is_retried(script):
         assert grid.num_errors == 0 and grid[0].metrics["attempt"] == 2
     """
     script.run(source)
-
-
-@pytest.mark.usefixtures("short_grace")
-def test_the_children_of_a_trial_that_is_ended_end_with_it(script):
-    hangs = "import subprocess; print(subprocess.Popen(['sleep', '300']).pid); wait_for_ever()"
-    text = script.run(RUN.format(hangs=hangs, limit="report_timeout_s=0.4"))
-    assert "no report for 0.4 s" in text
-    (output,) = script.storage.glob("run/*x=0*/stdout")
-    assert is_gone(int(output.read_text()))
 
 
 def test_limits_hold_on_a_virtual_clock(tmp_path):
