@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from minitune import runtime
 from minitune._checks import require, shown
+from minitune._output_limit import output_limit
 from minitune._plan import NEEDED_BY_TRIALS, Plan
 from minitune._pristine import for_this_run
 from minitune._progress import TrialProgress
@@ -197,6 +198,7 @@ def build_callbacks(plan: Plan, reporter: ProgressReporter | None) -> list[Callb
         from minitune._trial_output import TrialOutput
 
         progress.insert(0, TrialOutput(reporter, plan.experiment.output_names))
+    progress += output_limit(plan.experiment.output_names)
     loggers = [] if is_on("DISABLE_AUTO_CALLBACK_LOGGERS") else default_loggers(given)
     return [*given, *progress, *loggers]
 

@@ -102,7 +102,9 @@ class TrialOutput(Callback):
         shown = self._shown_bytes or {}
         try:
             with open(path, "rb") as file:
-                file.seek(shown.get(path, 0))
+                size_bytes = file.seek(0, os.SEEK_END)
+                shown[path] = min(shown.get(path, 0), size_bytes)  # its middle may have been left out
+                file.seek(shown[path])
                 data = file.read(_CHUNK_BYTES)
         except OSError:  # there is none, or it was removed by the user
             return []

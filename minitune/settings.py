@@ -64,6 +64,9 @@ SETTINGS: Mapping[str, Setting] = {
     "NUM_SHARES": Setting(
         "how many processes share the CPUs and GPUs of this machine", "1", ("PYTEST_XDIST_WORKER_COUNT",)
     ),
+    "OUTPUT_LIMIT_MB": Setting(
+        "megabytes that a file with the output of a trial may take; what is in the middle goes then; 0: no limit", "200"
+    ),
     "PRINT_ALL_TRIAL_ERRORS": Setting("0: tracebacks of trials are not logged", "1", ("TUNE_PRINT_ALL_TRIAL_ERRORS",)),
     "RAISE": Setting("1: fit raises if a trial has failed", "0"),
     "RESOURCES": Setting("other resources of this machine, as JSON"),

@@ -41,6 +41,7 @@ LAYERS: dict[str, str] = {
         <top> tuner _tuner_file _trainable_file _script _references _assemble _determinism _pristine _fit _resume
         _plan _progress _trial_output _run tune_config result_grid analysis.* runtime simulation _explain _replay
         experiment.experiment cli commands.* __main__ html_report.* integration.* examples.* testing.* utils.* _summary
+        _output_limit
     """,
 }
 """Modules by layer, without the leading package name. `x.*` is package x and all below it, a bare package name its

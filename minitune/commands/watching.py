@@ -207,6 +207,7 @@ def _show_file(watched: _Watched, trial: Trial, name: str, *, follows: bool) -> 
             raise FileNotFoundError(_why_missing(trial, path))
         if os.path.exists(path):
             with open(path, "rb") as file:
+                position_bytes = min(position_bytes, file.seek(0, os.SEEK_END))  # its middle may have been left out
                 file.seek(position_bytes)
                 while data := file.read(_CHUNK_BYTES):
                     position_bytes += len(data)

@@ -1,0 +1,177 @@
+"""A trial that prints without end does not fill the disk: of its output the beginning and the end are kept."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from typing import Any
+
+from minitune.callback import Callback
+from minitune.experiment.trial import Trial
+from minitune.settings import number_setting, variable_of
+
+logger = logging.getLogger("minitune")
+
+_LIMIT = "OUTPUT_LIMIT_MB"
+_MEGABYTE = 1_000_000
+_LOOK_S = 0.5
+"""Seconds between two looks: what a trial prints in this time may come on top of the limit."""
+_CHUNK_BYTES = 1 << 20
+_LINE_BYTES = 1 << 14
+"""So far a cut is moved, so that it lies between two lines."""
+_FLAGS = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+
+
+def output_limit(names: tuple[str, str]) -> list[Callback]:
+    """The callback that watches the output of the trials of a run; none if there is no limit.
+
+    Args:
+        names: Names of the files in a trial's directory.
+
+    Raises:
+        ValueError: If the setting is no number.
+    """
+    limit_bytes = int(number_setting(_LIMIT) * _MEGABYTE)
+    return [OutputLimit(names, limit_bytes)] if limit_bytes else []
+
+
+class OutputLimit(Callback):
+    """Looks at the output files of running trials, on a thread of its own, and cuts the middle out of those too large.
+
+    Workers append to these files, whoever writes: so they may be cut at any time. What is written in the very moment
+    of a cut may be lost. Executors without such files need no thread, and have none.
+
+    Args:
+        names: Names of the files in a trial's directory.
+        limit_bytes: How large one may become.
+    """
+
+    def __init__(self, names: tuple[str, str], limit_bytes: int):
+        self._names = tuple(dict.fromkeys(names))
+        self._limit_bytes = limit_bytes
+        self._has_files: bool | None = None
+        self._running: dict[str, Trial] = {}
+        self._ended: list[Trial] = []  # looked at once more
+        self._cuts: dict[str, Cut] = {}
+        self._is_over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        """A worker is ready: from now on there may be output."""
+        if self._has_files is None:
+            self._has_files = any(os.path.exists(path) for path in self._paths(trial))
+        if not self._has_files:
+            return
+        self._running[trial.trial_id] = trial
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._watch, name="minitune-output-limit", daemon=True)
+            self._thread.start()
+
+    def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        """A trial has ended well."""
+        if self._running.pop(trial.trial_id, None) is not None:
+            self._ended.append(trial)
+
+    on_trial_error = on_trial_complete
+
+    def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
+        """All workers are gone."""
+        if self._thread is not None:
+            self._is_over.set()
+            self._thread.join()
+            self._thread = None
+            self._look()
+
+    def _paths(self, trial: Trial) -> list[str]:
+        return [os.path.join(trial.local_path, name) for name in self._names]
+
+    def _watch(self) -> None:
+        while not self._is_over.wait(_LOOK_S):
+            self._look()
+
+    def _look(self) -> None:
+        ended, self._ended = self._ended, []
+        for trial in [*self._running.copy().values(), *ended]:
+            for path in self._paths(trial):
+                try:
+                    if os.stat(path).st_size > self._limit_bytes:
+                        self._cut(trial, path)
+                except OSError as error:  # there is none, it was removed by the user, or the disk is broken
+                    logger.debug("%s cannot be kept small: %s", path, error)
+
+    def _cut(self, trial: Trial, path: str) -> None:
+        if path not in self._cuts:
+            logger.warning(
+                "trial %s prints more than %g MB to %s: the middle is left out (see %s; 0 means no limit)",
+                trial.name,
+                self._limit_bytes / _MEGABYTE,
+                path,
+                variable_of(_LIMIT),
+            )
+        self._cuts[path] = cut_middle(path, self._limit_bytes // 2, self._limit_bytes // 4, self._cuts.get(path))
+
+
+class Cut:
+    """Where the middle of a file was left out.
+
+    Attributes:
+        at_bytes: How long the beginning is that was kept.
+        left_out_bytes: How much followed it.
+        note_bytes: How long the line is that says so.
+    """
+
+    def __init__(self, at_bytes: int, left_out_bytes: int, note_bytes: int):
+        self.at_bytes = at_bytes
+        self.left_out_bytes = left_out_bytes
+        self.note_bytes = note_bytes
+
+
+def cut_middle(path: str, head_bytes: int, tail_bytes: int, before: Cut | None = None) -> Cut:
+    """Leave out the middle of a file that others append to; a line in its place says so. Blocks while it is copied.
+
+    Args:
+        path: The file.
+        head_bytes: How much of its beginning is kept, up to the end of a line.
+        tail_bytes: Likewise of its end, from the beginning of a line.
+        before: The cut that was made in it before.
+
+    Raises:
+        OSError: If it cannot be done.
+    """
+    descriptor = os.open(path, _FLAGS)
+    with os.fdopen(descriptor, "r+b", buffering=0) as file:
+        size_bytes = file.seek(0, os.SEEK_END)
+        begin = before.at_bytes if before is not None else _line_end(file, head_bytes - _LINE_BYTES, head_bytes)
+        source = _line_begin(file, size_bytes - tail_bytes)
+        left_out_bytes = source - begin + (before.left_out_bytes - before.note_bytes if before is not None else 0)
+        note = f"[minitune: {left_out_bytes / _MEGABYTE:.3g} MB of output are left out here]\n".encode()
+        file.seek(begin)
+        file.write(note)
+        target = begin + len(note)
+        until = source + 4 * tail_bytes  # who prints faster than we copy loses something
+        while source < until:
+            file.seek(source)
+            chunk = file.read(_CHUNK_BYTES)
+            if not chunk:
+                break
+            file.seek(target)
+            file.write(chunk)
+            source, target = source + len(chunk), target + len(chunk)
+        file.truncate(target)
+    return Cut(begin, left_out_bytes, len(note))
+
+
+def _line_end(file: Any, begin: int, end: int) -> int:
+    """The last place between two at which a line ends; the last one if none does."""
+    begin = max(0, begin)
+    file.seek(begin)
+    found = file.read(end - begin).rfind(b"\n")
+    return begin + found + 1 if found >= 0 else end
+
+
+def _line_begin(file: Any, begin: int) -> int:
+    """The first place from `begin` on at which a line begins; `begin` if none does nearby."""
+    file.seek(begin)
+    found = file.read(_LINE_BYTES).find(b"\n")
+    return begin + found + 1 if found >= 0 else begin

@@ -1,0 +1,85 @@
+"""A trial that prints without end: the middle of its output is left out, with a line that says so."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minitune import RunConfig, Tuner, report
+from minitune._output_limit import cut_middle
+
+NOTE = re.compile(rb"\[minitune: (\S+) MB of output are left out here\]\n")
+
+
+def lines(first: int, last: int) -> bytes:
+    return b"".join(b"line %06d\n" % number for number in range(first, last))
+
+
+def test_the_beginning_and_the_end_are_kept_line_by_line_however_often_it_is_cut(tmp_path: Path) -> None:
+    path, cut, written = tmp_path / "stdout", None, 0
+    for _ in range(3):
+        with open(path, "ab") as file:
+            file.write(lines(written, written + 100_000))
+        written += 100_000
+        cut = cut_middle(str(path), 30_000, 20_000, cut)
+        head, megabytes, tail = NOTE.split(path.read_bytes())
+
+        assert head == lines(0, len(head) // 12)
+        assert 15_000 < len(head) <= 30_000
+        assert tail == lines(written - len(tail) // 12, written)
+        assert 5_000 < len(tail) <= 20_000
+        assert abs(float(megabytes) * 1e6 - (12 * written - len(head) - len(tail))) < 0.01 * 12 * written
+
+
+def test_one_line_without_an_end_is_cut_too(tmp_path: Path) -> None:
+    path = tmp_path / "stdout"
+    path.write_bytes(b"x" * 1_000_000)
+    cut_middle(str(path), 30_000, 20_000)
+    assert [len(part) for part in re.split(rb"\[.*\]\n", path.read_bytes())] == [30_000, 20_000]
+
+
+def test_who_appends_goes_on_at_the_new_end(tmp_path: Path) -> None:
+    path = tmp_path / "stdout"
+    path.write_bytes(lines(0, 100_000))
+    with open(path, "ab", buffering=0) as writer:
+        writer.write(lines(100_000, 100_001))
+        cut_middle(str(path), 30_000, 20_000)
+        writer.write(b"the end\n")
+    assert path.read_bytes().endswith(b"line 100000\nthe end\n")
+    assert path.stat().st_size < 51_000
+
+
+def flood(config: dict[str, Any]) -> None:
+    line = b"y" * 999 + b"\n"
+    for _ in range(3000):
+        os.write(1, line)
+    report({"pid": os.getpid()})
+
+
+def test_a_trial_that_floods_its_output_is_held_in_bounds_and_one_warning_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("MINITUNE_OUTPUT_LIMIT_MB", "1")
+    before = set(threading.enumerate())
+    with caplog.at_level(logging.WARNING, logger="minitune"):
+        (result,) = Tuner(flood, run_config=RunConfig(storage_path=str(tmp_path), verbose=0)).fit()
+    data = Path(result.path, "stdout").read_bytes()
+
+    assert result.error is None
+    assert len(data) <= 1_000_000
+    assert NOTE.search(data)
+    assert caplog.text.count("prints more than 1 MB to ") == 1
+    assert set(threading.enumerate()) <= before
+
+
+@pytest.mark.parametrize("value", ["much", "-1"])
+def test_the_limit_is_a_number(value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINITUNE_OUTPUT_LIMIT_MB", value)
+    with pytest.raises(ValueError, match="MINITUNE_OUTPUT_LIMIT_MB must be a number >= 0"):
+        Tuner(flood, run_config=RunConfig(storage_path=str(tmp_path), verbose=0)).fit()
