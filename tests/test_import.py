@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,37 @@ def test_import_loads_neither_dependencies_nor_processes():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout == "[]\n"
+
+
+ONLY_FOR_RUNS = ["cloudpickle", "psutil", "multiprocessing", "minitune._fit", "minitune.execution.tune_controller"]
+NOT_FOR_QUIET_RUNS = [
+    "psutil",
+    "minitune.progress_reporter",
+    "minitune._table",
+    "minitune._resume",
+    "minitune.execution.replay",
+]
+QUIET_RUN = f"""
+import sys
+from minitune import RunConfig, Tuner, with_resources
+
+def trainable(config):
+    return {{"score": 1}}
+
+tuner = Tuner(with_resources(trainable, {{"cpu": 1}}), run_config=RunConfig(storage_path=sys.argv[1], verbose=0))
+print([name for name in {ONLY_FOR_RUNS} if name in sys.modules])
+tuner.fit()
+print([name for name in {NOT_FOR_QUIET_RUNS} if name in sys.modules])
+"""
+
+
+def test_a_script_loads_what_it_needs_when_it_needs_it(tmp_path):
+    """The zygote comes up while the driver loads; what neither needs would hold up the first trial."""
+    (tmp_path / "script.py").write_text(QUIET_RUN)
+    command = [sys.executable, "script.py", str(tmp_path / "storage")]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path, env=environment)
+    assert done.stdout == "[]\n[]\n"
 
 
 @pytest.mark.parametrize("name", minitune.__all__)

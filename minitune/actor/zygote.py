@@ -325,7 +325,7 @@ class Zygote:
             if not pids:
                 break
             hunt.strike(pids)
-            self._poll.poll(SWEEP_TICK_S * 1000)
+            select.select([self._wakeup], [], [], SWEEP_TICK_S)  # not the driver's socket: its end is there all along
             _drain(self._wakeup)
         os._exit(0)
 
