@@ -13,8 +13,7 @@ import json
 import os
 import pickle
 import re
-import shutil
-import tempfile
+import stat
 import weakref
 import zlib
 from collections.abc import Iterator, Mapping
@@ -111,6 +110,9 @@ class Checkpoint:
         """
         if not isinstance(data, Mapping):
             raise TypeError(f"data must be a dict, but got {type(data).__name__}")
+        import shutil
+        import tempfile
+
         checkpoint = cls(tempfile.mkdtemp(prefix=_TEMPORARY_COPY_PREFIX))
         weakref.finalize(checkpoint, shutil.rmtree, checkpoint.path, ignore_errors=True)
         write_dict(checkpoint.path, dict(data))
@@ -151,6 +153,9 @@ class Checkpoint:
         Raises:
             FileNotFoundError: If the directory is gone.
         """
+        import shutil
+        import tempfile
+
         with self.as_directory() as source:
             target = tempfile.mkdtemp(prefix=_TEMPORARY_COPY_PREFIX) if path is None else local_path(path)
             shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
@@ -277,6 +282,8 @@ def temporary_directory(trial_directory: str | os.PathLike[str], number: int, at
     """
     path = os.path.join(trial_directory, f"{TEMPORARY_PREFIX}{number:06d}-{attempt}")
     if os.path.lexists(path):
+        import shutil
+
         shutil.rmtree(path)
     os.mkdir(path)  # not the directories above: a trial's directory that somebody has removed is not made again
     return path
@@ -312,6 +319,8 @@ def commit_copy(
             _copy_entry(os.path.join(source, name), os.path.join(temporary, name), name, chunk) for name in names
         ]
     except BaseException:
+        import shutil
+
         shutil.rmtree(temporary, ignore_errors=True)
         raise
     return _commit(temporary, trial_directory, number, entries)
@@ -385,7 +394,7 @@ def _copy_entry(source: str, target: str, name: str, chunk: bytearray) -> _Entry
         return _list_entry(target, name, chunk)
     with open(target, "wb", buffering=0) as writer:
         entry = _read_entry(source, name, chunk, writer)
-    shutil.copymode(source, target)
+    os.chmod(target, stat.S_IMODE(os.stat(source).st_mode))
     return entry
 
 

@@ -20,9 +20,6 @@ from minitune._warnings import warn_once
 from minitune.config import Config
 from minitune.config import ResumeConfig as ResumeConfig
 from minitune.experiment.trial import Trial
-from minitune.schedulers import check_scheduler_name
-from minitune.search.by_name import check_searcher_name
-from minitune.search.filters import Rules
 
 EXECUTORS = ("local", "inline")
 
@@ -93,8 +90,12 @@ class TuneConfig(Config):
         require(self.mode in (None, "min", "max"), "mode: None, 'min' or 'max'", self.mode)
         require_metric("metric", self.metric)
         if isinstance(self.search_alg, str):
+            from minitune.search.by_name import check_searcher_name
+
             check_searcher_name(self.search_alg)
         if isinstance(self.scheduler, str):
+            from minitune.schedulers import check_scheduler_name
+
             check_scheduler_name(self.scheduler)
         check_num_samples(self.num_samples)
         limit = self.max_concurrent_trials
@@ -119,7 +120,10 @@ class TuneConfig(Config):
             )
         known = self.executor in EXECUTORS if isinstance(self.executor, str) else hasattr(self.executor, "can_start")
         require(known, "executor: 'local', 'inline' or a TrialExecutor", self.executor)
-        Rules.of(self.on_duplicate, self.constraints)
+        if self.on_duplicate != "allow" or self.constraints is not None:
+            from minitune.search.filters import Rules
+
+            Rules.of(self.on_duplicate, self.constraints)
         require_creator(self.trial_name_creator, "trial_name_creator")
         require_creator(self.trial_dirname_creator, "trial_dirname_creator")
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import stat
 import sys
 import time
-import uuid
 from collections.abc import Iterator
 
 from minitune.checkpoint import TEMPORARY_PREFIX
@@ -26,7 +24,7 @@ _STEP_ENTRIES = 50
 
 def temporary_name() -> str:
     """A new name for a file that is being prepared; it fits `WRITE_TEMPORARY`."""
-    return f"{TEMPORARY_PREFIX}w-{uuid.uuid4().hex}"
+    return f"{TEMPORARY_PREFIX}w-{os.urandom(16).hex()}"
 
 
 def atomic_write(path: str | os.PathLike[str], data: bytes, mode: int = 0o666, sync: bool = False) -> None:
@@ -168,6 +166,8 @@ def remove_tree_steps(path: str) -> Iterator[None]:
         remove_file(path)
         return
     if not hasattr(os, "fwalk"):  # Windows
+        import shutil
+
         yield
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(path)

@@ -23,7 +23,6 @@ from minitune.checkpoint import TEMPORARY_PREFIX, directory_name
 from minitune.error import JournalCorruptError, TuneError
 from minitune.execution import files
 from minitune.execution.files import atomic_write as atomic_write
-from minitune.execution.run_lock import read_holder
 from minitune.execution.trust import check_trusted as check_trusted
 from minitune.experiment.trial import Trial
 from minitune.settings import is_on, setting, variable_of
@@ -295,6 +294,8 @@ def _claim(root: str, name: str, *, may_share: bool, resume: bool) -> str:
         try:
             os.mkdir(path)
         except FileExistsError:
+            from minitune.execution.run_lock import read_holder
+
             usable = os.path.isdir(path) and (may_share or resume)
             if usable and (resume or not (is_run(path) or read_holder(RunDirectory(path).lock))):
                 return path

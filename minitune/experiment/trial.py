@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import uuid
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -177,7 +176,7 @@ class Trial:
     @classmethod
     def generate_id(cls) -> str:
         """A new id: eight random hex digits."""
-        return uuid.uuid4().hex[:8]
+        return os.urandom(4).hex()
 
     # -- life ----------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,7 +22,7 @@ class TrialIds:
         count: Number of the next trial.
     """
 
-    prefix: str = field(default_factory=lambda: setting("TRIAL_ID_PREFIX") or uuid.uuid4().hex[:5])
+    prefix: str = field(default_factory=lambda: setting("TRIAL_ID_PREFIX") or os.urandom(3).hex()[:5])
     count: int = 0
 
 

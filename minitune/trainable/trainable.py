@@ -6,9 +6,7 @@ import copy
 import json
 import logging
 import os
-import tempfile
 import threading
-import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -193,6 +191,8 @@ class Trainable:
             NotImplementedError: If the class does not define `save_checkpoint`.
             ValueError: If `save_checkpoint` returned something else than None, a dict or the directory.
         """
+        import tempfile
+
         prefix = directory_name(self.iteration) + "_"
         directory = checkpoint_dir or tempfile.mkdtemp(prefix=prefix, dir=self.logdir)
         os.makedirs(directory, exist_ok=True)
@@ -322,7 +322,7 @@ class Trainable:
         if self._tune_info is not None:
             return self._tune_info.directory
         if self._tune_own_directory is None:
-            name = f"{type(self).__name__}_{uuid.uuid4().hex[:8]}"
+            name = f"{type(self).__name__}_{os.urandom(4).hex()}"
             self._tune_own_directory = os.path.join(os.path.abspath(default_storage_path()), name)
         return self._tune_own_directory
 

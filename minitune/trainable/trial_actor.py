@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import logging
 import os
-import shutil
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
@@ -221,6 +220,8 @@ class ClassActor:
             self._own().save_into(directory)
             record = commit_prepared(directory, info.directory, number)
         except BaseException:
+            import shutil
+
             shutil.rmtree(directory, ignore_errors=True)
             raise
         self._session.last_record = record
