@@ -44,6 +44,7 @@ ERRORS = (OSError, NotFoundError, ValueError, TypeError, TuneError)
 """What becomes one line on standard error."""
 
 _NAMES_SHOWN = 10
+_ELSEWHERE = "set MINITUNE_STORAGE_PATH to where runs are"
 
 RUNNING, FINISHED_RUN, STOPPED, INTERRUPTED_RUN, FAILED, KILLED = (
     "running",
@@ -161,10 +162,12 @@ def existing_run(run: str) -> str:
     runs = list(find_runs(storage))
     if run == LAST and runs:
         return max(runs, key=_changed_s)
+    if run == LAST:
+        raise RunNotFoundError(f"there is no run below {storage} yet; pass the directory of one, or {_ELSEWHERE}")
     names = [os.path.relpath(path, storage) for path in runs]
     near = difflib.get_close_matches(run, names, 3, 0.5)
     if not runs:
-        hint = "pass the directory of one, or set MINITUNE_STORAGE_PATH"
+        hint = f"pass the directory of one, or {_ELSEWHERE}"
     else:
         hint = f"did you mean {' or '.join(near)}?" if near else f"`minitune lsx {storage}` lists those there"
     raise RunNotFoundError(f"there is no run {run!r}, neither here nor below {storage}; {hint}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import codecs
 import os
+import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -90,7 +91,7 @@ def watch(arguments: list[str], prog: str) -> int:
         print(error, file=sys.stderr)
         return CANNOT
     except KeyboardInterrupt:
-        print("the run goes on; `minitune watch` shows it again", file=sys.stderr)
+        print(f"the run goes on; `minitune watch {shlex.quote(options.run)}` shows it again", file=sys.stderr)
         return INTERRUPTED
     print(f"{watched.follower.run.path}: {state.text}")
     if state.name not in (FINISHED_RUN, STOPPED):

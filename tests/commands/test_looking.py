@@ -74,6 +74,13 @@ def test_mistakes_are_told_in_one_line_with_the_way_out(minitune: Minitune, argu
     assert text in err
 
 
+def test_without_any_run_that_is_said(minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINITUNE_STORAGE_PATH", str(tmp_path))
+    for command in ("ls", "show", "best", "watch", "explain", "replay"):
+        status, out, err = minitune(command)
+        assert (status, out, err.startswith(f"there is no run below {tmp_path} yet; ")) == (1, "", True)
+
+
 def test_runs_are_listed_with_what_has_become_of_them(minitune: Minitune, storage: Path) -> None:
     status, out, _ = minitune("lsx", "--json")
 
