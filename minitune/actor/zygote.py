@@ -31,7 +31,6 @@ import traceback
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import NoReturn
 
 if sys.platform != "linux":
@@ -60,18 +59,16 @@ GPU_PATHS = ("/dev/nvidia", "/dev/kfd", "/dev/dri")
 """With these begin the names of the devices whose users must not fork."""
 
 
-@dataclass
 class _Worker:
     """A worker, from its fork until its tree is dead."""
 
-    token: str
-    marker: str
-    pid: int
-    exit_code: int | None = None
-    peak_bytes: int = 0
-    sweep_until: float = 0.0
-    unknown_passes: int = 0
-    hunt: tree.Hunt = field(default_factory=tree.Hunt)
+    def __init__(self, token: str, marker: str, pid: int):
+        self.token, self.marker, self.pid = token, marker, pid
+        self.exit_code: int | None = None
+        self.peak_bytes = 0
+        self.sweep_until = 0.0
+        self.unknown_passes = 0
+        self.hunt = tree.Hunt()
 
 
 class Zygote:

@@ -21,7 +21,7 @@ from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from minitune._checks import require
 from minitune._warnings import warn_once
@@ -39,8 +39,7 @@ _Key = tuple[str, int]
 """Trial id and number of a checkpoint."""
 
 
-@dataclass(frozen=True)
-class Surplus:
+class Surplus(NamedTuple):
     """A checkpoint that is to go. It is no longer in `Trial.checkpoints`.
 
     Attributes:
@@ -321,8 +320,7 @@ class CheckpointManager:
         return max(living, key=lambda entry: self._final_score.of(entry.kept.metrics, entry.age), default=None)
 
 
-@dataclass(frozen=True)
-class _Limit:
+class _Limit(NamedTuple):
     """How many checkpoints a trial of one experiment keeps.
 
     Attributes:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 REPORT, TRIAL = "report", "trial"
 """What is limited: the time from one pull to the next report, or that of a whole attempt."""
 
 
-@dataclass(frozen=True)
-class Overdue:
+class Overdue(NamedTuple):
     """A limit that an actor has broken.
 
     Attributes:

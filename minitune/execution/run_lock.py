@@ -18,8 +18,7 @@ import platform
 import sys
 import threading
 import time
-from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from minitune.error import RunLockedError, TuneError
 
@@ -36,8 +35,7 @@ _held: dict[str, RunLock] = {}
 _held_guard = threading.Lock()
 
 
-@dataclass(frozen=True)
-class Holder:
+class Holder(NamedTuple):
     """Who holds a lock.
 
     Attributes:
@@ -256,7 +254,7 @@ def _locked(path: str, holder: Holder | None) -> RunLockedError:
 
 
 def _encode(holder: Holder) -> bytes:
-    return json.dumps(asdict(holder)).encode() + b"\n"
+    return json.dumps(holder._asdict()).encode() + b"\n"
 
 
 def _read_holder(path: str) -> Holder | None:

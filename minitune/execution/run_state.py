@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from minitune.checkpoint import CheckpointRecord
 from minitune.decision import CONTINUE, Decision
@@ -42,8 +42,7 @@ class Live:
     overdue: Overdue | None = None
 
 
-@dataclass(frozen=True)
-class Donation:
+class Donation(NamedTuple):
     """A checkpoint of another trial that a trial goes on from, until it has a newer one of its own.
 
     Attributes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from minitune.execution.run_state import RunState
 from minitune.experiment.trial import Trial
@@ -13,8 +13,7 @@ from minitune.resources import CPU, GPU, Resources
 from minitune.search.search_generator import SearchAlgorithm
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """What a scheduler has asked for about a trial; carried out when its hook has returned.
 
     Attributes:

@@ -17,7 +17,6 @@ from minitune import clock
 from minitune._checks import shown
 from minitune._warnings import warn_once
 from minitune.checkpoint import Checkpoint, Gone, directory_name, read_dict, require_directory, write_dict
-from minitune.config import default_storage_path
 from minitune.experiment.trial_info import TrialInfo
 from minitune.resources import Resources
 from minitune.result import EPISODES_TOTAL, TIME_TOTAL_S, TIMESTEPS_TOTAL, TRAINING_ITERATION
@@ -322,6 +321,8 @@ class Trainable:
         if self._tune_info is not None:
             return self._tune_info.directory
         if self._tune_own_directory is None:
+            from minitune.config import default_storage_path
+
             name = f"{type(self).__name__}_{os.urandom(4).hex()}"
             self._tune_own_directory = os.path.join(os.path.abspath(default_storage_path()), name)
         return self._tune_own_directory
