@@ -59,28 +59,32 @@ def write_trainable_file(run: RunDirectory, data: bytes) -> None:
         remove_file(run.trainable)  # of an earlier driver, whose trainable may have been another one
 
 
-def load_trainable(run: RunDirectory, number: int = 0) -> Any:
+def load_trainable(
+    run: RunDirectory, number: int = 0, *, way_out: str = "pass the script that it comes from: --script {}"
+) -> Any:
     """The trainable of a run. This executes code of whoever wrote it.
 
     Args:
         run: The run's directory.
         number: Of the experiment.
+        way_out: What to do without it, where the script goes into the braces.
 
     Raises:
         TuneError: If it was not kept, or cannot be loaded; the text says what to do instead.
         UntrustedStateError: If somebody else may have written it.
     """
+    hint = way_out.format("FILE.py")
     check_trusted(run.path)
     if not os.path.exists(run.trainable):
-        raise TuneError(f"{run.path} holds no trainable; pass the script that it comes from: --script FILE.py")
+        raise TuneError(f"{run.path} holds no trainable; {hint}")
     check_trusted(run.trainable)
     try:
         with open(run.trainable, "rb") as file:
             parts: dict[str, Any] = pickle.load(file)
         kept, python = parts["trainables"][number], parts["python"]
-        hint = f"pass the script that it comes from: --script {parts['script'] or 'FILE.py'}"
+        hint = way_out.format(parts["script"] or "FILE.py")
     except Exception as error:  # a damaged pickle raises whatever its bytes happen to say
-        raise TuneError(f"{run.trainable} cannot be read ({type(error).__name__}: {error}); use --script") from error
+        raise TuneError(f"{run.trainable} cannot be read ({type(error).__name__}: {error}); {hint}") from error
     if isinstance(kept, str):
         raise TuneError(f"the trainable is not in the run's directory: {kept}; {hint}")
     if python != _PYTHON:

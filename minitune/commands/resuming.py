@@ -23,6 +23,7 @@ from minitune.execution.read_run import RecordedRun, read_run
 from minitune.execution.storage import RunDirectory
 from minitune.experiment.lifecycle import ERROR, TERMINATED
 
+_BY_SCRIPT = "go on by the script that it comes from: minitune resume {}"
 _STAY = "stay as they are (--errored and --restart-errored are for them)"
 
 
@@ -109,7 +110,7 @@ def _resume_run(path: str, options: argparse.Namespace) -> int:
         )
     tuner = Tuner.restore(
         path,
-        load_trainable(RunDirectory(path)),
+        load_trainable(RunDirectory(path), way_out=_BY_SCRIPT),
         resume_errored=options.errored,
         restart_errored=options.restart_errored,
         add_samples=options.add_samples,

@@ -65,6 +65,23 @@ def test_a_damaged_run_is_called_that_with_the_way_out(
     assert (run / "journal").read_bytes() == before
 
 
+@pytest.mark.parametrize("content", [b"garbage", b"", None])
+def test_a_trainable_that_cannot_be_read_is_told_with_the_way_out(
+    minitune: Minitune, storage: Path, tmp_path: Path, content: bytes | None
+) -> None:
+    shutil.copytree(storage / "run", tmp_path / "broken")
+    kept = tmp_path / "broken" / "trainable.pkl"
+    kept.unlink() if content is None else kept.write_bytes(content)
+
+    for command, way_out in (
+        (["resume", tmp_path / "broken"], "go on by the script that it comes from: minitune resume FILE.py"),
+        (["rerun", tmp_path / "broken", "0"], "pass the script that it comes from: --script FILE.py"),
+    ):
+        status, out, err = minitune(*command)
+        assert (status, out, err.count("\n")) == (1, "", 1)
+        assert way_out in err
+
+
 def test_a_killed_run_with_a_torn_end_is_not_damaged(minitune: Minitune, storage: Path, tmp_path: Path) -> None:
     shutil.copytree(storage / "run", tmp_path / "killed")
     journal = tmp_path / "killed" / "journal"
