@@ -8,16 +8,22 @@ from __future__ import annotations
 
 import errno
 import os
+import select
 import socket
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
 from minitune.actor.frames import ATOMIC_BYTES, FrameReader, encode
 from minitune.actor.limits import MESSAGE_BYTES
 from minitune.actor.loop import READ, WRITE, Loop
 from minitune.actor.messages import Message
+
+if TYPE_CHECKING:
+    from minitune.actor.turnstile import Turnstile
 
 _CHUNK_BYTES = 64 * 1024  # larger buffers are mapped and unmapped by each read: ten times the cost (measured)
 _NO_SIGNAL: int = getattr(socket, "MSG_NOSIGNAL", 0)
@@ -201,7 +207,7 @@ class Channel:
 
 
 class End(Protocol):
-    """One end of a connection of bytes, as a worker uses it: every method blocks."""
+    """One end of a connection of bytes, as a worker uses it: its methods may block."""
 
     def receive(self) -> bytes:
         """The next bytes, empty at the end of file.
@@ -227,6 +233,10 @@ class End(Protocol):
         """
         ...
 
+    def turnstile(self) -> Turnstile | None:
+        """Lets two threads read in turns; None where that is not possible."""
+        ...
+
 
 class SocketEnd:
     """A socket as an `End`."""
@@ -234,9 +244,15 @@ class SocketEnd:
     def __init__(self, end: socket.socket):
         end.setblocking(True)
         self._socket = end
+        self._wait: Callable[[], object] = lambda: None
+        if sys.platform == "linux":  # where `recv` would be woken whenever the driver reads what we have sent
+            poll = select.poll()
+            poll.register(end.fileno(), select.POLLIN)
+            self._wait = poll.poll
 
     def receive(self) -> bytes:
         """See `End.receive`."""
+        self._wait()
         return self._socket.recv(_CHUNK_BYTES)
 
     def send_all(self, data: bytes) -> None:
@@ -247,9 +263,20 @@ class SocketEnd:
         """See `End.identity`."""
         return os.fstat(self._socket.fileno()).st_ino
 
+    def turnstile(self) -> Turnstile | None:
+        """See `End.turnstile`."""
+        if sys.platform != "linux":
+            return None
+        from minitune.actor.turnstile import Turnstile
+
+        try:
+            return Turnstile(self._socket)
+        except OSError:  # there is no descriptor left
+            return None
+
 
 class WorkerChannel:
-    """The worker's end: one thread reads, any thread sends. Both block.
+    """The worker's end: the control thread reads, for short times the user's does; any thread sends. All of it blocks.
 
     Args:
         end: The connection, used in blocking mode.
@@ -262,27 +289,59 @@ class WorkerChannel:
         self._reader = FrameReader(limit_bytes)
         self._lock = threading.Lock()
         self._identity = end.identity()
+        self._turnstile: Turnstile | None = None
+        self._wants_turns = False
 
-    def receive(self) -> list[Message]:
-        """Wait for the next messages. Blocks.
-
-        Returns:
-            At least one message.
+    def receive(self, handle: Callable[[Message], object]) -> None:
+        """Wait for what comes next, and handle each message that it completes. Blocks.
 
         Raises:
             ChannelClosedError: If the driver is gone or the descriptor was closed.
             ProtocolError: See `FrameReader.feed`.
         """
-        while True:
-            try:
-                data = self._end.receive()
-            except OSError as error:
-                raise ChannelClosedError.of(error) from error
-            if not data:
-                raise ChannelClosedError("end of file")
-            messages = list(self._reader.feed(data))
-            if messages:
-                return messages
+        turnstile = self._turnstile
+        if turnstile is None:
+            self._take_in(self._end.receive, handle)
+            if self._wants_turns:
+                self._wants_turns, self._turnstile = False, self._end.turnstile()
+        else:
+            turnstile.wait()
+            with turnstile.reading:
+                self._take_in(partial(turnstile.receive, _CHUNK_BYTES), handle)
+
+    def _take_in(self, read: Callable[[], bytes], handle: Callable[[Message], object]) -> None:
+        try:
+            data = read()
+        except BlockingIOError:
+            return
+        except OSError as error:
+            raise ChannelClosedError.of(error) from error
+        if not data:
+            raise ChannelClosedError("end of file")
+        for message in self._reader.feed(data):
+            handle(message)
+
+    def expect(self, message: Message, is_needed: Callable[[], bool], handle: Callable[[], object]) -> None:
+        """Wait for one message on the user's thread, and handle it; return if another one comes first.
+
+        At first that is not possible: nothing happens, but from the next message on it may be.
+
+        Args:
+            message: The message.
+            is_needed: Whether there is still anything to wait for.
+            handle: See `Turnstile.expect`.
+
+        Raises:
+            OSError: If the channel is broken, which the control thread finds out as well.
+            BaseException: What a signal handler of the user's raises.
+        """
+        turnstile = self._turnstile
+        if turnstile is None:
+            self._wants_turns = True
+            return
+        with turnstile.reading:
+            if is_needed() and self._reader.is_between_frames:
+                turnstile.expect(encode(message)[0], handle)
 
     def send(self, message: Message) -> None:
         """Send a message. Blocks until it is on its way. Not for a process that was forked from the worker.
@@ -328,4 +387,6 @@ class WorkerChannel:
                 for part in parts:
                     self._end.send_all(part)
         except OSError as error:
+            if error.errno is None:  # not from the system but from a signal handler: TimeoutError, say
+                raise
             raise ChannelClosedError.of(error) from error

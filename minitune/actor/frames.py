@@ -212,3 +212,8 @@ class FrameReader:
             yield message
         self._buffer += view[start:]
         self._needed = needed
+
+    @property
+    def is_between_frames(self) -> bool:
+        """Whether there is no part of a frame here whose rest is still to come."""
+        return not self._buffer

@@ -141,3 +141,6 @@ class ConnectionEnd:
     def identity(self) -> int:
         """See `End.identity`."""
         return self._connection.fileno() if os.name == "nt" else os.fstat(self._connection.fileno()).st_ino
+
+    def turnstile(self) -> None:
+        """See `End.turnstile`: a pipe of Windows can only be waited for by the thread that reads it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
@@ -24,14 +25,38 @@ class _Task:
         self.is_begun = False
 
 
+class TurnQueue:
+    """A queue of tokens: waiting for one, the user's thread may do what the control thread would have to do.
+
+    Args:
+        wait_otherwise: Called on the main thread with what tells whether there is still no token; returns soon after
+            one was put, or when it can do no more.
+    """
+
+    def __init__(self, wait_otherwise: Callable[[Callable[[], bool]], object]):
+        self._tokens: SimpleQueue[None] = SimpleQueue()
+        self._wait_otherwise = wait_otherwise
+        self.put = self._tokens.put
+
+    def get(self) -> None:
+        """Take a token. Blocks until there is one."""
+        if self._tokens.empty() and threading.current_thread() is threading.main_thread():
+            self._wait_otherwise(self._tokens.empty)
+        self._tokens.get()
+
+
 class MainThreadExecutor(Executor):
     """Runs what is submitted, in order, on the thread that calls `run`: the main thread of a worker.
 
     So `signal`, `asyncio` and libraries that insist on the main thread work in user code. An exception that a signal
     handler raises while no user code runs is dropped.
+
+    Attributes:
+        new_turns: Makes a queue of tokens for whoever waits on the user's thread in the midst of a call.
     """
 
     def __init__(self) -> None:
+        self.new_turns: Callable[[], SimpleQueue[None] | TurnQueue] = SimpleQueue
         self._tasks: deque[_Task] = deque()
         self._tokens: SimpleQueue[None] = SimpleQueue()
         self._is_shut = False

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from functools import partial
@@ -28,7 +28,7 @@ from minitune.actor.limits import CHANNEL_LOST_EXIT, NO_THREAD_EXIT, OOM_SCORE, 
 from minitune.actor.loading import UserCodeNeededError, dump_value, load_plain, load_value
 from minitune.actor.messages import Boot, Call, Hello, Message, Move, Quit, Raised, Returned, Show
 from minitune.actor.surroundings import Surroundings, arm_stack_dump, dump_stacks
-from minitune.actor.user_thread import MainThreadExecutor
+from minitune.actor.user_thread import MainThreadExecutor, TurnQueue
 from minitune.error import RemoteError
 
 
@@ -69,9 +69,12 @@ class Worker:
         self._pid = os.getpid()
         self._channel = WorkerChannel(seat.end)
         self._executor = MainThreadExecutor()
+        self._executor.new_turns = partial(TurnQueue, self._wait_for_repetition)
         self._object: Any = None
         self._surroundings: Surroundings | None = None
         self._is_asked_to_stop = False
+        self._last_call = Call(0, "")
+        self._answered = -1
         self._unanswered: tuple[int, Future[Any]] | None = None
         self._is_moving = False  # and if that fails, for ever
         self._untold_move = 0
@@ -86,9 +89,12 @@ class Worker:
         _raise_oom_score()
         try:
             self._channel.send(Hello(self._pid))
-            first, *others = self._channel.receive()
+            arrived: list[Message] = []
+            while not arrived:
+                self._channel.receive(arrived.append)
         except (ChannelClosedError, ProtocolError):
             return
+        first, *others = arrived
         if not isinstance(first, Boot):
             raise ProtocolError(f"the first message must be Boot, but got {type(first).__name__}")
         self._answer_when_done(0, self._executor.submit(self._make, first))
@@ -164,10 +170,10 @@ class Worker:
         if sys.platform != "win32":
             signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGINT])
         try:
+            for message in messages:
+                self._on_message(message)
             while True:
-                for message in messages:
-                    self._on_message(message)
-                messages = self._channel.receive()
+                self._channel.receive(self._on_message)
         except ChannelClosedError as error:
             self._on_channel_lost(error)
         except BaseException:
@@ -189,6 +195,9 @@ class Worker:
 
     def _on_call(self, call: Call) -> None:
         """Plain arguments are loaded here: a call must get through while user code blocks the main thread."""
+        if call.number <= self._answered:  # the user's thread was interrupted when it was about to take this out
+            return
+        self._last_call = call
         if self._is_moving:
             self._executor.post(self._load_and_invoke, call)
             return
@@ -229,6 +238,17 @@ class Worker:
         else:
             self._untold_move = 0  # this says it, too
             self._answer_value(call.number, value)
+
+    def _wait_for_repetition(self, is_needed: Callable[[], bool]) -> None:
+        """On the user's thread, in the midst of a call: it has been answered, and the same call is expected again."""
+        self._answer_again()
+        again = Call(self._last_call.number + 1, self._last_call.method)
+        self._channel.expect(again, is_needed, partial(self._repeat, again))
+
+    def _repeat(self, call: Call) -> None:
+        """Call a method that returns a Future; if that is not done, the same one again."""
+        self._answer_when_done(call.number, getattr(self._object, call.method)())
+        self._last_call = call
 
     def _on_quit(self, message: Quit) -> None:
         self._is_asked_to_stop = True
@@ -322,6 +342,7 @@ class Worker:
             self._answer(*self._unanswered)
 
     def _answer(self, number: int, future: Future[Any]) -> None:
+        self._answered = max(self._answered, number)
         error = CancelledError() if future.cancelled() else future.exception()
         if error is not None:
             self._send(Raised(number, RemoteError.of(error)))

@@ -63,7 +63,8 @@ class FunctionRunner:
         self._user_thread = user_thread
         self._lock = threading.Lock()  # orders a pull against the end of the function; held for a few instructions
         self._reporting = threading.Lock()  # one report at a time, should the function report from several threads
-        self._turns: SimpleQueue[None] = SimpleQueue()
+        new_turns: Callable[[], SimpleQueue[None]] = getattr(user_thread, "new_turns", SimpleQueue)
+        self._turns = new_turns()
         # The latest pull, answered (done) or not. It is never cleared: an exception out of a signal handler may strike
         # between any two lines, and then a Future taken out of here would be lost.
         self._pull: Future[Report] | None = None
@@ -89,20 +90,17 @@ class FunctionRunner:
 
         Returns:
             Resolved by the next `report()`, by the function's exception, or with `Report(None, done=True)` once it
-            has returned.
-
-        Raises:
-            RuntimeError: If the previous pull has not been answered.
+            has returned. As long as that has not happened it is the same one, however often it is asked for.
         """
-        future: Future[Report] = Future()
         with self._lock:
-            if self._pull is not None and not self._pull.done():
-                raise RuntimeError("the function was pulled again before it had answered the previous pull")
-            if self._has_ended:
-                error, self._late_error = self._late_error, None
-                _resolve(future, error)
-                return future
-            self._pull = future
+            future = self._pull
+            if future is None or future.done():
+                future = Future()
+                if self._has_ended:
+                    error, self._late_error = self._late_error, None
+                    _resolve(future, error)
+                    return future
+                self._pull = future
         if self._is_started:
             self._turns.put(None)
         else:
