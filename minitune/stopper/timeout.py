@@ -45,7 +45,7 @@ class TimeoutStopper(Stopper):
 
     def describe(self) -> str:
         """See `Stopper.describe`."""
-        return f"the time budget of {self._timeout_s:g} s is used up"
+        return f"the time budget of {round(self._timeout_s, 2) or self._timeout_s:g} s is used up"
 
     def seconds_left(self) -> float | None:
         """Seconds until the time is used up; None if it never is."""
