@@ -26,6 +26,8 @@ from minitune.result import TRAINING_ITERATION
 
 EXPLOIT = "EXPLOIT"
 """The trial goes on from another one's checkpoint."""
+EXPLORE = "EXPLORE"
+"""The trial goes on from its own checkpoint under other hyperparameters."""
 RESUME = "RESUME"
 """A paused trial goes on."""
 PROMOTE = "PROMOTE"
@@ -40,6 +42,7 @@ _VERBS = {
     PAUSE: "paused",
     STOP: "stopped",
     EXPLOIT: "exploits another trial",
+    EXPLORE: "explores",
     RESUME: "resumed",
     PROMOTE: "promoted",
     RETRY: "tried again",
@@ -52,11 +55,11 @@ class TrialDecision:
     """One thing that was decided about a trial. Its text is a sentence.
 
     Attributes:
-        action: `CONTINUE` (only with a reason: it has passed a rung), `PAUSE`, `STOP`, `EXPLOIT`, `RESUME`, `PROMOTE`,
-            `RETRY` or `FAIL`.
+        action: `CONTINUE` (only with a reason: it has passed a rung), `PAUSE`, `STOP`, `EXPLOIT`, `EXPLORE`,
+            `RESUME`, `PROMOTE`, `RETRY` or `FAIL`.
         reason: Why, in words.
         facts: What the reason rests on, as plain data: as it applies `rule`, `metric`, `value`, `time`, `rung`,
-            `bracket`, `cutoff`, `rank`, `of`, `donor`, `checkpoint`.
+            `bracket`, `band`, `cutoff`, `rank`, `of`, `donor`, `checkpoint`.
         iteration: The trial's last `training_iteration` by then; None if it had reported nothing.
     """
 
@@ -153,7 +156,7 @@ class Decisions:
             return None
         value: Any = facts.get("value")
         score = self._sign * value if is_real(value) and value == value else -math.inf
-        rung = (str(facts.get("bracket")), facts["rung"])
+        rung = (f"{facts.get('band')} {facts.get('bracket')}", facts["rung"])
         insort(self._rungs.setdefault(rung, []), score)
         return rung, score
 
@@ -172,7 +175,7 @@ class Decisions:
         if told.is_open and told.decisions[-1].action == PAUSE:  # it was decided upon this very result
             last = told.decisions.pop()
             facts, reason = {**last.facts, **facts}, last.reason or reason
-        told.add(EXPLOIT, reason, facts)
+        told.add(EXPLORE if record["donor"] == record["trial"] else EXPLOIT, reason, facts)
         told.is_open = True
 
     def _on_status(self, told: _Told, status: str, cause: str) -> None:

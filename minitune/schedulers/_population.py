@@ -160,6 +160,10 @@ class Population:
         """The rank of a member that has a score, 1 for the best."""
         return bisect_left(self._ranked, member.entry) + 1  # type: ignore[type-var]  # it has an entry
 
+    def time_of_rank(self, member: Member) -> float:
+        """The time of the result by which a member is ranked."""
+        return member.history[0][0] if self._at_same_time and member.history else member.time
+
     def is_low(self, member: Member) -> bool:
         """Whether a member belongs to the lower end, or has no number for a score while the others may."""
         ends = self.size_of_ends()

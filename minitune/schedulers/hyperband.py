@@ -278,7 +278,7 @@ class HyperBandScheduler(MetricScheduler):
         if not self._stop_last_trials:
             return CONTINUE
         reason = f"{self._time_attr} {number_text(at)} has reached max_t={number_text(self._max_t)}"
-        facts = {"rule": "hyperband", "time": at, "rung": self._max_t, "bracket": bracket.index}
+        facts = {"rule": "hyperband", "time": at, "rung": self._max_t, "bracket": bracket.index, "band": bracket.band}
         return Decision(decision.STOP, reason, facts=facts)
 
     def _answer(self, bracket: Bracket, member: Member, entry: Entry, at: float, closings: list[Closing]) -> Decision:
@@ -289,6 +289,7 @@ class HyperBandScheduler(MetricScheduler):
             "value": self._value(-entry.loss),
             "time": at,
             "bracket": bracket.index,
+            "band": bracket.band,
         }
         if not closings:
             facts |= {"rung": bracket.milestone, "of": bracket.size}

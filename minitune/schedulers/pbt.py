@@ -362,7 +362,7 @@ class PopulationBasedTraining(MetricScheduler):
         which = (
             "its own checkpoint"
             if donor is member
-            else f"that of {donor.trial_id} ({self._metric}={self._shown(donor.turn_score)})"
+            else f"that of {donor.trial_id} ({self._metric}={self._shown(donor.score)})"
         )
         return (giver, config), f"{standing}: goes on from {which}, with {describe(changes)}"
 
@@ -436,12 +436,12 @@ class PopulationBasedTraining(MetricScheduler):
         return None
 
     def _facts(self, member: Member) -> dict[str, Any]:
-        """What a decision about a member rests on."""
+        """What a decision about a member rests on: its value where it is compared with others, not its latest."""
         return {
             "rule": self._rule,
             "metric": self._metric,
-            "value": self._value(member.turn_score),
-            "time": member.time,
+            "value": self._value(member.score),
+            "time": self._population.time_of_rank(member),
             "rank": self._population.rank(member),
             "of": len(self._population),
         }

@@ -317,6 +317,7 @@ def test_decisions_tell_their_reasons_and_facts() -> None:
                 "value": 0.5,
                 "time": 1,
                 "bracket": 2,
+                "band": 0,
                 "rung": 1,
                 "of": 3,
             }

@@ -165,7 +165,10 @@ def test_the_worst_goes_on_from_the_best_under_other_hyperparameters() -> None:
     assert decision.facts["donor"] == "t0003"
     assert (decision.facts["rank"], decision.facts["of"]) == (4, 4)
     assert decision.facts["perturbed"] == {"lr": [10, config["lr"]]}
-    assert decision.reason.startswith("rank 4 of 4 at training_iteration 4 (score=4): goes on from that of t0003")
+    # what the others had reached at that time
+    assert decision.reason.startswith(
+        "rank 4 of 4 at training_iteration 3 (score=3): goes on from that of t0003 (score=30)"
+    )
     assert "with lr 10 -> " in decision.reason
     assert loop.trials[0].experiment_tag == f"0@perturbed[lr={config['lr']:.4g}]"
     assert loop.trials[0].evaluated_params["lr"] == config["lr"]

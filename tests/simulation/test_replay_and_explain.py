@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import random
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from minitune import ASHAScheduler, Result, ResultGrid, RunConfig, TuneConfig, Tuner, cli, grid_search, report
+from minitune import ASHAScheduler, Result, ResultGrid, RunConfig, TuneConfig, Tuner, cli, grid_search, report, uniform
 from minitune.clock import VirtualClock
 from minitune.execution.decisions import Decisions
 from minitune.execution.past_run import PastRun
+from minitune.schedulers import HyperBandScheduler, PopulationBasedTraining
 from minitune.simulation import simulate
 
 
@@ -167,3 +170,33 @@ def test_a_virtual_clock_moves_however_little_it_is_to(now_s: float) -> None:
     clock.sleep(-1.0)
 
     assert clock.monotonic() == moved_s > now_s
+
+
+def _noisy(config: dict[str, Any]) -> list[tuple[dict[str, Any], float]]:
+    draws = random.Random(config["x"])
+    return [({"loss": config["x"] + draws.random() / 2 + 1 / t}, draws.choice([0.7, 1.0, 2.0])) for t in range(1, 17)]
+
+
+def _sentences(scheduler: Any, count: int) -> list[str]:
+    config = TuneConfig(metric="loss", mode="min", scheduler=scheduler)
+    space = {"x": grid_search([number / count for number in range(count)])}
+    done = simulate(_noisy, param_space=space, tune_config=config, num_workers=3, seed=0)
+    return [str(one) for result in done.results for one in result.decisions]
+
+
+def test_ranks_of_hyperband_are_those_within_a_bracket_of_one_band() -> None:
+    told = _sentences(HyperBandScheduler(max_t=16, reduction_factor=4), 60)
+    found = re.findall(r"promoted: by then rank (\d+) of (\d+) ", "".join(told))
+    assert len(found) > 10
+    assert all(int(rank) <= int(of) // 4 for rank, of in found)
+
+
+def test_population_based_training_tells_the_values_that_were_compared() -> None:
+    mutations = {"x": uniform(0, 1)}
+    pbt = PopulationBasedTraining("training_iteration", perturbation_interval=2, hyperparam_mutations=mutations)
+    told = [one for one in _sentences(pbt, 12) if "goes on from" in one]
+    assert {one.split(": ")[1] for one in told} == {"exploits another trial", "explores"}
+    for one in told:
+        losses = [float(loss) for loss in re.findall(r"loss=([\d.]+)", one)]
+        assert ("its own checkpoint" in one) == (": explores: " in one) == (len(losses) == 1)
+        assert losses == sorted(losses, reverse=True)
