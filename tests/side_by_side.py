@@ -12,14 +12,14 @@ import os
 import signal
 import sys
 import warnings
-from itertools import groupby
+from itertools import groupby, pairwise
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Any
 
 import pytest
 
 PROCESSES = int(os.environ.get("MINITUNE_TEST_PROCESSES", "2"))
-_MANY = 1000
+MANY = 1000
 _NUMBER_BYTES = 2
 _Seen = tuple[list[dict[str, Any]], list[tuple[Any, ...]]]
 
@@ -27,7 +27,7 @@ _Seen = tuple[list[dict[str, Any]], list[tuple[Any, ...]]]
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
     """Run the tests in several processes; None leaves it to pytest."""
-    if PROCESSES < 2 or len(session.items) < _MANY or not hasattr(os, "fork") or _must_stay_in_one(session):
+    if PROCESSES < 2 or len(session.items) < MANY or not hasattr(os, "fork") or _must_stay_in_one(session):
         return None
     files = [list(items) for _, items in groupby(session.items, key=lambda item: item.path)]
     queue, queue_end = os.pipe()  # several processes may read from a pipe, and each number is read once
@@ -99,11 +99,11 @@ def _run_files(session: pytest.Session, files: list[list[pytest.Item]], queue: i
         config.pluginmanager.register(witness)
         number = _next(queue)
         while number is not None:
-            following = _next(queue)
-            items = files[number] + ([] if following is None else files[following][:1])
-            for at, item in enumerate(files[number]):
-                nextitem = items[at + 1] if at + 1 < len(items) else None
+            for item, nextitem in pairwise(files[number]):
                 config.hook.pytest_runtest_protocol(item=item, nextitem=nextitem)
+            following = _next(queue)  # not sooner: another process may be free first
+            nextitem = None if following is None else files[following][0]
+            config.hook.pytest_runtest_protocol(item=files[number][-1], nextitem=nextitem)
             writer.send((number, witness.taken()))
             number = following
         status = 0
