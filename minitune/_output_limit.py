@@ -17,6 +17,8 @@ _LIMIT = "OUTPUT_LIMIT_MB"
 _MEGABYTE = 1_000_000
 _LOOK_S = 0.5
 """Seconds between two looks: what a trial prints in this time may come on top of the limit."""
+_LOOK_MAX_S = 8.0
+"""The same where nothing is printed: after each look that finds nothing new, the next one is twice as far off."""
 _CHUNK_BYTES = 1 << 20
 _LINE_BYTES = 1 << 14
 """So far a cut is moved, so that it lies between two lines."""
@@ -54,6 +56,7 @@ class OutputLimit(Callback):
         self._running: dict[str, Trial] = {}
         self._ended: list[Trial] = []  # looked at once more
         self._cuts: dict[str, Cut] = {}
+        self._seen_bytes = 0
         self._is_over = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -87,18 +90,26 @@ class OutputLimit(Callback):
         return [os.path.join(trial.local_path, name) for name in self._names]
 
     def _watch(self) -> None:
-        while not self._is_over.wait(_LOOK_S):
-            self._look()
+        delay_s = _LOOK_S
+        while not self._is_over.wait(delay_s):
+            delay_s = _LOOK_S if self._look() else min(2 * delay_s, _LOOK_MAX_S)
 
-    def _look(self) -> None:
+    def _look(self) -> bool:
+        """Cut what is too long; whether anything was printed since the last look."""
+        seen_bytes = 0
         ended, self._ended = self._ended, []
         for trial in [*self._running.copy().values(), *ended]:
             for path in self._paths(trial):
                 try:
-                    if os.stat(path).st_size > self._limit_bytes:
+                    size_bytes = os.stat(path).st_size
+                    seen_bytes += size_bytes
+                    if size_bytes > self._limit_bytes:
                         self._cut(trial, path)
                 except OSError as error:  # there is none, it was removed by the user, or the disk is broken
                     logger.debug("%s cannot be kept small: %s", path, error)
+        is_new = seen_bytes != self._seen_bytes
+        self._seen_bytes = seen_bytes
+        return is_new
 
     def _cut(self, trial: Trial, path: str) -> None:
         if path not in self._cuts:
