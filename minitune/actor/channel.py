@@ -304,15 +304,18 @@ class WorkerChannel:
             self._take_in(self._end.receive, handle)
             if self._wants_turns:
                 self._wants_turns, self._turnstile = False, self._end.turnstile()
-        else:
+            return
+        try:
             turnstile.wait()
-            with turnstile.reading:
-                self._take_in(partial(turnstile.receive, _CHUNK_BYTES), handle)
+        except OSError as error:
+            raise ChannelClosedError.of(error) from error
+        with turnstile.reading:
+            self._take_in(partial(turnstile.receive, _CHUNK_BYTES), handle)
 
     def _take_in(self, read: Callable[[], bytes], handle: Callable[[Message], object]) -> None:
         try:
             data = read()
-        except BlockingIOError:
+        except BlockingIOError:  # the user's thread has taken it
             return
         except OSError as error:
             raise ChannelClosedError.of(error) from error

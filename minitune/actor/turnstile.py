@@ -74,8 +74,8 @@ class Turnstile:
         Raises:
             BaseException: What a signal handler raises.
         """
-        self._epoll.modify(self._socket.fileno(), 0)
         try:
+            self._epoll.modify(self._socket.fileno(), 0)
             self._poll.poll()
             if self._socket.recv(len(frame), socket.MSG_PEEK) == frame:
                 handle()

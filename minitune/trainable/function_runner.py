@@ -9,8 +9,9 @@ Two threads take turns. The control side calls `pull()`, which returns a Future 
     user            runs ... report()                            returns ... report()
 
 Invariant: while user code runs outside of `report()`, exactly one Future is pending. A pull is one entry in a
-`SimpleQueue`, whose `get` waits in C without polling and, on the main thread, still lets signal handlers run. A stop is
-one more entry and a flag: whoever waits wakes up, sees the flag, and raises `TrialStopped` in the user's frame.
+`SimpleQueue`, whose `get` waits in C without polling and, on the main thread, still lets signal handlers run; or in a
+queue of the user's thread itself, which may then do the control side's work and pull while it waits. A stop is one more
+entry and a flag: whoever waits wakes up, sees the flag, and raises `TrialStopped` in the user's frame.
 """
 
 from __future__ import annotations
