@@ -55,7 +55,9 @@ class ActorGroup:
         needed: Sequence[str] = (),
         ahead: Template | None = None,
     ):
-        self.run_id = ahead.run_id if ahead is not None else new_run_id()
+        self.run_id = new_run_id()
+        if sys.platform == "linux" and ahead is not None:
+            self.run_id = ahead.run_id
         self._limit_bytes = limit_bytes
         self._loop = Loop()
         self._launcher = make_launcher(self._loop, self.run_id, keep_descendants, limit_bytes, needed, ahead)

@@ -289,7 +289,7 @@ class Zygote:
             program shows no environment.
         """
         orphans, unknown = [], False
-        for pid in tree.children(self._pid):
+        for pid in tree.children(self._pid, has_one_thread=True):
             if pid in self._by_pid:
                 continue
             shown = tree.environment(pid)
@@ -315,7 +315,7 @@ class Zygote:
         hunt = tree.Hunt()
         while time.monotonic() < until:
             self._reap()
-            pids = tree.children(self._pid)
+            pids = tree.children(self._pid, has_one_thread=True)
             if self._keep_descendants:
                 alive = list(self._by_pid.values())
                 pids = [pid for tracked in alive for pid in (tracked.pid, *self._orphans(tracked)[0])]
