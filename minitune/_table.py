@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from numbers import Real
 from typing import Any
 
 from minitune import clock
+from minitune._memory import memory
 from minitune._text import width_of
 from minitune.experiment.lifecycle import ERROR, PAUSED, PENDING, RUNNING, TERMINATED
 from minitune.experiment.trial import Trial
@@ -134,8 +134,10 @@ class Table:
 
     def html(self) -> str:
         """The table as HTML; whatever stands in its cells is shown as text."""
-        head = "".join(f"<th>{html.escape(header)}</th>" for header in self.headers)
-        body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in self.cells())
+        from html import escape
+
+        head = "".join(f"<th>{escape(header)}</th>" for header in self.headers)
+        body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in self.cells())
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
@@ -153,8 +155,10 @@ def as_text(parts: Iterable[Part], columns: int | None = None) -> str:
 
 def as_html(parts: Iterable[Part]) -> str:
     """A status block as HTML: tables, and each line escaped, with its spaces."""
+    from html import escape
+
     return "".join(
-        part.html() if isinstance(part, Table) else f'<div style="white-space: pre-wrap">{html.escape(part)}</div>'
+        part.html() if isinstance(part, Table) else f'<div style="white-space: pre-wrap">{escape(part)}</div>'
         for part in parts
     )
 
@@ -328,11 +332,9 @@ def time_line(running_s: float) -> str:
 
 def memory_line() -> str:
     """`Memory usage on this node: 1.2/23.4 GiB`."""
-    import psutil
-
-    memory = psutil.virtual_memory()
-    used = f"{(memory.total - memory.available) / 2**30:.1f}/{memory.total / 2**30:.1f} GiB"
-    warning = " (less than 10 % is free)" if memory.available < 0.1 * memory.total else ""
+    total, available = memory()
+    used = f"{(total - available) / 2**30:.1f}/{total / 2**30:.1f} GiB"
+    warning = " (less than 10 % is free)" if available < 0.1 * total else ""
     return f"{MEMORY}{used}{warning}"
 
 

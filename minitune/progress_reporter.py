@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import importlib
 import logging
 import sys
@@ -190,8 +189,10 @@ class JupyterNotebookReporter(SnapshotReporter):
 
 def _bar(snapshot: Snapshot) -> str:
     """How far a run has come, as HTML."""
+    from html import escape
+
     bar = f'<progress value="{snapshot.ended}" max="{snapshot.total}"></progress> ' if snapshot.total else ""
-    return f"<div>{bar}{html.escape(progress_text(snapshot))}</div>"
+    return f"<div>{bar}{escape(progress_text(snapshot))}</div>"
 
 
 def in_notebook() -> bool:

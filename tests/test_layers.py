@@ -21,7 +21,7 @@ LAYERS: dict[str, str] = {
         error result _json space _domains _numbers _samplers _global_draws clock _console checkpoint resources config
         decision
         pickling shared settings value_file exceptions _alias _checks _paths _version _warnings _text _screen
-        experiment experiment.lifecycle experiment.trial experiment.trial_info experiment.trial_maker
+        _memory experiment experiment.lifecycle experiment.trial experiment.trial_info experiment.trial_maker
         experiment.metric_analysis experiment.best experiment.tags
         execution
     """,

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from minitune._memory import memory
 from minitune._version import __version__
 from minitune.commands.selecting import state_of
 from minitune.config import default_storage_path
@@ -154,9 +155,7 @@ def _cpus(found: _Findings) -> None:
 
 
 def _memory(found: _Findings) -> None:
-    import psutil
-
-    total, limit, free = psutil.virtual_memory().total, memory_bytes(), psutil.virtual_memory().available
+    (total, free), limit = memory(), memory_bytes()
     why = f" (a limit; the machine has {_size(total)})" if limit < total else ""
     value = {"total_bytes": limit, "free_bytes": min(free, limit), "machine_bytes": total}
     found.tell("memory", value, f"{_size(limit)}, {_size(min(free, limit))} free{why}")

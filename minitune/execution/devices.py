@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from minitune._memory import memory
 from minitune.resources import CPU, GPU, MEMORY
 from minitune.settings import setting
 
@@ -220,16 +221,7 @@ def memory_bytes(host: Host | None = None) -> int:
         for name in ("memory.max", "memory.limit_in_bytes")
         if (text := _read(os.path.join(directory, name))).isdigit()
     ]
-    return min([_machine_memory_bytes(), *limits])
-
-
-def _machine_memory_bytes() -> int:
-    shown = re.search(r"^MemTotal: +(\d+) kB$", _read("/proc/meminfo"), re.MULTILINE)
-    if shown:  # what psutil would read, which takes its time to load
-        return int(shown[1]) * 1024
-    import psutil
-
-    return int(psutil.virtual_memory().total)
+    return min([memory()[0], *limits])
 
 
 def _cpu_quota(directory: str) -> float | None:
