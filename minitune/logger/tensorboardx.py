@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -21,6 +22,8 @@ _NOT_SHOWN = (CONFIG, PID, TIMESTAMP, TIME_TOTAL_S, TRAINING_ITERATION)
 _FLUSH_INTERVAL_S = 30
 _MAX_OPEN = 32
 """Files that are open at once: each has two threads and a pipe, and any number of trials may be paused."""
+_NO_INT = 2**63
+"""numpy has no int of this size."""
 _numbers = itertools.count()
 
 
@@ -131,8 +134,14 @@ class TBXLoggerCallback(LoggerCallback):
 
 
 def _number_of(value: Any) -> int | float | None:
-    """A number, bools and numpy's scalars among them."""
-    return value if isinstance(value, (int, float)) else scalar_of(value)
+    """A number, bools and numpy's scalars among them; as a float where numpy has no such int."""
+    number: int | float | None = value if isinstance(value, (int, float)) else scalar_of(value)
+    if not isinstance(number, int) or -_NO_INT < number < _NO_INT:
+        return number
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
 
 
 def _hyperparameter(value: Any) -> Any:

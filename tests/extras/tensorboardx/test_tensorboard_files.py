@@ -96,6 +96,16 @@ def test_what_is_no_histogram_is_told_once(trial: Trial, caplog: pytest.LogCaptu
     assert len(scalars(Path(trial.local_path))["ray/tune/loss"]) >= 2
 
 
+def test_an_int_of_any_size_is_a_number(trial: Trial) -> None:
+    logger = TBXLoggerCallback()
+    logger.log_trial_start(trial)
+    logger.log_trial_result(1, trial, {"training_iteration": 1, "many": 10**30, "more": 10**400, "less": -(10**400)})
+    logger.log_trial_end(trial)
+    found = scalars(Path(trial.local_path))
+    assert found["ray/tune/many"] == [(1, pytest.approx(1e30))]
+    assert (found["ray/tune/more"], found["ray/tune/less"]) == ([(1, float("inf"))], [(1, float("-inf"))])
+
+
 def test_a_retry_begins_a_new_file_that_is_shown_together_with_the_old_one(trial: Trial) -> None:
     logger = TBXLoggerCallback()
     logger.log_trial_start(trial)
