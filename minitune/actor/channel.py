@@ -94,11 +94,11 @@ class DriverEnd(Protocol):
         ...
 
     def receive(self) -> Iterator[Message]:
-        """Yield some of the messages that have arrived.
+        """Some of the messages that have arrived.
 
         Raises:
             ChannelClosedError: At end-of-file.
-            ProtocolError: See `FrameReader.feed`.
+            ProtocolError: See `FrameReader.feed`; out of the iterator.
             BlockingIOError: If there is nothing to read now.
         """
         ...
@@ -182,11 +182,11 @@ class Channel:
             unsent.clear()
 
     def receive(self) -> Iterator[Message]:
-        """Yield the messages that one read completes; none if there is nothing to read.
+        """The messages that one read completes.
 
         Raises:
             ChannelClosedError: At end-of-file.
-            ProtocolError: See `FrameReader.feed`.
+            ProtocolError: See `FrameReader.feed`; out of the iterator.
             BlockingIOError: If there is nothing to read now.
         """
         try:
@@ -197,7 +197,7 @@ class Channel:
             raise ChannelClosedError.of(error) from error
         if not data:
             raise ChannelClosedError("end of file")
-        yield from self._reader.feed(data)
+        return self._reader.feed(data)
 
     def close(self) -> None:
         """Close the descriptor. Any number of times."""

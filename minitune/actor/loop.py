@@ -108,11 +108,12 @@ class Loop:
         while self._posted:
             self._posted.popleft()()
         # Only now: what has arrived is read before any time limit is judged, however long we ourselves were stopped.
-        now = time.monotonic()
-        while self._timers and self._timers[0][0] <= now:
-            callback = heapq.heappop(self._timers)[2].callback
-            if callback is not None:
-                callback()
+        if self._timers:
+            now = time.monotonic()
+            while self._timers and self._timers[0][0] <= now:
+                callback = heapq.heappop(self._timers)[2].callback
+                if callback is not None:
+                    callback()
         self.stand_still_if_halted()  # the callbacks may have been told of ends that are none
         was_woken, self._was_woken = self._was_woken, False
         return was_woken
@@ -135,7 +136,7 @@ class Loop:
 
         It is a daemon thread, or it would have been waited for. It must not take what the end brings for deaths.
         """
-        if self._halted_by not in (0, threading.get_ident()):
+        if self._halted_by and self._halted_by != threading.get_ident():
             while True:
                 time.sleep(3600)
 

@@ -351,16 +351,16 @@ class ActorProcess:
             pass
 
     def _on_message(self, message: Message) -> None:
-        if isinstance(message, Hello):
-            self.pid = message.pid  # it may overtake what the launcher has to tell
-            if self.phase is Phase.STARTING:
-                self._set_timer(None)
-        elif isinstance(message, Returned | Raised):
+        if isinstance(message, (Returned, Raised)):
             if message.number > self._number:
                 raise ProtocolError(f"call {message.number} was answered, but the last one was {self._number}")
             if message.number > self._answered:  # else it is a repetition, or comes too late
                 self._answered = message.number
                 self._on_reply(message)
+        elif isinstance(message, Hello):
+            self.pid = message.pid  # it may overtake what the launcher has to tell
+            if self.phase is Phase.STARTING:
+                self._set_timer(None)
         else:
             raise ProtocolError(f"a driver does not expect {type(message).__name__}")
 

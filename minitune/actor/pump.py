@@ -88,7 +88,7 @@ class PumpedChannel:
         if data is None:
             raise ChannelClosedError("end of file")
         self._inbox.popleft()
-        yield from self._reader.feed(data)
+        return self._reader.feed(data)
 
     def close(self) -> None:
         """See `DriverEnd.close`. The threads end within `DRIVER_CHECK_S` seconds if the other end is closed too."""
