@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from minitune._assemble import base_seed, build_components
-from minitune._checks import shown
 from minitune._fit import Outcome, open_run, run_opened, run_record
 from minitune._paths import local_path
 from minitune._plan import Plan
 from minitune._references import renew_references
 from minitune._script import offer
 from minitune._trainable_file import dump_trainables, write_trainable_file
-from minitune.config import ResumeConfig, ResumeType, default_storage_path
+from minitune.config import ResumeConfig, default_storage_path
 from minitune.error import RunLockedError
 from minitune.execution import records
 from minitune.execution.hooks import Hooks
@@ -40,14 +39,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("minitune")
 
-_AUTO = "AUTO"
-_SUFFIXES = {
-    "ERRORED": ResumeConfig(errored=ResumeType.RESUME),
-    "RESTART_ERRORED": ResumeConfig(errored=ResumeType.RESTART),
-    "ERRORED_ONLY": ResumeConfig(unfinished=ResumeType.SKIP, errored=ResumeType.RESUME),
-    "RESTART_ERRORED_ONLY": ResumeConfig(unfinished=ResumeType.SKIP, errored=ResumeType.RESTART),
-}
-
 
 @dataclass(frozen=True)
 class Fresh:
@@ -67,38 +58,6 @@ class Fresh:
         """Whether a component may take over what was saved."""
         is_fresh = self.run if component in (STOPPER, CALLBACKS) else self.tune
         return not is_fresh or saves_itself(component, plugin)
-
-
-def parse_resume(resume: bool | str | None, resume_config: ResumeConfig | None = None) -> ResumeConfig | None:
-    """Understand the `resume=` and `resume_config=` of `run`.
-
-    Args:
-        resume: None or False for a new run; True or `"AUTO"` to go on with one; with suffixes such as
-            `"AUTO+ERRORED"`, of which the last one wins.
-        resume_config: In its place.
-
-    Returns:
-        What becomes of the trials; None for a new run.
-
-    Raises:
-        TypeError: If `resume_config` is something else.
-        ValueError: If `resume` is something else.
-    """
-    if resume_config is not None:
-        if not isinstance(resume_config, ResumeConfig):
-            raise TypeError(f"resume_config must be None or a ResumeConfig, but got {shown(resume_config)}")
-        return resume_config
-    if resume is None or resume is False:
-        return None
-    if resume is True:
-        return ResumeConfig()
-    first, *suffixes = resume.split("+") if isinstance(resume, str) else [""]
-    if first != _AUTO or not set(suffixes) <= set(_SUFFIXES):
-        raise ValueError(
-            f"resume must be True, False, None or 'AUTO', with any of {', '.join(f'+{name}' for name in _SUFFIXES)} "
-            f"behind it, but got {resume!r}"
-        )
-    return _SUFFIXES[suffixes[-1]] if suffixes else ResumeConfig()
 
 
 _resumed: set[str] = set()

@@ -11,28 +11,35 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from minitune._checks import require_flag, require_metric
-from minitune._fit import Outcome, start_run
+from minitune._checks import require_flag, require_metric, shown
 from minitune._paths import local_path
 from minitune._plan import Plan
-from minitune._resume import parse_resume, resume_run, run_to_resume
-from minitune._summary import tell_run_ended
 from minitune._warnings import warn_once
-from minitune.analysis.experiment_analysis import ExperimentAnalysis
 from minitune.checkpoint import Checkpoint
-from minitune.config import CheckpointConfig, FailureConfig, ResumeConfig, RunConfig, as_config
+from minitune.config import CheckpointConfig, FailureConfig, ResumeConfig, ResumeType, RunConfig, as_config
 from minitune.error import TuneError
 from minitune.execution.storage import RunDirectory, is_run
 from minitune.experiment.experiment import Experiment, convert_to_experiments
 from minitune.experiment.lifecycle import TERMINATED
 from minitune.experiment.trial import Trial
 from minitune.resources import Resources
+from minitune.settings import is_on
 from minitune.tune_config import TuneConfig
 
 if TYPE_CHECKING:
+    from minitune._fit import Outcome
+    from minitune.analysis.experiment_analysis import ExperimentAnalysis
     from minitune.execution.ahead import Template
 
 logger = logging.getLogger("minitune")
+
+_AUTO = "AUTO"
+_SUFFIXES = {
+    "ERRORED": ResumeConfig(errored=ResumeType.RESUME),
+    "RESTART_ERRORED": ResumeConfig(errored=ResumeType.RESTART),
+    "ERRORED_ONLY": ResumeConfig(unfinished=ResumeType.SKIP, errored=ResumeType.RESUME),
+    "RESTART_ERRORED_ONLY": ResumeConfig(unfinished=ResumeType.SKIP, errored=ResumeType.RESTART),
+}
 
 
 def run(
@@ -192,6 +199,9 @@ def run(
     choice = parse_resume(resume, resume_config)
     with plan.start_ahead() as ahead:
         outcome, directory = _start_or_resume(plan, choice, resume is True, ahead)
+    from minitune._summary import tell_run_ended
+    from minitune.analysis.experiment_analysis import ExperimentAnalysis
+
     analysis = ExperimentAnalysis(directory.path, trials=outcome.trials, default_metric=metric, default_mode=mode)
     tell_run_ended(analysis, time.monotonic() - began_s, outcome.interrupted)
     outcome.raise_failure()
@@ -251,6 +261,38 @@ def run_experiments(
     ]
 
 
+def parse_resume(resume: bool | str | None, resume_config: ResumeConfig | None = None) -> ResumeConfig | None:
+    """Understand the `resume=` and `resume_config=` of `run`.
+
+    Args:
+        resume: None or False for a new run; True or `"AUTO"` to go on with one; with suffixes such as
+            `"AUTO+ERRORED"`, of which the last one wins.
+        resume_config: In its place.
+
+    Returns:
+        What becomes of the trials; None for a new run.
+
+    Raises:
+        TypeError: If `resume_config` is something else.
+        ValueError: If `resume` is something else.
+    """
+    if resume_config is not None:
+        if not isinstance(resume_config, ResumeConfig):
+            raise TypeError(f"resume_config must be None or a ResumeConfig, but got {shown(resume_config)}")
+        return resume_config
+    if resume is None or resume is False:
+        return None
+    if resume is True:
+        return ResumeConfig()
+    first, *suffixes = resume.split("+") if isinstance(resume, str) else [""]
+    if first != _AUTO or not set(suffixes) <= set(_SUFFIXES):
+        raise ValueError(
+            f"resume must be True, False, None or 'AUTO', with any of {', '.join(f'+{name}' for name in _SUFFIXES)} "
+            f"behind it, but got {resume!r}"
+        )
+    return _SUFFIXES[suffixes[-1]] if suffixes else ResumeConfig()
+
+
 def _with_old_arguments(
     config: CheckpointConfig | None, num_to_keep: int | None, score: str | None, frequency: int, at_end: bool
 ) -> CheckpointConfig:
@@ -283,12 +325,16 @@ def _start_or_resume(
     plan: Plan, choice: ResumeConfig | None, tells_if_new: bool, ahead: Template | None
 ) -> tuple[Outcome, RunDirectory]:
     """Go on with the run that is there if that is wanted; else begin one."""
-    found = run_to_resume(plan)
-    if found is not None:
-        return resume_run(plan, found, choice or ResumeConfig(), ahead=ahead)
+    from minitune._fit import start_run
+
     path = plan.experiment.path
-    if choice is not None and plan.experiment.name is not None and is_run(path):
-        return resume_run(plan, RunDirectory(path), choice, ahead=ahead)
+    goes_on = choice is not None and plan.experiment.name is not None and is_run(path)
+    if goes_on or is_on("RESUME"):
+        from minitune._resume import resume_run, run_to_resume
+
+        found = run_to_resume(plan)
+        if found is not None or goes_on:
+            return resume_run(plan, found or RunDirectory(path), choice or ResumeConfig(), ahead=ahead)
     if tells_if_new:
         logger.warning("there is no run to resume in %s; a new one begins", path)
     return start_run(plan, ahead)

@@ -21,7 +21,7 @@ from minitune import (
     run,
     uniform,
 )
-from minitune._resume import parse_resume
+from minitune._run import parse_resume
 from minitune.config import ResumeConfig, ResumeType
 
 GRID = {"i": grid_search([0, 1, 2]), "x": uniform(0, 1)}
