@@ -250,6 +250,7 @@ class _Rerun:
             trial.seed,
             _ATTEMPT,
             config=trial.config,
+            failures=trial.num_failures - (trial.status == ERROR),  # those before the attempt that is made again
         )
         with _surroundings(own, allocation_env(allocation, os.environ)):
             thread = threading.Thread(target=self._drive, args=(info, allocation, start), name="minitune-rerun")

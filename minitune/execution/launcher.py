@@ -258,6 +258,7 @@ class Launcher:
             attempt=trial.attempt,
             next_checkpoint=trial.next_checkpoint,
             config=trial.config,
+            failures=trial.num_failures,
         )
 
 

@@ -22,6 +22,7 @@ class TrialInfo:
         attempt: 1 for the first attempt, 2 for the first retry.
         next_checkpoint: Number of the next checkpoint to be written.
         config: The trial's configuration.
+        failures: How many attempts have failed before: those that follow have other luck.
     """
 
     trial_id: str
@@ -33,3 +34,4 @@ class TrialInfo:
     attempt: int = 1
     next_checkpoint: int = 0
     config: dict[str, Any] = field(default_factory=dict)
+    failures: int = 0

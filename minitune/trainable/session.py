@@ -62,7 +62,7 @@ class Session:
             iteration: The iteration that the trial goes on from; 0 at a fresh start.
         """
         if threading.current_thread() is threading.main_thread() or is_on_loan():
-            seed_process(self.info.seed, iteration)
+            seed_process(self.info.seed, iteration, self.info.failures)
 
     def take_checkpoint_number(self) -> int:
         """The number of the checkpoint that is written next; numbers never come twice."""

@@ -90,6 +90,29 @@ def test_what_follows_a_checkpoint_is_new_but_fixed(tmp_path: Path) -> None:
     assert run() == (first, second)
 
 
+@pytest.mark.parametrize("executor", ["inline", "local"])
+def test_an_attempt_after_a_failure_has_other_luck_and_the_same_in_each_run(executor: str, tmp_path: Path) -> None:
+    def unlucky(config: dict[str, Any]) -> dict[str, Any]:
+        import random
+
+        draws = tmp_path / f"draws_{config['run']}"
+        with draws.open("a") as file:
+            file.write(f"{random.random()}\n")
+        if len(draws.read_text().split()) < 4:
+            raise RuntimeError("bad luck")
+        return {"r": draws.read_text().split()}
+
+    def run(number: int) -> Any:
+        run_config = RunConfig(storage_path=str(tmp_path), verbose=0, failure_config=FailureConfig(max_failures=3))
+        config = TuneConfig(seed=1, executor=executor)
+        (result,) = Tuner(unlucky, param_space={"run": number}, tune_config=config, run_config=run_config).fit()
+        return result.metrics["r"]
+
+    one = run(1)
+    assert len(set(one)) == 4
+    assert run(2) == one
+
+
 def test_libraries_are_seeded_where_they_are_loaded() -> None:
     script = """
         import random, sys, types
