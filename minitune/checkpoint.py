@@ -372,16 +372,22 @@ _Entry = tuple[str, int, int]
 
 
 def _walk(top: str | os.PathLike[str]) -> list[str]:
-    """Relative names of everything below `top`, sorted; directories end in a slash."""
+    """Relative names of everything below `top`, sorted; directories end in a slash.
+
+    Raises:
+        OSError: If a directory cannot be read: what is in it would be missing.
+    """
     names: list[str] = []
-    root = os.fspath(top)
-    for directory, subdirectories, files in os.walk(root):
-        relative = os.path.relpath(directory, root)
-        prefix = "" if relative == "." else relative + "/"
-        for name in subdirectories:
-            is_link = os.path.islink(os.path.join(directory, name))
-            names.append(prefix + name + ("" if is_link else "/"))
-        names.extend(prefix + name for name in files)
+    unread = [""]
+    while unread:
+        prefix = unread.pop()
+        with os.scandir(os.path.join(top, prefix)) as entries:
+            for entry in entries:
+                name = prefix + entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    name += "/"
+                    unread.append(name)
+                names.append(name)
     return sorted(names)
 
 
