@@ -362,6 +362,8 @@ def has_its_size(record: CheckpointRecord, trial_directory: str | os.PathLike[st
     try:
         files = [os.path.join(directory, name) for name in _walk(directory) if not name.endswith("/")]
         total_bytes = sum(os.path.getsize(path) for path in files if not os.path.islink(path))
+    except FileNotFoundError:  # what has no files needs no directory: checkpoints of a simulation have none
+        return record.file_count == 0
     except OSError:
         return False
     return (len(files), total_bytes) == (record.file_count, record.total_bytes)
