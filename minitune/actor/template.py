@@ -42,6 +42,7 @@ class Template:
                     stdin=subprocess.DEVNULL,
                     env=worker_environment(run_id),
                     cwd=starting_directory(),
+                    start_new_session=True,  # at once: Ctrl-C is the driver's affair
                 )
             self.pidfd = os.pidfd_open(self.popen.pid)
         except BaseException:

@@ -379,7 +379,6 @@ def main(descriptor: int, driver_pid: int) -> NoReturn:
         descriptor: The inherited end of a socket pair.
         driver_pid: The process that started us.
     """
-    os.setsid()
     worker.main(Zygote(socket.socket(fileno=descriptor), driver_pid).serve())
 
 
