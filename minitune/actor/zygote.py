@@ -39,7 +39,11 @@ if sys.platform != "linux":
 import fcntl  # noqa: F401 - here and not in each worker
 import resource  # noqa: F401 - the same
 
-from minitune.actor import tree, worker
+from minitune.actor import (
+    tree,
+    turnstile,  # noqa: F401 - the same
+    worker,
+)
 from minitune.actor.channel import SocketEnd
 from minitune.actor.limits import (
     CLOSE_S,
