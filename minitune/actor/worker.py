@@ -338,8 +338,9 @@ class Worker:
 
     def _answer_again(self) -> None:
         """Repeat the answer that a signal handler's exception may have hit; the driver drops a second one."""
-        if self._unanswered is not None and self._unanswered[1].done():
-            self._answer(*self._unanswered)
+        unanswered = self._unanswered
+        if unanswered is not None and unanswered[1].done():
+            self._answer(*unanswered)
 
     def _answer(self, number: int, future: Future[Any]) -> None:
         self._answered = max(self._answered, number)
