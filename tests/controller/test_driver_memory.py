@@ -27,7 +27,7 @@ class Weigher(tune.Callback):
 
 
 def test_a_trial_that_has_ended_takes_little(tmp_path: Path) -> None:
-    weigher = Weigher(40, 200)  # at both times as many trials wait
+    weigher = Weigher(40, 120, 200)  # at all times as many trials wait
     tuner = tune.Tuner(
         lambda config: {"score": config["x"]},
         param_space={"x": tune.uniform(0, 1)},
@@ -41,4 +41,6 @@ def test_a_trial_that_has_ended_takes_little(tmp_path: Path) -> None:
         tracemalloc.stop()
 
     assert len(grid) == 410
-    assert (weigher.bytes[200] - weigher.bytes[40]) / 160 < LIMIT_BYTES
+    first, second, third = weigher.bytes.values()
+    # A table of the whole interpreter, such as that of its interned texts, may grow by megabytes at once, but not twice.
+    assert min(second - first, third - second) / 80 < LIMIT_BYTES
