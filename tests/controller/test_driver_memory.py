@@ -42,5 +42,5 @@ def test_a_trial_that_has_ended_takes_little(tmp_path: Path) -> None:
 
     assert len(grid) == 410
     first, second, third = weigher.bytes.values()
-    # A table of the whole interpreter, such as that of its interned texts, may grow by megabytes at once, but not twice.
+    # A table of the whole interpreter, that of its interned texts say, may grow by megabytes at once, but not twice.
     assert min(second - first, third - second) / 80 < LIMIT_BYTES
