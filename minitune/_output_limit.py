@@ -17,7 +17,7 @@ _LIMIT = "OUTPUT_LIMIT_MB"
 _MEGABYTE = 1_000_000
 _LOOK_S = 0.5
 """Seconds between two looks: what a trial prints in this time may come on top of the limit."""
-_LOOK_MAX_S = 8.0
+_LOOK_MAX_S = 30.0
 """The same where nothing is printed: after each look that finds nothing new, the next one is twice as far off."""
 _CHUNK_BYTES = 1 << 20
 _LINE_BYTES = 1 << 14
