@@ -123,8 +123,11 @@ def test_a_fork_that_fails_is_nobodys_fault(zygote: Driver, number: int) -> None
     """No limit holds for root, so the zygote's own call is made to fail, by way of a preload."""
     zygote.group.preload(partial(_break_calls, number))
     zygote.group.start("a", partial(Hosted, factory=Counter))
-    event = zygote.ended("a")
-    assert (event.lost, event.stopped, event.ready) == (True, False, False)
+    event = zygote.next("a")
+    if number == errno.EMFILE and isinstance(event, Ready):  # there is a process for a moment, which may be quick
+        event = zygote.ended("a")
+    assert isinstance(event, Ended)
+    assert (event.lost, event.stopped) == (True, False)
     assert os.strerror(number) in event.cause
     zygote.start("b", preload=False)
 
