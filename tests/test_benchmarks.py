@@ -62,7 +62,7 @@ def test_a_profile_names_the_drivers_functions_and_the_processes(
 ) -> None:
     done = run(
         "profile_run.py",
-        *("reports", "--quick", "--sort", "cumulative", "--save", str(tmp_path / "profile")),
+        *("reports", "--quick", "--sort", "cumulative", "--lines", "300", "--save", str(tmp_path / "profile")),
         *("--directory", str(tmp_path / "runs"), "--clean"),
         bound_s=bound_s(60),
     )
