@@ -73,7 +73,9 @@ class Chaos:
         self.witness.mkdir(parents=True)
         self.journal = self.storage / "run" / "journal"
         self.mark = uuid.uuid4().hex
+        # No pipes: nobody reads before the end, and a driver that prints more than they hold would wait for that.
         self.errors = (directory / "errors.txt").open("w+", encoding="utf-8")  # as long as there are drivers
+        self.output = directory / "output.txt"
         self.random = random.Random(options.seed)
         self.seen = Seen()
 
@@ -100,28 +102,28 @@ class Chaos:
         self._torment(driver, time.time() + self.options.limit_s)
         return self._finish(driver)
 
-    def _start(self) -> subprocess.Popen[str]:
+    def _start(self) -> subprocess.Popen[bytes]:
         options = self.options
         arguments = [self.storage, self.witness, options.trials, options.reports, options.seed, options.scheduler]
         path = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
         self.seen.drivers.append([])
         size = self.journal.stat().st_size if self.journal.exists() else 0
         started_s = time.time()
-        driver = subprocess.Popen(
-            [sys.executable, str(HERE / "chaos_workload.py"), *map(str, arguments)],
-            env={**os.environ, MARK: self.mark, "PYTHONPATH": path},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=self.errors,  # no pipe: it tells of each death, and nobody reads before the end
-            text=True,
-        )
+        with self.output.open("w") as output:
+            driver = subprocess.Popen(
+                [sys.executable, str(HERE / "chaos_workload.py"), *map(str, arguments)],
+                env={**os.environ, MARK: self.mark, "PYTHONPATH": path},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=self.errors,
+            )
         if size:
             while driver.poll() is None and self.journal.stat().st_size <= size:
                 time.sleep(0.002)
             self.seen.restarts_s.append(time.time() - started_s)
         return driver
 
-    def _torment(self, driver: subprocess.Popen[str], until_s: float) -> bool:
+    def _torment(self, driver: subprocess.Popen[bytes], until_s: float) -> bool:
         """Kill workers now and then; returns whether the driver was still alive at `until_s`."""
         process = psutil.Process(driver.pid)
         while time.time() < until_s:
@@ -175,9 +177,9 @@ class Chaos:
             self.seen.left.append(" ".join(psutil.Process(pid).cmdline()))
             os.kill(pid, signal.SIGKILL)
 
-    def _finish(self, driver: subprocess.Popen[str]) -> list[dict[str, Any]]:
+    def _finish(self, driver: subprocess.Popen[bytes]) -> list[dict[str, Any]]:
         try:
-            stdout, _ = driver.communicate(timeout=self.options.limit_s)
+            driver.wait(self.options.limit_s)
         except subprocess.TimeoutExpired:
             driver.kill()
             raise RuntimeError(f"the run has not ended after {self.options.limit_s:.0f} s: it hangs") from None
@@ -186,7 +188,7 @@ class Chaos:
         if driver.returncode:
             self.errors.seek(0)
             raise RuntimeError(f"the driver has failed with exit status {driver.returncode}:\n{self.errors.read()}")
-        trials: list[dict[str, Any]] = json.loads(stdout.splitlines()[-1])
+        trials: list[dict[str, Any]] = json.loads(self.output.read_text().splitlines()[-1])
         return trials
 
 
@@ -329,7 +331,7 @@ def _check_processes(chaos: Chaos, records: list[dict[str, Any]]) -> list[Gate]:
         quarter = len(longest) // 4
         early, late = longest[quarter : 2 * quarter], longest[-quarter:]
         for index, name in ((1, "descriptors"), (2, "threads")):
-            before, after = max(s[index] for s in early), max(s[index] for s in late)
+            before, after = (statistics.median_high(s[index] for s in part) for part in (early, late))
             gates.append(Gate(f"{name} of the driver, early and late", f"{before} and {after}", after <= before))
         growth = statistics.median(s[0] for s in late) - statistics.median(s[0] for s in early)
         gates.append(Gate("memory of the driver, late - early", f"{growth / 1024:.0f} KiB", growth < 8 * 2**20))

@@ -232,9 +232,14 @@ class Recorder:
     # -- checkpoints -----------------------------------------------------------------------------------------------
 
     def adopt(self, trial: Trial) -> None:
-        """Take in a trial of a resumed run with its checkpoints."""
+        """Take in a trial of a resumed run with its checkpoints; what an earlier driver was about to remove goes.
+
+        Of a trial that goes on it does when that is started again.
+        """
         if not trial.is_finished():
             self._known[trial.trial_id] = _changeable(trial)
+        elif trial.next_checkpoint:
+            self.worker_is_gone(trial)
         self._drop(self._checkpoints.adopt(trial))
 
     def checkpoint(self, trial: Trial, kept: KeptCheckpoint, *, reported: bool) -> None:

@@ -160,6 +160,18 @@ def test_a_run_can_be_extended_again_and_again() -> None:
     assert len(restore(counting(2)).fit()) == 12
 
 
+def test_what_a_killed_driver_was_about_to_remove_goes_from_trials_that_have_ended() -> None:
+    first = fit(counting(2), GRID, num_samples=1, seed=3)
+    paths = [Path(result.path) for result in first]
+    before = [sorted(path.iterdir()) for path in paths]
+    retired, dropped = paths[0] / ".tmp-000007-0", paths[1] / "checkpoint_000007"
+    for directory in (retired, dropped):
+        directory.mkdir()
+        (directory / "state").write_text("7")
+    restore(counting(2)).fit()
+    assert [sorted(path.iterdir()) for path in paths] == before
+
+
 def test_a_search_is_extended_from_where_the_searcher_was() -> None:
     settings: dict[str, Any] = {"max_concurrent_trials": 1}
     whole = fit(counting(2), None, search_alg=Learner(), num_samples=5, run={"name": "whole"}, **settings)
