@@ -68,8 +68,13 @@ class OutputLimit(Callback):
             return
         self._running[trial.trial_id] = trial
         if self._thread is None:
-            self._thread = threading.Thread(target=self._watch, name="minitune-output-limit", daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._watch, name="minitune-output-limit", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:  # the system has none left; the next trial may find one
+                logger.debug("the output of trials is not watched: %s", error)
+            else:
+                self._thread = thread
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         """A trial has ended well."""

@@ -29,9 +29,11 @@ PRELUDE = """
 @pytest.mark.parametrize("number", ["SIGKILL", "SIGSTOP"])
 def test_half_a_report_does_not_count_and_delays_nobody_else(script, number):
     """It is hit while 50 MB are on their way; if it was only frozen, the other one kills it when it is done itself."""
-    stdout = script.run(PRELUDE + """
+    code = (
+        PRELUDE
+        + """
     import fcntl, stat, termios
-    number, place = getattr(signal, sys.argv[2]), os.path.join(sys.argv[1], "frozen")
+    number, place = getattr(signal, sys.argv[2]), sys.argv[1]
 
     def is_socket(descriptor):
         try:
@@ -72,13 +74,19 @@ def test_half_a_report_does_not_count_and_delays_nobody_else(script, number):
         threading.Thread(target=strike, args=(channel,)).start()
         report({"i": 2, "blob": os.urandom(50_000_000)})
 
-    print(json.dumps([[r.metrics["i"], str(r.error)] for r in fit(trainable, ["hit", "other"])]))
-    """, str(script.directory), number, MINITUNE_NUM_CPUS="2")  # fmt: skip
-    hit, other = json.loads(stdout)
+    results = fit(trainable, ["hit", "other"])
+    print(json.dumps([[r.metrics["i"], str(r.error), len(r.metrics.get("blob", b""))] for r in results]))
+    """
+    )
+    for attempt in range(5):
+        stdout = script.run(code, str(script.directory / f"frozen{attempt}"), number, MINITUNE_NUM_CPUS="2")
+        hit, other = json.loads(stdout)
+        if hit[2] < 50_000_000:  # else it was hit too late: on a busy machine all may be on its way by then
+            break
     assert hit[0] == 1
     assert "SIGKILL (9)" in hit[1]
     assert "last report: iteration 1" in hit[1]
-    assert other == [50, "None"]
+    assert other == [50, "None", 0]
 
 
 # -- signals and memory ------------------------------------------------------------------------------------------------
