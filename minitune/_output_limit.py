@@ -89,6 +89,7 @@ class OutputLimit(Callback):
             self._is_over.set()
             self._thread.join()
             self._thread = None
+        if self._has_files:
             self._look()
 
     def _paths(self, trial: Trial) -> list[str]:

@@ -36,12 +36,12 @@ from typing import NoReturn
 if sys.platform != "linux":
     raise ImportError("the zygote needs Linux; other systems start a new interpreter per worker")
 
-import fcntl  # noqa: F401 - here and not in each worker
-import resource  # noqa: F401 - the same
+import fcntl  # noqa: F401 - loaded here once, for all workers
+import resource  # noqa: F401 - loaded here once, for all workers
 
 from minitune.actor import (
     tree,
-    turnstile,  # noqa: F401 - the same
+    turnstile,  # noqa: F401 - loaded here once, for all workers
     worker,
 )
 from minitune.actor.channel import SocketEnd

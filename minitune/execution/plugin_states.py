@@ -342,7 +342,7 @@ def _write(component: str, plugin: Any, directory: str, stamp: str, context: Dri
         plugin.save_to_dir(directory, session_str=stamp)  # by name: Ray Tune's base class has it in **kwargs
         searcher = innermost(plugin)
         if searcher is not None and newest_file(directory, searcher.CKPT_FILE_TMPL) is None:
-            raise NotImplementedError(f"{type(searcher).__name__} has written no state")
+            raise TuneError(f"{type(searcher).__name__} has written no state")
     elif component == SCHEDULER and type(plugin).save is not TrialScheduler.save:
         plugin.save(path)
     elif component == CALLBACKS:
