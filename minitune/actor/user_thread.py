@@ -82,9 +82,19 @@ class MainThreadExecutor(Executor):
         self._put(_Task(partial(function, *args, **kwargs) if args or kwargs else function, future))
         return future
 
-    def post(self, function: Callable[..., object], /, *args: Any) -> None:
-        """The same for a call whose outcome nobody asks for; what it raises is dropped."""
-        self._put(_Task(partial(function, *args), None))
+    def post(self, function: Callable[..., object], /, *args: Any) -> object:
+        """The same for a call whose outcome nobody asks for; what it raises is dropped.
+
+        Returns:
+            What `is_pending` knows it by.
+        """
+        task = _Task(partial(function, *args), None)
+        self._put(task)
+        return task
+
+    def is_pending(self, posted: object) -> bool:
+        """Whether a call is queued or runs. For any thread."""
+        return posted is not None and any(task is posted for task in list(self._tasks))
 
     def _put(self, task: _Task) -> None:
         self._tasks.append(task)
@@ -192,6 +202,8 @@ class Hosted:
     Example:
         `group.start("a", functools.partial(Hosted, factory=Counter))`
     """
+
+    is_over = False
 
     def __init__(self, executor: Executor, factory: Callable[[], Any]):
         self._executor = executor

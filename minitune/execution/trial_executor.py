@@ -170,7 +170,7 @@ class TrialExecutor(Protocol):
         """
         ...
 
-    def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> None:
+    def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> bool:
         """Let an actor go. Does not block; only `Exited` follows.
 
         Args:
@@ -178,6 +178,9 @@ class TrialExecutor(Protocol):
             grace_s: Seconds for its `stop()` before it is terminated, then killed with all its descendants.
             keep: Park it for reuse instead, if it ends in time, has no child left, and was started with a key.
             dump: Where it can be done, have the stacks of its threads written first: `Exited.last_lines` ends in them.
+
+        Returns:
+            Whether it is parked already, what it held is free, and `Exited` does not follow.
         """
         ...
 
