@@ -17,6 +17,7 @@ from typing import IO, Any
 PROTOCOL = 5
 """The pickle protocol of everything that is written: large buffers are copied once less than before it."""
 
+_PACKAGE = __name__.partition(".")[0]
 _DEPTH_LIMIT = 12
 _VISIT_LIMIT = 2_000
 """How far the search for a culprit goes: it runs on an error path, yet a huge list must not hold it up for minutes."""
@@ -36,8 +37,30 @@ def dumps(value: Any, what: str) -> bytes:
         TypeError: If it cannot be pickled; the text names the path to the offending member.
     """
     buffer = io.BytesIO()
-    dump(value, buffer, what)
+    try:
+        _PlainPickler(buffer, PROTOCOL).dump(value)
+    except Exception:  # not plain, or not to be pickled at all; that is said below
+        buffer = io.BytesIO()
+        dump(value, buffer, what)
     return buffer.getvalue()
+
+
+class _NotPlainError(Exception):
+    """There is something in the value that plain `pickle` might take for something else than cloudpickle does."""
+
+
+class _PlainPickler(pickle.Pickler):
+    """Pickles numbers, texts, built-in containers and what is our own, which every process knows, and does it faster.
+
+    cloudpickle's rules, which are Python code, are asked about each object that is not built in.
+    """
+
+    def reducer_override(self, value: Any) -> Any:
+        """Called for all but the built-in types."""
+        kind = value if isinstance(value, (type, types.FunctionType)) else type(value)
+        if kind.__module__.partition(".")[0] != _PACKAGE and kind is not functools.partial:
+            raise _NotPlainError
+        return NotImplemented
 
 
 def dump(value: Any, file: Any, what: str, buffer_callback: Callable[[pickle.PickleBuffer], Any] | None = None) -> None:

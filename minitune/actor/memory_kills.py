@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 _COUNTER = "oom_kill"
+_FILE_BYTES = 1 << 16
 
 
 class MemoryKills:
@@ -64,12 +65,13 @@ def _group_counters(proc: str, cgroups: str) -> list[str]:
 
 
 def _read_counter(path: str) -> int | None:
+    """The counter in a file of lines such as `oom_kill 3`; None if it holds none. For each worker that is started."""
     try:
-        with open(path) as file:
-            for line in file:
-                name, _, value = line.partition(" ")
-                if name == _COUNTER:
-                    return int(value)
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            lines = b"\n" + os.read(descriptor, _FILE_BYTES)
+        finally:
+            os.close(descriptor)
+        return int(lines.partition(b"\n%b " % _COUNTER.encode())[2].partition(b"\n")[0])
     except (OSError, ValueError):
-        pass
-    return None
+        return None

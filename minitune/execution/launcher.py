@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import math
-import random
 from collections.abc import Callable
 
 from minitune.error import RemoteError, TrialError, TuneError, trial_error
@@ -20,7 +20,7 @@ from minitune.experiment.trial import Trial
 from minitune.experiment.trial_info import TrialInfo
 from minitune.pickling import require_picklable
 from minitune.registry import get_env_creator, has_env_creator
-from minitune.resources import CPU
+from minitune.resources import CPU, Resources
 from minitune.search.search_generator import SearchGenerator
 from minitune.trainable.trial_actor import make_trial_actor
 
@@ -72,6 +72,7 @@ class Launcher:
         self._run_requests = run_requests
         self._reuse = reuse
         self._num_reused = 0
+        self._feasible: Resources | None = None  # was not refused when it was last asked for
         self._shared_env_creators: dict[str, Shared] = {}
         self._is_model_based = isinstance(hooks.search_alg, SearchGenerator)
         cpus = executor.resources()[0].get(CPU, 1)
@@ -155,10 +156,12 @@ class Launcher:
         self._state.add(trial)
         self._hooks.added(trial)
         self._recorder.note_changes(trial)  # a scheduler may have completed its configuration
-        try:
-            self._executor.can_start(trial.resources)
-        except TuneError as error:
-            self._give_up(trial, TrialError(str(error)))
+        if trial.resources is not self._feasible:
+            try:
+                self._executor.can_start(trial.resources)
+                self._feasible = trial.resources
+            except TuneError as error:
+                self._give_up(trial, TrialError(str(error)))
         return True
 
     # -- starting ---------------------------------------------------------------------------------------------------
@@ -273,4 +276,4 @@ def _why_not_sent(trial: Trial, error: TypeError) -> str:
 
 def trial_seed(seed: int, number: int) -> int:
     """The seed of trial `number`: a function of the run's base seed alone, between 0 and 2**32 - 1."""
-    return random.Random(f"{seed}/trial/{number}").getrandbits(32)
+    return int.from_bytes(hashlib.sha256(f"{seed}/trial/{number}".encode()).digest()[:4], "big")

@@ -11,7 +11,7 @@ from minitune.checkpoint import CheckpointRecord
 from minitune.decision import CONTINUE, Decision
 from minitune.execution.deadlines import Overdue
 from minitune.execution.trial_queue import TrialQueue
-from minitune.experiment.lifecycle import FINISHED, STATUS, Phase, Step
+from minitune.experiment.lifecycle import FINISHED, OWNS_ACTOR, STATUS, Phase, Step
 from minitune.experiment.trial import KeptCheckpoint, Trial
 from minitune.resources import Allocation, Resources
 
@@ -84,7 +84,7 @@ class RunState:
         donations: By trial id, the checkpoint of another trial that a trial goes on from for now.
         end_reason: Why the run is being ended; empty while it goes on.
         interrupted: Whether it is ended so that it can be resumed.
-        changes: Counts what may let another trial start: steps of trials, workers that leave.
+        changes: Counts what may let another trial start: trials that come, wait or end, workers that leave.
         to_end: RUNNING trials of an earlier driver without an actor, whose final result is on record, with the reason.
     """
 
@@ -142,10 +142,11 @@ class RunState:
         Raises:
             TuneError: If the table forbids the step; nothing has changed then.
         """
-        self.changes += 1
         before = trial.phase
         trial.move(step, reason)
         after = trial.phase
+        if after not in OWNS_ACTOR:
+            self.changes += 1
         if before is Phase.QUEUED:
             self._num_queued -= 1
             self.queue.remove(trial)

@@ -16,6 +16,7 @@ from minitune.result import CONFIG, EXPR_PROGRESS_FILE, flatten
 
 _PLAIN = frozenset((int, float, bool, str, type(None)))
 """Types of values that need no flattening."""
+_TEXT = frozenset((str,))
 _LONG = frozenset((str, bytes))
 """Types of values that may be very long."""
 _MAX_CELL = 100_000
@@ -121,18 +122,20 @@ class CSVLoggerCallback(LoggerCallback):
             self._append(key, table, self._format(list(map(flat.get, table.columns))))
             table.rows += 1
         else:
-            self._add_row(key, table, _flatten(flat))
+            is_flat = is_plain and _TEXT.issuperset(map(type, flat))
+            self._add_row(key, table, flat if is_flat else _flatten(flat))
 
     def _add_row(self, key: str, table: _Table, flat: dict[str, Any]) -> None:
         """Append a row that may have new columns."""
+        header = ""
         if not table.columns:
             if not flat:
                 return
             table.add_columns(list(flat))
-            self._append(key, table, self._format(table.columns))
+            header = self._format(table.columns)
         elif not table.known.issuperset(flat):
             table.late[table.rows] = {name: value for name, value in flat.items() if name not in table.known}
-        self._append(key, table, self._format(list(map(flat.get, table.columns))))
+        self._append(key, table, header + self._format(list(map(flat.get, table.columns))))
         table.rows += 1
         if table.late and table.is_rewriting_due():
             self._rewrite(key, table)

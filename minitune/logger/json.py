@@ -10,6 +10,7 @@ from minitune.experiment.trial import Trial
 from minitune.logger.append_files import AppendFiles, replace_file
 from minitune.logger.logger import LoggerCallback
 from minitune.logger.strict_json import dumps, dumps_pretty
+from minitune.pickling import dumps as dumps_pickle
 from minitune.result import EXPR_PARAM_FILE, EXPR_PARAM_PICKLE_FILE, EXPR_RESULT_FILE
 
 
@@ -60,11 +61,9 @@ class JsonLoggerCallback(LoggerCallback):
         text = dumps_pretty(config).encode("ascii")
         data: bytes | None = None
         try:
-            import cloudpickle
-
-            data = cloudpickle.dumps(config)
-        except Exception as error:
-            logging.getLogger("minitune").debug("%s has no params.pkl: %s: %s", trial, type(error).__name__, error)
+            data = dumps_pickle(config, "the configuration")
+        except TypeError as error:
+            logging.getLogger("minitune").debug("%s has no params.pkl: %s", trial, error)
         content = hash((text, data))
         if self._configs.get(trial.trial_id) == content:
             return
