@@ -105,6 +105,7 @@ class Chaos:
     def _start(self) -> subprocess.Popen[bytes]:
         options = self.options
         arguments = [self.storage, self.witness, options.trials, options.reports, options.seed, options.scheduler]
+        arguments.append("reuse" if options.reuse else "fresh")
         path = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
         self.seen.drivers.append([])
         size = self.journal.stat().st_size if self.journal.exists() else 0
@@ -371,6 +372,7 @@ def main() -> int:
     parser.add_argument("--trials", type=int, default=300)
     parser.add_argument("--reports", type=int, default=20, help="reports of a trial that is not stopped")
     parser.add_argument("--scheduler", choices=("fifo", "asha"), default="fifo")
+    parser.add_argument("--reuse", action="store_true", help="workers go from trial to trial")
     parser.add_argument("--driver-kills", type=int, default=20)
     parser.add_argument("--life-s", type=float, default=4.0, help="a driver is killed after at most so many seconds")
     parser.add_argument("--worker-kills", type=int, default=300)
@@ -388,7 +390,11 @@ def main() -> int:
         except RuntimeError as error:
             print(error)
             return 1
-    print(f"seed {options.seed}, {options.trials} trials, {options.scheduler}, {time.time() - started_s:.0f} s")
+    workers = "reused" if options.reuse else "fresh"
+    print(
+        f"seed {options.seed}, {options.trials} trials, {options.scheduler}, {workers} workers, "
+        f"{time.time() - started_s:.0f} s"
+    )
     for gate in gates:
         print(f"{'ok  ' if gate.passes else 'FAIL'}  {gate.name:<52} {gate.value}")
     if options.json:

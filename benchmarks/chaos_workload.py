@@ -1,4 +1,4 @@
-"""The run that `chaos.py` kills: `python chaos_workload.py STORAGE WITNESS TRIALS REPORTS SEED SCHEDULER`.
+"""The run that `chaos.py` kills: `python chaos_workload.py STORAGE WITNESS TRIALS REPORTS SEED SCHEDULER WORKERS`.
 
 It goes on with the run in STORAGE if there is one. At its end it prints one line of JSON: what the driver itself
 believes of each trial. Each trial keeps a witness file of its own beside the engine: the pid of each attempt, and a
@@ -16,7 +16,7 @@ import time
 import minitune as tune
 from minitune.schedulers import ASHAScheduler, FIFOScheduler
 
-STORAGE, WITNESS, TRIALS, REPORTS, SEED, SCHEDULER = sys.argv[1:7]
+STORAGE, WITNESS, TRIALS, REPORTS, SEED, SCHEDULER, WORKERS = sys.argv[1:8]
 CHECKPOINT_EVERY = 5
 BALLAST = 20_000
 
@@ -82,7 +82,12 @@ def tuner():
         trial,
         param_space={"height": tune.uniform(1, 10), "floor": tune.loguniform(1e-4, 1)},
         tune_config=tune.TuneConfig(
-            metric="loss", mode="min", num_samples=int(TRIALS), scheduler=scheduler, seed=int(SEED)
+            metric="loss",
+            mode="min",
+            num_samples=int(TRIALS),
+            scheduler=scheduler,
+            seed=int(SEED),
+            reuse_actors=WORKERS == "reuse",
         ),
         run_config=tune.RunConfig(
             name="run",

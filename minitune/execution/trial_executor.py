@@ -151,7 +151,8 @@ class TrialExecutor(Protocol):
             request: What to reserve.
             directory: An existing directory for the actor's output files, which is also its working directory.
             reuse_key: A parked actor with this key and this request may be taken: its `reset(*reset_args, allocation)`
-                is called. If that returns False, raises or takes longer than 2 s, a fresh actor is made instead.
+                is called. If that returns False, raises or takes longer than 2 s, a fresh actor is made instead; where
+                `Started` was told before, since the actor had said that it was free, the next call goes to that one.
             reset_args: See `reuse_key`.
 
         Raises:
