@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 _COUNTER = "oom_kill"
-_FILE_BYTES = 1 << 16
+_BLOCK_BYTES = 1 << 12
 
 
 class MemoryKills:
@@ -69,9 +69,14 @@ def _read_counter(path: str) -> int | None:
     try:
         descriptor = os.open(path, os.O_RDONLY)
         try:
-            lines = b"\n" + os.read(descriptor, _FILE_BYTES)
+            lines = b"\n"
+            while block := os.read(descriptor, _BLOCK_BYTES):  # the kernel gives a page at a time
+                lines += block
+                value, newline, _ = lines.partition(b"\n%b " % _COUNTER.encode())[2].partition(b"\n")
+                if newline:
+                    return int(value)
         finally:
             os.close(descriptor)
-        return int(lines.partition(b"\n%b " % _COUNTER.encode())[2].partition(b"\n")[0])
     except (OSError, ValueError):
-        return None
+        pass
+    return None

@@ -204,6 +204,7 @@ class Hosted:
     """
 
     is_over = False
+    """The object knows nothing of other uses, and what it has of this name is not meant."""
 
     def __init__(self, executor: Executor, factory: Callable[[], Any]):
         self._executor = executor

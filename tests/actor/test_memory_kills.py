@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from minitune.actor.memory_kills import MemoryKills
+
+
+def machine(top: Path, kills: int, group: int | None = None) -> MemoryKills:
+    """What the kernel shows: the counter of the whole machine comes late in a long file."""
+    others = "".join(f"counter_{number} 1\n" for number in range(1_000))
+    (top / "vmstat").write_text(f"{others}oom_kill {kills}\n{others}")
+    if group is not None:
+        (top / "self").mkdir(exist_ok=True)
+        (top / "self" / "cgroup").write_text("0::/mine\n")
+        (top / "mine").mkdir(exist_ok=True)
+        (top / "mine" / "memory.events").write_text(f"oom 9\noom_kill {group}\noom_group_kill 7\n")
+    return MemoryKills(str(top), str(top))
+
+
+def test_a_kill_is_evidence_for_one_death(tmp_path: Path) -> None:
+    kills = machine(tmp_path, 3)
+    assert kills.claim() == ""
+    machine(tmp_path, 4)
+
+    assert "rose to 4" in kills.claim()
+    assert kills.claim() == ""
+
+
+def test_kills_before_a_worker_was_started_are_no_evidence(tmp_path: Path) -> None:
+    kills = machine(tmp_path, 3)
+    machine(tmp_path, 4)
+    kills.look()
+
+    assert kills.claim() == ""
+
+
+def test_the_counter_of_our_own_group_comes_first(tmp_path: Path) -> None:
+    kills = machine(tmp_path, 3, group=0)
+    machine(tmp_path, 3, group=1)
+
+    assert kills.claim().endswith("memory.events")
+
+
+def test_nothing_is_known_where_the_kernel_shows_no_counter(tmp_path: Path) -> None:
+    (tmp_path / "vmstat").write_text("oom_killer 5\noom_kill none\n")
+    kills = MemoryKills(str(tmp_path), str(tmp_path))
+    kills.look()
+
+    assert kills.claim() == ""
