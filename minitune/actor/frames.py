@@ -13,7 +13,7 @@ from typing import Any
 
 from minitune.actor.fields import ProtocolError, as_text, join_fields, split_fields
 from minitune.actor.limits import MESSAGE_BYTES
-from minitune.actor.messages import Boot, Call, Finished, Hello, Message, Move, Place, Quit, Raised, Returned, Show
+from minitune.actor.messages import Boot, Call, Hello, Message, Move, Place, Quit, Raised, Returned, Show
 from minitune.error import RemoteError
 
 _MAGIC = b"mT"
@@ -113,7 +113,6 @@ _KINDS: list[tuple[type[Message], Callable[[Any], _Body], Callable[[int, bytes],
     (Returned, lambda returned: (b"", returned.payload), Returned),
     (Raised, _from_error, _to_error),
     (Show, lambda show: (b"", b""), lambda number, body: Show()),
-    (Finished, lambda finished: (b"", finished.payload), Finished),
 ]
 """The kinds of messages, numbered from 1: how each becomes a body, and a message again."""
 _ENCODERS = {cls: (kind, from_message) for kind, (cls, from_message, _) in enumerate(_KINDS, 1)}

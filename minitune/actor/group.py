@@ -63,7 +63,6 @@ class ActorGroup:
         self._launcher = make_launcher(self._loop, self.run_id, keep_descendants, limit_bytes, needed, ahead)
         self._actors: dict[str, ActorProcess] = {}
         self._events: deque[GroupEvent] = deque()
-        self._holding: list[ActorProcess] = []  # have something to send that may wait for more
         self._memory_kills = MemoryKills()
         # Nothing that the finaliser holds may refer to the group, or it would never be collected.
         self._on_ended = partial(_forget, self._actors)
@@ -122,7 +121,7 @@ class ActorGroup:
         payload = _pickled(args, f"an argument of {method}()") if args else b""
         self._actor(actor_id).call(method, payload)
 
-    def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> bool:
+    def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> None:
         """Let an actor go. Does not block; only Ended follows, or Parked.
 
         Its object's `stop()` is called (`park()` with `keep`), if it has one. After the grace period its stacks
@@ -135,12 +134,10 @@ class ActorGroup:
             keep: Park it for another use (see `move`), if its object's `stop()` ends in time and without exception,
                 and no thread or process that it has started is left. Else Ended follows.
             dump: Have the stacks of its threads written at once: they are in the last lines that Ended holds.
-
-        Returns:
-            Whether it is parked already, and Parked does not follow: its last answer has said that it could be.
         """
         actor = self._actors.get(actor_id)
-        return actor is not None and actor.stop(grace_s, keep, dump)
+        if actor is not None:
+            actor.stop(grace_s, keep, dump)
 
     def kill(self, actor_id: str) -> None:
         """Kill an actor and all that it has started, at once. Does not block; Ended follows."""
@@ -150,7 +147,7 @@ class ActorGroup:
 
     def move(
         self, actor_id: str, new_actor_id: str, place: Place | None = None, call: tuple[str, bytes] | None = None
-    ) -> bool:
+    ) -> None:
         """Hand a parked actor on under another name, with the same object. Does not block.
 
         Everything that user code may have changed in the process is put back, then it takes the new place. The actor
@@ -163,10 +160,6 @@ class ActorGroup:
             call: What to call there: a method and the tuple of its arguments, pickled with cloudpickle. Sent along, it
                 costs each side one awakening less.
 
-        Returns:
-            Whether the object has said that it is ready for another use: the next call may be made before this one is
-            answered, and goes out with it.
-
         Raises:
             RuntimeError: If it is not parked, or the new name is in use.
             ValueError: If the arguments are larger than the message limit.
@@ -174,12 +167,9 @@ class ActorGroup:
         if new_actor_id in self._actors:
             raise RuntimeError(f"there is an actor {new_actor_id!r} already")
         actor = self._actor(actor_id)
-        is_ready = actor.move(new_actor_id, place or Place(), call)
-        if is_ready:
-            self._holding.append(actor)
+        actor.move(new_actor_id, place or Place(), call)
         del self._actors[actor_id]
         self._actors[new_actor_id] = actor
-        return is_ready
 
     def preload(self, action: Callable[[], object]) -> None:
         """Call `action` once in the process that all later actors are forked from. Does not block.
@@ -240,8 +230,6 @@ class ActorGroup:
         self.close()
 
     def _wait(self, timeout_s: float | None) -> list[GroupEvent]:
-        while self._holding:
-            self._holding.pop().flush()
         until = None if timeout_s is None else self._loop.time() + timeout_s
         pause_s = 0.0 if self._events else timeout_s
         while True:

@@ -15,17 +15,14 @@
       : process end (not end-of-file)  =>  read what was sent, wait for the whole tree, then Ended
       |
       | Quit(n, keep=True) -->                                    obj.park(), or obj.stop() if it has none
-      | <-- Returned(n) | Finished(n)                             parked; or it leaves, if it cannot be kept
+      | <-- Returned(n)                                           parked; or it leaves, if it cannot be kept
       | Move(n, place) -->                                        everything as it was at the start, then the new place
       | Call(n + 1, method, payload) -->                          may be sent with it, before the answer
       | <-- Returned(n) | Raised(n, error)                        after an error the call gets no answer
       |                                                           left out before Returned(n + 1), if that comes at once
-      |
-      | <-- Finished(n, payload)                                  as Returned, and it is parked without being told
-      | Move(n + 1), Call(n + 2), Call(n + 3) -->                 after Finished the second call need not wait either
 
-Calls go in strict turns but for that: one call, one reply; `n` grows by one. Payloads are opaque bytes: a frame's
-envelope is plain data, so that a bad object can hurt nobody but the one who asks for it.
+Calls go in strict turns: one call, one reply; `n` grows by one. Payloads are opaque bytes: a frame's envelope is plain
+data, so that a bad object can hurt nobody but the one who asks for it.
 """
 
 from __future__ import annotations
@@ -114,16 +111,6 @@ class Returned(NamedTuple):
     payload: bytes = b""
 
 
-class Finished(NamedTuple):
-    """Worker to driver: the call has returned, and nothing of this use of the worker is left.
-
-    It need not be told to park, and its object is ready for another use: it will not refuse the call sent with a move.
-    """
-
-    number: int
-    payload: bytes = b""
-
-
 class Raised(NamedTuple):
     """Worker to driver: the call has raised; the worker lives on."""
 
@@ -131,7 +118,7 @@ class Raised(NamedTuple):
     error: RemoteError
 
 
-Message = Boot | Call | Quit | Show | Move | Hello | Returned | Finished | Raised
+Message = Boot | Call | Quit | Show | Move | Hello | Returned | Raised
 
 # -- events of an ActorGroup -----------------------------------------------------------------------------------
 

@@ -38,7 +38,6 @@ from minitune.actor.messages import (
     Call,
     Ended,
     Failed,
-    Finished,
     GroupEvent,
     Hello,
     Message,
@@ -109,9 +108,6 @@ class ActorProcess:
         self._number = 0
         self._answered = -1
         self._move_number = 0
-        self._call_along = 0
-        self._is_finished = False
-        self._held: list[bytes] = []
         self._timer: Timer | None = None
         self._is_ready = False
         self._is_stopped = False
@@ -144,39 +140,27 @@ class ActorProcess:
     def call(self, method: str, payload: bytes) -> None:
         """Send a call. Replied, Failed or Ended follows. During a move the worker comes to it after that.
 
-        After a move of a worker that had finished, this one need not wait for the answer to the call sent along.
-
         Raises:
             RuntimeError: If there is a call in flight, or the actor is not there any more.
             ValueError: If the arguments are too large.
         """
         call = Call(self._number + 1, method, payload)
-        if self.phase is Phase.MOVING and (self._number == self._move_number or self._is_finished):
+        if self.phase is Phase.MOVING and self._number == self._move_number:
             self._send(call)
-            self._is_finished = False
         elif self.phase is Phase.IDLE:
             self._send(call)
-            self._is_finished = False
             self.phase = Phase.BUSY
         elif self.phase is not Phase.DYING:  # of a dying one the caller has heard nothing yet but its last reply
             raise RuntimeError(f"actor {self.actor_id!r} cannot be called while it is {self.phase.value}")
 
-    def stop(self, grace_s: float, keep: bool, dump: bool) -> bool:
-        """Let it go: only Parked or Ended follows. A second stop may shorten the grace period.
-
-        Returns:
-            Whether it is parked already, so that Parked does not follow.
-        """
+    def stop(self, grace_s: float, keep: bool, dump: bool) -> None:
+        """Let it go: only Parked or Ended follows. A second stop may shorten the grace period."""
         if self.phase in (Phase.DYING, Phase.ENDED):
-            return False
+            return
         if self._is_dead:  # its last words are of no use any more
             self._is_stopped = True
             self.phase = Phase.DYING
-            return False
-        if keep and self._is_finished and self.phase is Phase.IDLE:
-            self._is_stopped = True
-            self.phase = Phase.PARKED
-            return True
+            return
         if dump:
             self._show()
         if self.phase is not Phase.STOPPING:
@@ -186,13 +170,9 @@ class ActorProcess:
         self.phase = Phase.STOPPING
         self._is_stopped = True
         self._set_timer(grace_s, lambda: self._show_and_terminate(grace_s))
-        return False
 
-    def move(self, actor_id: str, place: Place, call: tuple[str, bytes] | None) -> bool:
+    def move(self, actor_id: str, place: Place, call: tuple[str, bytes] | None) -> None:
         """Hand a parked process on to another actor, and call it at once. Ended follows if that fails.
-
-        Returns:
-            Whether the object is ready for another use; then nothing is sent before the next call, or `flush`.
 
         Raises:
             RuntimeError: If it is not parked.
@@ -201,21 +181,13 @@ class ActorProcess:
         if self.phase is not Phase.PARKED:
             raise RuntimeError(f"actor {self.actor_id!r} is {self.phase.value}, not parked: it cannot be handed on")
         move = Move(self._number + 1, place)
-        self._call_along = 0 if call is None else move.number + 1
-        self._send(*((move,) if call is None else (move, Call(self._call_along, *call))), hold=self._is_finished)
+        self._send(move, *([Call(self._number + 2, *call)] if call is not None else []))
         self.actor_id = actor_id
         self._place = place
         self._is_stopped = self._shows_stacks = False
         self._move_number = move.number
         self.phase = Phase.MOVING
         self._set_timer(PARK_S, lambda: self._give_up_move(f"it did not answer within {PARK_S:g} s"))
-        return self._is_finished
-
-    def flush(self) -> None:
-        """Send what `move` has held back."""
-        held, self._held = self._held, []
-        if held:
-            self._channel.send_frames(held)
 
     def kill(self, cause: str = "") -> None:
         """Kill the whole tree at once. Ended follows."""
@@ -226,12 +198,9 @@ class ActorProcess:
         self._launcher.kill(self.token)
         self._set_timer(EXIT_STATUS_S, self._force)
 
-    def _send(self, *messages: Call | Quit | Move, hold: bool = False) -> None:
-        frames = [part for message in messages for part in encode(message, self._channel.limit_bytes)]
-        self._held += frames
+    def _send(self, *messages: Call | Quit | Move) -> None:
+        self._channel.send(*messages)
         self._number = messages[-1].number
-        if not hold:
-            self.flush()
 
     # -- the stop ladder ---------------------------------------------------------------------------------------
 
@@ -382,7 +351,7 @@ class ActorProcess:
             pass
 
     def _on_message(self, message: Message) -> None:
-        if isinstance(message, (Returned, Finished, Raised)):
+        if isinstance(message, (Returned, Raised)):
             if message.number > self._number:
                 raise ProtocolError(f"call {message.number} was answered, but the last one was {self._number}")
             if message.number > self._answered:  # else it is a repetition, or comes too late
@@ -395,15 +364,12 @@ class ActorProcess:
         else:
             raise ProtocolError(f"a driver does not expect {type(message).__name__}")
 
-    def _on_reply(self, reply: Returned | Finished | Raised) -> None:
+    def _on_reply(self, reply: Returned | Raised) -> None:
         """One answer. After a stop none counts but the one to the stop itself."""
         if self.phase is Phase.MOVING:
             self._on_moved(reply)
         if self.phase is Phase.BUSY and reply.number == self._number:
             self.phase = Phase.IDLE
-            self._is_finished = isinstance(reply, Finished)
-            self._emit(self._outcome(reply))
-        elif self.phase is Phase.BUSY and reply.number == self._call_along:
             self._emit(self._outcome(reply))
         elif self.phase is Phase.STARTING:
             self._on_made(reply)
@@ -412,10 +378,9 @@ class ActorProcess:
         elif self.phase is Phase.STOPPING and reply.number == self._number:
             self._set_timer(None)
             self.phase = Phase.PARKED
-            self._is_finished = isinstance(reply, Finished)
             self._emit(Parked(self.actor_id))
 
-    def _on_made(self, reply: Returned | Finished | Raised) -> None:
+    def _on_made(self, reply: Returned | Raised) -> None:
         self._set_timer(None)
         self.phase = Phase.IDLE
         if isinstance(reply, Raised):
@@ -424,7 +389,7 @@ class ActorProcess:
             self._is_ready = True
             self._emit(Ready(self.actor_id, self.pid))
 
-    def _on_moved(self, reply: Returned | Finished | Raised) -> None:
+    def _on_moved(self, reply: Returned | Raised) -> None:
         """The answer to a move; or that to the call after it, which says that the move has succeeded."""
         if reply.number == self._move_number and isinstance(reply, Raised):
             self._give_up_move(reply.error.last_line())
@@ -432,7 +397,7 @@ class ActorProcess:
         self._set_timer(None)
         self.phase = Phase.BUSY if self._number > self._move_number else Phase.IDLE
 
-    def _outcome(self, reply: Returned | Finished | Raised) -> GroupEvent:
+    def _outcome(self, reply: Returned | Raised) -> GroupEvent:
         if isinstance(reply, Raised):
             return Failed(self.actor_id, reply.error)
         if not reply.payload:

@@ -82,19 +82,9 @@ class MainThreadExecutor(Executor):
         self._put(_Task(partial(function, *args, **kwargs) if args or kwargs else function, future))
         return future
 
-    def post(self, function: Callable[..., object], /, *args: Any) -> object:
-        """The same for a call whose outcome nobody asks for; what it raises is dropped.
-
-        Returns:
-            What `is_pending` knows it by.
-        """
-        task = _Task(partial(function, *args), None)
-        self._put(task)
-        return task
-
-    def is_pending(self, posted: object) -> bool:
-        """Whether a call is queued or runs. For any thread."""
-        return posted is not None and any(task is posted for task in list(self._tasks))
+    def post(self, function: Callable[..., object], /, *args: Any) -> None:
+        """The same for a call whose outcome nobody asks for; what it raises is dropped."""
+        self._put(_Task(partial(function, *args), None))
 
     def _put(self, task: _Task) -> None:
         self._tasks.append(task)
@@ -130,37 +120,38 @@ class MainThreadExecutor(Executor):
             self._is_interruptible = False
             raise TrialStopped("the actor was told to stop and its grace period is over")
 
-    def run(self, on_stray: Callable[[], object]) -> None:
+    def run(self, settle: Callable[[], object]) -> None:
         """Serve until `shutdown`. Blocks; what a signal handler raises between two pieces of user code is dropped.
 
         Args:
-            on_stray: Called after such an exception, which may have hit the sending of an answer.
+            settle: Called after each piece, and after such an exception: it may have hit the sending of an answer.
         """
         while True:
             try:
-                self._serve_on(on_stray)
+                self._serve_on(settle)
                 return
             except BaseException:  # raised in the few instructions that handle another one
                 continue
 
-    def _serve_on(self, on_stray: Callable[[], object]) -> None:
+    def _serve_on(self, settle: Callable[[], object]) -> None:
         is_clean = True
         while True:
             try:
                 if not is_clean:
-                    on_stray()
+                    settle()
                     is_clean = True
-                self._serve()
+                self._serve(settle)
                 return
             except BaseException:
                 is_clean = self._is_interruptible = False
 
-    def _serve(self) -> None:
+    def _serve(self, settle: Callable[[], object]) -> None:
         """The loop. A task leaves the queue only when it is answered, so that none is lost to a stray exception."""
         while True:
             while self._tasks:
                 self._run_one(self._tasks[0])
                 self._tasks.popleft()
+                settle()
             if self._is_shut:
                 return
             self._tokens.get()
@@ -202,9 +193,6 @@ class Hosted:
     Example:
         `group.start("a", functools.partial(Hosted, factory=Counter))`
     """
-
-    is_over = False
-    """The object knows nothing of other uses, and what it has of this name is not meant."""
 
     def __init__(self, executor: Executor, factory: Callable[[], Any]):
         self._executor = executor

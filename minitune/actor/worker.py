@@ -2,8 +2,7 @@
 
 The control thread always reads the channel, so a stop arrives while user code runs. The main thread belongs to the
 user. The object's methods are called on the control thread (or, if loading the arguments may run user code, on the
-user's, when it is free), must not block, and return a value or a Future. An object whose `is_over` is true runs no user
-code any more and will take part in another use: with that answer the worker is parked, unless it has something left.
+user's, when it is free), must not block, and return a value or a Future.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from minitune.actor.channel import ChannelClosedError, End, WorkerChannel
 from minitune.actor.fields import ProtocolError
 from minitune.actor.limits import CHANNEL_LOST_EXIT, NO_THREAD_EXIT, OOM_SCORE, SWEEP_TICK_S
 from minitune.actor.loading import UserCodeNeededError, dump_value, load_plain, load_value
-from minitune.actor.messages import Boot, Call, Finished, Hello, Message, Move, Quit, Raised, Returned, Show
+from minitune.actor.messages import Boot, Call, Hello, Message, Move, Quit, Raised, Returned, Show
 from minitune.actor.surroundings import Surroundings, arm_stack_dump, dump_stacks
 from minitune.actor.user_thread import MainThreadExecutor, TurnQueue
 from minitune.error import RemoteError
@@ -78,9 +77,7 @@ class Worker:
         self._answered = -1
         self._unanswered: tuple[int, Future[Any]] | None = None
         self._is_moving = False  # and if that fails, for ever
-        self._posted_call: object = None  # that waits for the user's thread
         self._untold_move = 0
-        self._call_along = 0
         self._mask: Iterable[int] = ()
         self._control_thread = 0
 
@@ -105,7 +102,7 @@ class Worker:
             _thread.start_new_thread(self._control, (others,))  # half a millisecond sooner than by `threading`
         except RuntimeError:  # the system has none left
             os._exit(NO_THREAD_EXIT)
-        self._executor.run(on_stray=self._answer_again)
+        self._executor.run(settle=self._answer_again)
         self._leave()
 
     def _make(self, boot: Boot) -> None:
@@ -201,25 +198,21 @@ class Worker:
         if call.number <= self._answered:  # the user's thread was interrupted when it was about to take this out
             return
         self._last_call = call
-        if self._is_moving or self._executor.is_pending(self._posted_call):
-            self._post_call(call)
+        if self._is_moving:
+            self._executor.post(self._load_and_invoke, call)
             return
         try:
             args = load_plain(call.payload) if call.payload else ()
         except UserCodeNeededError:
-            self._post_call(call)
+            self._executor.post(self._load_and_invoke, call)
             return
         except BaseException as error:
             self._send(Raised(call.number, RemoteError.of(error)))
             return
         self._invoke(call, args)
 
-    def _post_call(self, call: Call) -> None:
-        """Have it made on the user's thread, behind a move and the calls before it."""
-        self._posted_call = self._executor.post(self._load_and_invoke, call)
-
     def _load_and_invoke(self, call: Call) -> None:
-        """On the user's thread, after a move, unless that has failed: then there is nothing to call."""
+        """The same on the user's thread, after a move, unless that has failed: then there is nothing to call."""
         if self._is_moving:
             return
         try:
@@ -229,7 +222,6 @@ class Worker:
                 self._tell_move()  # there is no saying how long this takes
                 args = load_value(call.payload)
         except BaseException as error:
-            self._refuse(call)
             self._send(Raised(call.number, RemoteError.of(error)))
             return
         self._invoke(call, args)
@@ -238,22 +230,14 @@ class Worker:
         try:
             value = getattr(self._object, call.method)(*args)
         except BaseException as error:
-            self._refuse(call)
             self._send(Raised(call.number, RemoteError.of(error)))
             return
-        if value is False:
-            self._refuse(call)
         if isinstance(value, Future):
             self._tell_move()
             self._answer_when_done(call.number, value)
         else:
             self._untold_move = 0  # this says it, too
             self._answer_value(call.number, value)
-
-    def _refuse(self, call: Call) -> None:
-        """A call has failed: if it was to prepare the object after a move, the one behind it has nothing to call."""
-        if call.number == self._call_along:
-            self._is_moving = True
 
     def _wait_for_repetition(self, is_needed: Callable[[], bool]) -> None:
         """On the user's thread, in the midst of a call: it has been answered, and the same call is expected again."""
@@ -303,11 +287,7 @@ class Worker:
             self._executor.shutdown()
             return
         self._is_asked_to_stop = False
-        self._send(Finished(message.number) if self._is_over() else Returned(message.number))
-
-    def _is_over(self) -> bool:
-        """Whether the object runs no user code any more, and is ready for another use."""
-        return bool(getattr(self._object, "is_over", False))
+        self._send(Returned(message.number))
 
     def _has_leftovers(self) -> bool:
         """Whether a thread or a process that user code has started still lives."""
@@ -340,7 +320,7 @@ class Worker:
             self._send(Raised(message.number, RemoteError.of(error)))
             return
         self._is_moving = False
-        self._untold_move, self._call_along = message.number, message.number + 1
+        self._untold_move = message.number
         if not self._executor.has_more:
             self._tell_move()
 
@@ -357,7 +337,7 @@ class Worker:
         future.add_done_callback(partial(self._answer, number))
 
     def _answer_again(self) -> None:
-        """Repeat the answer that a signal handler's exception may have hit; the driver drops a second one."""
+        """Repeat the answer that an exception, of a signal handler say, has hit; the driver drops a second one."""
         unanswered = self._unanswered
         if unanswered is not None and unanswered[1].done():
             self._answer(*unanswered)
@@ -384,10 +364,8 @@ class Worker:
             broken.__cause__ = error
             self._send(Raised(number, RemoteError.of(broken)))
             return
-        # Without a reaper it takes a while to find out what is left; that is for when the worker is told to park.
-        is_parked = self._is_over() and self._seat.reaper_pid > 0 and not self._has_leftovers()
         try:
-            self._send(Finished(number, payload) if is_parked else Returned(number, payload))
+            self._send(Returned(number, payload))
         except MemoryError:
             self._send_no_memory(number)
         except ValueError as error:  # too long

@@ -10,7 +10,6 @@ import inspect
 import logging
 import time
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 from minitune.callback import Callback
@@ -102,20 +101,6 @@ class Hooks:
         self._limits: dict[int, DictStopper] = {}
         self._listeners: dict[str, list[Callable[..., Any]]] = {}
 
-    def replace(
-        self,
-        *,
-        scheduler: TrialScheduler | None = None,
-        search_alg: SearchAlgorithm | None = None,
-        stopper: Stopper | None = None,
-    ) -> None:
-        """Put another plug-in in the place of one."""
-        self.scheduler = self.scheduler if scheduler is None else scheduler
-        self.search_alg = self.search_alg if search_alg is None else search_alg
-        self.stopper = self.stopper if stopper is None else stopper
-        for name in ("_may_end_all", "_has_deadline", "_may_stop_trials", "_anybody_listens"):
-            self.__dict__.pop(name, None)  # is found out anew
-
     @property
     def muted(self) -> bool:
         """True while a past run is replayed: callbacks are not told again of what they have seen."""
@@ -181,14 +166,17 @@ class Hooks:
 
     def wants_all_stopped(self) -> bool:
         """Whether the stopper ends the run."""
-        return self._may_end_all and bool(self._call(self.stopper.stop_all, None))
+        hook = self.stopper.stop_all
+        return not _is_left(hook, Stopper.stop_all) and bool(self._call(hook, None))
 
     def seconds_left(self) -> float | None:
         """In how many seconds the loop has to turn again although nothing happens; None: no need.
 
         The stopper says when it has to be asked; callbacks that count turns, or look at a clock in them, get some too.
         """
-        left_s = self._call(self.stopper.seconds_left, None) if self._has_deadline else None
+        hook, left_s = self.stopper.seconds_left, None
+        if not (_is_left(hook, Stopper.seconds_left) and _is_left(self.stopper.stop_all, Stopper.stop_all)):
+            left_s = self._call(hook, None)
         if self._listening("on_step_begin") or self._listening("on_step_end"):
             return ASKED_EVERY_S if left_s is None else min(left_s, ASKED_EVERY_S)
         return left_s
@@ -246,7 +234,7 @@ class Hooks:
         if reason:
             result[DONE] = True
             return Decision(STOP, reason)
-        if not self._anybody_listens:
+        if not self._anybody_listens():
             return GO_ON
         flat = flatten(result)
         decision = self._ask_scheduler(trial, flat)
@@ -256,24 +244,6 @@ class Hooks:
             self._tell_searcher(trial, flat)
         return decision
 
-    # What a plug-in does not do is found out once, see `replace`: each report would ask for it.
-
-    @cached_property
-    def _may_end_all(self) -> bool:
-        """Whether the stopper may end the run."""
-        return not _is_left(self.stopper.stop_all, Stopper.stop_all)
-
-    @cached_property
-    def _has_deadline(self) -> bool:
-        """Whether the stopper may want to be asked although nothing happens."""
-        return self._may_end_all or not _is_left(self.stopper.seconds_left, Stopper.seconds_left)
-
-    @cached_property
-    def _may_stop_trials(self) -> bool:
-        """Whether the stopper may end trials."""
-        return not _is_left(self.stopper.__call__, Stopper.__call__)
-
-    @cached_property
     def _anybody_listens(self) -> bool:
         """Whether scheduler or searcher do anything with a result."""
         is_left = _is_left(self.scheduler.on_trial_result, TrialScheduler.on_trial_result)
@@ -282,7 +252,7 @@ class Hooks:
     @property
     def hears_results(self) -> bool:
         """Whether a plug-in that decides or suggests does anything with a result."""
-        return self._anybody_listens or self._may_stop_trials
+        return self._anybody_listens() or not _is_left(self.stopper.__call__, Stopper.__call__)
 
     def _tell_searcher(self, trial: Trial, flat: dict[str, Any]) -> None:
         hook = self.search_alg.on_trial_result
@@ -307,7 +277,7 @@ class Hooks:
             decision: What was decided then; the plug-ins' answers of today play no part.
         """
         self._stops(trial, result)
-        if self._anybody_listens and not decision.reason.startswith((STOP_CRITERION, TRAINABLE_ENDED)):
+        if self._anybody_listens() and not decision.reason.startswith((STOP_CRITERION, TRAINABLE_ENDED)):
             told = dict(flat)  # they may change it
             self._call(self.scheduler.on_trial_result, trial, self._context, trial, told)
             if not result.get(DONE):  # a stop that came from elsewhere, after the searcher had heard of the result
@@ -325,7 +295,8 @@ class Hooks:
 
     def _stops(self, trial: Trial, result: dict[str, Any]) -> bool:
         """Whether the stopper ends a trial; it is asked about each result."""
-        return self._may_stop_trials and bool(self._call(self.stopper, trial, trial.trial_id, result))
+        is_left = _is_left(self.stopper.__call__, Stopper.__call__)
+        return not is_left and bool(self._call(self.stopper, trial, trial.trial_id, result))
 
     def _limits_of(self, trial: Trial) -> DictStopper:
         """The trial's own stopping criterion: one and the same for all trials of its experiment."""

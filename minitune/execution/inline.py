@@ -200,14 +200,13 @@ class InlineTrialExecutor:
         load_args = _packed(args, f"an argument of {method}()")
         self._enqueue(actor, lambda: self._call(actor, method, load_args))
 
-    def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> bool:
+    def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> None:
         """See `TrialExecutor.stop`; there is no kill: code that ignores the stop is left behind with a warning."""
         actor = self._actors.pop(actor_id, None)
         if actor is None:
-            return False
+            return
         self._drop(actor)
         self._work.append(_Work(actor, lambda: self._stop(actor, grace_s, keep), self.clock.monotonic()))
-        return False
 
     def wait(self, timeout_s: float | None) -> list[Event]:
         """See `TrialExecutor.wait`. Runs user code: blocks until the call that runs has handed over."""

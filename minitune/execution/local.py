@@ -59,10 +59,6 @@ class _Actor:
         factory: What makes its object in its process, or in a fresh one if a reset fails.
         factory_file: The file that holds it, if it is large; nobody loads it once the actor has ended.
         reset_deadline_s: Until when the reset in flight must be over, or None.
-        pid: Its process, 0 until that is known.
-        is_starting: Whether a process of its own is on its way.
-        is_told: Whether Started was told before the reset was over.
-        called: The call that was made since then: a fresh process gets it, should the reset fail after all.
     """
 
     actor_id: str
@@ -74,10 +70,6 @@ class _Actor:
     factory: Callable[..., Any]
     factory_file: ValueFile | None = None
     reset_deadline_s: float | None = None
-    pid: int = 0
-    is_starting: bool = False
-    is_told: bool = False
-    called: tuple[str, tuple[Any, ...]] | None = None
 
     def remove_file(self) -> None:
         """Nobody loads the factory any more."""
@@ -131,8 +123,6 @@ class LocalTrialExecutor:
         self._by_actor: dict[str, _Actor] = {}
         self._by_process: dict[str, _Actor] = {}
         self._just_ended: set[str] = set()  # told by the last wait
-        self._early: list[Event] = []  # to be told by the next one
-        self._reset_timeout_s = number_setting("FUNCTION_THREAD_TIMEOUT_S")
         self._parked: dict[tuple[str, Resources], list[_Actor]] = {}
         self._resetting: dict[str, _Actor] = {}
         self._parked_limit = max(1, int(machine.totals.get(CPU, 1)))
@@ -195,31 +185,20 @@ class LocalTrialExecutor:
         actor = self._by_actor.get(actor_id)
         if actor is None:
             raise RuntimeError(f"actor {actor_id!r} is not there")
-        if actor.is_told and (actor.process in self._resetting or actor.is_starting):
-            actor.called = method, args
-            if actor.is_starting:
-                return
         self._group.call(actor.process, method, *args)
 
-    def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> bool:
+    def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> None:
         """See `TrialExecutor.stop`."""
         actor = self._by_actor.pop(actor_id, None)
         if actor is None:
-            return False
+            return
         self._resetting.pop(actor.process, None)
-        self._early = [event for event in self._early if event.actor_id != actor_id]
         parks = keep and actor.reuse_key is not None and sum(map(len, self._parked.values())) < self._parked_limit
-        is_parked = self._group.stop(actor.process, grace_s, keep=parks, dump=dump)
-        if is_parked:
-            self._on_parked(actor)
-        return is_parked
+        self._group.stop(actor.process, grace_s, keep=parks, dump=dump)
 
     def wait(self, timeout_s: float | None) -> list[Event]:
         """See `TrialExecutor.wait`."""
         self._just_ended.clear()
-        if self._early:
-            early, self._early = self._early, []
-            return early
         if self._resetting:
             deadline_s = min(actor.reset_deadline_s or 0.0 for actor in self._resetting.values())
             left_s = max(0.0, deadline_s - self.now())
@@ -245,7 +224,6 @@ class LocalTrialExecutor:
             actor.remove_file()
         self._by_process.clear()
         self._parked.clear()
-        self._early.clear()
         if self._values is not None:
             self._values.close()
             self._values = None
@@ -269,7 +247,6 @@ class LocalTrialExecutor:
         place = self._place(actor)
         preload = actor.request.required_resources.get(GPU, 0) == 0 and _has_one_thread(place.env)
         self._group.start(actor.process, self._pack(actor), place=place, preload=preload)
-        actor.is_starting = True
 
     def _take_over(self, parked: _Actor, actor: _Actor, reset_args: tuple[Any, ...]) -> bool:
         """Let a parked process take up another actor; False if it has died while it was parked."""
@@ -278,20 +255,13 @@ class LocalTrialExecutor:
             self._group.stop(parked.process, 0.0)
             return False
         try:
-            is_ready = self._group.move(parked.process, actor.process, self._place(actor), ("reset", args))
+            self._group.move(parked.process, actor.process, self._place(actor), ("reset", args))
         except RuntimeError as error:
             logger.debug("the worker of %s is not used again: %s", parked.actor_id, error)
             return False
-        actor.reset_deadline_s = self.now() + self._reset_timeout_s
+        actor.reset_deadline_s = self.now() + number_setting("FUNCTION_THREAD_TIMEOUT_S")
         self._resetting[actor.process] = actor
-        actor.pid = parked.pid
-        if is_ready:
-            actor.is_told = True
-            self._early.append(self._started(actor, reused=True))
         return True
-
-    def _started(self, actor: _Actor, reused: bool = False) -> Started:
-        return Started(actor.actor_id, actor.pid, self._host, actor.allocation, reused)
 
     def _place(self, actor: _Actor) -> Place:
         """Where the actor works, where its output goes and what its environment holds."""
@@ -347,25 +317,17 @@ class LocalTrialExecutor:
         if actor.process in self._resetting:
             return self._on_reset(actor, event)
         if isinstance(event, Ready):
-            return self._on_ready(actor, event)
+            return Started(actor.actor_id, event.pid, self._host, actor.allocation)
         if isinstance(event, Replied):
             return CallReturned(actor.actor_id, event.value)
         return CallRaised(actor.actor_id, event.error)
 
-    def _on_ready(self, actor: _Actor, event: Ready) -> Event | None:
-        actor.pid, actor.is_starting = event.pid, False
-        if not actor.is_told:
-            return self._started(actor)
-        if actor.called is not None:  # by somebody who took a process for ready that was of no use after all
-            method, args = actor.called
-            self._group.call(actor.process, method, *args)
-        return None
-
     def _on_reset(self, actor: _Actor, event: Ready | Replied | Failed) -> Event | None:
         if isinstance(event, Replied) and event.value:
             del self._resetting[actor.process]
-            actor.reset_deadline_s = actor.called = None
-            return None if actor.is_told else self._started(actor, reused=True)
+            actor.reset_deadline_s = None
+            pid = self._group.pids().get(actor.process, 0)
+            return Started(actor.actor_id, pid, self._host, actor.allocation, reused=True)
         error: RemoteError | None = event.error if isinstance(event, Failed) else None
         self._start_fresh(actor, error.last_line() if error else "reset returned False")
         return None

@@ -150,17 +150,16 @@ class OrderedExecutor:
             actor.answer = actor.end
         self._expect(actor, after=method == _STEP)
 
-    def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> bool:
+    def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> None:
         """See `TrialExecutor.stop`. With `dump`, for a broken time limit, the exit is due when the answer was."""
         actor = self._actors.get(actor_id)
         if actor is None:
-            return False
-        if actor.end is None and self._executor.stop(actor_id, grace_s, keep, dump):
-            actor.end = Exited(actor_id, "parked")
+            return
         actor.answer = actor.end
+        if actor.end is None:
+            self._executor.stop(actor_id, grace_s, keep, dump)
         if not dump or actor.due is None:
             self._expect(actor)
-        return False
 
     def wait(self, timeout_s: float | None) -> list[Event]:
         """See `TrialExecutor.wait`: one event at most."""

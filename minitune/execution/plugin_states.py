@@ -178,11 +178,11 @@ class StateLoader:
         """The replay begins: whoever takes over a state later hears nothing until then."""
         for _, component, _, _ in self._waiting:
             if component == SEARCHER:
-                hooks.replace(search_alg=_Silence())
+                hooks.search_alg = _Silence()
             elif component == SCHEDULER:
-                hooks.replace(scheduler=FIFOScheduler())
+                hooks.scheduler = FIFOScheduler()
             elif component == STOPPER:
-                hooks.replace(stopper=NoopStopper())
+                hooks.stopper = NoopStopper()
 
     def reach(self, offset: int | None, hooks: Hooks, trials: Mapping[str, Trial]) -> None:
         """The replay has come to the record at `offset` (None: to the end): whoever saved here goes on from here.
@@ -209,11 +209,11 @@ class StateLoader:
                 "these files to have it told again what has happened, or pass another one"
             ) from error
         if component == SEARCHER:
-            hooks.replace(search_alg=plugin)
+            hooks.search_alg = plugin
         elif component == SCHEDULER:
-            hooks.replace(scheduler=plugin)
+            hooks.scheduler = plugin
         elif component == STOPPER:
-            hooks.replace(stopper=plugin)
+            hooks.stopper = plugin
 
     def _fits(self, component: str, plugin: Any, record: records.Record) -> bool:
         """Try it on a copy: a plug-in that refuses the state, and has taken over half of it, could not begin anew."""

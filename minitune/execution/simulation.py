@@ -208,17 +208,16 @@ class SimulatedExecutor:
         else:
             raise RuntimeError(f"a simulated trial has no method {method!r}")
 
-    def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> bool:
+    def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> None:
         """See `TrialExecutor.stop`: it takes no time."""
         actor = self._actors.pop(actor_id, None)
         if actor is None:
-            return False
+            return
         if actor.is_busy:
             self._due = [due for due in self._due if due[3] is not actor]
             heapq.heapify(self._due)
         is_parked = keep and actor.reuse_key is not None
         self._enqueue(actor, Exited(actor_id, "parked" if is_parked else "stopped", "stopped"), 0.0)
-        return False
 
     def wait(self, timeout_s: float | None) -> list[Event]:
         """See `TrialExecutor.wait`. Does not block: the clock jumps, by `timeout_s` at most.

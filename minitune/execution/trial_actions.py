@@ -190,8 +190,7 @@ class TrialActions:
         """Take the worker away from its trial; its next attempt waits until the worker is gone."""
         self._state.let_go(live)
         self._deadlines.forget(live.actor_id)
-        if self._executor.stop(live.actor_id, self._settings.grace_s, keep=keep and self._settings.reuse_actors):
-            self._state.has_left(live.trial.trial_id)
+        self._executor.stop(live.actor_id, self._settings.grace_s, keep=keep and self._settings.reuse_actors)
 
     def move(self, trial: Trial, step: Step, reason: str) -> None:
         """Take a step; a change of the public status, and each retry, is on record before anything follows from it."""

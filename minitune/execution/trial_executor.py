@@ -151,8 +151,7 @@ class TrialExecutor(Protocol):
             request: What to reserve.
             directory: An existing directory for the actor's output files, which is also its working directory.
             reuse_key: A parked actor with this key and this request may be taken: its `reset(*reset_args, allocation)`
-                is called. If that returns False, raises or takes longer than 2 s, a fresh actor is made instead; where
-                `Started` was told before, since the actor had said that it was free, the next call goes to that one.
+                is called. If that returns False, raises or takes longer than 2 s, a fresh actor is made instead.
             reset_args: See `reuse_key`.
 
         Raises:
@@ -171,7 +170,7 @@ class TrialExecutor(Protocol):
         """
         ...
 
-    def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> bool:
+    def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> None:
         """Let an actor go. Does not block; only `Exited` follows.
 
         Args:
@@ -179,9 +178,6 @@ class TrialExecutor(Protocol):
             grace_s: Seconds for its `stop()` before it is terminated, then killed with all its descendants.
             keep: Park it for reuse instead, if it ends in time, has no child left, and was started with a key.
             dump: Where it can be done, have the stacks of its threads written first: `Exited.last_lines` ends in them.
-
-        Returns:
-            Whether it is parked already, what it held is free, and `Exited` does not follow.
         """
         ...
 

@@ -73,7 +73,6 @@ class FunctionRunner:
         self._is_started = False
         self._is_stopping = False
         self._has_ended = False
-        self._has_returned = False
         self._unwound: Future[None] = Future()
         session.hand_over, session.check_stopping = self._hand_over, self._check_stopping
 
@@ -86,11 +85,6 @@ class FunctionRunner:
     def has_ended(self) -> bool:
         """Whether the user's code has unwound, or will never start."""
         return self._has_ended
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the user's code has unwound, or has returned: then nothing is left but to answer."""
-        return self._has_ended or self._has_returned
 
     def pull(self) -> Future[Report]:
         """Ask for the next report.
@@ -135,7 +129,6 @@ class FunctionRunner:
         """Answer the pull and wait for the next one. Called by `report()`, on any thread of the trial."""
         with self._reporting:
             pull = self._await_pull()  # waits only if an exception had ended the wait of the previous report
-            self._has_returned = report.has_returned
             pull.set_result(report)
             if not report.has_returned:
                 self._await_pull()

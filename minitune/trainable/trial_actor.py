@@ -79,11 +79,6 @@ class FunctionActor:
         self._session = Session(info, allocation, fields)
         self._runner = FunctionRunner(self._function, info.config, self._session, self._user_thread)
 
-    @property
-    def is_over(self) -> bool:
-        """Whether the function has ended well, so that `reset` will succeed as soon as the user's thread is free."""
-        return self._runner.is_over
-
     def train(self) -> Future[Report]:
         """Ask for the next report; the first call starts the function."""
         return self._runner.pull()

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import Executor, Future
 from functools import partial
 
 import pytest
@@ -240,10 +241,15 @@ def _draw() -> float:
     return random.random()
 
 
-def test_an_alarm_that_raises_in_user_code_does_not_lose_answers(driver: Driver) -> None:
+class Ring(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("kind", [Ring, TimeoutError])
+def test_an_alarm_that_raises_in_user_code_does_not_lose_answers(driver: Driver, kind: type[BaseException]) -> None:
     """The user's handler may raise anywhere in the main thread, so also while an answer is sent."""
     driver.start("a")
-    driver.call("a", "call", _arm_raising_timer)
+    driver.call("a", "call", partial(_arm_raising_timer, kind))
     answers = 0
     until = time.monotonic() + 0.5
     while time.monotonic() < until:
@@ -253,16 +259,43 @@ def test_an_alarm_that_raises_in_user_code_does_not_lose_answers(driver: Driver)
     assert answers > 0
 
 
-class Ring(BaseException):
-    pass
-
-
-def _arm_raising_timer() -> None:
+def _arm_raising_timer(kind: type[BaseException]) -> None:
     def ring(number: int, frame: object) -> None:
-        raise Ring
+        raise kind
 
     signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, 0.005, 0.005)
+
+
+class StruckFuture(Future[str]):
+    """The first time that its result is asked for, to be sent, an exception comes up."""
+
+    is_struck = False
+
+    def result(self, timeout: float | None = None) -> str:
+        if not self.is_struck:
+            self.is_struck = True
+            raise TimeoutError("raised by a signal handler")
+        return super().result(timeout)
+
+
+class Struck:
+    """Its last piece of work is over when the sending of its answer is struck: nothing follows that would repeat it."""
+
+    def __init__(self, executor: Executor):
+        self._executor = executor
+
+    def work(self) -> Future[str]:
+        answer = StruckFuture()
+        self._executor.submit(answer.set_result, "done")
+        return answer
+
+
+def test_an_answer_whose_sending_is_struck_by_an_exception_is_repeated(driver: Driver) -> None:
+    driver.group.start("a", Struck)
+    assert isinstance(driver.next("a"), Ready)
+
+    assert driver.call("a", "work") == "done"
 
 
 def test_main_module_objects_and_no_guard(tmp_path: object, start_method: str) -> None:
