@@ -41,10 +41,15 @@ class SharedFile(Spot):
             return value
 
     def preload(self) -> None:
-        """Load the value for the first `get`, here or in a process that is forked from this one. Blocks."""
+        """Load the value for the first `get`, here or in a process that is forked from this one. Blocks.
+
+        If it is a function that begins with imports, the modules are imported, too.
+        """
         with _loading:
-            if self not in _loaded:
-                self._load()
+            value, _ = _loaded.get(self) or self._load()
+        from minitune._first_imports import import_ahead  # here, since a driver never needs it
+
+        import_ahead(value)
 
     def _load(self) -> tuple[Any, bool]:
         _loaded[self] = found = read_value(self)

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent / PACKAGE
 LAYERS: dict[str, str] = {
     "values": """
         error result _json space _domains _numbers _samplers _global_draws clock _console checkpoint resources config
-        decision
+        decision _first_imports
         pickling shared settings value_file exceptions _alias _checks _paths _version _warnings _text _screen
         _memory experiment experiment.lifecycle experiment.trial experiment.trial_info experiment.trial_maker
         experiment.metric_analysis experiment.best experiment.tags

@@ -70,13 +70,50 @@ def test_imports_of_the_trainables_module_are_done_once(tmp_path: Path, name: st
     assert found == ("[5, 5, 5, 5] set()\n", "", 1)
 
 
-def test_imports_within_the_function_are_its_own(tmp_path: Path) -> None:
+FIRST = """
+import minitune as tune
+
+def trainable(config):
+    "Begins with imports."
+    import json, os.path as path
+    import slow
+    from slow import VALUE
+    tune.report({"x": VALUE})
+
+class Stepwise(tune.Trainable):
+    def setup(self, config):
+        import slow
+        self.value = slow.VALUE
+    def step(self):
+        return {"x": self.value, "done": True}
+
+import slow
+"""
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["", "trainable = tune.with_resources(tune.with_parameters(trainable), {'cpu': 1})\n", "trainable = Stepwise\n"],
+)
+def test_imports_with_which_a_trainable_begins_are_done_once(tmp_path: Path, change: str) -> None:
+    assert imports(tmp_path, FIRST + change + FIT) == ("[5, 5, 5, 5] set()\n", "", 1)
+
+
+def test_one_that_fails_there_is_tried_by_each_trial(tmp_path: Path) -> None:
+    stdout, stderr, _ = imports(tmp_path, FIRST + FIT, kind="broken")
+    assert stdout == "[None, None, None, None] {'TrialError(RuntimeError)'}\n"
+    assert "preload" not in stderr
+
+
+def test_other_imports_within_the_function_are_its_own(tmp_path: Path) -> None:
+    """What it does not do first it may not do at all."""
     script = """
 import minitune as tune
 
 def trainable(config):
-    import slow
-    tune.report({"x": slow.VALUE})
+    if config["i"]:
+        import slow
+        tune.report({"x": slow.VALUE})
 
 import slow
 """
