@@ -14,6 +14,8 @@ _METHODS = ("__init__", "setup", "step")
 _OF_IMPORTS = frozenset(
     [
         "RESUME",
+        "GEN_START",
+        "RETURN_GENERATOR",
         "NOP",
         "CACHE",
         "EXTENDED_ARG",
@@ -32,7 +34,8 @@ _OF_IMPORTS = frozenset(
         "NOT_TAKEN",
     ]
 )
-"""What imports are made of, in any version: the first other instruction ends them."""
+"""What imports, and what every function begins with, are made of, in any version: the first other one ends them."""
+_DEPTH_LIMIT = 10
 
 
 def import_ahead(value: Any) -> None:
@@ -77,12 +80,12 @@ def first_imports(function: Any) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 def _functions(value: Any) -> Iterator[Any]:
     """The function in a value, without what is wrapped around it; of a class the methods that are called first."""
-    for _ in range(10):
-        inner = next((found for name in _WRAPPED if (found := getattr(value, name, None)) is not None), None)
-        if inner is None or isinstance(value, type):
-            break
-        value = inner
     if isinstance(value, type):
         yield from (vars(value).get(name) for name in _METHODS)
-    else:
-        yield value
+        return
+    for _ in range(_DEPTH_LIMIT):
+        inner = next((found for name in _WRAPPED if (found := getattr(value, name, None)) is not None), None)
+        if inner is None:
+            break
+        value = inner
+    yield value

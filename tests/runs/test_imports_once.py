@@ -80,6 +80,10 @@ def trainable(config):
     from slow import VALUE
     tune.report({"x": VALUE})
 
+def generator(config):
+    from slow import VALUE
+    yield {"x": VALUE}
+
 class Stepwise(tune.Trainable):
     def setup(self, config):
         import slow
@@ -93,7 +97,12 @@ import slow
 
 @pytest.mark.parametrize(
     "change",
-    ["", "trainable = tune.with_resources(tune.with_parameters(trainable), {'cpu': 1})\n", "trainable = Stepwise\n"],
+    [
+        "",
+        "trainable = generator\n",
+        "trainable = tune.with_resources(tune.with_parameters(trainable), {'cpu': 1})\n",
+        "trainable = Stepwise\n",
+    ],
 )
 def test_imports_with_which_a_trainable_begins_are_done_once(tmp_path: Path, change: str) -> None:
     assert imports(tmp_path, FIRST + change + FIT) == ("[5, 5, 5, 5] set()\n", "", 1)
