@@ -107,6 +107,13 @@ def ci(arguments: list[str]) -> int:
     return ci.main(arguments, prog="minitune ci")
 
 
+def help_(arguments: list[str]) -> int:
+    """Show a page of the manual, or find a word in it."""
+    from minitune.commands import manual
+
+    return manual.main(arguments, prog="minitune help")
+
+
 COMMANDS: dict[str, Command] = {
     "ls": ls,
     "lsx": lsx,
@@ -121,6 +128,7 @@ COMMANDS: dict[str, Command] = {
     "ci": ci,
     "doctor": doctor,
     "demo": demo,
+    "help": help_,
 }
 """Every command by the name that users type, in the order of the help."""
 

@@ -17,6 +17,7 @@ with `--write` to put what the commands and scripts print now into the pages.
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import re
 import subprocess
@@ -156,7 +157,7 @@ def _with_outputs(page: Path) -> list[tuple[Block, Block | None]]:
     found = blocks(page)
     lines = page.read_text(encoding="utf-8").splitlines()
     pairs = []
-    for block, following in zip(found, [*found[1:], None], strict=True):
+    for block, following in itertools.zip_longest(found, found[1:]):
         if block.language != "python":
             continue
         shown = None

@@ -1,0 +1,50 @@
+"""`minitune help`: the pages of the manual in a terminal."""
+
+from __future__ import annotations
+
+import pytest
+from manual_pages import MANUAL
+
+from minitune import cli
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert cli.main(["help", *arguments]) == 0
+    return capsys.readouterr().out
+
+
+def test_a_page_is_shown_as_it_is_written(capsys: pytest.CaptureFixture[str]) -> None:
+    for page in MANUAL.glob("*.md"):
+        assert printed(capsys, page.stem) == page.read_text(encoding="utf-8")
+
+
+def test_without_a_subject_it_shows_the_index(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(capsys) == printed(capsys, "index")
+
+
+def test_the_beginning_of_a_name_and_words_for_it_will_do(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(capsys, "sched") == printed(capsys, "schedulers")
+    assert printed(capsys, "how", "it", "works") == printed(capsys, "how-it-works")
+
+
+def test_a_word_is_found_with_headings_first(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = printed(capsys, "slurm").splitlines()
+    assert lines[1].split() == ["recipes", "Slurm"]
+    assert ["index", "How do I"] in [line.split(maxsplit=1) for line in lines[2:]]
+
+
+def test_a_comment_in_an_example_is_no_section(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "  recipes  PyTorch" in printed(capsys, "load_state_dict").splitlines()
+
+
+def test_what_is_nowhere_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["help", "zeppelin"]) == 1
+    assert "no page of the manual has 'zeppelin'; the pages are changes, command-line" in capsys.readouterr().err
+
+
+def test_in_a_terminal_a_pager_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setattr("pydoc.pager", shown.append)
+    assert cli.main(["help", "seeds"]) == 0
+    assert shown == [(MANUAL / "seeds.md").read_text(encoding="utf-8")]

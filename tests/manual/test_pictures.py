@@ -1,0 +1,124 @@
+"""The pictures and listings of README.md and the manual are what is drawn, written and there."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import pkgutil
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from manual_pages import MANUAL, PICTURES, ROOT, blocks, script_of
+
+import minitune
+
+README = ROOT / "README.md"
+HOW_IT_WORKS = MANUAL / "how-it-works.md"
+
+
+def picture(page: Path, name: str) -> str:
+    """The picture of that name in a page."""
+    (body,) = [block.body for block in blocks(page) if block.language == "text" and PICTURES[name] in block.body]
+    return body
+
+
+def shape(line: str) -> str:
+    """A line of the live view without figures, ids, widths and the length of the bar."""
+    line = re.sub(r"[█░]+", "BAR", line)
+    line = re.sub(r"train_\w+", "TRIAL", line)
+    line = re.sub(r"-?\d[\d.]*(e-?\d+)?%?", "N", line)
+    return " ".join(line.split())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the test needs a pseudo-terminal")
+def test_the_picture_of_the_live_view_has_the_lines_that_its_example_draws(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from output.terminal import Terminal  # beside the tests of what is shown
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NO_COLOR", "1")
+    example = script_of(README)[0][0].body
+    with Terminal(columns=100) as terminal:
+        exec(compile(example, "example.py", "exec"), {"__name__": "example"})
+
+    drawn = {shape(line) for frame in terminal.frames for line in frame}
+    for line in picture(README, "live view").splitlines():
+        assert shape(line) in drawn, "\n".join(["no such line was drawn:", line, *sorted(drawn)])
+
+
+STORY = """
+    import os, signal, tempfile
+    from minitune import Checkpoint, FailureConfig, RunConfig, Tuner, get_checkpoint, get_context, report
+
+    def train(config):
+        begin = 1
+        if get_checkpoint() is not None:
+            begin = int(open(os.path.join(get_checkpoint().path, "i")).read()) + 1
+        for i in range(begin, 5):
+            if i == 3 and get_context().get_attempt() == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            with tempfile.TemporaryDirectory() as directory:
+                with open(os.path.join(directory, "i"), "w") as file:
+                    file.write(str(i))
+                report({"i": i}, checkpoint=Checkpoint(directory))
+
+    run_config = RunConfig(name="run", verbose=0, failure_config=FailureConfig(max_failures=1))
+    Tuner(train, param_space={"x": 1}, run_config=run_config).fit()
+"""
+
+
+def told(record: dict[str, Any]) -> str | None:
+    """One line of the manual's story for a record of the journal."""
+    kind, checkpoint = record["type"], record.get("checkpoint")
+    if kind == "trial":
+        return f"trial   {record['config']}"
+    if kind == "start":
+        origin = "the beginning" if checkpoint is None else f"checkpoint_{checkpoint:06d}"
+        return f"start   attempt {record['attempt']} from {origin}"
+    if kind == "result":
+        return f"result  {record['number']} checkpoint_{checkpoint['number']:06d}"
+    if kind == "status":
+        cause = f": {record['cause']}" if record["status"] == "PENDING" else ""
+        return f"status  {record['status']}{cause}"
+    return None
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no SIGKILL")
+def test_the_story_of_a_killed_trial_is_that_of_a_journal(tmp_path: Path, bound_s: Callable[[float], float]) -> None:
+    script = tmp_path / "story.py"
+    script.write_text(textwrap.dedent(STORY), encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "MINITUNE_STORAGE_PATH": str(tmp_path)}
+    subprocess.run([sys.executable, str(script)], env=environment, check=True, timeout=bound_s(60))
+
+    lines = (tmp_path / "run" / "journal").read_text(encoding="utf-8").splitlines()
+    story = [told(json.loads(line[9:])) for line in lines]
+    shown = picture(HOW_IT_WORKS, "journal")
+    assert [line for line in story if line is not None] == shown.strip().splitlines()
+
+
+def test_each_component_is_where_the_table_has_it_and_as_public_as_it_says() -> None:
+    text = HOW_IT_WORKS.read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \w+ \| `([\w.]+)` \| (public|internal) \|", text, flags=re.MULTILINE)
+    assert len(rows) == 8
+    for path, mark in rows:
+        parent, _, name = path.rpartition(".")
+        package = importlib.import_module(parent)
+        assert getattr(package, name) is not None
+        assert (name in getattr(package, "__all__", ())) == (mark == "public"), path
+    drawn = picture(HOW_IT_WORKS, "architecture")
+    assert all(path.rpartition(".")[2] in drawn for path, _ in rows[:1] + rows[2:7])
+
+
+def test_every_folder_of_the_source_is_in_the_table_of_folders() -> None:
+    table = HOW_IT_WORKS.read_text(encoding="utf-8").partition("## The source")[2]
+    folders = {module.name for module in pkgutil.iter_modules(minitune.__path__) if module.ispkg}
+    assert folders <= set(re.findall(r"`(\w+)`", table))
