@@ -33,16 +33,14 @@ HOME_SHOWN = "/home/me"
 """The home directory that the pages show."""
 
 OPTIONAL = {
-    "scikit-learn": "sklearn",
-    "pandas": "pandas",
-    "optuna": "optuna",
-    "torch": "torch",
-    "lightning": "lightning",
-    "xgboost": "xgboost",
-    "tensorboardX": "tensorboardX",
+    "scikit-learn": "manual",
+    "pandas": "manual",
+    "optuna": "manual",
+    "tensorboardX": "manual",
+    "torch": "manual_torch",
+    "lightning": "manual_torch",
 }
-"""Packages that a block may need, and the modules that they install. Every block with one of them is compiled in the
-main suite; it runs where the package is installed, which `tests/extras/manual` (and `manual_torch`) sees to."""
+"""Packages that a block may need, and the directory of `tests/extras` whose tests run it. The main suite compiles it."""
 
 PICTURES = {"live view": "| 3 s:", "journal": "start   attempt 1", "architecture": "driver: one process"}
 """Text blocks that are no output of a block above them: a part of each, by the name that the test of it asks for."""
@@ -146,6 +144,11 @@ def script_of(page: Path) -> list[tuple[Block, Block | None]]:
 def alone(page: Path) -> list[tuple[Block, Block | None]]:
     """The blocks that need an optional package, each with the text block that shows its output."""
     return [pair for pair in _with_outputs(page) if pair[0].package is not None]
+
+
+def needing(*packages: str) -> list[tuple[Block, Block | None]]:
+    """The blocks of all pages that need one of these packages, each with the text block that shows its output."""
+    return [pair for page in pages() for pair in alone(page) if pair[0].package in packages]
 
 
 def outputs(page: Path) -> list[Block]:

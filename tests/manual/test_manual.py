@@ -52,6 +52,12 @@ def test_examples_that_need_a_package_are_python_and_import_what_is_there(page: 
                 assert hasattr(importlib.import_module(module), name), f"{where(block)}: {module} has no {name}"
 
 
+def test_every_package_that_an_example_needs_is_installed_for_it() -> None:
+    for package, directory in OPTIONAL.items():
+        requirements = (ROOT / "tests" / "extras" / directory / "requirements.txt").read_text(encoding="utf-8")
+        assert re.search(rf"^{package}>=", requirements, flags=re.MULTILINE), package
+
+
 @by_page
 def test_no_block_is_left_out(page: Path) -> None:
     text = "".join(block.body for block in blocks(page) if block.language == "console")

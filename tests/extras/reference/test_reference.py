@@ -1,0 +1,28 @@
+"""The API reference: it is built without a warning, and has every public name."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import minitune
+from minitune import schedulers, search, stopper
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def test_the_reference_has_every_public_name(tmp_path: Path, bound_s: Callable[[float], float]) -> None:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / ".ci" / "reference"), str(tmp_path)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=bound_s(120),
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    for module in (minitune, schedulers, search, stopper):
+        page = (tmp_path / f"{module.__name__.replace('.', '/')}.html").read_text(encoding="utf-8")
+        missing = [name for name in module.__all__ if f'id="{name}"' not in page and not name.startswith("__")]
+        assert not missing, module.__name__
