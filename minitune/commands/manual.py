@@ -1,17 +1,23 @@
 """`minitune help`: the pages of the manual, which come with the package as Markdown, in the terminal.
 
-A page is shown as it is written: Markdown reads well as text, and what is shown can be piped and searched.
+A terminal gets them laid out for its width, in a pager; a pipe gets them as they are written.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
+import shutil
 import sys
+import textwrap
+from collections.abc import Iterator
 from importlib.resources import files
+from itertools import groupby
 
 INDEX = "index"
 _FOUND, _NOT_FOUND = 0, 1
 _PLACES_SHOWN = 20
+_MAX_COLUMNS = 120
 
 
 def main(arguments: list[str], prog: str) -> int:
@@ -96,6 +102,67 @@ def _show(text: str) -> None:
     if sys.stdout.isatty():
         import pydoc  # it honours PAGER, and copes with terminals that can do nothing
 
-        pydoc.pager(text)
+        pydoc.pager(laid_out(text, min(shutil.get_terminal_size().columns, _MAX_COLUMNS)))
     else:
         sys.stdout.write(text)
+
+
+def laid_out(text: str, columns: int) -> str:
+    """A page for a terminal: paragraphs and tables fit its width, blocks of code stay as they are.
+
+    Args:
+        text: The page, in the Markdown that the manual uses.
+        columns: The width.
+    """
+    lines: list[str] = []
+    for number, part in enumerate(re.split(r"^```.*\n", text, flags=re.MULTILINE)):
+        if number % 2:  # between two fences
+            lines += ["    " + line for line in part.splitlines()]
+        else:
+            lines += _prose(part, columns)
+    return "\n".join(lines) + "\n"
+
+
+def _prose(text: str, columns: int) -> Iterator[str]:
+    """The lines of a part without code; a table, a paragraph and an item of a list are laid out as a whole."""
+    joined = re.sub(r"(?<=\S)\n(?![|#*\n]|$)\s*", " ", _without_links(text))  # the lines of one paragraph or item
+    for is_table, group in groupby(joined.splitlines(), lambda line: line.startswith("|")):
+        if is_table:
+            yield from _table(list(group), columns)
+            continue
+        for line in group:
+            indent = "  " if line.startswith("* ") else ""
+            yield from textwrap.wrap(line, columns, subsequent_indent=indent, break_on_hyphens=False) or [""]
+
+
+def _table(rows: list[str], columns: int) -> Iterator[str]:
+    """A table: in columns, the last of them wrapped; where that is too narrow, each first cell with the others below."""
+    head, _, *body = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+    shown = [head, *body] if any(head) else body
+    widths = [max(len(row[column]) for row in shown) for column in range(len(head) - 1)]
+    last = columns - sum(widths) - 2 * len(widths)
+    if last >= columns // 3:
+        for row in shown:
+            left = "".join(cell.ljust(width + 2) for cell, width in zip(row, widths, strict=False))
+            wrapped = textwrap.wrap(row[-1], last, break_on_hyphens=False) or [""]
+            yield (left + wrapped[0]).rstrip()
+            yield from (" " * len(left) + line for line in wrapped[1:])
+        return
+    if len(head) > 2 and head[0]:
+        yield from textwrap.wrap(f"{head[0]}:", columns)
+    for row in shown if len(head) == 2 else body:
+        yield from textwrap.wrap(row[0], columns, break_on_hyphens=False)
+        for name, cell in zip(head[1:], row[1:], strict=True):
+            told = f"{name}: {cell}" if name and len(head) > 2 else cell
+            if cell:
+                yield from textwrap.wrap(told, columns - 4, initial_indent="    ", subsequent_indent="    ")
+
+
+def _without_links(text: str) -> str:
+    """The text with the names of pages in place of links to them."""
+
+    def named(link: re.Match[str]) -> str:
+        page = re.match(r"([\w-]+)\.md", link[2])
+        return link[1] if page is None or page[1] in link[1].lower() else f"{link[1]} (see {page[1]})"
+
+    return re.sub(r"\[([^\]]*)\]\(([^)]*)\)", named, text)
