@@ -136,12 +136,12 @@ def _prose(text: str, columns: int) -> Iterator[str]:
 
 
 def _table(rows: list[str], columns: int) -> Iterator[str]:
-    """A table: in columns, the last of them wrapped; where that is too narrow, each first cell with the others below."""
+    """A table: in columns, the last of them wrapped; where that is too wide, each first cell, the others below."""
     head, _, *body = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
     shown = [head, *body] if any(head) else body
     widths = [max(len(row[column]) for row in shown) for column in range(len(head) - 1)]
     last = columns - sum(widths) - 2 * len(widths)
-    if last >= columns // 3:
+    if last >= max(columns // 3, *(len(word) for row in shown for word in row[-1].split())):
         for row in shown:
             left = "".join(cell.ljust(width + 2) for cell, width in zip(row, widths, strict=False))
             wrapped = textwrap.wrap(row[-1], last, break_on_hyphens=False) or [""]
