@@ -8,6 +8,7 @@ import importlib
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -35,7 +36,9 @@ by_page = pytest.mark.parametrize("page", pages(), ids=lambda page: page.stem)
 
 
 @by_page
-@pytest.mark.skipif(shutil.which("bash") is None, reason="commands of the manual are run by bash, which is not there")
+@pytest.mark.skipif(
+    sys.platform == "win32" or shutil.which("bash") is None, reason="the manual shows commands for bash on Unix"
+)
 def test_examples_print_what_the_page_shows(page: Path, tmp_path: Path, bound_s: Callable[[float], float]) -> None:
     for printed in Home(tmp_path, bound_s(120)).run_page(page):
         assert printed.agrees, f"{printed.source}\nshown\n{printed.shown}\nbut printed was\n{printed.actual}"
