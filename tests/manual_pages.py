@@ -37,6 +37,7 @@ OPTIONAL = {
     "pandas": "manual",
     "optuna": "manual",
     "tensorboardX": "manual",
+    "matplotlib": "manual",
     "torch": "manual_torch",
     "lightning": "manual_torch",
 }

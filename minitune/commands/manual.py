@@ -74,14 +74,15 @@ def _page_named(words: str, names: list[str]) -> str | None:
 
 
 def _places(words: str, pages: dict[str, str]) -> list[tuple[str, str]]:
-    """Page and heading of each section that has the words: those with the words in their headings first."""
-    wanted = words.lower()
+    """Page and heading of each section that has all the words: those with the words in their headings first."""
+    wanted = words.lower().split()
     found = []
     for page in sorted(pages):
         for heading, body in _sections(pages[page]):
-            count = body.lower().count(wanted)
-            if count or wanted in heading.lower():
-                found.append((wanted not in heading.lower(), -count, page, heading))
+            title, text = heading.lower(), body.lower()
+            if all(word in title or word in text for word in wanted):
+                in_title = sum(word in title for word in wanted)
+                found.append((-in_title, -sum(map(text.count, wanted)), page, heading))
     return [(page, heading) for _, _, page, heading in sorted(found)]
 
 

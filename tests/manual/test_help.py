@@ -36,6 +36,10 @@ def test_a_word_is_found_with_headings_first(capsys: pytest.CaptureFixture[str])
     assert ["index", "How do I"] in [line.split(maxsplit=1) for line in lines[2:]]
 
 
+def test_words_need_not_stand_beside_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "  resources  GPUs" in printed(capsys, "memory", "quarter").splitlines()
+
+
 def test_a_comment_in_an_example_is_no_section(capsys: pytest.CaptureFixture[str]) -> None:
     assert "  recipes  PyTorch" in printed(capsys, "load_state_dict").splitlines()
 
