@@ -264,5 +264,6 @@ def _plain_executor(plan: Plan, run: RunDirectory, ahead: Template | None) -> Tr
         changes_directory=is_on("CHDIR_TO_TRIAL_DIR") if changes is None else changes,
         keep_descendants=plan.run_config.keep_descendants,
         needed=NEEDED_BY_TRIALS,
+        preload=bool(plan.tune_config.preload),
         ahead=ahead,
     )

@@ -43,7 +43,7 @@ class SharedFile(Spot):
     def preload(self) -> None:
         """Load the value for the first `get`, here or in a process that is forked from this one. Blocks.
 
-        If it is a function that begins with imports, the modules are imported, too.
+        If it is a function that begins with imports of installed packages, they are imported, too.
         """
         with _loading:
             value, _ = _loaded.get(self) or self._load()

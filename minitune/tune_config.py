@@ -62,6 +62,9 @@ class TuneConfig(Config):
         constraints: Functions of the configuration that must return True, such as `[lambda c: c["low"] < c["high"]]`.
             What violates one is drawn anew; points of a grid that do are left out. Where a searcher suggests nothing
             else, values are drawn at random. A point to evaluate that violates one is an error.
+        preload: Load the trainable and its bound values once per run where workers are forked (on Linux), and import
+            once the installed packages with which it begins. False: each worker loads and imports everything itself,
+            as all do where they are not forked. A module that must run once in each trial needs that.
 
     Raises:
         ValueError: If a value breaks its rule.
@@ -85,6 +88,7 @@ class TuneConfig(Config):
     report_timeout_s: int | float | datetime.timedelta | None = None
     on_duplicate: str = "allow"
     constraints: Sequence[Callable[[dict[str, Any]], bool]] | None = None
+    preload: bool = True
 
     def _check(self) -> None:
         require(self.mode in (None, "min", "max"), "mode: None, 'min' or 'max'", self.mode)
@@ -113,6 +117,7 @@ class TuneConfig(Config):
         require(self.seed is None or is_whole(self.seed), "seed: None or an int", self.seed)
         require_flag("reuse_actors", self.reuse_actors)
         require_flag("deterministic", self.deterministic)
+        require_flag("preload", self.preload)
         if self.deterministic and not limit:
             raise ValueError(
                 "deterministic=True needs max_concurrent_trials, of which the run is a function besides the seed, but "

@@ -87,6 +87,7 @@ class LocalTrialExecutor:
         changes_directory: Whether an actor works in its directory.
         keep_descendants: Leave processes that an actor has started alone when it ends by itself.
         needed: Modules that every worker will need: they are imported once, where workers are copied from.
+        preload: Load shared values once, where workers are copied from; else each worker loads them itself.
         ahead: Where workers are copied from, if that was started already (see `start_ahead`).
 
     Raises:
@@ -104,6 +105,7 @@ class LocalTrialExecutor:
         changes_directory: bool = True,
         keep_descendants: bool = False,
         needed: Sequence[str] = (),
+        preload: bool = True,
         ahead: Template | None = None,
     ):
         if nesting_depth() > MAX_NESTING:
@@ -118,6 +120,7 @@ class LocalTrialExecutor:
         self._values: ValueFile | None = None
         self._output_names = output_names
         self._changes_directory = changes_directory
+        self._preloads = preload
         self._group = ActorGroup(keep_descendants=keep_descendants, needed=needed, ahead=ahead)
         self._process_names = (f"p{number}" for number in itertools.count())
         self._by_actor: dict[str, _Actor] = {}
@@ -134,12 +137,13 @@ class LocalTrialExecutor:
         return self._ledger.totals(), self._ledger.free()
 
     def share(self, value: Any) -> Shared:
-        """Store `value` in a file. Workers map the large buffers in it; the rest is loaded before they are forked."""
+        """Store `value` in a file. Workers map the large buffers in it; the rest is preloaded if that is wanted."""
         if self._values is None:
             self._values = self._new_file()
         spot = self._values.add(value)
         handle = SharedFile(spot.path, spot.offset, spot.token)
-        self._group.preload(handle.preload)
+        if self._preloads:
+            self._group.preload(handle.preload)
         return handle
 
     def can_start(self, request: Resources, waiter: str | None = None) -> bool:

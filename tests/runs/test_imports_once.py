@@ -1,4 +1,4 @@
-"""What a trainable imports is imported once per run where workers are forked, if that is safe."""
+"""What a trainable imports first is imported once per run where workers are forked, if that is safe."""
 
 from __future__ import annotations
 
@@ -38,21 +38,32 @@ class Stepwise(tune.Trainable):
 """
 FIT = """
 run = tune.RunConfig(storage_path=os.environ["STORAGE"], verbose=0)
-grid = tune.Tuner(trainable, param_space={"i": tune.grid_search([1, 2, 3, 4])}, run_config=run).fit()
+config = tune.TuneConfig(preload="fresh" not in os.environ["KIND"])
+space = {"i": tune.grid_search([1, 2, 3, 4])}
+grid = tune.Tuner(trainable, param_space=space, tune_config=config, run_config=run).fit()
 print([result.metrics.get("x") for result in grid], {type(error).__name__ for error in grid.errors})
 """
 
 
 def imports(tmp_path: Path, script: str, kind: str = "") -> tuple[str, str, int]:
-    """What a script prints on stdout and stderr, and how often others than the driver have imported `slow`."""
-    (tmp_path / "slow.py").write_text(SLOW)
+    """What a script prints on stdout and stderr, and how often others than the driver have imported `slow`.
+
+    That module lies beside the script, or where packages are installed; or a link there leads to it.
+    """
+    installed, sources = tmp_path / "lib" / "site-packages", tmp_path / "sources"
+    installed.mkdir(parents=True)
+    sources.mkdir()
+    place = installed if "installed" in kind else sources if "linked" in kind else tmp_path
+    (place / "slow.py").write_text(SLOW)
+    if "linked" in kind:
+        (installed / "slow.py").symlink_to(sources / "slow.py")
     (tmp_path / "users.py").write_text("import os\n" + USERS)
     (tmp_path / "script.py").write_text("import os\nos.environ['DRIVER'] = str(os.getpid())\n" + script)
     env = {"IMPORTS": str(tmp_path / "imports"), "KIND": kind, "STORAGE": str(tmp_path / "storage")}
     done = subprocess.run(
         [sys.executable, "script.py"],
         cwd=tmp_path,
-        env={**os.environ, **env, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+        env={**os.environ, **env, "PYTHONPATH": os.pathsep.join([str(installed), *filter(None, sys.path)])},
         capture_output=True,
         text=True,
         timeout=120,
@@ -101,15 +112,65 @@ import slow
         "",
         "trainable = generator\n",
         "trainable = tune.with_resources(tune.with_parameters(trainable), {'cpu': 1})\n",
+        "from minitune.trainable import wrap_function\ntrainable = wrap_function(trainable)\n",
         "trainable = Stepwise\n",
+        "trainable = tune.with_resources(Stepwise, {'cpu': 1})\n",
     ],
 )
-def test_imports_with_which_a_trainable_begins_are_done_once(tmp_path: Path, change: str) -> None:
-    assert imports(tmp_path, FIRST + change + FIT) == ("[5, 5, 5, 5] set()\n", "", 1)
+def test_installed_packages_with_whose_import_a_trainable_begins_are_imported_once(tmp_path: Path, change: str) -> None:
+    assert imports(tmp_path, FIRST + change + FIT, "installed") == ("[5, 5, 5, 5] set()\n", "", 1)
+
+
+@pytest.mark.parametrize("kind", ["", "linked"])
+@pytest.mark.parametrize("name", ["trainable", "generator", "Stepwise"])
+def test_a_module_of_the_users_own_is_imported_by_each_trial(tmp_path: Path, name: str, kind: str) -> None:
+    """It may draw a number at its import, or open a file: each trial does so itself, in its own directory."""
+    assert imports(tmp_path, FIRST + f"trainable = {name}\n" + FIT, kind) == ("[5, 5, 5, 5] set()\n", "", 4)
+
+
+def test_what_comes_after_a_module_of_the_users_own_is_not_imported_before_it(tmp_path: Path) -> None:
+    script = """
+import minitune as tune
+
+def trainable(config):
+    import own
+    import slow
+    tune.report({"x": slow.VALUE})
+
+import slow
+"""
+    (tmp_path / "own.py").write_text("import sys\nassert 'slow' not in sys.modules, 'imported before'\n")
+    assert imports(tmp_path, script + FIT, "installed") == ("[5, 5, 5, 5] set()\n", "", 4)
+
+
+def test_a_step_imports_only_after_the_setup(tmp_path: Path) -> None:
+    script = """
+import sys
+import minitune as tune
+
+class Base(tune.Trainable):
+    def setup(self, config):
+        assert "slow" not in sys.modules, "imported before"
+
+class trainable(Base):
+    def step(self):
+        import slow
+        return {"x": slow.VALUE, "done": True}
+
+import slow
+"""
+    assert imports(tmp_path, script + FIT, "installed") == ("[5, 5, 5, 5] set()\n", "", 4)
+
+
+@pytest.mark.parametrize(
+    "begin", [FIRST, "import minitune as tune\nfrom users import train as trainable\n"], ids=["function", "module"]
+)
+def test_without_preload_each_trial_imports_everything_itself(tmp_path: Path, begin: str) -> None:
+    assert imports(tmp_path, begin + FIT, "installed fresh") == ("[5, 5, 5, 5] set()\n", "", 4)
 
 
 def test_one_that_fails_there_is_tried_by_each_trial(tmp_path: Path) -> None:
-    stdout, stderr, _ = imports(tmp_path, FIRST + FIT, kind="broken")
+    stdout, stderr, _ = imports(tmp_path, FIRST + FIT, "installed broken")
     assert stdout == "[None, None, None, None] {'TrialError(RuntimeError)'}\n"
     assert "preload" not in stderr
 

@@ -31,6 +31,7 @@ ELSEWHERE = {
     "TuneConfig.deterministic": "tests/differential/test_deterministic.py::test_processes_that_race_and_die",
     "TuneConfig.report_timeout_s": "tests/faults/test_faults_timeouts.py::test_limits_hold_on_a_virtual_clock",
     "TuneConfig.trial_timeout_s": "tests/faults/test_faults_timeouts.py::test_limits_hold_on_a_virtual_clock",
+    "TuneConfig.preload": "tests/runs/test_imports_once.py::test_without_preload_each_trial_imports_everything_itself",
     "TuneConfig.reuse_actors": "tests/runs/test_hostile_trials.py::test_a_reused_worker_is_clean",
     "RunConfig.log_to_file": "tests/output/test_output_of_a_run.py::"
     "test_output_of_a_trial_has_the_names_that_were_given",
