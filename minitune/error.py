@@ -60,6 +60,18 @@ class TrialTimeoutError(TrialError):
     """The trial broke a time limit that the user had set."""
 
 
+class MissingMetricError(TrialError, ValueError):
+    """A result lacks a metric that the run, its scheduler or its searcher goes by.
+
+    It is the error of such a trial. It also comes out of `fit` once the metric's name is wrong beyond doubt.
+
+    Attributes:
+        metric: The flattened name.
+    """
+
+    metric = ""
+
+
 class CheckpointError(TrialError):
     """A checkpoint could not be written or is not what its record says."""
 

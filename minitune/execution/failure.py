@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any
 
 from minitune.config import FailureConfig
-from minitune.error import RemoteError, TrialError, TrialTimeoutError, WorkerDiedError, WorkerStartError, trial_error
+from minitune.error import (
+    MissingMetricError,
+    RemoteError,
+    TrialError,
+    TrialTimeoutError,
+    WorkerDiedError,
+    WorkerStartError,
+    trial_error,
+)
 from minitune.execution.deadlines import REPORT, Overdue
 from minitune.execution.trial_executor import Exited
 from minitune.experiment.lifecycle import Phase
 from minitune.experiment.trial import Trial
-from minitune.result import AUTO_RESULT_KEYS, TRAINING_ITERATION
+from minitune.result import AUTO_RESULT_KEYS, TRAINING_ITERATION, flatten
 
 LOST = "lost: "
 """What the cause of a return to PENDING begins with if the trial was not to blame."""
@@ -127,27 +136,69 @@ def _where_and_last_lines(trial: Trial, event: Exited) -> list[str]:
     return [*lines, "last lines of its output:", event.last_lines.rstrip()] if event.last_lines else lines
 
 
-def missing_metric(metrics: Iterable[str], flat: Mapping[str, Any]) -> TrialError | None:
-    """What is wrong with a result that lacks a metric that run, scheduler or searcher need.
+_NO_ACCIDENT = 2
+"""So many trials without a metric, and not one with it, show that its name is wrong."""
+
+
+class RequiredMetrics:
+    """Finds results that lack a metric, and the metric whose name is wrong, so that not every trial fails for it.
 
     Args:
-        metrics: Flattened names.
-        flat: The flattened result.
-
-    Returns:
-        The trial's error, or None if all is well. A result that holds nothing but automatic keys is well.
+        names: The flattened names of the metrics that run, scheduler and searcher go by.
     """
-    metric = next((name for name in metrics if name not in flat), None)
-    if metric is None:
-        return None
-    reported = sorted(key for key in flat if key.partition("/")[0] not in AUTO_RESULT_KEYS)
-    if not reported:
-        return None
-    from difflib import get_close_matches
 
-    close = get_close_matches(metric, reported, 1)
-    return TrialError(
-        f"the metric {metric!r} must be in every reported result, but reported were: {', '.join(reported)}"
-        + (f". Did you mean {close[0]!r}? " if close else ". ")
-        + "MINITUNE_DISABLE_STRICT_METRIC_CHECKING=1 allows results without it"
-    )
+    def __init__(self, names: Iterable[str]):
+        self._names = tuple(names)
+        self._num_failed: Counter[str] = Counter()
+        self._reported: set[str] = set()
+
+    def error_of(self, flat: Mapping[str, Any]) -> MissingMetricError | None:
+        """The error of a trial whose result lacks a metric.
+
+        Args:
+            flat: The flattened result.
+
+        Returns:
+            The error, or None if all is well. A result that holds nothing but automatic keys is well.
+        """
+        metric = next((name for name in self._names if name not in flat), None)
+        if metric is None:
+            return None
+        reported = sorted(key for key in flat if key.partition("/")[0] not in AUTO_RESULT_KEYS)
+        if not reported:
+            return None
+        from difflib import get_close_matches
+
+        self._reported.update(name for name in self._names if name in flat)
+        close = get_close_matches(metric, reported, 1)
+        error = MissingMetricError(
+            f"the metric {metric!r} must be in every reported result, but reported were: {', '.join(reported)}"
+            + (f". Did you mean {close[0]!r}? " if close else ". ")
+            + "MINITUNE_DISABLE_STRICT_METRIC_CHECKING=1 allows results without it"
+        )
+        error.metric = metric
+        return error
+
+    def has_failed(self, error: MissingMetricError, trials: Iterable[Trial]) -> None:
+        """A trial has failed with an error of `error_of`.
+
+        Args:
+            error: The error.
+            trials: All trials of the run.
+
+        Raises:
+            MissingMetricError: If it is the second one for this metric, and no trial has ever reported it.
+        """
+        metric = error.metric
+        self._num_failed[metric] += 1
+        if self._num_failed[metric] < _NO_ACCIDENT or metric in self._reported:
+            return
+        if any(metric in trial.metric_analysis or metric in flatten(trial.last_result) for trial in trials):
+            self._reported.add(metric)
+            return
+        raised = MissingMetricError(
+            f"the run has ended, because {self._num_failed[metric]} trials have failed for want of a metric that no "
+            f"trial has ever reported: {error}"
+        )
+        raised.metric = metric
+        raise raised

@@ -23,8 +23,8 @@ from minitune.execution.failure import (
     LOST,
     AfterFailure,
     FailurePolicy,
+    RequiredMetrics,
     died_error,
-    missing_metric,
     raised_error,
     timeout_error,
 )
@@ -81,7 +81,8 @@ class TuneController:
         self._recorder = recorder
         self._settings = settings
         self._policy = FailurePolicy(settings.failure)
-        self._metrics = hooks.metrics(settings.metric) if settings.strict_metric else ()
+        required = hooks.metrics(settings.metric) if settings.strict_metric else ()
+        self._metrics = RequiredMetrics(required) if required else None
         self._end_deadline_s = 0.0
         self._has_news = True
         self._asked_in_vain = 0
@@ -397,10 +398,13 @@ class TuneController:
         result = report.metrics
         if CONFIG in result:
             result[CONFIG] = trial.config
-        missing = missing_metric(self._metrics, flatten(result)) if self._metrics else None
-        if missing is not None:
-            self._on_failure(live, missing, final=True)
-            return
+        if self._metrics is not None:
+            missing = self._metrics.error_of(flatten(result))
+            if missing is not None:
+                self._on_failure(live, missing, final=True)
+                if not self._state.end_reason:  # else the run ends for another reason already
+                    self._metrics.has_failed(missing, self._state.trials)
+                return
         decision = self._hooks.decide(trial, result, ends=report.done)
         live.ends_by_itself = decision == STOP
         self._hooks.result(trial, result)

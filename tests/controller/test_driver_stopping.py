@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections import Counter as Tally
 from typing import Any
 
 import pytest
-from driver_fakes import Counter, SavedCounter, fit, report_n
+from driver_fakes import Counter, SavedCounter, fit, report_n, resume, run_path, virtual_executor
 
-from minitune import FailureConfig, FIFOScheduler, Searcher, Stopper, grid_search, report
+from minitune import FailureConfig, FIFOScheduler, Searcher, Stopper, TuneError, Tuner, grid_search, report
 from minitune.stopper import CombinedStopper, FunctionStopper, MaximumIterationStopper
 
 
@@ -138,6 +139,65 @@ def test_the_metric_of_scheduler_and_searcher_counts_too(who: str) -> None:
     )
     grid = fit(sometimes, num_samples=3, **settings)
     assert [result.error is None for result in grid] == [True, False, True]
+
+
+ONE_BY_ONE: dict[str, Any] = {"metric": "eval/loss", "mode": "min", "max_concurrent_trials": 1}
+NEVER_REPORTED = "2 trials have failed for want of a metric that no trial has ever reported: the metric 'eval/loss'.*"
+
+
+@pytest.mark.parametrize("num_retries", [0, -1])
+def test_a_metric_that_no_trial_has_ever_reported_ends_the_run_at_the_second_failure(num_retries: int) -> None:
+    failure = FailureConfig(max_failures=num_retries)
+    hint = "reported were: acc, evall/loss. Did you mean 'evall/loss'?"
+    with pytest.raises(TuneError, match=NEVER_REPORTED + re.escape(hint)) as caught:
+        fit(sometimes, {"good": grid_search([False] * 9)}, failure=failure, **ONE_BY_ONE)
+    assert isinstance(caught.value, ValueError)  # what Ray Tune's searchers and schedulers raise
+    results = Tuner.restore(str(run_path()), sometimes).get_results()
+    assert [type(result.error).__name__ for result in results if result.error] == ["TrialError"] * 2
+
+
+def test_such_a_run_goes_on_under_the_right_name() -> None:
+    space = {"good": grid_search([False] * 3)}
+    with pytest.raises(TuneError, match=NEVER_REPORTED):
+        fit(sometimes, space, **ONE_BY_ONE)
+    with pytest.raises(TuneError, match=NEVER_REPORTED):
+        resume(sometimes, errored=True, **ONE_BY_ONE)
+    grid = resume(sometimes, errored=True, **{**ONE_BY_ONE, "metric": "acc"})
+    assert [result.metrics["acc"] for result in grid] == [1, 1, 1]
+
+
+def test_a_metric_that_some_trial_has_reported_has_the_right_name() -> None:
+    """In an earlier part of the run, or as text, or before that trial has failed itself."""
+
+    def fails_later(config: dict[str, Any]) -> None:
+        if config["good"]:
+            report({"eval": {"loss": "a text"}})
+            raise OSError("later")
+        sometimes(config)
+
+    space = {"good": grid_search([True, False, False, False])}
+    assert fit(fails_later, space, **ONE_BY_ONE).num_errors == 4
+    assert resume(fails_later, errored=True, **ONE_BY_ONE).num_errors == 4
+
+
+def test_a_metric_in_a_result_that_lacks_another_one_was_reported() -> None:
+    results = [{"acc": 1}, {"eval": {"loss": 1}}, {"eval": {"loss": 1}}, {"acc": 1}, {"acc": 1, "eval": {"loss": 1}}]
+
+    class InOrder(Searcher):
+        def suggest(self, trial_id: str) -> dict[str, Any]:
+            return {"report": results[int(trial_id[-1])]}
+
+    search = InOrder(metric="acc", mode="max")
+    grid = fit(lambda config: config["report"], search_alg=search, num_samples=5, **ONE_BY_ONE)
+    assert [result.error is None for result in grid] == [False, False, False, False, True]
+
+
+def test_a_run_that_ends_for_another_reason_already_does_not_raise() -> None:
+    """The second trial is in a step when the first one's failure ends the run, and is to be saved after it."""
+    failure = FailureConfig(fail_fast=True)
+    space = {"end": grid_search([3, 3])}
+    grid = fit(SavedCounter, space, failure=failure, metric="loss", mode="min", executor=virtual_executor())
+    assert grid.num_errors == 2
 
 
 @pytest.mark.parametrize("variable", ["MINITUNE_DISABLE_STRICT_METRIC_CHECKING", "TUNE_DISABLE_STRICT_METRIC_CHECKING"])
