@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from minitune._checks import is_real, is_whole, require
+from minitune._checks import is_real, is_whole, require, shown
 from minitune._samplers import LogUniform, Normal, Quantized
 from minitune.result import DEFAULT_METRIC
 from minitune.search._evaluated import evaluated_values
@@ -16,7 +16,7 @@ from minitune.search._foreign import checked_points, counted, indices_of, nested
 from minitune.search.parameters import Parameter, draw, parameters
 from minitune.search.searcher import Searcher, Suggestion, no_space, require_mode
 from minitune.search.space_tree import has_unresolved_values, overlay
-from minitune.space import Categorical, Float
+from minitune.space import Categorical, Float, is_same
 
 
 class HyperOptSearch(Searcher):
@@ -29,7 +29,8 @@ class HyperOptSearch(Searcher):
             HyperOpt's own.
         metric: Name of the result to optimise; by default the run's.
         mode: `"min"` or `"max"`.
-        points_to_evaluate: Configurations that are tried first; what they lack is drawn. Only for domains.
+        points_to_evaluate: Configurations that are tried first; what they lack is drawn. Parameters of HyperOpt's own
+            may also be given by label, with HyperOpt's value, which is an index for a choice.
         n_initial_points: So many configurations are drawn at random before the model is used.
         random_state_seed: Of all draws. It takes precedence over the run's seed.
         gamma: What share of the trials counts as good; see HyperOpt.
@@ -69,8 +70,9 @@ class HyperOptSearch(Searcher):
         if isinstance(space, Mapping) and has_unresolved_values(dict(space)):
             self._set_space(dict(space))
         elif self._has_own_space:
-            require(not self._points, "points_to_evaluate: None for a space of HyperOpt's own", points_to_evaluate)
             self._domain = hyperopt.Domain(_identity, space)
+            for point in self._points:
+                self._given_values(point)  # refuses what is not in the space
 
     # -- setting up --------------------------------------------------------------------------------------------
 
@@ -117,7 +119,12 @@ class HyperOptSearch(Searcher):
         """
         self._check_ready()
         (tid,) = self._trials.new_trial_ids(1)
-        if self._points or (self._space is not None and not self._domain.params):  # the library needs a parameter
+        if self._points and self._space is None:
+            given = self._given_values(self._points.pop(0))
+            values = dict(self._active(self._domain.expr, given))
+            config = self._evaluated(values)
+            self._insert(tid, values)
+        elif self._points or (self._space is not None and not self._domain.params):  # the library needs a parameter
             config, values = self._config(self._known(self._points.pop(0) if self._points else {}))
             self._insert(tid, values)
         else:
@@ -202,6 +209,44 @@ class HyperOptSearch(Searcher):
         config: dict[str, Any] = _import_hyperopt().space_eval(self._domain.expr, values)
         return config
 
+    def _given_values(self, point: Mapping[str, Any]) -> dict[str, Any]:
+        """The values by label that a point gives in a space of HyperOpt's own.
+
+        Raises:
+            ValueError: If the point is not in the space.
+        """
+        expression = self._domain.expr
+        known = dict(_named_args(expression)) if expression.name == "dict" else {}
+        by_label = {
+            key: value
+            for key, value in point.items()
+            if key in self._domain.params and not (key in known and _can_be_read(known[key]))
+        }
+        values = _read(expression, {key: value for key, value in point.items() if key not in by_label}, "a point")
+        return {**values, **{label: _number(value, f"{label!r} of a point") for label, value in by_label.items()}}
+
+    def _active(self, node: Any, given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+        """The labels that play a part in an expression, each with its value: the given one, else one that is drawn."""
+        if node.name == "hyperopt_param":
+            label, distribution = node.pos_args[0].obj, node.pos_args[1]
+            yield label, given[label] if label in given else self._sample(distribution)
+            return
+        parts = [*node.pos_args, *(part for _, part in _named_args(node))]
+        if node.name == "switch":
+            ((label, index),) = self._active(parts[0], given)
+            options = parts[1:]
+            require(index in range(len(options)), f"{label!r} of a point: an index below {len(options)}", index)
+            yield label, index
+            parts = [options[int(index)]]
+        for part in parts:
+            yield from self._active(part, given)
+
+    def _sample(self, distribution: Any) -> Any:
+        import numpy  # which HyperOpt needs as well
+
+        generator = numpy.random.default_rng(self._rng.getrandbits(63))
+        return _import_hyperopt().pyll.stochastic.sample(distribution, generator).item()
+
     def _insert(self, tid: int, values: Mapping[str, Any]) -> Any:
         """Take a trial up whose values come from elsewhere."""
         labels = self._domain.params
@@ -244,6 +289,73 @@ def _import_hyperopt() -> Any:
 
 def _identity(space: Any) -> Any:
     return space
+
+
+# -- points in a space of HyperOpt's own -------------------------------------------------------------------------------
+
+
+def _named_args(node: Any) -> list[tuple[str, Any]]:
+    return [(str(name), part) for name, part in node.named_args]
+
+
+def _can_be_read(node: Any) -> bool:
+    """Whether the parameters follow from the value of an expression; not so for one such as `2 * hp.uniform(...)`."""
+    if node.name in ("float", "int"):
+        return _can_be_read(node.pos_args[0])
+    return node.name in ("hyperopt_param", "literal", "dict", "pos_args", "switch")
+
+
+def _read(node: Any, value: Any, where: str) -> dict[str, Any]:
+    """The parameters by label that an expression of HyperOpt's must have to be `value`, as far as this shows.
+
+    Args:
+        node: The expression.
+        value: A part of a configuration; its dicts may lack keys.
+        where: What it is, for the error.
+
+    Raises:
+        ValueError: If the expression cannot be that.
+    """
+    if node.name in ("float", "int"):
+        return _read(node.pos_args[0], value, where)
+    if node.name == "hyperopt_param":
+        return {node.pos_args[0].obj: _number(value, where)}
+    if node.name == "literal":
+        if not is_same(node.obj, value):
+            raise ValueError(f"{where} must be {shown(node.obj)}, but got {shown(value)}")
+        return {}
+    if node.name == "switch":
+        return _read_choice(node, value, where)
+    if node.name == "dict":
+        require(isinstance(value, Mapping), f"{where}: a dict", value)
+        parts = dict(_named_args(node))
+        unknown = [key for key in value if key not in parts]
+        if unknown:
+            raise ValueError(f"every key of {where} must be one of {', '.join(parts)}, but got {unknown[0]!r}")
+        pairs = [(parts[key], part, f"{key!r} of {where}") for key, part in value.items()]
+    elif node.name == "pos_args":
+        good = isinstance(value, (list, tuple)) and len(value) == len(node.pos_args)
+        require(good, f"{where}: a list of {len(node.pos_args)}", value)
+        pairs = [(*pair, f"item {i} of {where}") for i, pair in enumerate(zip(node.pos_args, value, strict=True))]
+    else:
+        raise ValueError(f"{where} must be left out, since it is computed ({node.name}), but got {shown(value)}")
+    return {label: number for pair in pairs for label, number in _read(*pair).items()}
+
+
+def _read_choice(node: Any, value: Any, where: str) -> dict[str, Any]:
+    """See `_read`: the first option that can be `value`."""
+    choice, *options = node.pos_args
+    for index, option in enumerate(options):
+        try:
+            return {choice.pos_args[0].obj: index, **_read(option, value, where)}
+        except ValueError:
+            continue
+    raise ValueError(f"{where} must be one of its {len(options)} choices, but got {shown(value)}")
+
+
+def _number(value: Any, where: str) -> Any:
+    require(is_real(value) and not math.isnan(value), f"{where}: a number", value)
+    return value
 
 
 # -- parameters in HyperOpt's terms --------------------------------------------------------------------------------

@@ -87,8 +87,64 @@ def test_a_space_of_the_librarys_own() -> None:
         assert 0 <= config["x"] <= 1
         assert ("n" in config["model"]) is (config["model"]["kind"] == "b")
         search.on_trial_complete(str(number), {"loss": config["x"]})
-    with pytest.raises(ValueError, match="points_to_evaluate must be None for a space of HyperOpt's own"):
-        searching(space, own=True, points_to_evaluate=[{"x": 0.5}])
+
+
+HP = hyperopt.hp
+OWN_SPACE = {
+    "x": HP.uniform("x", 0, 1),
+    "other": HP.loguniform("name", -5, 0),
+    "model": HP.choice("model", [{"kind": "a"}, {"kind": "b", "n": HP.normal("n", 0, 1)}, "plain"]),
+    "pair": [HP.randint("first", 9), HP.uniformint("second", 1, 9)],
+    "twice": 2 * HP.uniform("twice", 0, 1),
+    "constant": 5,
+}
+
+
+@pytest.mark.parametrize(
+    ("point", "expected"),
+    [
+        ({"x": 0.25, "other": 0.5, "pair": [3, 4]}, {"x": 0.25, "other": 0.5, "pair": (3, 4)}),
+        ({"model": "plain", "constant": 5}, {"model": "plain", "constant": 5}),
+        ({"model": {"kind": "b", "n": 1.5}}, {"model": {"kind": "b", "n": 1.5}}),
+        ({"model": {"kind": "a"}}, {"model": {"kind": "a"}}),
+        ({"name": 0.5, "twice": 0.25}, {"other": 0.5, "twice": 0.5}),  # by label, as HyperOpt's fmin takes them
+        ({}, {}),
+    ],
+)
+def test_points_in_a_space_of_the_librarys_own_come_first(point: dict[str, Any], expected: dict[str, Any]) -> None:
+    search = searching(OWN_SPACE, own=True, points_to_evaluate=[point, {"x": 0.75}])
+    first, second = search.suggest("0"), search.suggest("1")
+    assert {key: first[key] for key in expected} == expected
+    assert first.keys() == OWN_SPACE.keys()
+    assert second["x"] == 0.75
+    search.on_trial_complete("1", {"loss": 3.0})
+    assert learned(search).losses() == [None, 3.0]
+    assert searching(OWN_SPACE, own=True, points_to_evaluate=[point]).suggest("0") == first  # the rest follows the seed
+    for number in range(2, 12):
+        search.on_trial_complete(str(number), {"loss": search.suggest(str(number))["x"]})
+
+
+@pytest.mark.parametrize(
+    ("point", "text"),
+    [
+        ({"y": 0.5}, "every key of a point must be one of constant, model, other, pair, twice, x, but got 'y'"),
+        ({"x": "much"}, "'x' of a point must be a number, but got 'much'"),
+        ({"model": "fancy"}, "'model' of a point must be one of its 3 choices, but got 'fancy'"),
+        ({"model": {"kind": "a", "n": 1}}, "'model' of a point must be one of its 3 choices"),
+        ({"pair": [3]}, r"'pair' of a point must be a list of 2, but got \[3\]"),
+        ({"constant": 6}, "'constant' of a point must be 5, but got 6"),
+    ],
+)
+def test_a_point_that_is_not_in_a_space_of_the_librarys_own_is_refused(point: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        HyperOptSearch(OWN_SPACE, "loss", "min", points_to_evaluate=[{"x": 0.5}, point])
+
+
+def test_a_choice_by_its_label_is_an_index() -> None:
+    by_label = {"x": HP.uniform("x", 0, 1), "kind": HP.choice("which", ["a", "b"])}
+    assert searching(by_label, own=True, points_to_evaluate=[{"which": 1}]).suggest("0")["kind"] == "b"
+    with pytest.raises(ValueError, match="'which' of a point must be an index below 2, but got 2"):
+        searching(by_label, own=True, points_to_evaluate=[{"which": 2}]).suggest("0")
 
 
 def test_points_come_first_by_value_also_below_a_choice() -> None:
@@ -188,3 +244,6 @@ def test_duplicates_and_constraints(tmp_path: Path) -> None:
     near = [lambda config: config["x"] < 0.05]
     grid = fit(tmp_path / "2", {}, HyperOptSearch({"x": tune.uniform(0, 1)}), constraints=near)
     assert len(grid) == 12
+    search = HyperOptSearch({"x": HP.uniform("x", 0, 1)}, points_to_evaluate=[{"x": 0.5}])
+    with pytest.raises(ValueError, match="constraint"):
+        fit(tmp_path / "3", {}, search, constraints=near)
