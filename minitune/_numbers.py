@@ -13,17 +13,20 @@ from minitune._samplers import LogUniform, Normal, Quantized, Sampler, Uniform
 
 
 class Float(Domain):
-    """Real numbers from `lower` to `upper`; None stands for no bound.
+    """Real numbers from `lower` to `upper`; None stands for no bound. Bounds in the wrong order are swapped.
 
     Raises:
-        ValueError: If a bound is NaN, or `lower` lies above `upper`.
+        ValueError: If a bound is NaN.
     """
 
     def __init__(self, lower: float | None, upper: float | None):
-        self.lower = -math.inf if lower is None else _as_float("lower", lower)
-        self.upper = math.inf if upper is None else _as_float("upper", upper)
-        if not self.lower <= self.upper:
-            raise ValueError(f"lower <= upper must hold, but got lower={lower!r}, upper={upper!r}")
+        bounds = (
+            -math.inf if lower is None else _as_float("lower", lower),
+            math.inf if upper is None else _as_float("upper", upper),
+        )
+        if any(map(math.isnan, bounds)):
+            raise ValueError(f"the bounds must not be NaN, but got lower={lower!r}, upper={upper!r}")
+        self.lower, self.upper = sorted(bounds)
 
     def cast(self, value: Any) -> float:
         """`value` as a float."""
@@ -115,15 +118,14 @@ class Float(Domain):
 class Integer(Domain):
     """Integers from `lower` to `upper`, without `upper` itself (`quantized` tells the exception).
 
+    Bounds in the wrong order are swapped.
+
     Raises:
-        ValueError: If a bound is no integer, or `lower` lies above `upper`.
+        ValueError: If a bound is no integer.
     """
 
     def __init__(self, lower: int, upper: int):
-        self.lower = _as_int("lower", lower)
-        self.upper = _as_int("upper", upper)
-        if not self.lower <= self.upper:
-            raise ValueError(f"lower <= upper must hold, but got lower={lower!r}, upper={upper!r}")
+        self.lower, self.upper = sorted((_as_int("lower", lower), _as_int("upper", upper)))
 
     def cast(self, value: Any) -> int:
         """`value` as an int."""

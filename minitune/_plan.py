@@ -121,7 +121,10 @@ class Plan:
 
         tune = copy.copy(self.tune_config)
         tune.search_alg, tune.scheduler = before_any_run(tune.search_alg), before_any_run(tune.scheduler)
-        return RecordedTuner(self.experiment.trainable_name, self.experiment.param_space, tune, self.run_config)
+        checkpoints = [experiment.checkpoint_config for experiment in self.experiments]
+        return RecordedTuner(
+            self.experiment.trainable_name, self.experiment.param_space, tune, self.run_config, checkpoints
+        )
 
     @property
     def verbose(self) -> int:

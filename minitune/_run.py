@@ -100,7 +100,8 @@ def run(
         storage_filesystem: Accepted for Ray Tune's signature; only None is possible.
         search_alg: Proposes configurations: an object, or a name such as `"random"`.
         scheduler: Decides about trials: an object, or a name such as `"asha"`.
-        checkpoint_config: Which checkpoints are made and kept.
+        checkpoint_config: Which checkpoints are made and kept; None means all, and in a run that is resumed those that
+            it has kept so far.
         verbose: 0, 1 or 2.
         progress_reporter: Shows the progress.
         log_to_file: Names of the files of a trial's output.
@@ -295,7 +296,7 @@ def parse_resume(resume: bool | str | None, resume_config: ResumeConfig | None =
 
 def _with_old_arguments(
     config: CheckpointConfig | None, num_to_keep: int | None, score: str | None, frequency: int, at_end: bool
-) -> CheckpointConfig:
+) -> CheckpointConfig | None:
     """The checkpoint config with what older scripts pass to `run` itself; those arguments win, as ever."""
     old: dict[str, Any] = {}
     if num_to_keep is not None:
@@ -313,7 +314,7 @@ def _with_old_arguments(
     if at_end:
         _warn_old("checkpoint_at_end", "checkpoint_at_end")
         old["checkpoint_at_end"] = True
-    return replace(as_config("checkpoint_config", config, CheckpointConfig), **old)
+    return config if not old else replace(as_config("checkpoint_config", config, CheckpointConfig), **old)
 
 
 def _warn_old(name: str, field: str) -> None:
@@ -332,12 +333,24 @@ def _start_or_resume(
     if goes_on or is_on("RESUME"):
         from minitune._resume import resume_run, run_to_resume
 
-        found = run_to_resume(plan)
-        if found is not None or goes_on:
-            return resume_run(plan, found or RunDirectory(path), choice or ResumeConfig(), ahead=ahead)
+        found = run_to_resume(plan) or (RunDirectory(path) if goes_on else None)
+        if found is not None:
+            _keep_checkpoints_as_before(plan, found)
+            return resume_run(plan, found, choice or ResumeConfig(), ahead=ahead)
     if tells_if_new:
         logger.warning("there is no run to resume in %s; a new one begins", path)
     return start_run(plan, ahead)
+
+
+def _keep_checkpoints_as_before(plan: Plan, run: RunDirectory) -> None:
+    """Where nothing is said of checkpoints, those are kept that the run has kept so far."""
+    if all(experiment.has_checkpoint_config for experiment in plan.experiments):
+        return
+    from minitune._tuner_file import load_checkpoint_configs
+
+    for experiment, config in zip(plan.experiments, load_checkpoint_configs(run), strict=False):
+        if not experiment.has_checkpoint_config:
+            experiment.checkpoint_config = config
 
 
 def _tell_of_incomplete(outcome: Outcome, raise_on_failed_trial: bool) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import pickle
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from minitune.config import RunConfig
-from minitune.error import RunNotFoundError, TuneError
+from minitune.config import CheckpointConfig, RunConfig
+from minitune.error import RunNotFoundError, TuneError, UntrustedStateError
 from minitune.execution.files import BLOB_MODE, atomic_write
 from minitune.execution.storage import RunDirectory, check_trusted, is_run
 from minitune.pickling import dumps_for_later
@@ -17,6 +18,7 @@ from minitune.tune_config import TuneConfig
 
 logger = logging.getLogger("minitune")
 
+_CHECKPOINTS = "checkpoint_configs"
 _LOST = b""
 """In place of the pickle of what has none."""
 
@@ -30,6 +32,7 @@ class RecordedTuner:
         param_space: The search space.
         tune_config: How it was searched.
         run_config: How it was run.
+        checkpoint_configs: Which checkpoints each experiment kept.
         lost: Names of the settings that could not be pickled, such as `tune_config.search_alg`.
     """
 
@@ -37,6 +40,7 @@ class RecordedTuner:
     param_space: dict[str, Any]
     tune_config: TuneConfig
     run_config: RunConfig
+    checkpoint_configs: Sequence[CheckpointConfig] = ()
     lost: tuple[str, ...] = ()
 
 
@@ -48,6 +52,7 @@ def dump_tuner(recorded: RecordedTuner) -> bytes:
     """
     parts: dict[str, bytes] = {"trainable_name": pickle.dumps(recorded.trainable_name)}
     _add(parts, "param_space", recorded.param_space)
+    _add(parts, _CHECKPOINTS, list(recorded.checkpoint_configs))
     for name in ("tune_config", "run_config"):
         config = getattr(recorded, name)
         for entry in fields(config):
@@ -98,11 +103,8 @@ def load_tuner_file(run: RunDirectory) -> RecordedTuner:
     """
     if not is_run(run.path):
         raise RunNotFoundError(f"there is no run in {run.path}; restore needs the directory that fit() has written")
-    check_trusted(run.path)
     try:
-        check_trusted(run.tuner)
-        with open(run.tuner, "rb") as file:
-            parts: dict[str, bytes] = pickle.load(file)
+        parts = _parts(run)
         trainable_name = pickle.loads(parts["trainable_name"])
     except Exception as error:  # a damaged pickle raises whatever its bytes happen to say
         raise TuneError(
@@ -114,7 +116,35 @@ def load_tuner_file(run: RunDirectory) -> RecordedTuner:
     run_config = replace(run_config, name=name, storage_path=storage, local_dir=None)
     lost = tuple(name for name, data in parts.items() if data == _LOST)
     space = {} if "param_space" in lost else _load(run, parts, "param_space")
-    return RecordedTuner(trainable_name, space, tune_config, run_config, lost)
+    checkpoints = _load(run, parts, _CHECKPOINTS) if _CHECKPOINTS in parts else [run_config.checkpoint_config]
+    return RecordedTuner(trainable_name, space, tune_config, run_config, checkpoints, lost)
+
+
+def load_checkpoint_configs(run: RunDirectory) -> Sequence[CheckpointConfig]:
+    """Which checkpoints each experiment of a run kept; nothing, and a warning, where the run's file does not say so.
+
+    Args:
+        run: The run's directory.
+
+    Raises:
+        UntrustedStateError: If somebody else may have written the file.
+    """
+    try:
+        configs: Sequence[CheckpointConfig] = pickle.loads(_parts(run)[_CHECKPOINTS])
+    except UntrustedStateError:
+        raise
+    except Exception as error:
+        logger.warning("%s does not say which checkpoints were kept (%r): pass checkpoint_config", run.tuner, error)
+        return ()
+    return configs
+
+
+def _parts(run: RunDirectory) -> dict[str, bytes]:
+    check_trusted(run.path)
+    check_trusted(run.tuner)
+    with open(run.tuner, "rb") as file:
+        parts: dict[str, bytes] = pickle.load(file)
+    return parts
 
 
 def _config(run: RunDirectory, parts: dict[str, bytes], name: str, default: Any) -> Any:

@@ -9,9 +9,10 @@ from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any, TypeVar
 
-from minitune._checks import is_whole, require, require_flag, require_metric
+from minitune._checks import is_whole, require, require_flag, require_metric, shown
 from minitune._paths import local_path
 from minitune._warnings import warn_once
+from minitune.error import InvalidArgumentError
 from minitune.settings import setting
 
 DURABILITIES = ("process", "batched", "strict")
@@ -93,7 +94,8 @@ class FailureConfig(Config):
         max_retries: Another name of `max_failures`.
 
     Raises:
-        ValueError: If `max_failures` is not an int >= -1, or is not 0 together with `fail_fast`.
+        ValueError: If `max_failures` is not an int >= -1 (then it is also a `TuneError`), or is not 0 together with
+            `fail_fast`.
     """
 
     max_failures: int = 0
@@ -111,7 +113,8 @@ class FailureConfig(Config):
 
     def _check(self) -> None:
         good = is_whole(self.max_failures) and self.max_failures >= -1
-        require(good, "max_failures: an int >= -1", self.max_failures)
+        if not good:
+            raise InvalidArgumentError(f"max_failures must be an int >= -1, but got {shown(self.max_failures)}")
         if isinstance(self.fail_fast, str):
             self._put("fail_fast", self.fail_fast.lower())
         known = isinstance(self.fail_fast, bool) or self.fail_fast == "raise"

@@ -29,6 +29,13 @@ class TuneError(Exception):
     """Base class of the errors that concern a run rather than one argument."""
 
 
+class InvalidArgumentError(TuneError, ValueError):
+    """A bad argument that Ray Tune refuses with one of the two classes where the other one fits better.
+
+    Scripts wait for either.
+    """
+
+
 class TrialError(TuneError):
     """How one trial ended badly. `Result.error` is one; it is also an instance of the user's exception class.
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from minitune import _checks  # not its names: those of this module are public
-from minitune.error import TuneError
+from minitune import _checks  # not their names: those of this module are public
+from minitune import error as errors
 
 _trainables: dict[str, Any] = {}
 _env_creators: dict[str, Callable[..., Any]] = {}
@@ -49,7 +49,7 @@ def get_trainable_cls(trainable_name: str) -> Any:
     """The class of the trainable that was registered under a name; a function is wrapped in one.
 
     Raises:
-        TuneError: If there is none.
+        InvalidArgumentError: If there is none.
     """
     from minitune.trainable.function_runner import wrap_function
 
@@ -62,12 +62,12 @@ def validate_trainable(trainable_name: str) -> None:
     """Refuse a name under which no trainable is registered.
 
     Raises:
-        TuneError: If there is none.
+        InvalidArgumentError: If there is none.
     """
     try:
         get_trainable(trainable_name)
     except KeyError as error:
-        raise TuneError(error.args[0]) from None
+        raise errors.InvalidArgumentError(error.args[0]) from None
 
 
 def is_function_trainable(trainable: Any) -> bool:
@@ -77,7 +77,7 @@ def is_function_trainable(trainable: Any) -> bool:
         trainable: A trainable, or its registered name.
 
     Raises:
-        TuneError: If there is none of that name.
+        InvalidArgumentError: If there is none of that name.
     """
     from minitune.trainable.util import is_function_trainable as is_function
 

@@ -32,6 +32,13 @@ _OF_A_CLUSTER = """
 """Arguments of Ray's `init` that mean nothing here."""
 
 
+_OF_A_NODE = """
+    dashboard_agent_listen_port gcs_address metrics_export_port node_id object_store_address raylet_socket_name
+    redis_address session_dir
+"""
+"""Keys of Ray's `address_info` for which there is nothing here."""
+
+
 @dataclass
 class _State:
     """What this process knows.
@@ -61,9 +68,18 @@ class RuntimeContext:
 
     Attributes:
         dashboard_url: Empty: there is no dashboard.
+        address_info: Where Ray's processes are, by Ray's keys: this machine, and None for what there is none of.
     """
 
     dashboard_url = ""
+
+    def __init__(self) -> None:
+        self.address_info: dict[str, str | None] = {
+            "node_ip_address": "127.0.0.1",
+            "address": "local",
+            "webui_url": self.dashboard_url,
+            **dict.fromkeys(_OF_A_NODE.split()),
+        }
 
     def disconnect(self) -> None:
         """The same as `shutdown()`."""

@@ -50,8 +50,10 @@ __all__ = [
 def uniform(lower: float, upper: float) -> Float:
     """Floats from [lower, upper), uniformly; with lower == upper always this one.
 
+    Here and in the functions below, bounds in the wrong order are swapped.
+
     Raises:
-        ValueError: Unless lower <= upper, both finite.
+        ValueError: Unless both are finite.
     """
     return Float(lower, upper).uniform()
 
@@ -60,7 +62,7 @@ def quniform(lower: float, upper: float, q: float) -> Float:
     """Multiples of `q` from [lower, upper]: a uniform draw, rounded to the nearest one.
 
     Raises:
-        ValueError: Unless lower <= upper, both multiples of `q`.
+        ValueError: Unless both bounds are finite multiples of `q`.
     """
     return Float(lower, upper).uniform().quantized(q)
 
@@ -69,7 +71,7 @@ def loguniform(lower: float, upper: float, base: object = None) -> Float:
     """Floats from [lower, upper), log-uniformly; with lower == upper always this one.
 
     Raises:
-        ValueError: Unless 0 < lower <= upper.
+        ValueError: Unless both bounds are above 0 and finite.
     """
     return Float(lower, upper).loguniform(base)
 
@@ -78,7 +80,7 @@ def qloguniform(lower: float, upper: float, q: float, base: object = None) -> Fl
     """Multiples of `q` from [lower, upper]: a log-uniform draw, rounded to the nearest one.
 
     Raises:
-        ValueError: Unless 0 < lower <= upper, both multiples of `q`.
+        ValueError: Unless both bounds are above 0 and finite, and multiples of `q`.
     """
     return Float(lower, upper).loguniform(base).quantized(q)
 
@@ -105,7 +107,7 @@ def randint(lower: int, upper: int) -> Integer:
     """Integers from [lower, upper), uniformly: `upper` is excluded.
 
     Raises:
-        ValueError: Unless lower < upper.
+        ValueError: If the bounds are equal.
     """
     return _not_empty(Integer(lower, upper)).uniform()
 
@@ -123,7 +125,7 @@ def lograndint(lower: int, upper: int, base: object = None) -> Integer:
     """Integers from [lower, upper), log-uniformly: `upper` is excluded.
 
     Raises:
-        ValueError: Unless 0 < lower < upper.
+        ValueError: Unless both bounds are above 0, and differ.
     """
     return _not_empty(Integer(lower, upper)).loguniform(base)
 
@@ -132,7 +134,7 @@ def qlograndint(lower: int, upper: int, q: int, base: object = None) -> Integer:
     """Multiples of `q` from [lower, upper], log-uniformly; `upper` is excluded for q = 1.
 
     Raises:
-        ValueError: Unless 0 < lower, and a multiple lies in the range.
+        ValueError: Unless both bounds are above 0, and a multiple lies in the range.
     """
     return Integer(lower, upper).loguniform(base).quantized(q)
 

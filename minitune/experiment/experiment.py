@@ -22,7 +22,7 @@ from minitune.config import (
     log_file_names,
     refuse_out_of_scope,
 )
-from minitune.error import TuneError
+from minitune.error import InvalidArgumentError, TuneError
 from minitune.execution.storage import check_run_name, default_run_name
 from minitune.experiment.trial import Trial
 from minitune.experiment.trial_maker import TrialMaker
@@ -31,6 +31,7 @@ from minitune.resources import Resources
 from minitune.settings import number_setting, setting, variable_of
 from minitune.space import is_grid
 from minitune.stopper import CombinedStopper, DictStopper, Stopper, TimeoutStopper, make_stopper
+from minitune.stopper.dict_stopper import flat_criteria
 from minitune.trainable.trainable import Trainable
 from minitune.trainable.util import is_function_trainable, trainable_name, trainable_resources, validate_trainable
 
@@ -100,12 +101,13 @@ class Experiment:
         self.param_space = as_space(config)
         self.num_samples = _limited_samples(check_num_samples(num_samples))
         self.stop = stop
-        self.stopping_criterion = dict(stop) if isinstance(stop, Mapping) else {}
+        self.stopping_criterion = flat_criteria(stop) if isinstance(stop, Mapping) else {}
         DictStopper(self.stopping_criterion)  # refuses what is no limit
         self._stopper = None if isinstance(stop, Mapping) or not stop else make_stopper(stop)
         self.time_budget_s = time_budget_s
         duration_s(time_budget_s, "time_budget_s")
         self.checkpoint_config = as_config("checkpoint_config", checkpoint_config, CheckpointConfig)
+        self.has_checkpoint_config = checkpoint_config is not None
         self.trial_name_creator = require_creator(trial_name_creator, "trial_name_creator")
         self.trial_dirname_creator = require_creator(trial_dirname_creator, "trial_dirname_creator")
         self.output_names = log_file_names(log_to_file)
@@ -113,11 +115,8 @@ class Experiment:
         self.max_failures = FailureConfig(max_failures).max_failures
         self.restore = _as_checkpoint(restore)
         self.resources_per_trial = None if resources_per_trial is None else Resources.of(resources_per_trial)
-        if self.resources_per_trial is not None and _declares_resources(self.trainable):
-            raise TuneError(
-                f"resources are given twice for {self.trainable_name}: by resources_per_trial and by the trainable "
-                "itself; leave one of them out"
-            )
+        if self.resources_per_trial is not None:
+            self._refuse_twice(self._declared_for_any())
         self.checkpoints()  # refuses what the trainable cannot do
         self.maker = self.new_maker()
 
@@ -131,7 +130,7 @@ class Experiment:
         """
         return TrialMaker(
             self.trainable_name,
-            request=self.static_request or self.request,
+            request=self.request if self._depends_on_config else self.request({}),
             stopping_criterion=self.stopping_criterion,
             max_failures=self.max_failures,
             name_creator=self.trial_name_creator,
@@ -183,18 +182,41 @@ class Experiment:
         """What every trial needs, or None if it depends on the configuration."""
         if self.resources_per_trial is not None:
             return self.resources_per_trial
-        declared = getattr(self.trainable, "resources", None)
-        if isinstance(self.trainable, type) and isinstance(vars(self.trainable).get("_tune_resources"), Resources):
-            return self.request({})  # by `with_resources`, with a request that does not look at the configuration
-        if callable(declared) or "default_resource_request" in _own_methods(self.trainable):
-            return None
-        return self.request({})
+        return None if self._depends_on_config else self.request({})
 
     def request(self, config: dict[str, Any]) -> Resources:
-        """What a trial with this configuration needs."""
-        if self.resources_per_trial is not None:
-            return self.resources_per_trial
-        return Resources.of(trainable_resources(self.trainable, config))
+        """What a trial with this configuration needs.
+
+        Raises:
+            TuneError: If both the trainable and `resources_per_trial` say it.
+        """
+        declared = trainable_resources(self.trainable, config)
+        if self.resources_per_trial is None:
+            return Resources.of(declared)
+        self._refuse_twice(declared)
+        return self.resources_per_trial
+
+    @property
+    def _depends_on_config(self) -> bool:
+        """Whether the trainable says what a trial needs only when it knows the configuration."""
+        if isinstance(self.trainable, type):
+            by_wrapper = isinstance(vars(self.trainable).get("_tune_resources"), Resources)
+            return not by_wrapper and "default_resource_request" in _own_methods(self.trainable)
+        return callable(getattr(self.trainable, "resources", None))
+
+    def _declared_for_any(self) -> Resources | None:
+        """What the trainable asks for, if it does so whatever the configuration is."""
+        try:
+            return trainable_resources(self.trainable, {})
+        except Exception:  # its own code misses the parameters; it is asked again for each trial
+            return None
+
+    def _refuse_twice(self, declared: Resources | None) -> None:
+        if declared is not None:
+            raise TuneError(
+                f"resources are given twice for {self.trainable_name}: by resources_per_trial and by the trainable "
+                "itself; leave one of them out"
+            )
 
     # -- what users read -------------------------------------------------------------------------------------------
 
@@ -343,7 +365,7 @@ def _find_trainable(run: Any) -> Any:
         try:
             run = get_trainable(run)
         except KeyError as error:
-            raise TuneError(error.args[0]) from None
+            raise InvalidArgumentError(error.args[0]) from None
     if not callable(run):
         raise TuneError(f"a trainable must be a function, a Trainable subclass or a name, but got {run!r:.200}")
     validate_trainable(run)
@@ -357,19 +379,12 @@ def _own_methods(trainable: Any) -> set[str]:
     return {name for kind in trainable.__mro__ if not issubclass(Trainable, kind) for name in vars(kind)}
 
 
-def _declares_resources(trainable: Any) -> bool:
-    """Whether the trainable itself says what it needs."""
-    if isinstance(trainable, type):
-        return "default_resource_request" in _own_methods(trainable)
-    return getattr(trainable, "resources", None) is not None
-
-
 def _as_checkpoint(restore: str | os.PathLike[str] | Checkpoint | None) -> Checkpoint | None:
     if not restore:
         return None
     checkpoint = restore if isinstance(restore, Checkpoint) else Checkpoint(local_path(restore))
     if not os.path.isdir(checkpoint.path):
-        raise ValueError(f"restore must be the directory of a checkpoint, but {checkpoint.path} is none")
+        raise InvalidArgumentError(f"restore must be the directory of a checkpoint, but {checkpoint.path} is none")
     return checkpoint
 
 

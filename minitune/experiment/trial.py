@@ -150,7 +150,7 @@ class Trial:
         """Which of the run's experiments it belongs to."""
         self.resources = Resources.of(resources if resources is not None else placement_group_factory)
         self.experiment_path = storage.experiment_fs_path if storage is not None else experiment_path
-        self.stopping_criterion = dict(stopping_criterion or {})
+        self.stopping_criterion = flatten(stopping_criterion) if stopping_criterion else {}
         self.max_failures = max_failures
         self.seed = 0
         self.custom_trial_name: str | None = None

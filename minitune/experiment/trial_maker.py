@@ -10,6 +10,7 @@ from typing import Any
 from minitune.checkpoint import Checkpoint
 from minitune.experiment.trial import Trial
 from minitune.resources import Resources
+from minitune.result import flatten
 from minitune.settings import setting
 
 
@@ -61,7 +62,7 @@ class TrialMaker:
         self.ids = ids or (TrialIds(prefix) if prefix else TrialIds())
         self.experiment_number = experiment_number
         self.request = request if callable(request) else Resources.of(request).shared()
-        self.stopping_criterion = dict(stopping_criterion or {})
+        self.stopping_criterion = flatten(stopping_criterion or {})
         self.max_failures = max_failures
         self.name_creator = name_creator
         self.start_checkpoint = start_checkpoint

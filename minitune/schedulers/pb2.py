@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from minitune._checks import is_real, is_whole, shown
-from minitune.error import TuneError, dual_error
+from minitune.error import InvalidArgumentError
 from minitune.schedulers._explore import Changes, copied, look_up, snapped
 from minitune.schedulers._gaussian_process import GaussianProcess
 from minitune.schedulers._population import Member
@@ -126,8 +126,9 @@ class PB2(PopulationBasedTraining):
         custom_explore_fn: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
     ):
         if not hyperparam_bounds:
-            text = "hyperparam_bounds must hold at least one hyperparameter, such as {'lr': [1e-4, 1e-1]}"
-            raise dual_error(TuneError, ValueError(text), text) or ValueError(text)
+            raise InvalidArgumentError(
+                "hyperparam_bounds must hold at least one hyperparameter, such as {'lr': [1e-4, 1e-1]}"
+            )
         domains = _domains(hyperparam_bounds, "hyperparam_bounds")
         super().__init__(
             time_attr=time_attr,

@@ -18,7 +18,7 @@ from minitune._checks import is_real, require, require_flag, shown
 from minitune._global_draws import GlobalDraws
 from minitune._warnings import warn_once
 from minitune.decision import Decision
-from minitune.error import TuneError, dual_error
+from minitune.error import InvalidArgumentError
 from minitune.experiment.lifecycle import PAUSED, Phase
 from minitune.experiment.tags import format_vars
 from minitune.experiment.trial import Trial
@@ -486,8 +486,9 @@ def _check_explore(mutations: Mapping[str, Any], custom: Any, probability: Any, 
     """Raise for the first argument of exploring that is out of range."""
     require(custom is None or callable(custom), "custom_explore_fn: None or a function of the configuration", custom)
     if not mutations and custom is None:
-        text = "hyperparam_mutations must hold at least one hyperparameter, unless there is a custom_explore_fn"
-        raise dual_error(TuneError, ValueError(text), text) or ValueError(text)
+        raise InvalidArgumentError(
+            "hyperparam_mutations must hold at least one hyperparameter, unless there is a custom_explore_fn"
+        )
     good = is_real(probability) and 0 <= probability <= 1
     require(good, "resample_probability: a number from 0 to 1", probability)
     good = isinstance(factors, Sequence) and bool(factors)

@@ -269,7 +269,7 @@ class ResourceChangingScheduler(TrialScheduler):
             _log.warning("resources_allocation_function is None: no trial's resources will be changed")
         self._base = base_scheduler or FIFOScheduler()
         self._allocate = resources_allocation_function
-        self._base_resources: Resources | None = None
+        self._base_trial_resources: Resources | None = None  # functions that are written for Ray Tune read it
         self._planned: dict[str, Resources] = {}
         self._put_aside: dict[str, Trial] = {}
 
@@ -296,7 +296,7 @@ class ResourceChangingScheduler(TrialScheduler):
     @property
     def base_trial_resources(self) -> Resources | None:
         """What every trial has come with, or None if there is none yet."""
-        return self._base_resources
+        return self._base_trial_resources
 
     def planned_resources(self, trial: Trial) -> Resources:
         """What a trial has, or will have when it is started next."""
@@ -325,12 +325,12 @@ class ResourceChangingScheduler(TrialScheduler):
                 "ResourceChangingScheduler cannot be used with reuse_actors=True, since a worker keeps what it was "
                 "given; pass reuse_actors=False to TuneConfig"
             )
-        if self._base_resources is None:
-            self._base_resources = trial.resources
-        elif trial.trial_id not in self._planned and trial.resources != self._base_resources:
+        if self._base_trial_resources is None:
+            self._base_trial_resources = trial.resources
+        elif trial.trial_id not in self._planned and trial.resources != self._base_trial_resources:
             raise RuntimeError(
                 "with ResourceChangingScheduler all trials must ask for the same at the start, but the first one asked "
-                f"for {self._base_resources}, and trial {trial} for {trial.resources}"
+                f"for {self._base_trial_resources}, and trial {trial} for {trial.resources}"
             )
         self._base.on_trial_add(tune_controller, trial)
 
@@ -388,13 +388,13 @@ class ResourceChangingScheduler(TrialScheduler):
     def get_state(self) -> dict[str, Any]:
         """See `TrialScheduler.get_state`."""
         planned = {trial_id: request.bundles for trial_id, request in self._planned.items()}
-        base = None if self._base_resources is None else self._base_resources.bundles
+        base = None if self._base_trial_resources is None else self._base_trial_resources.bundles
         return {"base": self._base.get_state(), "base_resources": base, "planned": planned}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """See `TrialScheduler.set_state`."""
         self._base.set_state(state["base"])
-        self._base_resources = None if state["base_resources"] is None else Resources(state["base_resources"])
+        self._base_trial_resources = None if state["base_resources"] is None else Resources(state["base_resources"])
         self._planned = {trial_id: Resources(bundles) for trial_id, bundles in state["planned"].items()}
 
     def _forget(self, trial: Trial) -> None:

@@ -24,15 +24,15 @@ class DictStopper(Stopper):
     """Ends a trial as soon as one of its metrics reaches a limit.
 
     Args:
-        criteria: By flattened metric name, a value that the metric must reach (`metric >= value`), or a pair of an
-            operator (`>=`, `>`, `<=`, `<`, `==`) and a value.
+        criteria: By metric name, flattened or nested as in a result, a value that the metric must reach
+            (`metric >= value`), or a pair of an operator (`>=`, `>`, `<=`, `<`, `==`) and a value.
 
     Raises:
-        ValueError: If a key is no text, or a value is nested or no limit.
+        ValueError: If a key is no text or stands for a metric that another one stands for, or a value is no limit.
     """
 
     def __init__(self, criteria: Mapping[str, Any]):
-        self._criteria = {name: _read(name, limit) for name, limit in criteria.items()}
+        self._criteria = {name: _read(name, limit) for name, limit in flat_criteria(criteria).items()}
         self._warned: list[str] = []
         self._reached = ""
 
@@ -76,15 +76,31 @@ class DictStopper(Stopper):
         self._warned = list(state["warned"])
 
 
-def _read(name: Any, limit: Any) -> tuple[str, Any]:
+def flat_criteria(criteria: Mapping[str, Any]) -> dict[str, Any]:
+    """A nested criterion under the names of flattened metrics: `{"eval": {"loss": 1}}` becomes `{"eval/loss": 1}`.
+
+    Raises:
+        ValueError: If a key is no text, a part is empty, or two keys stand for one metric.
+    """
+    flat: dict[str, Any] = {}
+    waiting = list(criteria.items())
+    while waiting:
+        name, limit = waiting.pop(0)
+        if not isinstance(name, str):
+            raise ValueError(f"the keys of a stop criterion must be metric names, but got {name!r}")
+        if not isinstance(limit, Mapping):
+            if name in flat:
+                raise ValueError(f"each metric must have one stop criterion, but {name!r} has two")
+            flat[name] = limit
+        elif not limit:
+            raise ValueError(f"a stop criterion must hold a limit, but {name!r} holds an empty dict")
+        else:
+            waiting[:0] = [(f"{name}/{key}" if isinstance(key, str) else key, part) for key, part in limit.items()]
+    return flat
+
+
+def _read(name: str, limit: Any) -> tuple[str, Any]:
     """One criterion as operator and value."""
-    if not isinstance(name, str):
-        raise ValueError(f"the keys of a stop criterion must be metric names, but got {name!r}")
-    if isinstance(limit, Mapping):
-        inner = next(iter(limit), "key")
-        raise ValueError(
-            f"a stop criterion must not be nested, but {name!r} holds {dict(limit)!r}; write '{name}/{inner}'"
-        )
     sign = ">="
     if isinstance(limit, (tuple, list)):
         if len(limit) != 2 or limit[0] not in _OPERATORS:

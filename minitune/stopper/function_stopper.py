@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from minitune.error import InvalidArgumentError
 from minitune.stopper.stopper import Stopper
 
 
@@ -16,16 +17,18 @@ class FunctionStopper(Stopper):
         function: Takes the trial's id and its result, nested; returns whether the trial is to end.
 
     Raises:
-        ValueError: If it cannot be called with these two.
+        InvalidArgumentError: If it cannot be called with these two.
     """
 
     def __init__(self, function: Callable[[str, dict[str, Any]], bool]):
         if not callable(function) or isinstance(function, type):
-            raise ValueError(f"a stop function must be callable as f(trial_id, result), but got {function!r}")
+            raise InvalidArgumentError(f"a stop function must be callable as f(trial_id, result), but got {function!r}")
         try:
             inspect.signature(function).bind("trial_id", {})
         except TypeError as error:
-            raise ValueError(f"a stop function must take (trial_id, result), but {function!r} has {error}") from None
+            raise InvalidArgumentError(
+                f"a stop function must take (trial_id, result), but {function!r} has {error}"
+            ) from None
         except ValueError:
             pass  # a built-in that does not tell its signature
         self._function = function

@@ -32,6 +32,8 @@ class AfterSix(Stopper):
         ({"training_iteration": 4}, 4),
         ({"n": 4, "training_iteration": 7}, 4),
         ({"eval/loss": ("<=", 0.2)}, 5),
+        ({"eval": {"loss": ("<=", 0.2)}, "n": 8}, 5),
+        ({"eval": {"loss": 0.9}}, 1),
         ({"eval/loss": ("<", 0.2)}, 6),
         ({"eval/loss": 0.9}, 1),
         ({"unknown": 3}, 9),
@@ -49,7 +51,7 @@ def test_a_trial_stops_at_its_criterion(stop: Any, last: int) -> None:
     assert [result.metrics["done"] for result in grid] == [True, True]
 
 
-@pytest.mark.parametrize("stop", [{"a": {"b": 1}}, {"a": ("~", 1)}, 7, [3], AfterSix, {"a": None}])
+@pytest.mark.parametrize("stop", [{"a": {"b": {}}}, {"a": ("~", 1)}, 7, [3], AfterSix, {"a": None}])
 def test_nonsense_is_refused_before_anything_runs(stop: Any) -> None:
     started: list[int] = []
     with pytest.raises(ValueError):

@@ -236,7 +236,7 @@ def test_names_of_trainables() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "text"),
     [
-        ({"stop": {"a": {"b": 1}}}, ValueError, "must not be nested"),
+        ({"stop": {"a": {"b": {}}}}, ValueError, "must hold a limit, but 'a/b' holds an empty dict"),
         ({"stop": 3}, ValueError, "stop must be"),
         ({"num_samples": 0}, ValueError, "num_samples"),
         ({"config": 3}, ValueError, "must be a dict"),

@@ -17,6 +17,7 @@ from minitune import (
     Callback,
     Checkpoint,
     CheckpointConfig,
+    Experiment,
     RunConfig,
     Searcher,
     Trainable,
@@ -30,6 +31,7 @@ from minitune import (
     register_trainable,
     report,
     run,
+    run_experiments,
     uniform,
     with_resources,
 )
@@ -298,6 +300,30 @@ def test_resources_in_two_places() -> None:
         run(with_resources(count, {"cpu": 1}), resources_per_trial={"cpu": 2}, verbose=0)
 
 
+class Asks(Steps):
+    """Asks for what its configuration says, or leaves it to the run."""
+
+    @classmethod
+    def default_resource_request(cls, config: dict[str, Any]) -> Any:
+        return config["asks"]
+
+
+class AsksForTwo(Steps):
+    @classmethod
+    def default_resource_request(cls, config: dict[str, Any]) -> Any:
+        return {"cpu": 2}
+
+
+def test_a_class_may_leave_its_resources_to_the_run() -> None:
+    (trial,) = run(Asks, config={"asks": None}, resources_per_trial={"cpu": 2}, stop={"n": 1}, verbose=0).trials
+    assert trial.placement_group_factory.required_resources == {"CPU": 2}
+    space = {"asks": grid_search([None, {"cpu": 2}])}
+    with pytest.raises(TuneError, match="resources are given twice for Asks"):
+        run(Asks, config=space, resources_per_trial={"cpu": 1}, stop={"n": 1}, verbose=0)
+    with pytest.raises(TuneError, match="resources are given twice for AsksForTwo"):
+        Experiment("never begins", AsksForTwo, resources_per_trial={"cpu": 1})
+
+
 def test_a_request_that_can_never_be_met() -> None:
     with pytest.raises(TuneError, match="CPU"):
         run(count, resources_per_trial={"cpu": 5}, verbose=0)
@@ -373,6 +399,62 @@ def test_resume(tmp_path: Path, resume: bool | str) -> None:
     assert (again.trial_id, again.status) == (failed.trial_id, "TERMINATED")
     with pytest.raises(ValueError, match="resume must be"):
         run(trainable, name="again", resume="LOCAL_OR_NOTHING", verbose=0)
+
+
+class FailsAtFive(Steps):
+    """Fails once at its fifth step, by the marker in its configuration."""
+
+    def step(self) -> dict[str, Any]:
+        marker = Path(self.config["marker"])
+        if self.n == 4 and not marker.exists():
+            marker.touch()
+            raise OSError("once")
+        return super().step()
+
+
+@pytest.mark.parametrize(
+    ("again", "kept"),
+    [({}, 2), ({"checkpoint_config": CheckpointConfig(num_to_keep=1, checkpoint_frequency=1)}, 1)],
+    ids=["as before", "as given"],
+)
+def test_a_resumed_run_keeps_the_checkpoints_that_it_has_kept_so_far(
+    tmp_path: Path, again: dict[str, Any], kept: int
+) -> None:
+    same: dict[str, Any] = {"name": "again", "stop": {"n": 8}, "raise_on_failed_trial": False, "verbose": 0}
+    same["config"] = {"marker": str(tmp_path / "marker")}
+    run(FailsAtFive, checkpoint_config=CheckpointConfig(num_to_keep=2, checkpoint_frequency=1), **same)
+    (trial,) = run(FailsAtFive, resume="AUTO+ERRORED", **same, **again).trials
+    assert trial.status == "TERMINATED"
+    assert [saved.metrics["n"] for saved in trial.checkpoints] == [7, 8][-kept:]
+
+
+def test_each_experiment_of_a_resumed_run_keeps_its_own_checkpoints(tmp_path: Path) -> None:
+    def both(*configs: CheckpointConfig | None) -> list[Trial]:
+        experiments = [
+            Experiment(
+                "again",
+                FailsAtFive,
+                stop={"n": 8},
+                config={"marker": str(tmp_path / str(number))},
+                checkpoint_config=config,
+            )
+            for number, config in enumerate(configs)
+        ]
+        return run_experiments(experiments, resume="AUTO+ERRORED", raise_on_failed_trial=False, verbose=0)
+
+    every_step, every_fourth = (CheckpointConfig(checkpoint_frequency=n, checkpoint_at_end=False) for n in (1, 4))
+    both(every_step, every_fourth)
+    trials = both(None, None)
+    assert [[saved.metrics["n"] for saved in trial.checkpoints] for trial in trials] == [list(range(1, 9)), [4, 8]]
+
+
+def test_a_run_whose_settings_cannot_be_read_is_resumed_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run(fails_once(tmp_path), name="again", raise_on_failed_trial=False, verbose=0)
+    (storage() / "again" / "tuner.pkl").write_bytes(b"damaged")
+    assert run(fails_once(tmp_path), name="again", resume="AUTO+ERRORED", verbose=0).trials[0].status == "TERMINATED"
+    assert sum("does not say which checkpoints were kept" in message for message in caplog.messages) == 1
 
 
 # -- settings ------------------------------------------------------------------------------------------------------

@@ -168,7 +168,7 @@ def test_a_function_of_the_users_may_leave_things_as_they_are(answer: Any) -> No
 
 def test_a_function_of_the_users_decides() -> None:
     def allocate(controller: Any, trial: Trial, result: dict[str, Any], scheduler: Any) -> Any:
-        assert scheduler.base_trial_resources == Resources([{"CPU": 1}])
+        assert scheduler.base_trial_resources == scheduler._base_trial_resources == Resources([{"CPU": 1}])
         return {"cpu": result["n"]}
 
     scheduler = ResourceChangingScheduler(None, allocate)

@@ -82,7 +82,8 @@ def test_a_dict_tells_its_reason_from_a_flattened_result() -> None:
 @pytest.mark.parametrize(
     ("stop", "words"),
     [
-        ({"eval": {"loss": 1}}, "write 'eval/loss'"),
+        ({"eval": {"loss": 1}, "eval/loss": 1}, "'eval/loss' has two"),
+        ({"eval": {3: 1}}, "metric names"),
         ({"m": ("~", 1)}, "pair such as"),
         ({"m": (1, 2, 3)}, "pair such as"),
         ({"m": None}, "a value to compare with"),
@@ -90,7 +91,7 @@ def test_a_dict_tells_its_reason_from_a_flattened_result() -> None:
         ({3: 1}, "metric names"),
         (5, "must be a dict"),
         (MaximumIterationStopper, "pass an instance"),
-        ([{"m": {}}], "nested"),
+        ([{"m": {}}], "holds an empty dict"),
         (lambda trial_id: True, "take \\(trial_id, result\\)"),
     ],
 )

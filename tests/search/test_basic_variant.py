@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from search_fakes import FakeExperiment, all_trials, basic, configs
 
+from minitune.experiment import Trial
 from minitune.search import BasicVariantGenerator, SearchAlgorithm
 from minitune.space import choice, grid_search, loguniform, sample_from, uniform
 
@@ -22,6 +23,15 @@ SPACE: dict[str, Any] = {
     "m": choice([{"lr": loguniform(1e-6, 1)}, {"g": grid_search(["x", "y"])}]),
     "d": sample_from(lambda config: config["a"] * config["r"]),
 }
+
+
+def test_limits_of_the_trials_of_a_search_alone_may_be_nested() -> None:
+    generator = BasicVariantGenerator()
+    generator.add_configurations({"e": {"run": "f", "stop": {"eval": {"loss": 3}}}})
+    trial = generator.next_trial()
+    assert trial is not None
+    assert [trial.should_stop({"eval/loss": loss}) for loss in (2, 3)] == [False, True]
+    assert Trial("f", stopping_criterion={"eval": {"loss": 3}}).should_stop({"eval/loss": 3})
 
 
 def test_one_seed_one_table() -> None:

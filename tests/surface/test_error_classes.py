@@ -1,0 +1,60 @@
+"""Errors that Ray Tune raises under another class than the one that fits: a script may wait for either."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import minitune as tune
+from minitune import Experiment, RunConfig, TuneConfig, TuneError, Tuner
+from minitune.registry import get_trainable_cls
+from minitune.schedulers import PB2, PopulationBasedTraining
+from minitune.stopper import FunctionStopper
+
+
+def score(config: dict[str, Any]) -> dict[str, Any]:
+    """A trainable."""
+    return {"x": 1}
+
+
+def restore_under_another_name() -> None:
+    grid = Tuner(score, tune_config=TuneConfig(executor="inline"), run_config=RunConfig(verbose=0)).fit()
+    Tuner.restore(grid.experiment_path, "nowhere registered")
+
+
+def never_reported() -> None:
+    tune_config = TuneConfig(metric="loss", mode="min", num_samples=3, executor="inline")
+    Tuner(score, tune_config=tune_config, run_config=RunConfig(verbose=0)).fit()
+
+
+BOTH: dict[str, Callable[[], Any]] = {
+    "a stop function of one argument": lambda: tune.run(score, stop=lambda result: True, verbose=0),
+    "the same in a RunConfig": lambda: Tuner(score, run_config=RunConfig(stop=lambda result: True)),
+    "a stop function that is none": lambda: FunctionStopper(5),  # type: ignore[arg-type]
+    "a run of an unknown name": lambda: tune.run("nowhere registered"),
+    "an experiment of an unknown name": lambda: Experiment("e", "nowhere registered", config="invalid"),
+    "a Tuner of an unknown name": lambda: Tuner("nowhere registered"),
+    "a restored run of an unknown name": restore_under_another_name,
+    "a registered class of an unknown name": lambda: get_trainable_cls("nowhere registered"),
+    "retries that are no number": lambda: tune.run(score, max_failures="many", verbose=0),  # type: ignore[arg-type]
+    "a first checkpoint that is not there": lambda: tune.run(score, restore="/nowhere", verbose=0),
+    "a population without hyperparameters": lambda: PopulationBasedTraining(metric="x", mode="max"),
+    "PB2 without bounds": lambda: PB2(metric="x", mode="max"),
+    "a metric that no trial reports": never_reported,
+}
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_it_is_a_tune_error_and_a_value_error(name: str) -> None:
+    with pytest.raises(TuneError) as caught:
+        BOTH[name]()
+    assert isinstance(caught.value, ValueError)
+
+
+def test_a_space_that_is_none_is_a_value_error() -> None:
+    with pytest.raises(ValueError, match="must be a dict"):
+        Experiment("e", score, config="invalid")
+    assert not os.path.exists(os.environ["MINITUNE_STORAGE_PATH"])
