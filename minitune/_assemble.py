@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from minitune import runtime
-from minitune._checks import require, shown
+from minitune._checks import of_class, shown
 from minitune._output_limit import output_limit
 from minitune._plan import NEEDED_BY_TRIALS, Plan
 from minitune._pristine import for_this_run
@@ -99,7 +99,7 @@ def build_scheduler(plan: Plan, seed: int) -> TrialScheduler:
         scheduler = create_scheduler(scheduler)
     if not isinstance(scheduler, TrialScheduler):
         raise ValueError(
-            f"scheduler must be a TrialScheduler or the name of one, but got {shown(scheduler)}{_of_class(scheduler)}"
+            f"scheduler must be a TrialScheduler or the name of one, but got {shown(scheduler)}{of_class(scheduler)}"
         )
     scheduler = for_this_run(scheduler)
     scheduler.set_seed(component_seed(seed, "scheduler"))
@@ -109,11 +109,6 @@ def build_scheduler(plan: Plan, seed: int) -> TrialScheduler:
             f"(TuneConfig: metric={tune.metric!r}, mode={tune.mode!r}); leave them out of one"
         )
     return scheduler
-
-
-def _of_class(value: Any) -> str:
-    """The way out where a class was passed for an object."""
-    return f"; make an object of it: {value.__name__}(...)" if isinstance(value, type) else ""
 
 
 def decides_upon_results(scheduler: TrialScheduler) -> bool:
@@ -139,7 +134,7 @@ def build_search_alg(plan: Plan, seed: int, stops_early: bool) -> SearchAlgorith
     if not isinstance(search_alg, (Searcher, SearchAlgorithm)):
         raise ValueError(
             f"search_alg must be a Searcher, a SearchAlgorithm or the name of one, but got {shown(search_alg)}"
-            f"{_of_class(search_alg)}"
+            f"{of_class(search_alg)}"
         )
     search_alg = for_this_run(search_alg)
     if isinstance(search_alg, Searcher):
@@ -210,14 +205,15 @@ def build_reporter(plan: Plan) -> ProgressReporter | None:
         ValueError: If the user's is none.
     """
     given: ProgressReporter | None = plan.run_config.progress_reporter
-    is_shown = plan.verbose > 0 and plan.run_config.progress
-    if given is None and not is_shown:
+    if given is None and plan.is_silent:
         return None
     from minitune.progress_reporter import ProgressReporter, default_reporter
 
-    good = given is None or isinstance(given, ProgressReporter)
-    require(good, "progress_reporter: None or a ProgressReporter", given)
-    if not is_shown:
+    if given is not None and not isinstance(given, ProgressReporter):
+        raise ValueError(
+            f"progress_reporter must be None or a ProgressReporter, but got {shown(given)}{of_class(given)}"
+        )
+    if plan.is_silent:
         return None
     if given is not None:
         return given

@@ -19,6 +19,11 @@ def shown(value: object) -> str:
     return _REPR.repr(value)
 
 
+def of_class(value: object) -> str:
+    """The way out where a class was passed for an object of it; empty for anything else."""
+    return f"; make an object of it: {value.__name__}(...)" if isinstance(value, type) else ""
+
+
 def require(condition: bool, rule: str, got: object) -> None:
     """Refuse a bad argument.
 
@@ -54,6 +59,19 @@ def require_flag(name: str, value: object) -> None:
     require(hasattr(type(value), "__bool__"), f"{name}: True or False", value)
 
 
+def require_texts(name: str, values: Any) -> None:
+    """Refuse what is no list of texts.
+
+    Raises:
+        TypeError: If it is none, with the first value that is no text.
+    """
+    if not isinstance(values, (list, tuple)):
+        raise TypeError(f"{name} must be a list of texts, but it is {shown(values)}")
+    for index, value in enumerate(values):
+        if not isinstance(value, str):
+            raise TypeError(f"{name} must hold texts only, but {name}[{index}] is {shown(value)}")
+
+
 def instance_of(name: str, value: Any, kind: type) -> Any:
     """`value`, or a new object of its kind for None.
 
@@ -63,7 +81,7 @@ def instance_of(name: str, value: Any, kind: type) -> Any:
     if value is None:
         return kind()
     if not isinstance(value, kind):
-        raise TypeError(f"{name} must be a {kind.__name__}, but got {shown(value)}")
+        raise TypeError(f"{name} must be a {kind.__name__}, but got {shown(value)}{of_class(value)}")
     return value
 
 

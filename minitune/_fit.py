@@ -202,6 +202,7 @@ def _drive(
         tune,
         verbose=plan.verbose,
         print_errors=is_on("PRINT_ALL_TRIAL_ERRORS"),
+        raises=plan.raises,
     )
     try:
         progress.begin(total, plan.experiment.param_space if catch_up is None else {})

@@ -14,6 +14,7 @@ from minitune._screen_reporter import BACK_S, ScreenReporter
 from minitune._snapshot_reporter import SnapshotReporter, rest_of
 from minitune._table_errors import last_line
 from minitune._text import duration
+from minitune.error import MissingMetricError
 from minitune.experiment.lifecycle import ERROR, RUNNING
 from minitune.experiment.trial import Trial
 
@@ -143,9 +144,10 @@ class LiveReporter(ScreenReporter, SnapshotReporter):
         super().trial_result(trial, result)
 
     def trial_ended(self, trial: Trial) -> None:
-        """At level 1, an error is told if none of its kind was before."""
+        """At level 1, an error is told if none of its kind was before; that of a missing metric may yet be raised."""
         self._has_news = True
-        if not self._shows_trials and trial.status == ERROR and len(self._told) < _MAX_ERROR_LINES:
+        is_news = trial.status == ERROR and not isinstance(trial.error, MissingMetricError)
+        if not self._shows_trials and is_news and len(self._told) < _MAX_ERROR_LINES:
             kind = self._kind_of_error(trial)
             if kind not in self._told:
                 self._told.add(kind)

@@ -17,18 +17,34 @@ def local_path(path: str | os.PathLike[str]) -> str:
     Raises:
         TypeError: If it is no path.
         ValueError: If it is the address of something that is not on this machine, such as `s3://bucket`.
+        FileNotFoundError: See `absolute`.
     """
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"a path must be text or a pathlib.Path, but got {shown(path)}")
     text = os.fspath(path)
     scheme = _SCHEME.match(text)
     if scheme is None:
-        return os.path.abspath(os.path.expanduser(text))
+        return absolute(os.path.expanduser(text))
     if not text.startswith("file:///"):
         raise ValueError(f"a path must be local, but got {text!r}; mount the storage and pass the path of the mount")
     from urllib.parse import unquote
 
     return os.path.abspath(unquote(text.removeprefix("file://")))
+
+
+def absolute(path: str) -> str:
+    """The absolute form of a path.
+
+    Raises:
+        FileNotFoundError: If the path is relative and the working directory has been removed.
+    """
+    try:
+        return os.path.abspath(path)
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f"a relative path such as {path!r} needs a working directory, but that of this process does not exist any "
+            "more; pass an absolute path, or go to another directory first: os.chdir(...)"
+        ) from None
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import copy
+import os
+import sys
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from minitune import runtime
+from minitune._checks import require_texts
 from minitune._pristine import before_any_run
 from minitune._warnings import warn_once
 from minitune.config import CheckpointConfig, FailureConfig, RunConfig
@@ -35,12 +38,14 @@ class Plan:
         tune_config: How it is searched.
         run_config: How it fails and what is shown.
         id_prefix: What the ids of its trials begin with; None for the usual one.
+        raises: Whether the first failure of a trial comes out as an exception in the end, which shows it.
     """
 
     experiments: list[Experiment]
     tune_config: TuneConfig
     run_config: RunConfig
     id_prefix: str | None = None
+    raises: bool = False
 
     def __post_init__(self) -> None:
         # shallow copies: one object may stand for two experiments, and users may go on with theirs
@@ -110,9 +115,15 @@ class Plan:
 
         Yields:
             The process, for `build_executor`; None if this plan needs none.
+
+        Raises:
+            TypeError: If `sys.path` or `sys.argv` holds something that workers cannot take over.
         """
         if self.executor != "local":
             return nullcontext()
+        # Python passes over paths of `pathlib` in `sys.path`, and so do workers.
+        require_texts("sys.path", [entry for entry in sys.path if not isinstance(entry, os.PathLike)])
+        require_texts("sys.argv", sys.argv)
         return start_ahead(self.run_config.keep_descendants, NEEDED_BY_TRIALS)
 
     def recorded(self) -> RecordedTuner:
@@ -125,6 +136,11 @@ class Plan:
         return RecordedTuner(
             self.experiment.trainable_name, self.experiment.param_space, tune, self.run_config, checkpoints
         )
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing of the run is shown on the console."""
+        return not (self.verbose and self.run_config.progress)
 
     @property
     def verbose(self) -> int:

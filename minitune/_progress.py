@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from minitune import clock
@@ -16,7 +17,7 @@ from minitune.execution.trial_executor import TrialExecutor
 from minitune.execution.tune_controller import STOPPER_ENDS
 from minitune.experiment.trial import Trial
 from minitune.schedulers.trial_scheduler import TrialScheduler
-from minitune.search.space_tree import find_unresolved
+from minitune.search.space_tree import find_constants, find_unresolved, path_text
 
 if TYPE_CHECKING:
     from minitune.progress_reporter import ProgressReporter
@@ -78,6 +79,7 @@ class Progress:
         tune_config: What is searched for.
         verbose: 0, 1 or 2.
         print_errors: Whether the tracebacks of failed trials are shown at the end.
+        raises: Whether the first of them comes out as an exception after that.
     """
 
     def __init__(
@@ -90,12 +92,14 @@ class Progress:
         *,
         verbose: int,
         print_errors: bool,
+        raises: bool = False,
     ):
         self._loop_end_s: float | None = None
         self._early_end: list[str] = []
         self._begin_s = clock.current().monotonic()
         self._verbose = verbose
         self._print_errors = print_errors
+        self._raises = raises
         self._reporter = reporter
         self._scheduler = scheduler
         self._executor = executor
@@ -120,8 +124,8 @@ class Progress:
                 metric=self._tune_config.metric,
                 mode=self._tune_config.mode,
             )
-            if total_samples == 1 and _has_choice(space):
-                call_plugin(self._reporter.say, None, _DRAWN_ONCE)
+            for hint in _hints(space, total_samples):
+                call_plugin(self._reporter.say, None, hint)
 
     def report(self, trials: Sequence[Trial], done: bool = False) -> None:
         """Show the state of the run if it is time to."""
@@ -152,6 +156,9 @@ class Progress:
         """
         early = early_end(trials)
         self._early_end = [f"Ended early: {early}"] if early else []
+        failed = next((trial for trial in trials if trial.error is not None), None)
+        if self._reporter is not None and failed is not None and self._raises and interrupted_by is None:
+            call_plugin(self._reporter.failure_is_raised, None, failed)
         self.report(trials, done=True)
         if self._reporter is not None:
             from minitune._table import total_time_line
@@ -206,9 +213,24 @@ class Progress:
         ]
 
 
-def _has_choice(space: Mapping[str, Any]) -> bool:
-    """Whether a space holds something that is drawn at random."""
-    return any(not isinstance(domain.sampler, Grid) for _, domain in find_unresolved(space))
+def _hints(space: Mapping[str, Any], total_samples: int) -> Iterator[str]:
+    """What a space says that its writer may not have meant."""
+    searched = [domain for _, domain in find_unresolved(space)]
+    if total_samples == 1 and any(not isinstance(domain.sampler, Grid) for domain in searched):
+        yield _DRAWN_ONCE
+    constants = list(find_constants(space))
+    for path, value in constants:
+        if isinstance(value, FunctionType) and value.__name__ == "<lambda>" and value.__code__.co_argcount <= 1:
+            yield (
+                f"hint: {path_text(path)!r} is a lambda, which each trial gets as it is; "
+                "sample_from(lambda config: ...) has it called for each trial"
+            )
+    lists = [path_text(path[:-1]) for path, _ in constants if path[-1] == 1 and type(path[-1]) is int]  # of two or more
+    if lists and not searched:
+        yield (
+            f"hint: nothing is searched: {lists[0]!r} is a list, which each trial gets as it is; choice([...]) "
+            "draws one of its values, grid_search([...]) tries each"
+        )
 
 
 def cut_short(trials: Sequence[Trial]) -> dict[str, str]:

@@ -92,6 +92,9 @@ class ProgressReporter:
     def trial_ended(self, trial: Trial) -> None:
         """The trial has ended, well or badly."""
 
+    def failure_is_raised(self, trial: Trial) -> None:
+        """The failure of this trial is raised after the last report, as an exception that shows its traceback."""
+
 
 class TuneReporterBase(ProgressReporter):
     """Status blocks: time, machine, numbers of trials, a table, errors. How they are shown is left to the subclass.
@@ -172,6 +175,7 @@ class TuneReporterBase(ProgressReporter):
         self._prefers_best = sort_by_metric
         self._verbose = 1
         self._prints_errors = True
+        self._raised: Trial | None = None
         self._begin_s = clock.current().monotonic()
         self._last_report_s: float | None = None
         self._console = Console()
@@ -182,6 +186,11 @@ class TuneReporterBase(ProgressReporter):
         """See `ProgressReporter.configure`."""
         self._verbose = verbose
         self._prints_errors = print_errors
+        self._raised = None
+
+    def failure_is_raised(self, trial: Trial) -> None:
+        """See `ProgressReporter.failure_is_raised`. Its traceback is left to the exception."""
+        self._raised = trial
 
     def setup(
         self,
@@ -279,7 +288,7 @@ class TuneReporterBase(ProgressReporter):
                 parts.append(f"... {sum(left_out.values())} more trials not shown ({counts})")
         parts += error_table(trials, self._max_error_rows)
         if done and self._prints_errors:
-            parts += error_texts(trials)
+            parts += error_texts(trials, self._raised)
         return parts
 
     def _progress_str(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> str:

@@ -17,7 +17,7 @@ from minitune._plan import Plan
 from minitune._warnings import warn_once
 from minitune.checkpoint import Checkpoint
 from minitune.config import CheckpointConfig, FailureConfig, ResumeConfig, ResumeType, RunConfig, as_config
-from minitune.error import TuneError
+from minitune.error import TuneError, as_cause
 from minitune.execution.storage import RunDirectory, is_run
 from minitune.experiment.experiment import Experiment, convert_to_experiments
 from minitune.experiment.lifecycle import TERMINATED
@@ -195,18 +195,22 @@ def run(
             progress_reporter=progress_reporter,
             log_to_file=experiments[0].log_to_file,
         ),
+        raises=bool(raise_on_failed_trial),
     )
     began_s = time.monotonic()
     choice = parse_resume(resume, resume_config)
     with plan.start_ahead() as ahead:
         outcome, directory = _start_or_resume(plan, choice, resume is True, ahead)
-    from minitune._summary import tell_run_ended
+    from minitune._summary import log_failures, tell_run_ended
     from minitune.analysis.experiment_analysis import ExperimentAnalysis
 
     analysis = ExperimentAnalysis(directory.path, trials=outcome.trials, default_metric=metric, default_mode=mode)
     tell_run_ended(analysis, time.monotonic() - began_s, outcome.interrupted)
     outcome.raise_failure()
-    _tell_of_incomplete(outcome, raise_on_failed_trial)
+    if plan.raises and not outcome.interrupted:
+        _raise_incomplete(outcome)
+    elif plan.is_silent:
+        log_failures(analysis)
     return analysis
 
 
@@ -353,10 +357,9 @@ def _keep_checkpoints_as_before(plan: Plan, run: RunDirectory) -> None:
             experiment.checkpoint_config = config
 
 
-def _tell_of_incomplete(outcome: Outcome, raise_on_failed_trial: bool) -> None:
-    """Raise, or log, that trials have not ended well, unless the run was interrupted."""
+def _raise_incomplete(outcome: Outcome) -> None:
+    """Raise if trials have not ended well."""
     incomplete = [trial for trial in outcome.trials if trial.status != TERMINATED]
-    if incomplete and not outcome.interrupted:
-        if raise_on_failed_trial:
-            raise TuneError("Trials did not complete", incomplete) from incomplete[0].error
-        logger.error("trials did not complete: %s", incomplete)
+    if incomplete:
+        first = next((trial.error for trial in incomplete if trial.error is not None), None)
+        raise TuneError("Trials did not complete", incomplete) from (None if first is None else as_cause(first))

@@ -243,6 +243,17 @@ def _shown(value: Any) -> str:
     return text if len(text) <= _CELL else text[: _CELL - 3] + "..."
 
 
+def log_failures(analysis: ExperimentAnalysis) -> None:
+    """Leave a record in the log of the trials that have failed; for a run that shows nothing.
+
+    Where no log is kept, there is no record: Python would print it on the console.
+    """
+    failed = [trial.error for trial in analysis.trials if trial.error is not None]
+    if failed and logger.hasHandlers():
+        kinds, path = "; ".join(grouped_errors(failed)), analysis.experiment_path
+        logger.error("%d of %d trials failed: %s (%s)", len(failed), len(analysis.trials), kinds, path)
+
+
 # -- when a run ends -------------------------------------------------------------------------------------------------
 
 

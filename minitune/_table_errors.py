@@ -37,8 +37,13 @@ def error_table(trials: Iterable[Trial], max_rows: int) -> list[Part]:
     return parts
 
 
-def error_texts(trials: Iterable[Trial]) -> list[str]:
-    """The errors of the trials that have failed for good, each distinct one once, the most frequent first."""
+def error_texts(trials: Iterable[Trial], raised: Trial | None = None) -> list[str]:
+    """The errors of the trials that have failed for good, each distinct one once, the most frequent last.
+
+    Args:
+        trials: All trials.
+        raised: One of them whose error follows as an exception, which shows its traceback.
+    """
     groups: dict[Any, list[Trial]] = {}
     for trial in trials:
         if trial.error is not None:
@@ -53,6 +58,9 @@ def error_texts(trials: Iterable[Trial]) -> list[str]:
         count = len(alike) - 1
         others = f" and {count} more {'trial' if count == 1 else 'trials'} with the same error" if count else ""
         way = _way_to_debug(alike[0]) if alike is ordered[0] else ""
+        if raised is not None and raised in alike:
+            lines += [f"Error of trial {alike[0].name}{others}{way}: it is raised now.", *_hints(alike[0].error)]
+            continue
         lines.append(f"Error of trial {alike[0].name}{others}{way}:")
         text = str(alike[0].error).rstrip().splitlines()
         if len(text) > _MAX_TRACEBACK_LINES:
@@ -74,7 +82,10 @@ def _hints(error: TrialError | None) -> list[str]:
     cause = None if error is None else error.__cause__
     path = cause.filename if isinstance(cause, FileNotFoundError) else None
     if isinstance(path, str) and path and not os.path.isabs(path):
-        meant = os.path.abspath(path)
+        try:
+            meant = os.path.abspath(path)
+        except FileNotFoundError:  # the driver's own directory has been removed
+            return []
         if os.path.exists(meant) or (os.path.dirname(path) and os.path.isdir(os.path.dirname(meant))):
             return [
                 f"hint: each trial works in its own directory; give it the absolute path, {meant}, or set "
@@ -87,18 +98,25 @@ def _hints(error: TrialError | None) -> list[str]:
 
 def last_line(trial: Trial) -> str:
     """The error of a trial on one line."""
-    remote = trial.error.remote if trial.error is not None else None
-    text = remote.last_line() if remote is not None else str(trial.error)
-    return format_cell(text.strip().partition("\n")[0], 300)
+    error = trial.error
+    if error is None:
+        return ""
+    text = str(error) if error.remote is None else error.remote.last_line()
+    first = text.strip().partition("\n")[0]
+    if first.endswith(":"):  # the text of an earlier part of the run, which begins with what leads to the error
+        first = error.summary()
+    return format_cell(first, 300)
 
 
 def kind_of_error(trial: Trial) -> Hashable:
     """What makes two errors the same: the class and the place, not the values in the message."""
     error = trial.error
-    remote = error.remote if error is not None else None
-    if remote is not None:
-        places = tuple(line for line in remote.traceback.splitlines() if line.startswith('  File "'))
-        if places:
-            return remote.type_name, places
-    text = str(error).replace(trial.trial_id, "")
-    return type(error).__name__, re.sub(r"\d+", "#", text.strip().partition("\n")[0])
+    trace = "" if error is None else error.remote.traceback if error.remote is not None else str(error)
+    if error is not None and error.remote is None and not trace.strip().partition("\n")[0].endswith(":"):
+        trace = ""  # how a worker has died; its last lines differ
+    places = tuple(line for line in trace.splitlines() if line.startswith('  File "'))
+    if places:
+        name, _, _ = last_line(trial).partition(": ")  # the class, also where only the text was kept
+        return name, places
+    text = last_line(trial).replace(trial.trial_id, "")
+    return type(error).__name__, re.sub(r"\d+", "#", text)

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from minitune.actor.launch import search_path
 from minitune.error import TuneError
 from minitune.execution.files import BLOB_MODE, atomic_write, remove_file
 from minitune.execution.storage import RunDirectory, check_trusted
@@ -35,7 +36,7 @@ def dump_trainables(experiments: Sequence[Experiment]) -> bytes:
     """
     kept = [_kept(experiment.trainable) for experiment in experiments]
     script = getattr(sys.modules.get("__main__"), "__file__", None)
-    paths = [os.path.abspath(path) for path in sys.path]  # the first one is that of the script's own modules
+    paths = list(search_path())  # the first one is that of the script's own modules
     parts = {"python": _PYTHON, "script": script and os.path.abspath(script), "paths": paths, "trainables": kept}
     return pickle.dumps(parts)
 

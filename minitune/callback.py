@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from minitune._checks import of_class
 from minitune.checkpoint import Checkpoint
 from minitune.settings import setting, variable_of
 
@@ -118,7 +119,7 @@ def check_callbacks(callbacks: Iterable[Any]) -> list[Callback]:
     for callback in checked:
         if isinstance(callback, type) and issubclass(callback, Callback):
             raise ValueError(
-                f"callbacks must hold Callback objects, but got the class {callback!r}; make an object of it"
+                f"callbacks must hold Callback objects, but got the class {callback!r}{of_class(callback)}"
             )
         if not isinstance(callback, Callback):
             raise ValueError(f"callbacks must hold Callback objects, but got {callback!r}")

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from minitune._checks import shown
-from minitune._paths import local_path
+from minitune._paths import absolute, local_path
 from minitune.pickling import PROTOCOL
 
 METADATA_FILE = ".metadata.json"
@@ -90,7 +90,7 @@ class Checkpoint:
                 f"path must be a directory on the local file system, but got {text!r}; "
                 "mount the storage and pass a path"
             )
-        self.path = os.path.abspath(rest if separator else text)
+        self.path = absolute(rest if separator else text)
         self.filesystem = filesystem
 
     @classmethod

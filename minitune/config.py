@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any, TypeVar
 
-from minitune._checks import is_whole, require, require_flag, require_metric, shown
+from minitune._checks import is_whole, of_class, require, require_flag, require_metric, shown
 from minitune._paths import local_path
 from minitune._warnings import warn_once
 from minitune.error import InvalidArgumentError
@@ -316,7 +316,8 @@ def as_config(name: str, config: Any, kind: type[_AnyConfig]) -> _AnyConfig:
         return kind(**config)
     if config is None:
         return kind()
-    require(isinstance(config, kind), f"{name}: None or a {kind.__name__}", config)
+    if not isinstance(config, kind):
+        raise ValueError(f"{name} must be None or a {kind.__name__}, but got {shown(config)}{of_class(config)}")
     made: _AnyConfig = config
     return made
 

@@ -8,6 +8,7 @@ imports nothing but the standard library and the settings, so any other part may
 from __future__ import annotations
 
 import builtins
+import copy
 import pickle
 import threading
 import traceback
@@ -244,6 +245,17 @@ def trial_error(remote: RemoteError, text: str | None = None, kind: type[TrialEr
     error.remote = remote
     error.__cause__ = original
     return error
+
+
+def as_cause(error: TrialError) -> TrialError:
+    """A copy of a trial's error as the cause of one that is raised, so that what is printed tells each thing once.
+
+    The text of a trial's error is the traceback of the user's exception. That exception is the error's own cause, and
+    would be printed before it; the copy has none.
+    """
+    alone = copy.copy(error)
+    alone.__cause__ = None
+    return alone
 
 
 def trial_error_of_text(text: str, cause: str = "") -> TrialError:

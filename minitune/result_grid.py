@@ -34,8 +34,6 @@ logger = logging.getLogger("minitune")
 
 _HIDDEN_KEYS = frozenset(AUTO_RESULT_KEYS) - {DONE, TRIAL_ID, EXPERIMENT_TAG}
 """What the text of a `Result` leaves out."""
-_NAMES_SHOWN, _NAME_LENGTH = 20, 40
-"""How many metrics a message names, and the characters of each."""
 _CHECKPOINT = re.compile(r"checkpoint_(\d{6,})")
 
 Kept = list[tuple[Checkpoint, dict[str, Any]]]
@@ -285,25 +283,15 @@ class ResultGrid(Sequence[Result]):
             ValueError: If metric or mode is not known, or scope is none of these.
             RuntimeError: If no trial has the metric; from the first trial's error if one has failed.
         """
-        best = self._analysis.get_best_trial(metric, mode, scope, filter_nan_and_inf)
+        best = self._analysis._find_best(metric, mode, scope, filter_nan_and_inf)
         if best is None:
             failed = next(iter(self.errors), None)
-            raise RuntimeError(
-                f"no trial of {len(self)} has reported a {'finite ' if filter_nan_and_inf else ''}value of "
-                f"{metric or self._analysis.default_metric!r}"
-                + (f"; reported was {names}" if (names := self._metric_names()) else "; nothing was reported")
-                + (f"; {self.num_errors} trials have failed" if failed else "")
-                + ("; infinities and NaN count with filter_nan_and_inf=False" if filter_nan_and_inf else "")
-            ) from failed
+            way_out = ""
+            if filter_nan_and_inf and self._analysis._find_best(metric, mode, scope, False) is not None:
+                way_out = "; filter_nan_and_inf=False lets NaN and infinities count"
+            counts = f" ({self.num_errors} of them have failed)" if 0 < self.num_errors < len(self) else ""
+            raise RuntimeError(f"{self._analysis._why_no_best(metric)}{way_out}{counts}") from failed
         return self._results[self._analysis.trials.index(best)]
-
-    def _metric_names(self) -> str:
-        """What the trials have reported last, in a few words; without what is added to each report."""
-        names: dict[str, None] = {}
-        for result in self._results:
-            names |= dict.fromkeys(flatten({k: v for k, v in result.metrics.items() if k not in AUTO_RESULT_KEYS}))
-        first = [name[:_NAME_LENGTH] for name in list(names)[:_NAMES_SHOWN]]
-        return ", ".join(first if len(names) <= _NAMES_SHOWN else [*first, "..."])
 
     def get_rows(self, filter_metric: str | None = None, filter_mode: str | None = None) -> list[Row]:
         """One flattened report for each trial, with `config/<key>` and `logdir`, the trial's directory.

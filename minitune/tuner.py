@@ -10,7 +10,7 @@ from minitune._checks import instance_of, is_whole, require, require_flag
 from minitune._paths import local_path
 from minitune._plan import Plan
 from minitune.config import ResumeConfig, ResumeType, RunConfig, refuse_out_of_scope
-from minitune.error import TuneError
+from minitune.error import TuneError, as_cause
 from minitune.execution.storage import RunDirectory, is_run
 from minitune.experiment.experiment import as_space
 from minitune.result import flatten
@@ -92,18 +92,19 @@ class Tuner:
                 than the machine has, or see `raise_on_failed_trial`.
         """
         require_flag("raise_on_failed_trial", raise_on_failed_trial)
+        self._plan.raises = is_on("RAISE") if raise_on_failed_trial is None else bool(raise_on_failed_trial)
         began_s = time.monotonic()
         with self._plan.start_ahead() as ahead:
             outcome, run = self._start_or_resume(ahead)
-        from minitune._summary import tell_run_ended
+        from minitune._summary import log_failures, tell_run_ended
 
         self._grid = self._make_grid(outcome, run)
         tell_run_ended(self._grid._analysis, time.monotonic() - began_s, outcome.interrupted)
-        if raise_on_failed_trial is None:
-            raise_on_failed_trial = is_on("RAISE")
         outcome.raise_failure()
-        if raise_on_failed_trial:
+        if self._plan.raises:
             _raise_first(self._grid)
+        elif self._plan.is_silent:
+            log_failures(self._grid._analysis)
         return self._grid
 
     def _start_or_resume(self, ahead: Template | None) -> tuple[Outcome, RunDirectory]:
@@ -240,11 +241,12 @@ class Tuner:
 def _raise_first(grid: ResultGrid) -> None:
     """Raise the first error of a grid, with the number of them."""
     if grid.num_errors:
-        first = grid.errors[0]
+        first = next(trial for trial in grid._analysis.trials if trial.error is not None)
+        assert first.error is not None
         raise TuneError(
-            f"{grid.num_errors} of {len(grid)} trials failed; the first of them: {first}\n(all errors are below "
-            f"{grid.experiment_path})"
-        ) from first
+            f"{grid.num_errors} of {len(grid)} trials failed; the first of them: trial {first.name}, "
+            f"{first.error.summary()} (all errors are below {grid.experiment_path})"
+        ) from as_cause(first.error)
 
 
 def _errored_type(resume: bool, restart: bool) -> ResumeType:

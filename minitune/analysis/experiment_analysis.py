@@ -16,7 +16,7 @@ from minitune.config import refuse_out_of_scope
 from minitune.execution import journal
 from minitune.execution.read_run import read_run
 from minitune.execution.storage import RunDirectory
-from minitune.experiment.best import best_of, best_trial, check_mode, is_number
+from minitune.experiment.best import best_of, best_trial, check_mode, is_number, why_no_best
 from minitune.experiment.trial import Trial
 from minitune.result import CONFIG, DEFAULT_METRIC, TRAINING_ITERATION, TRIAL_ID, flatten
 from minitune.settings import setting
@@ -201,16 +201,25 @@ class ExperimentAnalysis:
         Raises:
             ValueError: If metric or mode is not known, or scope is none of these.
         """
+        best = self._find_best(metric, mode, scope, filter_nan_and_inf)
+        if best is None:
+            logger.warning("%s (%s)", self._why_no_best(metric), self.experiment_path)
+        return best
+
+    def _find_best(
+        self, metric: str | None, mode: str | None, scope: str = "last", filter_nan_and_inf: bool = True
+    ) -> Trial | None:
+        """See `get_best_trial`; without a warning."""
         require_metric("metric", metric)
         require_flag("filter_nan_and_inf", filter_nan_and_inf)
         wanted = metric or self.default_metric
         if len(self.trials) == 1 and (wanted in (None, DEFAULT_METRIC) or not (mode or self.default_mode)):
             return self.trials[0]
         metric, mode = self._goal(metric, mode)
-        best = best_trial(self.trials, metric, mode, scope, filter_nan_and_inf)
-        if best is None:
-            logger.warning("no trial of %s has reported a usable value of %r", self.experiment_path, metric)
-        return best
+        return best_trial(self.trials, metric, mode, scope, filter_nan_and_inf)
+
+    def _why_no_best(self, metric: str | None) -> str:
+        return why_no_best(self.trials, metric or self.default_metric or DEFAULT_METRIC)
 
     def get_best_config(
         self, metric: str | None = None, mode: str | None = None, scope: str = "last"
@@ -268,12 +277,9 @@ class ExperimentAnalysis:
         return metric, mode
 
     def _require_best(self) -> Trial:
-        best = self.best_trial
+        best = self._find_best(*self._goal(None, None))
         if best is None:
-            raise ValueError(
-                f"no trial of {self.experiment_path} has reported a finite value of {self.default_metric!r}; "
-                "check the metric's name"
-            )
+            raise ValueError(f"{self._why_no_best(None)} ({self.experiment_path})")
         return best
 
     def _row(self, trial: Trial, metric: str | None, mode: str | None) -> Row:

@@ -29,7 +29,7 @@ from minitune.commands.selecting import (
 from minitune.execution.decisions import TrialDecision, read_decisions
 from minitune.execution.read_run import RecordedRun
 from minitune.execution.storage import last_error_text
-from minitune.experiment.best import SCOPES, best_of, best_trial, is_number
+from minitune.experiment.best import SCOPES, best_of, best_trial, is_number, why_no_best
 from minitune.experiment.lifecycle import ERROR
 from minitune.experiment.trial import KeptCheckpoint, Trial
 from minitune.logger import strict_json
@@ -172,11 +172,7 @@ def _about_best(run: RecordedRun, state: RunState, metric: str, mode: str, scope
     """
     trial = best_trial(run.trials, metric, mode, scope)
     if trial is None:
-        names = dict.fromkeys(name for trial in run.trials for name in metrics_of(trial.last_result))
-        raise NotFoundError(
-            f"no trial of {run.path} has reported a finite value of {metric!r}; reported was "
-            f"{', '.join(names) or 'nothing'}"
-        )
+        raise NotFoundError(f"{why_no_best(run.trials, metric)} ({run.path})")
     value = trial.analysis.get(metric, mode if scope == "all" else scope)
     so_far = "" if state.name == FINISHED_RUN else f" so far (the run {state.said})"
     facts: Facts = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import Enum
@@ -21,7 +22,9 @@ from minitune.execution.deadlines import REPORT, Overdue
 from minitune.execution.trial_executor import Exited
 from minitune.experiment.lifecycle import Phase
 from minitune.experiment.trial import Trial
-from minitune.result import AUTO_RESULT_KEYS, TRAINING_ITERATION, flatten
+from minitune.result import AUTO_RESULT_KEYS, DEFAULT_METRIC, TRAINING_ITERATION, flatten
+
+logger = logging.getLogger("minitune")
 
 LOST = "lost: "
 """What the cause of a return to PENDING begins with if the trial was not to blame."""
@@ -145,10 +148,16 @@ class RequiredMetrics:
 
     Args:
         names: The flattened names of the metrics that run, scheduler and searcher go by.
+        is_bare: Whether they go by the bare number that a trainable returns, for want of a name.
+
+    Attributes:
+        is_over: Whether no result needs to be looked at any more.
     """
 
-    def __init__(self, names: Iterable[str]):
+    def __init__(self, names: Iterable[str], *, is_bare: bool = False):
         self._names = tuple(names)
+        self._is_bare = is_bare
+        self.is_over = not (self._names or is_bare)
         self._num_failed: Counter[str] = Counter()
         self._reported: set[str] = set()
 
@@ -162,10 +171,20 @@ class RequiredMetrics:
             The error, or None if all is well. A result that holds nothing but automatic keys is well.
         """
         metric = next((name for name in self._names if name not in flat), None)
-        if metric is None:
+        if metric is None and not self._is_bare:
             return None
         reported = sorted(key for key in flat if key.partition("/")[0] not in AUTO_RESULT_KEYS)
         if not reported:
+            return None
+        if metric is None:  # the first result tells what the trials report
+            self._is_bare, self.is_over = False, not self._names
+            if DEFAULT_METRIC not in flat:
+                logger.warning(
+                    "a mode is given and no metric, so trials are compared by the number that they return in place of "
+                    "a dict; but reported were: %s. Name the metric, such as metric=%r",
+                    ", ".join(reported),
+                    reported[0],
+                )
             return None
         from difflib import get_close_matches
 

@@ -119,6 +119,11 @@ class Hooks:
         named = [of_run, *required, *(searched if isinstance(searched, (list, tuple)) else [searched])]
         return tuple(dict.fromkeys(name for name in named if name and name != DEFAULT_METRIC))
 
+    def goes_by_bare_number(self, of_run: str | None) -> bool:
+        """Whether a mode is known and no metric: then the number counts that a trainable returns in place of a dict."""
+        named = (of_run, self.scheduler.metric, self.search_alg.metric)
+        return self.scheduler._mode is not None and all(name in (None, DEFAULT_METRIC) for name in named)
+
     # -- the run -------------------------------------------------------------------------------------------------
 
     def setup(self, stop: Any, num_samples: int, total_num_samples: int, **info: Any) -> None:

@@ -81,8 +81,10 @@ class TuneController:
         self._recorder = recorder
         self._settings = settings
         self._policy = FailurePolicy(settings.failure)
-        required = hooks.metrics(settings.metric) if settings.strict_metric else ()
-        self._metrics = RequiredMetrics(required) if required else None
+        self._metrics = RequiredMetrics(
+            hooks.metrics(settings.metric) if settings.strict_metric else (),
+            is_bare=hooks.goes_by_bare_number(settings.metric),
+        )
         self._end_deadline_s = 0.0
         self._has_news = True
         self._asked_in_vain = 0
@@ -398,7 +400,7 @@ class TuneController:
         result = report.metrics
         if CONFIG in result:
             result[CONFIG] = trial.config
-        if self._metrics is not None:
+        if not self._metrics.is_over:
             missing = self._metrics.error_of(flatten(result))
             if missing is not None:
                 self._on_failure(live, missing, final=True)

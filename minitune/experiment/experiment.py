@@ -29,11 +29,17 @@ from minitune.experiment.trial_maker import TrialMaker
 from minitune.registry import get_trainable, register_trainable
 from minitune.resources import Resources
 from minitune.settings import number_setting, setting, variable_of
-from minitune.space import is_grid
+from minitune.space import Domain, is_grid
 from minitune.stopper import CombinedStopper, DictStopper, Stopper, TimeoutStopper, make_stopper
 from minitune.stopper.dict_stopper import flat_criteria
 from minitune.trainable.trainable import Trainable
-from minitune.trainable.util import is_function_trainable, trainable_name, trainable_resources, validate_trainable
+from minitune.trainable.util import (
+    is_function_trainable,
+    trainable_name,
+    trainable_resources,
+    validate_trainable,
+    way_to_class,
+)
 
 logger = logging.getLogger("minitune")
 
@@ -317,6 +323,7 @@ class Experiment:
         if not isinstance(run_object, str) and not callable(run_object):
             raise TuneError(
                 f"a trainable must be a function, a Trainable subclass or a name, but got {run_object!r:.200}"
+                f"{way_to_class(run_object)}"
             )
         return trainable_name(run_object)
 
@@ -367,7 +374,9 @@ def _find_trainable(run: Any) -> Any:
         except KeyError as error:
             raise InvalidArgumentError(error.args[0]) from None
     if not callable(run):
-        raise TuneError(f"a trainable must be a function, a Trainable subclass or a name, but got {run!r:.200}")
+        raise TuneError(
+            f"a trainable must be a function, a Trainable subclass or a name, but got {run!r:.200}{way_to_class(run)}"
+        )
     validate_trainable(run)
     return run
 
@@ -402,13 +411,25 @@ def as_space(param_space: Any) -> dict[str, Any]:
     if not isinstance(param_space, Mapping) and hasattr(param_space, "to_dict"):
         param_space = param_space.to_dict()
     if not isinstance(param_space, Mapping):
-        raise ValueError(f"param_space must be a dict, or an object with to_dict, but got {shown(param_space)}")
+        raise ValueError(
+            f"param_space must be a dict, or an object with to_dict, but got {shown(param_space)}"
+            f"{_way_to_space(param_space)}"
+        )
     if is_grid(param_space):
         raise ValueError(
             f"param_space must be a dict of parameters by name, but got the grid {shown(param_space)}; "
             "give the grid a name: {'x': grid_search([...])}"
         )
     return copy.copy(dict(param_space))
+
+
+def _way_to_space(value: Any) -> str:
+    """What to write instead of a space that is no dict."""
+    if isinstance(value, Domain):
+        return "; give the parameter a name: {'x': uniform(0, 1)}"
+    if isinstance(value, (list, tuple)):
+        return "; give the parameter a name: {'x': choice([...])}, or {'x': grid_search([...])}"
+    return "; a function that asks a trial of Optuna goes to OptunaSearch(space=...)" if callable(value) else ""
 
 
 def _limited_samples(num_samples: int) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 from minitune._checks import is_real, is_whole, require, require_metric, shown
 from minitune._warnings import warn_once
 from minitune.experiment.trial import Trial
-from minitune.result import AUTO_RESULT_KEYS
+from minitune.result import AUTO_RESULT_KEYS, DEFAULT_METRIC
 from minitune.schedulers.trial_scheduler import WORST, FIFOScheduler, SchedulerContext, as_number, check_mode, score
 
 
@@ -58,10 +58,10 @@ class MetricScheduler(FIFOScheduler):
 
     def _require_mode(self) -> None:
         if not self._metric or self._mode is None:
+            named = None if self._metric == DEFAULT_METRIC else self._metric  # the default is no name of the user's
             raise ValueError(
-                f"{type(self).__name__} must know the metric and whether it is to be small or large, but got "
-                f"metric={self._metric!r}, mode={self._mode!r}; pass metric='...' and mode='min' or mode='max' to "
-                "TuneConfig or to the scheduler"
+                f"{type(self).__name__} needs a metric and a mode, but got metric={named!r}, mode={self._mode!r}: "
+                "give metric='...' and mode='min' or mode='max' to it or to TuneConfig"
             )
 
     def _time_of(self, result: dict[str, Any]) -> float | None:

@@ -22,7 +22,7 @@ from minitune.error import InvalidArgumentError
 from minitune.experiment.lifecycle import PAUSED, Phase
 from minitune.experiment.tags import format_vars
 from minitune.experiment.trial import Trial
-from minitune.result import TRAINING_ITERATION
+from minitune.result import AUTO_RESULT_KEYS, DEFAULT_METRIC, TRAINING_ITERATION
 from minitune.schedulers._explore import Changes, Explorer, check_mutations, describe, fill, look_up
 from minitune.schedulers._metric_scheduler import MetricScheduler, number_text
 from minitune.schedulers._policy import PERTURBED, Step, write_step
@@ -429,7 +429,9 @@ class PopulationBasedTraining(MetricScheduler):
         if at is not None and self._metric in result:
             return at
         missing = self._metric if at is not None else self._time_attr
-        text = f"{type(self).__name__} needs {missing!r} in every result, but got {shown(sorted(map(str, result)))}"
+        what = repr(missing) if missing != DEFAULT_METRIC else "the metric, which must be named,"
+        names = shown(sorted(str(key) for key in result if key not in AUTO_RESULT_KEYS))
+        text = f"{type(self).__name__} needs {what} in every result, but got {names}"
         if self._require_attrs:
             raise RuntimeError(f"{text}; report it, or pass require_attrs=False to let such results pass")
         warn_once(f"{text}; the trial goes on (said once)", f"pbt lacks {missing}")

@@ -18,7 +18,7 @@ from minitune.decision import Decision
 from minitune.experiment.lifecycle import PAUSED
 from minitune.experiment.trial import Trial
 from minitune.resources import CPU, GPU, Resources
-from minitune.result import TRAINING_ITERATION, flatten
+from minitune.result import DEFAULT_METRIC, TRAINING_ITERATION, flatten
 from minitune.schedulers.trial_scheduler import (
     FIFOScheduler,
     SchedulerContext,
@@ -226,8 +226,9 @@ class DistributeResourcesToTopJob(DistributeResources):
         metric, mode = self.metric or at.scheduler.metric, self.mode or at.scheduler.mode
         if metric is None or mode is None:
             raise ValueError(
-                f"{type(self).__name__} must know the metric and whether it is to be small or large, but got "
-                f"metric={metric!r}, mode={mode!r}; pass them to it, to the base scheduler, or to TuneConfig"
+                f"{type(self).__name__} needs a metric and a mode, but got "
+                f"metric={None if metric == DEFAULT_METRIC else metric!r}, mode={mode!r}: give them to it, to the base "
+                "scheduler, or to TuneConfig"
             )
 
         def standing(trial: Trial) -> float:

@@ -23,6 +23,7 @@ from minitune._summary import Target, best_of_run, grouped_errors
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
 from minitune.config import RunConfig
 from minitune.error import TrialStopped, format_stack
+from minitune.experiment.best import why_no_best
 from minitune.result import AUTO_RESULT_KEYS
 from minitune.result_grid import Result, ResultGrid
 from minitune.settings import variable_of
@@ -338,7 +339,7 @@ def assert_best(
     )
     best = best_of_run(analysis, target)
     if best is None:
-        raise AssertionError(f"{target} must hold, but no trial of {len(result_grid)} has reported it")
+        raise AssertionError(f"{target} must hold, but {why_no_best(analysis.trials, target.metric)}")
     if not target.is_met(best.value):
         raise AssertionError(f"{target} must hold, but got {best}\n(the best of {len(result_grid)} trials)")
     return result_grid[analysis.trials.index(best.trial)]

@@ -160,6 +160,8 @@ class FunctionRunner:
                 self._take_return_value(self._function(self._config))
             except BaseException as raised:
                 error = None if is_clean_end(raised) else raised
+        if isinstance(error, AttributeError) and error.obj is self._config:
+            error.args = (f"{error}; the configuration is a dict: write config[{error.name!r}]",)
         if error is not None and self._is_stopping:
             logger.warning("the trial was stopped, and its function raised while it unwound", exc_info=error)
             error = None

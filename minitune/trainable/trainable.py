@@ -15,6 +15,7 @@ from typing import Any
 
 from minitune import clock
 from minitune._checks import shown
+from minitune._paths import absolute
 from minitune._warnings import warn_once
 from minitune.checkpoint import Checkpoint, Gone, directory_name, read_dict, require_directory, write_dict
 from minitune.experiment.trial_info import TrialInfo
@@ -406,7 +407,7 @@ def as_path(checkpoint: Any) -> str:
         raise TypeError(
             f"a checkpoint must be what save() returned, a Checkpoint or a path, but got {type(checkpoint).__name__}"
         )
-    return os.path.abspath(os.fspath(checkpoint))
+    return absolute(os.fspath(checkpoint))
 
 
 def write_state(directory: str, fields: AutoFields) -> None:

@@ -231,6 +231,7 @@ def validate_trainable(trainable: Any) -> None:
         return
     bound = _as_bound(as_function(trainable), TypeError)
     refuse_async(bound.function, f"trainable {trainable_name(bound)}")
+    _refuse_objective(bound)
     _check_signature(bound, is_complete=True)
 
 
@@ -316,7 +317,9 @@ def _bound(trainable: type) -> tuple[dict[str, Any], dict[str, Handle]]:
 def _as_bound(function: Any, error: type[Exception] = ValueError) -> BoundFunction:
     """`function` with what is bound to it so far; raises `error` if it is no function."""
     if not callable(function):
-        raise error(f"trainable must be a function or a Trainable subclass, but got {function!r:.200}")
+        raise error(
+            f"trainable must be a function or a Trainable subclass, but got {function!r:.200}{way_to_class(function)}"
+        )
     return function if isinstance(function, BoundFunction) else BoundFunction(function)
 
 
@@ -331,6 +334,25 @@ def _rebound(parameters: Mapping[str, Any], handles: Mapping[str, Handle], new: 
 
 def _load(handles: Mapping[str, Handle]) -> dict[str, Any]:
     return {name: handle.get() for name, handle in handles.items()}
+
+
+def way_to_class(value: Any) -> str:
+    """The way out where an object was passed for its class, which is what trials are made of; else empty."""
+    return f"; pass the class itself: {type(value).__name__}" if isinstance(value, Trainable) else ""
+
+
+def _refuse_objective(bound: BoundFunction) -> None:
+    """Refuse a function that asks a trial of Optuna's for its parameters."""
+    code = getattr(bound.function, "__code__", None)
+    if not isinstance(code, types.CodeType) or not code.co_varnames[:1][: code.co_argcount]:
+        return
+    first, asked = code.co_varnames[0], [name for name in code.co_names if name.startswith("suggest_")]
+    if asked and first.startswith("trial"):
+        raise ValueError(
+            f"a trainable function takes its configuration, a dict, but {bound.__name__}({first}) asks a trial of "
+            f"Optuna ({first}.{asked[0]}): give the space to param_space, such as {{'x': uniform(0, 1)}}, and read "
+            "config['x']; return a dict, such as {'loss': value}"
+        )
 
 
 def _trainable_class(trainable: type, error: type[Exception]) -> type[Trainable]:

@@ -61,7 +61,7 @@ def test_a_table_goes_to_a_csv_file(minitune: Minitune, tmp_path: Path) -> None:
         (["ls", "run", "--filter", "x is 1"], "COLUMN OP VALUE"),
         (["ls", "run", "--filter", "x > 0 and loss < 2"], "once for each condition"),
         (["show", "run", "7"], "there is no trial '7'; pass one of 0: "),
-        (["best", "run", "--metric", "acc"], "reported a finite value of 'acc'; reported was loss"),
+        (["best", "run", "--metric", "acc"], "no trial of 3 has reported 'acc'; reported were: loss"),
         (["logs", "run", "0"], "(inline) print to its console"),
         (["rerun", "run", "0_"], "0_"),
         (["resume", "train_it.py"], "there is no script"),

@@ -10,7 +10,18 @@ from typing import Any
 import pytest
 from driver_fakes import Counter, SavedCounter, fit, report_n, resume, run_path, virtual_executor
 
-from minitune import FailureConfig, FIFOScheduler, Searcher, Stopper, TuneError, Tuner, grid_search, report
+from minitune import (
+    ASHAScheduler,
+    FailureConfig,
+    FIFOScheduler,
+    Searcher,
+    Stopper,
+    TuneError,
+    Tuner,
+    grid_search,
+    report,
+    uniform,
+)
 from minitune.stopper import CombinedStopper, FunctionStopper, MaximumIterationStopper
 
 
@@ -200,6 +211,33 @@ def test_a_run_that_ends_for_another_reason_already_does_not_raise() -> None:
     space = {"end": grid_search([3, 3])}
     grid = fit(SavedCounter, space, failure=failure, metric="loss", mode="min", executor=virtual_executor())
     assert grid.num_errors == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "report_it", "is_told"),
+    [
+        ({"mode": "min"}, True, True),
+        ({"scheduler": ASHAScheduler(mode="max")}, True, True),
+        ({"mode": "min", "search_alg": "tpe"}, True, True),
+        ({"mode": "min"}, False, False),
+        ({"mode": "min", "metric": "n"}, True, False),
+        ({"mode": "min", "scheduler": ASHAScheduler(metric="n")}, True, False),
+        ({}, True, False),
+    ],
+)
+def test_a_mode_without_a_metric_is_told_once_where_trials_report_names(
+    settings: dict[str, Any], report_it: bool, is_told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    def one(config: dict[str, Any]) -> float | None:
+        if report_it:
+            report({"n": 1, "acc": config["x"]})
+        return None if report_it else config["x"]
+
+    assert fit(one, {"x": uniform(0, 1)}, num_samples=3, **settings).num_errors == 0
+    said = [text for text in caplog.messages if text.startswith("a mode is given and no metric")]
+    assert [text.endswith("reported were: acc, n. Name the metric, such as metric='acc'") for text in said] == (
+        [True] * is_told
+    )
 
 
 @pytest.mark.parametrize("variable", ["MINITUNE_DISABLE_STRICT_METRIC_CHECKING", "TUNE_DISABLE_STRICT_METRIC_CHECKING"])

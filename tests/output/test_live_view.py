@@ -296,6 +296,33 @@ def test_one_draw_from_a_space_is_worth_a_hint(
     assert ("hint: one configuration is drawn" in capsys.readouterr().out) is is_hinted
 
 
+@pytest.mark.parametrize(
+    ("space", "hint"),
+    [
+        (
+            {"x": 1, "f": {"g": lambda: 3}},
+            "hint: 'f/g' is a lambda, which each trial gets as it is; sample_from(lambda ",
+        ),
+        ({"x": 1, "f": lambda config: 3}, "hint: 'f' is a lambda, which each trial gets as it is; sample_from(lambda "),
+        (
+            {"x": 1, "layers": [64, 32]},
+            "hint: nothing is searched: 'layers' is a list, which each trial gets as it is; ",
+        ),
+        ({"x": tune.grid_search([1, 2]), "layers": [64, 32]}, None),  # a constant beside what is searched
+        ({"x": 1, "layers": [64]}, None),
+        ({"x": 1, "loss": lambda a, b: a - b}, None),  # nothing that `sample_from` could call
+        ({"x": tune.sample_from(lambda config: 1), "f": max}, None),
+    ],
+)
+def test_what_a_space_holds_by_mistake_is_worth_a_hint(
+    space: Any, hint: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Tuner(train, param_space=space, tune_config=TuneConfig(num_samples=2, executor="inline")).fit()
+    text = capsys.readouterr().out
+    assert hint is None or hint in text
+    assert text.count("hint: ") == (hint is not None)
+
+
 # -- when --------------------------------------------------------------------------------------------------------------
 
 

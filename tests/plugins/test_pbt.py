@@ -113,10 +113,22 @@ def test_mutations_are_not_needed_where_the_user_explores() -> None:
 
 
 def test_a_mode_must_be_known() -> None:
-    with pytest.raises(ValueError, match="must know the metric and whether it is to be small or large"):
+    with pytest.raises(
+        ValueError, match=r"PopulationBasedTraining needs a metric and a mode, but got metric='score', mode=None"
+    ):
         pbt(mode=None).set_search_properties(None, None)
     with pytest.raises(ValueError, match="num_samples must be their number, but got -1"):
         pbt(synch=True).set_search_properties(None, None, num_samples=-1)
+
+
+def test_a_metric_that_nobody_has_named_is_asked_for_by_that_word() -> None:
+    scheduler = pbt(metric=None)
+    assert scheduler.set_search_properties(None, None)
+    context, (trial,) = members(scheduler, 1)
+    with pytest.raises(
+        RuntimeError, match=r"needs the metric, which must be named, in every result, but got \['score'\]"
+    ):
+        scheduler.on_trial_result(context, trial, {"training_iteration": 4, "score": 1.0})
 
 
 def test_a_searcher_is_refused() -> None:

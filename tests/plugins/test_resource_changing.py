@@ -143,7 +143,7 @@ def test_where_the_best_has_come_to_its_cap_the_next_one_grows() -> None:
 def test_the_metric_may_be_the_runs_but_there_must_be_one() -> None:
     scheduler = ResourceChangingScheduler(None, DistributeResourcesToTopJob())
     context = machine(scheduler, {"cpu": 1})
-    with pytest.raises(ValueError, match=r"must know the metric and whether it is to be small or large"):
+    with pytest.raises(ValueError, match="DistributeResourcesToTopJob needs a metric and a mode"):
         reported(scheduler, context, context.trials[0])
     scheduler.set_search_properties("n", "max")
     assert scheduler.metric == "n"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from result_runs import fit
 
-from minitune import Checkpoint, Result, ResultGrid, TrialError, report
+from minitune import Checkpoint, ExperimentAnalysis, Result, ResultGrid, TrialError, report
 
 
 def test_a_grid_is_a_sequence_in_order_of_submission(grid: ResultGrid) -> None:
@@ -55,13 +55,87 @@ def test_a_metric_that_nobody_has_reported_is_refused_with_those_that_are_there(
         return {"loss": 1, "eval": {"acc": 2}, **({f"m{i}": i for i in range(30)} if config["many"] else {})}
 
     few = fit(train, {"i": {"grid_search": [0, 1]}, "many": False})
-    with pytest.raises(RuntimeError, match=r"no trial of 2 .* value of 'lss'; reported was loss, eval/acc; infin"):
+    hint = r"^no trial of 2 has reported 'lss'; reported were: loss, eval/acc\. Did you mean 'loss'\?$"
+    with pytest.raises(RuntimeError, match=hint):
         few.get_best_result("lss", "min")
-    with pytest.raises(RuntimeError, match=r"m18, \.\.\.; infinities"):
+    with pytest.raises(RuntimeError, match=r"m8 and 22 more\. Did you mean"):
         fit(train, {"many": True}, name="many").get_best_result("lss", "min")
-    silent = fit(lambda config: None, {"i": {"grid_search": [0, 1]}}, name="silent")
-    with pytest.raises(RuntimeError, match="nothing was reported"):
-        silent.get_best_result("lss", "min")
+
+
+@pytest.mark.parametrize(
+    ("values", "metric", "text"),
+    [
+        ([math.nan, math.nan], "loss", "a finite number as 'loss': it was NaN in 2 trials. Check how it is computed; "),
+        ([math.inf], "loss", "it was infinite in 1 trial. Check how it is computed; filter_nan_and_inf=False lets"),
+        (["0.5", "0.7"], "loss", "it was text such as '0.5' in 1 trial, text such as '0.7' in 1 trial. Report it as a"),
+        ([None, math.nan, None], "loss", "it was None in 2 trials, NaN in 1 trial. Report it as a number, such as "),
+        ([[1, 2]], "loss", "it was of type list in 1 trial. Report it as a number"),
+        ([True], "loss", "it was of type bool in 1 trial. Report it as a number"),
+        (
+            [..., ...],
+            "loss",
+            "no trial of 2 has reported anything. Call report({'loss': ...}) in the trainable, or return",
+        ),
+        ([..., 1], "lss", "no trial of 2 has reported 'lss'; reported were: loss. Did you mean 'loss'?"),
+        (
+            [1, 1],
+            "_metric",
+            "no trial of 2 has reported a bare number, which counts where no metric is named; reported ",
+        ),
+        ([1, 1], "_metric", "reported were: loss. Name the metric, such as metric='loss'"),
+    ],
+)
+def test_why_there_is_no_best_trial_and_what_to_do(
+    values: list[Any], metric: str, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def train(config: dict[str, Any]) -> None:
+        value = values[config["i"]]
+        if value is not ...:
+            report({"loss": value})
+
+    grid = fit(train, {"i": {"grid_search": list(range(len(values)))}})
+    with pytest.raises(RuntimeError) as caught:
+        grid.get_best_result(metric, "min")
+    assert text in str(caught.value)
+    analysis = ExperimentAnalysis(grid.experiment_path, default_metric=metric, default_mode="min")
+    with pytest.raises(ValueError) as caught_by_analysis:
+        _ = analysis.best_result
+    said, _, _ = text.partition("; filter_nan_and_inf")
+    assert said.removesuffix("; ") in str(caught_by_analysis.value)
+    assert caplog.messages == [], "what is raised is not logged as well"
+    assert analysis.get_best_trial(metric, "min") is None
+    (logged,) = caplog.messages
+    assert said.removesuffix("; ") in logged
+
+
+def test_a_bare_number_has_no_name_of_its_own() -> None:
+    grid = fit(lambda config: config["i"], {"i": {"grid_search": [2, 1]}})
+    with pytest.raises(
+        RuntimeError, match="has reported 'loss': the trainable returns a bare number. Return {'loss': "
+    ):
+        grid.get_best_result("loss", "min")
+
+
+def test_failed_trials_and_earlier_values_are_pointed_to() -> None:
+    def train(config: dict[str, Any]) -> None:
+        report({"loss": 1.0})
+        report({"loss": math.nan})
+        raise ValueError("diverged")
+
+    grid = fit(train, {"i": {"grid_search": [0, 1]}})
+    with pytest.raises(RuntimeError, match="there were finite ones before the last, which scope='all' takes") as caught:
+        grid.get_best_result("loss", "min")
+    assert caught.value.__cause__ is grid.errors[0]
+    assert grid.get_best_result("loss", "min", scope="all").metrics["config"] == {"i": 0}
+
+    def fails(config: dict[str, Any]) -> None:
+        if config["i"]:
+            raise ValueError("at once")
+        report({"acc": 1})
+
+    for space, words in ([1, 1], "anything: all of them have failed"), ([0, 1], r"acc \(1 of them have failed\)"):
+        with pytest.raises(RuntimeError, match=words):
+            fit(fails, {"i": {"grid_search": space}}, name="fails").get_best_result("loss", "min")
 
 
 def test_what_a_result_holds(grid: ResultGrid) -> None:

@@ -219,3 +219,29 @@ def test_parameters_of_old_are_told_apart(caplog: pytest.LogCaptureFixture) -> N
 def test_a_class_of_a_function_may_be_named() -> None:
     assert trainable_name(wrap_function(fn)) == "fn"
     assert trainable_name(wrap_function(fn, name="mine")) == wrap_function(fn, "mine").__name__ == "mine"
+
+
+def test_an_objective_of_optuna_is_refused_with_the_way_to_write_it() -> None:
+    def objective(trial: Any) -> float:
+        return float(trial.suggest_float("x", 0, 1))
+
+    for function in (objective, with_resources(objective, {"cpu": 1}), wrap_function(objective)):
+        with pytest.raises(
+            ValueError, match=r"objective\(trial\) asks a trial of Optuna \(trial.suggest_float\): give "
+        ):
+            validate_trainable(function)
+
+    def tuned(trial: Any) -> float:
+        return float(trial["x"])
+
+    validate_trainable(tuned)
+    validate_trainable(lambda config: config["study"].ask().suggest_float("x", 0, 1))
+
+
+def test_an_object_of_a_class_is_refused_with_the_class() -> None:
+    class Silent(Trainable):
+        pass
+
+    for refuses in (with_parameters, lambda value: with_resources(value, {"cpu": 1}), validate_trainable):
+        with pytest.raises((TypeError, ValueError), match="pass the class itself: Silent"):
+            refuses(Silent())

@@ -1,0 +1,176 @@
+"""One failure is told once: what is raised is not told before, and what is shown or logged is not raised as well."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from run_scripts import Script
+
+import minitune as tune
+from minitune import Callback, RunConfig, TuneConfig, TuneError, Tuner
+from minitune._live import Snapshot
+from minitune._live_reporter import LiveReporter
+
+BEGIN = """
+import os
+import minitune as tune
+
+def train(config):
+    tune.report({"loss": 1.0})
+    if config["x"] > 1:
+        raise ValueError(f"no {config['x']}")
+
+space = {"x": tune.grid_search([1, 2, 3])}
+run = tune.RunConfig(verbose=int(os.environ.get("VERBOSE", "1")))
+tuner = tune.Tuner(train, param_space=space, run_config=run)
+"""
+LINE = 'raise ValueError(f"no'
+"""Of the traceback, as the source has it."""
+
+
+def told(script: Script, source: str, **environment: str) -> tuple[int, str, str]:
+    """Exit status, standard output and standard error of a script."""
+    process = script.start(BEGIN + source, MINITUNE_EXECUTOR="inline", **environment)
+    stdout, stderr = script.finish(process)
+    return process.returncode, stdout, stderr
+
+
+def test_a_run_that_does_not_raise_shows_one_traceback(script: Script) -> None:
+    status, stdout, stderr = told(script, "tuner.fit()")
+    assert (status, stderr) == (0, "")
+    assert stdout.count(LINE) == 1
+
+
+@pytest.mark.parametrize(
+    "call", ["tuner.fit(raise_on_failed_trial=True)", "tune.run(train, config=space, verbose=run.verbose)"]
+)
+@pytest.mark.parametrize("verbose", ["0", "1"])
+def test_a_failure_that_is_raised_is_shown_by_the_exception(script: Script, call: str, verbose: str) -> None:
+    status, stdout, stderr = told(script, call, VERBOSE=verbose)
+    assert status == 1
+    assert stderr.count(LINE) == 1
+    assert stderr.count("The above exception") == 1
+    assert LINE not in stdout
+    assert ("trials with the same error" in stdout or "1 more trial with the same error" in stdout) is (verbose == "1")
+    assert (stdout == "") is (verbose == "0")
+
+
+def test_other_failures_than_the_one_that_is_raised_are_shown(script: Script) -> None:
+    source = """
+def fails(config):
+    if config["x"] > 2:
+        raise KeyError("another")
+    train(config)
+
+tune.run(fails, config=space)
+"""
+    _, stdout, stderr = told(script, source)
+    assert (stdout.count('raise KeyError("another")'), stdout.count(LINE)) == (1, 0)
+    assert (stderr.count('raise KeyError("another")'), stderr.count(LINE)) == (0, 1)
+
+
+def test_a_metric_that_no_trial_has_reported_is_told_by_the_exception(script: Script) -> None:
+    source = 'tuner = tune.Tuner(train, param_space=space, tune_config=tune.TuneConfig("min", "los"))\ntuner.fit()'
+    status, stdout, stderr = told(script, source)
+    assert status == 1
+    assert stderr.count("Did you mean 'loss'?") == 1
+    assert "Did you mean" not in stdout
+
+
+def test_one_that_lacks_the_metric_alone_is_shown_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+    def lacks(config: dict[str, Any]) -> None:
+        tune.report({"loss": 1} if config["x"] else {"los": 1})
+
+    config = TuneConfig("min", "loss", executor="inline")
+    Tuner(lacks, param_space={"x": tune.grid_search([1, 0])}, tune_config=config).fit()
+    assert capsys.readouterr().out.count("Did you mean 'los'?") == 1
+
+
+# -- the log -----------------------------------------------------------------------------------------------------------
+
+
+def fails(config: dict[str, Any]) -> None:
+    tune.report({"n": 1})
+    if config["x"]:
+        raise ValueError(f"no {config['x']}")
+
+
+def fit(storage: Path, raises: bool = False, **run: Any) -> None:
+    run_config = RunConfig(storage_path=str(storage), **run)
+    space = {"x": tune.grid_search([0, 1, 1, 2])}
+    tuner = Tuner(fails, param_space=space, tune_config=TuneConfig(executor="inline"), run_config=run_config)
+    tuner.fit(raise_on_failed_trial=raises)
+
+
+@pytest.mark.parametrize("silent", [{"verbose": 0}, {"progress": False}])
+def test_a_run_that_shows_nothing_leaves_one_record_of_its_failures(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, silent: dict[str, Any]
+) -> None:
+    fit(tmp_path, **silent)
+    (record,) = caplog.records
+    assert (record.name, record.levelno) == ("minitune", logging.ERROR)
+    begin = "3 of 4 trials failed: 2 x ValueError: no 1; 1 x ValueError: no 2 ("
+    assert record.getMessage().startswith(begin + str(tmp_path))
+
+
+def test_a_run_that_shows_or_raises_its_failures_logs_none(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    fit(tmp_path, verbose=1)
+    with pytest.raises(TuneError, match="3 of 4 trials failed; the first of them: trial .* ValueError: no 1"):
+        fit(tmp_path, raises=True, verbose=0)
+    with pytest.raises(TuneError):
+        tune.run(fails, config={"x": 1}, verbose=0)
+    assert caplog.messages == []
+
+
+def test_without_a_log_a_silent_run_prints_nothing(script: Script) -> None:
+    assert told(script, "assert tuner.fit().num_errors == 2", VERBOSE="0") == (0, "", "")
+
+
+# -- after a resume ----------------------------------------------------------------------------------------------------
+
+
+class Broken(Callback):
+    def on_trial_result(self, iteration: int, trials: Any, trial: Any, result: dict[str, Any], **info: Any) -> None:
+        if trial.config["x"] == 5:
+            raise KeyboardInterrupt
+
+
+class Views(LiveReporter):
+    """Keeps what the live view would show first."""
+
+    first: Snapshot | None = None
+
+    def report(self, trials: Any, done: bool, *sys_info: str) -> None:
+        self.first = self.first or self._snapshot(trials, sys_info)
+
+
+@pytest.mark.parametrize("executor", ["inline", "local"])
+def test_errors_of_the_part_before_are_told_by_their_own_lines(tmp_path: Path, executor: str) -> None:
+    def failing(config: dict[str, Any]) -> None:
+        tune.report({"n": 1})
+        if config["x"] in (1, 2):
+            raise ValueError(f"no {config['x']}\nmore of it")
+        if config["x"] == 3:
+            raise OSError("another one")
+        if config["x"] == 4 and executor == "local":
+            os._exit(3)
+
+    space = {"x": tune.grid_search([1, 2, 3, 4, 5])}
+    settings = TuneConfig(executor=executor, max_concurrent_trials=1)
+    quiet = RunConfig(name="run", storage_path=str(tmp_path), verbose=0, callbacks=[Broken()])
+    with pytest.raises(KeyboardInterrupt):
+        Tuner(failing, param_space=space, tune_config=settings, run_config=quiet).fit()
+
+    views = Views()
+    Tuner.restore(
+        str(tmp_path / "run"), failing, tune_config=settings, run_config=RunConfig(progress_reporter=views)
+    ).fit()
+    assert views.first is not None
+    errors = [(kind.count, kind.text) for kind in views.first.errors]
+    assert errors[:2] == [(2, "ValueError: no 2"), (1, "OSError: another one")]
+    if executor == "local":
+        assert errors[2][1].startswith("the worker of trial failing_")
