@@ -15,6 +15,7 @@ from minitune.execution.hooks import call_plugin
 from minitune.execution.storage import RunDirectory
 from minitune.execution.trial_executor import TrialExecutor
 from minitune.execution.tune_controller import STOPPER_ENDS
+from minitune.experiment.lifecycle import TERMINATED
 from minitune.experiment.trial import Trial
 from minitune.schedulers.trial_scheduler import TrialScheduler
 from minitune.search.space_tree import find_constants, find_unresolved, path_text
@@ -30,6 +31,7 @@ INTERRUPTED_BY = "interrupted by "
 _EARLY_ENDS = (INTERRUPTED_BY, STOPPER_ENDS, "fail_fast: ")
 
 
+_SILENT = "hint: no trial has reported a result: call report({'loss': ...}) in the trainable, or return such a dict"
 _DRAWN_ONCE = "hint: one configuration is drawn from the search space (num_samples=1); a larger num_samples tries more"
 
 
@@ -168,6 +170,8 @@ class Progress:
             call_plugin(self._reporter.say, None, total_time_line(now_s - self._begin_s, loop_s))
             if why_no_more:
                 call_plugin(self._reporter.say, None, f"No more trials: {why_no_more}")
+            if trials and all(trial.status == TERMINATED and not trial.report_count for trial in trials) and not early:
+                call_plugin(self._reporter.say, None, _SILENT)
         if interrupted_by is not None:
             self.tell_resume(interrupted_by)
 

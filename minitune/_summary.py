@@ -221,7 +221,7 @@ def _how_it_ended(trial: Trial, is_cut: bool) -> str:
         return FAILED
     if trial.status != TERMINATED:
         return UNFINISHED
-    if not trial.has_reported_at_least_once:
+    if not trial.report_count:
         return SILENT
     return CUT if is_cut else WELL
 

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from minitune.actor.launch import search_path
 from minitune.error import TuneError
+from minitune.execution.ahead import search_path
 from minitune.execution.files import BLOB_MODE, atomic_write, remove_file
 from minitune.execution.storage import RunDirectory, check_trusted
 from minitune.experiment.experiment import Experiment

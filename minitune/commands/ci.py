@@ -192,7 +192,10 @@ def _missed(target: Target, records: list[dict[str, Any]]) -> str | None:
     found = [record["extremes"][target.metric] for record in records if target.metric in record["extremes"]]
     if not found:
         known = ", ".join(sorted({name for record in records for name in record["extremes"]})[:20])
-        return f"{target} must hold, but no trial has reported {target.metric} (known: {known})"
+        return (
+            f"{target} must hold, but no trial has reported a finite number as {target.metric!r}; there are numbers "
+            f"for: {known or 'nothing'}"
+        )
     value = max(high for _, high in found) if target.mode == "max" else min(low for low, _ in found)
     return None if target.is_met(value) else f"{target} must hold, but it is {value:.6g}"
 

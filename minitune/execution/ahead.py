@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from minitune.actor.launch import new_run_id
+from minitune.actor.launch import search_path as search_path
 from minitune.actor.start_method import start_method
 
 if TYPE_CHECKING:

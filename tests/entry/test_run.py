@@ -91,7 +91,7 @@ def test_an_unknown_argument_or_trainable() -> None:
     with pytest.raises(TuneError, match="a trainable must be a function"):
         run(3, verbose=0)
     for takes in (run, Tuner, Experiment.get_trainable_name):
-        with pytest.raises(TuneError, match="a trainable must be .*; pass the class itself: Steps"):
+        with pytest.raises(TuneError, match=r"a trainable must be .*; pass the class itself: Steps"):
             takes(Steps())
 
 

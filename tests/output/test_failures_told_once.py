@@ -119,7 +119,7 @@ def test_a_run_that_shows_nothing_leaves_one_record_of_its_failures(
 
 def test_a_run_that_shows_or_raises_its_failures_logs_none(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     fit(tmp_path, verbose=1)
-    with pytest.raises(TuneError, match="3 of 4 trials failed; the first of them: trial .* ValueError: no 1"):
+    with pytest.raises(TuneError, match=r"3 of 4 trials failed; the first of them: trial .* ValueError: no 1"):
         fit(tmp_path, raises=True, verbose=0)
     with pytest.raises(TuneError):
         tune.run(fails, config={"x": 1}, verbose=0)

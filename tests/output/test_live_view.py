@@ -323,6 +323,20 @@ def test_what_a_space_holds_by_mistake_is_worth_a_hint(
     assert text.count("hint: ") == (hint is not None)
 
 
+def silent(config: dict[str, Any]) -> None:
+    if config["x"]:
+        tune.report({"loss": 1})
+
+
+@pytest.mark.parametrize(("space", "is_hinted"), [([0, 0], True), ([0, 1], False)])
+def test_a_run_without_a_result_is_worth_a_hint(
+    space: list[int], is_hinted: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = TuneConfig(executor="inline")
+    Tuner(silent, param_space={"x": tune.grid_search(space)}, tune_config=config).fit()
+    assert ("hint: no trial has reported a result" in capsys.readouterr().out) is is_hinted
+
+
 # -- when --------------------------------------------------------------------------------------------------------------
 
 

@@ -111,7 +111,7 @@ def test_why_there_is_no_best_trial_and_what_to_do(
 def test_a_bare_number_has_no_name_of_its_own() -> None:
     grid = fit(lambda config: config["i"], {"i": {"grid_search": [2, 1]}})
     with pytest.raises(
-        RuntimeError, match="has reported 'loss': the trainable returns a bare number. Return {'loss': "
+        RuntimeError, match=r"has reported 'loss': the trainable returns a bare number. Return {'loss': "
     ):
         grid.get_best_result("loss", "min")
 

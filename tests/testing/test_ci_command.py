@@ -74,8 +74,22 @@ def test_an_unknown_metric_is_told_with_the_known_ones(ci: Run, tmp_path: Path) 
     options = ("--samples", "1", "--metric", "acuracy", "--at-least", "0")
     status, told = ci(SCRIPT, *options, arguments=("1", str(tmp_path)))
     assert status == 1
-    assert "no trial has reported acuracy (known: " in told
+    assert "no trial has reported a finite number as 'acuracy'; there are numbers for: " in told
     assert "eval/accuracy, " in told
+
+
+def test_trials_that_report_nothing_fail(ci: Run, tmp_path: Path) -> None:
+    script = f"""
+import minitune as tune
+
+run = tune.RunConfig(storage_path={str(tmp_path)!r})
+tune.Tuner(lambda config: None, tune_config=tune.TuneConfig(executor="inline"), run_config=run).fit()
+"""
+    status, told = ci(script)
+    assert status == 1
+    assert "1 without a result" in told
+    assert told.count("hint: no trial has reported a result: call report({'loss': ...}) in the trainable") == 1
+    assert told.endswith("minitune ci failed: no trial has reported anything\n")
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def test_the_config_reaches_the_function(driver: FakeDriver) -> None:
 def test_a_config_that_is_read_by_attributes_is_told_to_be_a_dict(driver: FakeDriver) -> None:
     with pytest.raises(AttributeError, match=r"no attribute 'lr'; the configuration is a dict: write config\['lr'\]"):
         pull(driver.start(lambda config: config.lr, {"lr": 1}))
-    with pytest.raises(AttributeError, match="no attribute 'lr'$"):
+    with pytest.raises(AttributeError, match=r"no attribute 'lr'$"):
         pull(driver.start(lambda config: {}.lr, {"lr": 1}))  # type: ignore[attr-defined]  # another dict of the user's
 
 
