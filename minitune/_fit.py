@@ -62,12 +62,14 @@ class Outcome:
         interrupted: Whether a signal has ended the run before its trials.
         failed_fast: The trial whose failure has ended the run, or None.
         raises: Whether that failure is to come out of `fit`.
+        took_s: How long this driver was at work, in seconds.
     """
 
     trials: list[Trial]
     interrupted: bool = False
     failed_fast: Trial | None = None
     raises: bool = False
+    took_s: float = 0.0
 
     def raise_failure(self) -> None:
         """Raise the exception of the trial whose failure is to come out of `fit`, if there is one: the user's own."""
@@ -293,7 +295,7 @@ def _loop(
             try:
                 if reason == _FAILED or controller.interrupted:
                     keeper.save(CALLBACKS)  # they have seen what they have seen, however it ended
-                recorder.close(reason)
+                recorder.close(reason, progress.stop())
             finally:
                 if reason == _FAILED:
                     hooks.experiment_ends(controller.trials, after_error=True)
@@ -306,4 +308,5 @@ def _loop(
         controller.interrupted,
         controller.failed_fast,
         raises=plan.failure_config.fail_fast == "raise",
+        took_s=progress.stop(),
     )

@@ -97,6 +97,7 @@ class Progress:
         raises: bool = False,
     ):
         self._loop_end_s: float | None = None
+        self._took_s: float | None = None
         self._early_end: list[str] = []
         self._begin_s = clock.current().monotonic()
         self._verbose = verbose
@@ -148,6 +149,15 @@ class Progress:
         """All trials have ended; what follows is tidying up."""
         self._loop_end_s = clock.current().monotonic()
 
+    def stop(self) -> float:
+        """The driver's work is done; how long it took, in seconds. What is said of it later, here or elsewhere, agrees.
+
+        The first call counts.
+        """
+        if self._took_s is None:
+            self._took_s = clock.current().monotonic() - self._begin_s
+        return self._took_s
+
     def end(self, trials: Sequence[Trial], interrupted_by: str | None, why_no_more: str = "") -> None:
         """Show the end of the run.
 
@@ -161,13 +171,15 @@ class Progress:
         failed = next((trial for trial in trials if trial.error is not None), None)
         if self._reporter is not None and failed is not None and self._raises and interrupted_by is None:
             call_plugin(self._reporter.failure_is_raised, None, failed)
+        took_s = self.stop()
+        if self._reporter is not None:
+            call_plugin(self._reporter.run_took, None, took_s)
         self.report(trials, done=True)
         if self._reporter is not None:
             from minitune._table import total_time_line
 
-            now_s = clock.current().monotonic()
-            loop_s = (self._loop_end_s or now_s) - self._begin_s
-            call_plugin(self._reporter.say, None, total_time_line(now_s - self._begin_s, loop_s))
+            loop_s = took_s if self._loop_end_s is None else self._loop_end_s - self._begin_s
+            call_plugin(self._reporter.say, None, total_time_line(took_s, loop_s))
             if why_no_more:
                 call_plugin(self._reporter.say, None, f"No more trials: {why_no_more}")
             if trials and all(trial.status == TERMINATED and not trial.report_count for trial in trials) and not early:

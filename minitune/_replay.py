@@ -12,7 +12,7 @@ from minitune.commands.selecting import LAST, RUN_HELP, existing_run
 from minitune.error import TuneError
 from minitune.execution.past_run import PastRun
 from minitune.experiment.trial import HAS_RETURNED
-from minitune.result import TRAINING_ITERATION
+from minitune.result import AUTO_RESULT_KEYS, TRAINING_ITERATION, flatten
 from minitune.schedulers import create_scheduler
 from minitune.schedulers.trial_scheduler import TrialScheduler
 from minitune.simulation import CURVE, Improvement, Simulation, simulate
@@ -35,6 +35,8 @@ def main(arguments: list[str], prog: str) -> int:
         metric, mode = options.metric or run.metric, options.mode or run.mode
         if metric is None or mode is None:
             raise ValueError("the run does not say what was optimised; pass --metric and --mode")
+        _check_metric(run, metric)
+        options.workers = run.num_workers if options.workers is None else options.workers
         scheduler = _make_scheduler(options, run)
         fifo = _replayed(run, metric, mode, None, options)
         other = _replayed(run, metric, mode, scheduler, options)
@@ -42,9 +44,7 @@ def main(arguments: list[str], prog: str) -> int:
         print(error.args[0] if error.args else error, file=sys.stderr)
         return 1
     _print_run(run, metric, mode, fifo)
-    _print_savings(
-        run, fifo, other, f"{options.scheduler} on {options.workers} worker{'s' if options.workers > 1 else ''}"
-    )
+    _print_savings(run, fifo, other, options.scheduler, options.workers)
     return 0
 
 
@@ -63,7 +63,7 @@ def _parser(prog: str) -> argparse.ArgumentParser:
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="any other argument of it; VALUE is JSON"
     )
-    parser.add_argument("--workers", type=int, default=4, help="trials at a time (default: 4)")
+    parser.add_argument("--workers", type=int, help="trials at a time (default: as many as in the run)")
     parser.add_argument("--metric", help="what is optimised (default: as in the run)")
     parser.add_argument("--mode", choices=("min", "max"), help="default: as in the run")
     parser.add_argument("--seed", type=int, default=0, help="of the scheduler's random numbers")
@@ -127,22 +127,49 @@ def _print_run(run: PastRun, metric: str, mode: str, fifo: Simulation) -> None:
         )
 
 
-def _print_savings(run: PastRun, fifo: Simulation, other: Simulation, what: str) -> None:
+def _print_savings(run: PastRun, fifo: Simulation, other: Simulation, scheduler: str, workers: int) -> None:
+    what = f"{scheduler} on {_counted(workers)}"
     used, all_steps = other.num_steps, fifo.num_steps
     print(f"{what} would have used")
     print(f"  results   {used} of {all_steps} ({used / all_steps:.0%} of the run's)")
     print(f"  training  {other.training_s:.3g} s of {fifo.training_s:.3g} s{_share(other.training_s, fifo.training_s)}")
-    print(f"  time      {other.makespan_s:.3g} s instead of {fifo.makespan_s:.3g} s")
+    print(f"  time      {other.makespan_s:.3g} s {_compared(run, fifo, workers)}")
     found, best = _best(other), _best(fifo)
     verdict = "" if found is None or best is None else ", the best" if found.value == best.value else ", not the best"
     print(f"and found {other.metric} {_text(found)}{verdict}", end="")
-    print("" if found is None else f", after {found.num_results} results ({found.num_results / all_steps:.0%} of all)")
+    if found is not None:
+        count = f"{found.num_results} result{'s' if found.num_results > 1 else ''}"
+        print(f", after {count} ({found.num_results / all_steps:.0%} of all)", end="")
+    print()
     ends = sum(entry.text == HAS_RETURNED and _curve_of(other, entry.trial_id) in run.cut for entry in other.log)
     if ends:
         print(
             f"{ends} of the cut curves were used up: there the replay takes the trial as ended, so it may well have "
             "used more, and found something better."
         )
+
+
+def _compared(run: PastRun, fifo: Simulation, workers: int) -> str:
+    """What the time of a replay is held against: that of the run itself, if it had as many workers."""
+    if workers == run.num_workers:
+        return f"instead of {run.took_s:.3g} s, which the run took"
+    return f"instead of {fifo.makespan_s:.3g} s (the run took {run.took_s:.3g} s on {_counted(run.num_workers)})"
+
+
+def _counted(workers: int) -> str:
+    return f"{workers} worker{'s' if workers > 1 else ''}"
+
+
+def _check_metric(run: PastRun, metric: str) -> None:
+    """Refuse a metric that is in no result of a run.
+
+    Raises:
+        ValueError: With those that are there.
+    """
+    known = dict.fromkeys(name for curve in run.curves.values() for metrics, _ in curve for name in flatten(metrics))
+    if metric not in known:
+        names = ", ".join(name for name in known if name not in AUTO_RESULT_KEYS)
+        raise ValueError(f"no result of {run.path} has the metric {metric!r}; reported were: {names}")
 
 
 def _curve_of(simulation: Simulation, trial_id: str) -> Any:

@@ -92,6 +92,9 @@ class ProgressReporter:
     def trial_ended(self, trial: Trial) -> None:
         """The trial has ended, well or badly."""
 
+    def run_took(self, seconds: float) -> None:
+        """The run is over, and took so long; one more report follows."""
+
     def failure_is_raised(self, trial: Trial) -> None:
         """The failure of this trial is raised after the last report, as an exception that shows its traceback."""
 
@@ -176,6 +179,7 @@ class TuneReporterBase(ProgressReporter):
         self._verbose = 1
         self._prints_errors = True
         self._raised: Trial | None = None
+        self._took_s: float | None = None
         self._begin_s = clock.current().monotonic()
         self._last_report_s: float | None = None
         self._console = Console()
@@ -210,7 +214,16 @@ class TuneReporterBase(ProgressReporter):
         self._total_samples = total_samples if total_samples is not None else self._total_samples
         now = clock.current()
         self._begin_s = now.monotonic() - (max(0.0, now.time() - start_time) if start_time is not None else 0.0)
+        self._took_s = None
         self._last_report_s = None
+
+    def run_took(self, seconds: float) -> None:
+        """See `ProgressReporter.run_took`."""
+        self._took_s = seconds
+
+    def _elapsed_s(self) -> float:
+        """How long the run has been going on, or took."""
+        return clock.current().monotonic() - self._begin_s if self._took_s is None else self._took_s
 
     def prefer_best(self) -> None:
         """Show the best terminated trials first if the run tells metric and mode; else those that ended last."""
@@ -271,7 +284,7 @@ class TuneReporterBase(ProgressReporter):
         statuses = table.by_status(trials)
         parts: list[table.Part] = [
             "== Status ==",
-            table.time_line(clock.current().monotonic() - self._begin_s),
+            table.time_line(self._elapsed_s()),
             *sys_info,
         ]
         columns = self._shown_metrics(trials)

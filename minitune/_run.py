@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import logging
 import os
-import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -197,7 +196,6 @@ def run(
         ),
         raises=bool(raise_on_failed_trial),
     )
-    began_s = time.monotonic()
     choice = parse_resume(resume, resume_config)
     with plan.start_ahead() as ahead:
         outcome, directory = _start_or_resume(plan, choice, resume is True, ahead)
@@ -205,7 +203,7 @@ def run(
     from minitune.analysis.experiment_analysis import ExperimentAnalysis
 
     analysis = ExperimentAnalysis(directory.path, trials=outcome.trials, default_metric=metric, default_mode=mode)
-    tell_run_ended(analysis, time.monotonic() - began_s, outcome.interrupted)
+    tell_run_ended(analysis, outcome.took_s, outcome.interrupted)
     outcome.raise_failure()
     if plan.raises and not outcome.interrupted:
         _raise_incomplete(outcome)

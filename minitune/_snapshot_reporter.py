@@ -66,7 +66,7 @@ class SnapshotReporter(TuneReporterBase):
         best = self._best_so_far(statuses, metric)
         names = [name for name in columns if name not in (TRAINING_ITERATION, TIME_TOTAL_S, metric)]
         names = ([metric] if metric else []) + names
-        elapsed_s = clock.current().monotonic() - self._begin_s
+        elapsed_s = self._elapsed_s()
         total, before, note = self._total(), self._ended_before or 0, rest_of(sys_info, table.ENDING)
         to_end = None if total is None or note else total - before
         ended = len(statuses[TERMINATED]) + len(statuses[ERROR]) - before

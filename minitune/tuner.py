@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from typing import TYPE_CHECKING, Any
 
 from minitune._checks import instance_of, is_whole, require, require_flag
@@ -93,13 +92,12 @@ class Tuner:
         """
         require_flag("raise_on_failed_trial", raise_on_failed_trial)
         self._plan.raises = is_on("RAISE") if raise_on_failed_trial is None else bool(raise_on_failed_trial)
-        began_s = time.monotonic()
         with self._plan.start_ahead() as ahead:
             outcome, run = self._start_or_resume(ahead)
         from minitune._summary import log_failures, tell_run_ended
 
         self._grid = self._make_grid(outcome, run)
-        tell_run_ended(self._grid._analysis, time.monotonic() - began_s, outcome.interrupted)
+        tell_run_ended(self._grid._analysis, outcome.took_s, outcome.interrupted)
         outcome.raise_failure()
         if self._plan.raises:
             _raise_first(self._grid)

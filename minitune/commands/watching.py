@@ -109,9 +109,8 @@ def _show_until_end(watched: _Watched) -> RunState:
     lines = [f"{LOGDIR}{run.path}"]
     reporter = LiveReporter()
     reporter.configure(verbose=1, print_errors=True)
-    reporter.setup(
-        run.begun_s if is_live else time.time() - (run.updated_s - run.begun_s), run.total_samples, run.metric, run.mode
-    )
+    begin_s = run.opened_s if is_live else time.time() - run.elapsed_s
+    reporter.setup(begin_s, run.total_samples, run.metric, run.mode)
     told = _Told(run.trials)
     try:
         while state.name == RUNNING:
@@ -122,6 +121,7 @@ def _show_until_end(watched: _Watched) -> RunState:
                 told.tell(reporter, run.trials)
             state = watched.state()
         put_back(run.trials)
+        reporter.run_took(run.elapsed_s)
         reporter.report(run.trials, True, *lines)
     finally:
         reporter.close()

@@ -13,7 +13,7 @@ from minitune.error import TuneError
 from minitune.execution import journal, records
 from minitune.execution.hooks import STOP_CRITERION, TRAINABLE_ENDED
 from minitune.execution.storage import RunDirectory
-from minitune.experiment.lifecycle import ERROR, TERMINATED
+from minitune.experiment.lifecycle import ERROR, RUNNING, TERMINATED
 from minitune.experiment.trial import HAS_RETURNED
 from minitune.result import AUTO_RESULT_KEYS, TIME_THIS_ITER_S, TRAINING_ITERATION
 
@@ -37,6 +37,8 @@ class PastRun:
             before their own end, which is that of the trainable, of a stop criterion, or of the longest curve.
         metric: The run's metric, or None.
         mode: Its mode, or None.
+        took_s: How long its drivers were at work, in seconds, all of them together.
+        num_workers: How many of its trials ran at a time, at most.
     """
 
     path: str
@@ -45,6 +47,8 @@ class PastRun:
     cut: frozenset[str] = frozenset()
     metric: str | None = None
     mode: str | None = None
+    took_s: float = 0.0
+    num_workers: int = 1
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> PastRun:
@@ -92,11 +96,15 @@ class _Reader:
         self.run = run
         self._ended: set[str] = set()
         self._exploited: set[str] = set()
+        self._running: set[str] = set()
+        self._opened_s = self._noted_s = 0.0
 
     def read(self, journal_records: Iterable[records.Record]) -> None:
         """Apply all of them."""
         for record in journal_records:
+            self._apply_to_driver(record)
             self._apply(record)
+        self.run.took_s += max(0.0, self._noted_s - self._opened_s)  # of a driver that was killed, or is at work
         for trial_id in [trial_id for trial_id, curve in self.run.curves.items() if not curve]:
             del self.run.curves[trial_id]
         longest = max(map(len, self.run.curves.values()), default=0)
@@ -105,6 +113,25 @@ class _Reader:
             for trial_id, curve in self.run.curves.items()
             if trial_id in self._exploited or (trial_id not in self._ended and len(curve) < longest)
         )
+
+    def _apply_to_driver(self, record: records.Record) -> None:
+        """How long drivers have worked, and on how many trials at a time."""
+        kind, at_s = record[records.KIND], record.get("at", self._noted_s)
+        if kind == records.RUN:
+            self._opened_s = at_s
+        elif kind == records.OPEN:
+            self.run.took_s += max(0.0, self._noted_s - self._opened_s)
+            self._opened_s = at_s
+            self._running.clear()
+        elif kind == records.CLOSE:
+            self.run.took_s += record.get("took_s", max(0.0, at_s - self._opened_s))
+            self._opened_s = at_s
+        elif kind == records.STATUS and record["status"] == RUNNING:
+            self._running.add(record["trial"])
+            self.run.num_workers = max(self.run.num_workers, len(self._running))
+        elif kind == records.STATUS:
+            self._running.discard(record["trial"])
+        self._noted_s = at_s
 
     def _apply(self, record: records.Record) -> None:
         kind, trial_id = record[records.KIND], record.get("trial", "")

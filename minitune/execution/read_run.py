@@ -59,6 +59,8 @@ class RecordedRun:
         total_samples: How many trials there will be; None: without end, or not known.
         versions: Of Python and of minitune, when it began.
         begun_s: When it began, in seconds since the epoch.
+        opened_s: When its last driver began, likewise.
+        took_s: How long that driver was at work; None if it still is, or did not come to say so.
         noted_s: When the last record with a time was written, likewise: a driver's or trial's beginning or end.
         origins: By trial id, what the trial's last attempt has started from.
         grafts: By trial id, the last such start that was from another trial's checkpoint.
@@ -74,6 +76,8 @@ class RecordedRun:
     total_samples: int | None = None
     versions: dict[str, str] = field(default_factory=dict)
     begun_s: float = 0.0
+    opened_s: float = 0.0
+    took_s: float | None = None
     noted_s: float = 0.0
     origins: dict[str, Origin] = field(default_factory=dict)
     grafts: dict[str, Origin] = field(default_factory=dict)
@@ -83,6 +87,11 @@ class RecordedRun:
         """When something was last noted, the results of trials included, in seconds since the epoch."""
         reported = [trial.last_result.get("timestamp") for trial in self.trials]
         return max([self.noted_s, *(at for at in reported if isinstance(at, (int, float)))])
+
+    @property
+    def elapsed_s(self) -> float:
+        """How long the last driver was at work, in seconds: what it has said itself, or as far as is known."""
+        return max(0.0, self.updated_s - self.opened_s) if self.took_s is None else self.took_s
 
 
 def read_run(path: str | os.PathLike[str], unpickle: bool = False) -> RecordedRun:
@@ -221,7 +230,7 @@ class _Reader:
         elif kind == records.OPEN:
             self._on_open()
         elif kind == records.CLOSE:
-            self.run.close_reason = record["reason"]
+            self.run.close_reason, self.run.took_s = record["reason"], record.get("took_s")
         elif kind == records.TRIAL:
             self._on_trial(record)
         elif kind in self._handlers and record["trial"] in self._trials:
@@ -229,7 +238,8 @@ class _Reader:
 
     def _on_open(self) -> None:
         """A driver begins: what had a worker under the one before it waits again."""
-        self.run.close_reason = None
+        self.run.close_reason = self.run.took_s = None
+        self.run.opened_s = self.run.noted_s
         for trial in self.run.trials:
             if trial.phase in OWNS_ACTOR:
                 trial.phase = Phase.QUEUED

@@ -86,11 +86,16 @@ class Recorder:
         """A component's state was written; see `records.state`."""
         self._journal.append(records.state(component, plugin, files, offset))
 
-    def close(self, reason: str) -> None:
-        """The driver ends in order; nothing is written after this. Blocks while checkpoints are settled."""
+    def close(self, reason: str, took_s: float | None = None) -> None:
+        """The driver ends in order; nothing is written after this. Blocks while checkpoints are settled.
+
+        Args:
+            reason: Why it ends.
+            took_s: How long it was at work, in seconds.
+        """
         self.is_closed = True
         self._drop(self._checkpoints.finish())
-        self._journal.append(records.close(reason))
+        self._journal.append(records.close(reason, took_s))
 
     # -- trials ----------------------------------------------------------------------------------------------------
 

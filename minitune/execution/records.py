@@ -287,9 +287,16 @@ def change(
     return record
 
 
-def close(reason: str) -> Record:
-    """The driver has ended in order, and why."""
-    return {KIND: CLOSE, "reason": reason, "at": clock.current().time()}
+def close(reason: str, took_s: float | None = None) -> Record:
+    """The driver has ended in order.
+
+    Args:
+        reason: Why.
+        took_s: How long it was at work, in seconds by a clock that nobody sets; the field is there only if that is
+            known.
+    """
+    record = {KIND: CLOSE, "reason": reason, "at": clock.current().time()}
+    return record if took_s is None else {**record, "took_s": took_s}
 
 
 def _resource_fields(resources: Resources) -> dict[str, Any]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import json
 import pickle
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_runs import fit
+from command_runs import fit, train
 
-from minitune import ResultGrid
+from minitune import ResultGrid, RunConfig, TuneConfig, Tuner
 from minitune.analysis import ExperimentAnalysis
 
 Minitune = Callable[..., tuple[int, str, str]]
@@ -191,3 +192,29 @@ def test_looking_unpickles_nothing(minitune: Minitune, monkeypatch: pytest.Monke
         monkeypatch.setattr(pickle, name, refuse)
     for arguments in (["ls"], ["lsx"], ["show"], ["show", "run", "2"], ["best"], ["watch"], ["explain", "run"]):
         assert minitune(*arguments)[2] == ""
+
+
+def seconds_of(text: str) -> list[float]:
+    """The durations in what a run or `watch` shows."""
+    clock = re.findall(r"running for (\d+):(\d+):([\d.]+)\)", text)
+    return [
+        *(3600 * int(hours) + 60 * int(minutes) + float(seconds) for hours, minutes, seconds in clock),
+        *map(float, re.findall(r"Total run time: ([\d.]+) seconds", text)),
+    ]
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_driver_watch_and_summary_give_one_duration(
+    minitune: Minitune, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, parts: int
+) -> None:
+    """Of a run that was resumed, that of its last part."""
+    monkeypatch.setenv("MINITUNE_ENDED_RUNS", str(tmp_path / "ended"))
+    run_config = RunConfig(name="timed", storage_path=str(tmp_path))
+    tuner = Tuner(train, param_space={"x": 1}, tune_config=TuneConfig(executor="inline"), run_config=run_config)
+    for part in range(parts):
+        (Tuner.restore(str(tmp_path / "timed"), train, add_samples=1) if part else tuner).fit()
+        *_, block, total = seconds_of(capsys.readouterr().out)
+    assert block == total
+    assert seconds_of(minitune("watch", tmp_path / "timed")[1]) == [total]
+    *_, summary = map(json.loads, (tmp_path / "ended").read_text().splitlines())
+    assert abs(summary["elapsed_s"] - total) <= 0.005

@@ -10,9 +10,24 @@ from typing import Any
 
 import pytest
 
-from minitune import ASHAScheduler, Result, ResultGrid, RunConfig, TuneConfig, Tuner, cli, grid_search, report, uniform
+from minitune import (
+    ASHAScheduler,
+    Callback,
+    Result,
+    ResultGrid,
+    RunConfig,
+    TuneConfig,
+    Tuner,
+    cli,
+    clock,
+    grid_search,
+    report,
+    uniform,
+)
 from minitune.clock import VirtualClock
 from minitune.execution.decisions import Decisions
+from minitune.execution.devices import Machine
+from minitune.execution.inline import InlineTrialExecutor
 from minitune.execution.past_run import PastRun
 from minitune.schedulers import HyperBandScheduler, PopulationBasedTraining
 from minitune.simulation import simulate
@@ -56,15 +71,73 @@ def test_a_past_run_is_simulated_under_another_scheduler(tmp_path: Path) -> None
 def test_replay_tells_what_would_have_been_saved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     grid = run(tmp_path, count=4)
 
-    assert cli.main(["replay", grid.experiment_path, "--reduction-factor", "3", "--workers", "1"]) == 0
+    assert cli.main(["replay", grid.experiment_path, "--reduction-factor", "3"]) == 0
+    took = f"{PastRun.read(grid.experiment_path).took_s:.3g}"
     assert capsys.readouterr().out.splitlines() == [
         f"{grid.experiment_path}: 4 trials, 36 results, 72 s of training; best loss (min) 0.111111",
         "asha on 1 worker would have used",
         "  results   12 of 36 (33% of the run's)",
         "  training  24 s of 72 s (33%)",
-        "  time      24 s instead of 72 s",
+        f"  time      24 s instead of {took} s, which the run took",
         "and found loss 0.111111, the best, after 9 results (25% of all)",
     ]
+
+
+class EndsAtOne(Callback):
+    """Raises at the first result of the second trial."""
+
+    def on_trial_result(self, iteration: int, trials: Any, trial: Any, result: dict[str, Any], **info: Any) -> None:
+        if trial.config["x"] == 1:
+            raise OSError("enough")
+
+
+def slow(config: dict[str, Any]) -> None:
+    for _ in range(3):
+        clock.current().sleep(10.0)
+        report({"loss": config["x"]})
+
+
+def virtual(workers: int) -> TuneConfig:
+    executor = InlineTrialExecutor(Machine({"CPU": 8}, ()), VirtualClock())
+    return TuneConfig(metric="loss", mode="min", executor=executor, max_concurrent_trials=workers)
+
+
+def test_replay_takes_the_runs_workers_and_the_time_that_it_took(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config, path = virtual(workers=2), str(tmp_path / "past")
+    run_config = RunConfig(verbose=0, storage_path=str(tmp_path), name="past")
+    Tuner(slow, param_space={"x": grid_search(range(4))}, tune_config=config, run_config=run_config).fit()
+    past = PastRun.read(path)
+    assert (past.num_workers, past.took_s) == (2, config.executor.clock.monotonic())
+
+    assert cli.main(["replay", path, "--scheduler", "fifo"]) == 0
+    shown = capsys.readouterr().out
+    assert "fifo on 2 workers would have used\n" in shown
+    assert f"  time      60 s instead of {past.took_s:.3g} s, which the run took\n" in shown
+    assert cli.main(["replay", path, "--scheduler", "fifo", "--workers", "4"]) == 0
+    shown = capsys.readouterr().out
+    assert "fifo on 4 workers would have used\n" in shown
+    assert f"  time      30 s instead of 30 s (the run took {past.took_s:.3g} s on 2 workers)\n" in shown
+
+
+def test_the_time_between_two_parts_of_a_run_does_not_count(tmp_path: Path) -> None:
+    first, second, path = virtual(workers=1), virtual(workers=1), str(tmp_path / "past")
+    run_config = RunConfig(verbose=0, storage_path=str(tmp_path), name="past", callbacks=[EndsAtOne()])
+    with pytest.raises(OSError, match="enough"):
+        Tuner(slow, param_space={"x": grid_search(range(3))}, tune_config=first, run_config=run_config).fit()
+    second.executor.clock.sleep(1000.0)
+    Tuner.restore(path, slow, tune_config=second, run_config=RunConfig(verbose=0)).fit()
+    assert PastRun.read(path).took_s == pytest.approx(40.0 + 60.0)
+
+
+def test_a_driver_that_was_killed_was_at_work_until_its_last_record(tmp_path: Path) -> None:
+    path = Path(run(tmp_path, count=2).experiment_path)
+    took_s = PastRun.read(path).took_s
+    *rest, close = (path / "journal").read_text().splitlines(keepends=True)
+    assert '"close"' in close
+    (path / "journal").write_text("".join(rest))
+    assert 0 < PastRun.read(path).took_s < took_s + 1
 
 
 def test_replay_says_that_curves_are_cut(
