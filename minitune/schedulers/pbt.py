@@ -40,6 +40,8 @@ __all__ = ["PopulationBasedTraining", "PopulationBasedTrainingReplay"]
 _log = logging.getLogger("minitune")
 
 _ROUNDING = 1e-9
+_TURNS_IN_VAIN = 2
+"""After so many turns for each member, one that saves checkpoints at all has saved one."""
 
 
 class PopulationBasedTraining(MetricScheduler):
@@ -117,6 +119,7 @@ class PopulationBasedTraining(MetricScheduler):
         self._arrived: set[str] = set()
         self._rng = random.Random(0)
         self._num_checkpoints = 0
+        self._has_missed = self._has_saved = self._is_told = False
         self._num_perturbations = 0
 
     @property
@@ -194,6 +197,8 @@ class PopulationBasedTraining(MetricScheduler):
 
     def on_trial_complete(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> None:
         """A member has ended: it leaves the population."""
+        self._has_saved = self._has_saved or trial.has_checkpoint()
+        self._tell_in_vain()
         self._forget(trial.trial_id)
 
     def on_trial_remove(self, tune_controller: SchedulerContext, trial: Trial) -> None:
@@ -216,6 +221,8 @@ class PopulationBasedTraining(MetricScheduler):
 
     def debug_string(self) -> str:
         """How often members were saved for the sake of others, and how often one went on from another."""
+        if self._is_in_vain:
+            return f"{type(self).__name__}: no trial has saved a checkpoint, so it could do nothing"
         return f"{type(self).__name__}: {self._num_checkpoints} checkpoints, {self._num_perturbations} perturbs"
 
     # -- state ---------------------------------------------------------------------------------------------------
@@ -319,12 +326,34 @@ class PopulationBasedTraining(MetricScheduler):
         donors = [other for other in self._population.best(count) if self._can_give(context, other)]
         if not donors and count:
             _log.info("trial %s goes on as it is: none that is better has saved a checkpoint", member.trial_id)
+            self._has_missed = True
+            members = self._population.members
+            has_saved = any(self._can_give(context, other) for other in members.values())
+            if not has_saved and self._num_checkpoints >= _TURNS_IN_VAIN * len(members):
+                self._tell_in_vain()
         return self._rng.choice(donors) if donors else None
 
     def _can_give(self, context: SchedulerContext, member: Member) -> bool:
         """Whether a member has a state to be copied: its own, or one that it was given itself."""
         trial = self._find(context, member.trial_id)
-        return trial is not None and (member.is_clone or trial.has_checkpoint())
+        can_give = trial is not None and (member.is_clone or trial.has_checkpoint())
+        self._has_saved = self._has_saved or can_give
+        return can_give
+
+    @property
+    def _is_in_vain(self) -> bool:
+        """Whether a trial should have gone on from another one, and none has ever saved a checkpoint."""
+        return self._has_missed and not self._has_saved
+
+    def _tell_in_vain(self) -> None:
+        """Say once that nothing can be done without checkpoints."""
+        if self._is_in_vain and not self._is_told:
+            self._is_told = True
+            _log.warning(
+                "%s could do nothing so far: no trial has saved a checkpoint that another one could go on from. "
+                "A function saves one with report(..., checkpoint=...), a class with save_checkpoint",
+                type(self).__name__,
+            )
 
     def _clone(
         self, context: SchedulerContext, member: Member, donor: Member, facts: dict[str, Any]

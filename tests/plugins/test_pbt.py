@@ -157,6 +157,42 @@ def test_a_turn_comes_after_each_interval_and_not_before_the_burn_in() -> None:
     assert saved == [5, 8, 11, 14]
 
 
+@pytest.mark.parametrize("synch", [False, True])
+def test_a_population_that_saves_nothing_is_told_that_nothing_could_be_done(
+    synch: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    scheduler = pbt(synch=synch)
+    loop = loop_of(scheduler, 1, 2, 3, 10, saves=False)
+    for _ in range(12):
+        loop.step()
+    (said,) = caplog.messages
+    assert said.startswith(
+        "PopulationBasedTraining could do nothing so far: no trial has saved a checkpoint that another"
+    )
+    assert (
+        scheduler.debug_string() == "PopulationBasedTraining: no trial has saved a checkpoint, so it could do nothing"
+    )
+
+
+def test_that_is_told_at_the_end_of_a_short_run(caplog: pytest.LogCaptureFixture) -> None:
+    scheduler = pbt()
+    context, trials = members(scheduler, 4)
+    for trial, score in zip(trials, (5.0, 4.0, 3.0, 1.0), strict=True):
+        scheduler.on_trial_result(context, trial, {"score": score, "training_iteration": 2})
+    assert caplog.messages == [], "checkpoints may yet come"
+    for trial in trials:
+        scheduler.on_trial_complete(context, trial, {})
+    assert len(caplog.messages) == 1
+
+
+def test_a_population_that_saves_is_told_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    loop = loop_of(pbt(), 1, 2, 3, 10, saves=True)
+    for _ in range(12):
+        loop.step()
+    assert loop.exploits()
+    assert caplog.messages == []
+
+
 def test_rounding_does_not_put_off_a_turn() -> None:
     scheduler = pbt(perturbation_interval=0.1)
     context, (trial, _) = members(scheduler, 2)
