@@ -32,7 +32,21 @@ def test_tpe_and_asha_work_together(
 ) -> None:
     monkeypatch.setenv("MINITUNE_EXECUTOR", "inline")
     assert tpe_asha.main(["--samples", "3", "--storage", str(tmp_path)]) == 0
-    assert "of the first half of the trials" in capsys.readouterr().out
+    assert capsys.readouterr().out.count(" of the first 3 trials\n") == 1
+
+
+def test_what_tpe_and_asha_print_agrees_with_the_table_and_with_what_is_said_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MINITUNE_EXECUTOR", "inline")
+    assert tpe_asha.main(["--samples", "24", "--storage", str(tmp_path)]) == 0
+    told = capsys.readouterr().out
+    (in_table,) = set(re.findall(r"Current best trial: \w+ with loss=([\d.]+) ", told.rpartition("== Status ==")[2]))
+    assert f"Best loss:                 {float(in_table):.4f}\n" in told
+    ((drawn, proposed),) = re.findall(
+        r"Median after 3 epochs: +([\d.]+) of the first 10 trials, ([\d.]+) of the ", told
+    )
+    assert float(proposed) < float(drawn)
 
 
 def test_a_killed_tuning_goes_on_at_its_checkpoints(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
