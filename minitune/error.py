@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import builtins
 import copy
+import linecache
 import pickle
+import re
 import threading
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -175,6 +177,13 @@ class RemoteError:
             The exception, or None if it did not travel or its class cannot be loaded here.
         """
         return None if self.pickled is None else _load_chain(self.pickled)
+
+    def with_sources(self) -> RemoteError:
+        """The same, with the lines of source that only this process knows: of functions defined in a notebook's cells.
+
+        Such a cell is no file. Its text is in the `linecache` of the process that has run it.
+        """
+        return replace(self, traceback=_with_sources(self.traceback))
 
     def last_line(self) -> str:
         """The line that ends a traceback: the class and the message."""
@@ -452,6 +461,7 @@ def _drop_own_frames(formatted: traceback.TracebackException, seen: set[int]) ->
             _drop_own_frames(linked, seen)
 
 
+_FRAME = re.compile(r'( +)File "(.+)", line (\d+), in .+')
 _PACKAGE = __file__.rpartition("error.py")[0]
 _EXAMPLES = _PACKAGE + "examples"
 
@@ -474,6 +484,23 @@ def format_stack(stack: traceback.StackSummary) -> str:
     others = range(own.index(True), len(own)) if any(own) else ()  # what stands before has started the thread
     kept = [i for i in others if not own[i] and stack[i].filename != threading.__file__]
     return "".join(traceback.format_list(stack[kept[0] : kept[-1] + 1])) if kept else ""
+
+
+def _with_sources(text: str) -> str:
+    """A formatted traceback in which frames without a line of source have got it, where this process has it."""
+    lines: list[str] = []
+    for line in text.splitlines():
+        lines += [*_source_of(lines[-1] if lines else "", line), line]
+    return "\n".join(lines) + text[len(text.rstrip("\n")) :]
+
+
+def _source_of(frame: str, following: str) -> list[str]:
+    """The source of a frame's line, if that does not follow it already."""
+    match = _FRAME.fullmatch(frame)
+    if match is None or following.startswith(f"{match[1]}  "):
+        return []
+    source = linecache.getline(match[2], int(match[3])).strip()
+    return [f"{match[1]}  {source}"] if source else []
 
 
 def _is_own_frame(filename: str) -> bool:

@@ -81,6 +81,7 @@ def raised_error(remote: RemoteError, *, starting: bool) -> TrialError:
         remote: What the worker said.
         starting: True if the trainable could not even be loaded or set up.
     """
+    remote = remote.with_sources()
     if starting:
         text = f"the trainable could not be loaded or set up:\n{remote.traceback.rstrip()}"
         return trial_error(remote, text, WorkerStartError)

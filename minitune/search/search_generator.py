@@ -88,8 +88,12 @@ class SearchGenerator(SearchAlgorithm):
                 f"only, but got a domain at {path!r}; give the space to one of the two"
             )
         for name, given, kept in (("metric", metric, self.searcher.metric), ("mode", mode, self.searcher.mode)):
-            several = kept if isinstance(kept, (list, tuple)) else (kept,)  # one of several objectives is no other one
-            if given is not None and kept is not None and given not in several:
+            several = list(kept) if isinstance(kept, (list, tuple)) else [kept]
+            if isinstance(given, (list, tuple)):
+                is_same = list(given) == several
+            else:
+                is_same = given in several  # one of several objectives is no other one
+            if given is not None and kept is not None and not is_same:
                 logger.warning("the searcher is configured already: %s=%r is ignored, it has %r", name, given, kept)
         return takes_space
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
+from run_scripts import Script
 
 KINDS = """
     import functools
@@ -132,3 +133,38 @@ def test_an_unpicklable_trainable_is_refused_with_the_path_to_the_member(script,
     assert "parts" in last
     assert "guard" in last
     assert not script.storage.exists(), "nothing was made on disk"
+
+
+CELL = """
+import linecache
+from minitune import RunConfig, Trainable, Tuner
+
+SOURCE = '''
+class Model(Trainable):
+    def setup(self, config):
+        raise KeyError("set up")  # the line of the class
+
+def helper(config):
+    raise ValueError("no")  # the line of the helper
+
+def train(config):
+    try:
+        helper(config)  # the line of the function
+    except ValueError as error:
+        raise OSError("no more") from error
+'''
+name = "/nowhere/ipykernel_1/23.py"  # as a kernel calls a cell, which is no file
+linecache.cache[name] = (len(SOURCE), None, SOURCE.splitlines(True), name)
+exec(compile(SOURCE, name, "exec"))
+for trainable in (train, Model):
+    (result,) = Tuner(trainable, run_config=RunConfig(verbose=0)).fit()
+    print(result.error)
+    print(open(f"{result.path}/error.txt").read())
+"""
+
+
+def test_tracebacks_of_what_a_notebook_defines_show_its_lines(script: Script) -> None:
+    told = script.run(CELL)
+    for line in ('raise ValueError("no")  # the line of the helper', "helper(config)  # the line of the function"):
+        assert told.count(f", in {'helper' if 'no' in line else 'train'}\n    {line}\n") == 2
+    assert told.count(', in setup\n    raise KeyError("set up")  # the line of the class\n') == 2

@@ -188,3 +188,18 @@ def test_the_engine_is_not_loaded() -> None:
         "print([name for name in sys.modules if name.startswith(('minitune.execution.', 'minitune.actor', 'psutil'))])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_several_objectives_are_told_to_be_ignored_only_if_they_are(
+    own: bool, kind: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    metric, mode = kind(["a", "b"]), kind(["min", "max"])
+    searcher = TPESearch(metric=list(metric), mode=list(mode)) if own else "tpe"
+    Study({"x": tune.uniform(0, 1)}, searcher, metric=metric, mode=mode)
+    assert caplog.messages == []
+    Study({"x": tune.uniform(0, 1)}, TPESearch(metric=["a", "c"], mode=["min", "max"]), metric=metric, mode=mode)
+    assert [text.partition(" is ignored")[0] for text in caplog.messages] == [
+        f"the searcher is configured already: metric={metric!r}"
+    ]

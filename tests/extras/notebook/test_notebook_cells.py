@@ -52,6 +52,7 @@ def test_a_cell_shows_the_run_in_one_place(tmp_path: Path, monkeypatch: pytest.M
     html = shown.data["text/html"]
     assert "Number of trials: 3/3 (2 TERMINATED, 1 ERROR)" in html
     assert "ValueError: no &lt;good&gt;" in html
+    assert "raise ValueError(&quot;no &lt;good&gt;&quot;)" in html, "the line of the cell"
     assert "Total run time: " in html
     assert "<progress" not in html
 
