@@ -20,6 +20,7 @@ from minitune._trainable_file import dump_trainables, write_trainable_file
 from minitune._tuner_file import dump_tuner, write_tuner_file
 from minitune._version import __version__
 from minitune.config import default_storage_path
+from minitune.error import as_cause
 from minitune.execution import records
 from minitune.execution.hooks import Hooks
 from minitune.execution.interrupts import Interrupts
@@ -72,10 +73,22 @@ class Outcome:
     took_s: float = 0.0
 
     def raise_failure(self) -> None:
-        """Raise the exception of the trial whose failure is to come out of `fit`, if there is one: the user's own."""
+        """Raise the exception of the trial whose failure is to come out of `fit`, if there is one: the user's own.
+
+        What has travelled has lost its traceback, which is put at the beginning of its chain of causes.
+        """
         error = self.failed_fast.error if self.failed_fast is not None else None
-        if self.raises and error is not None:
-            raise error.__cause__ or error
+        if not self.raises or error is None:
+            return
+        original = error.__cause__
+        if original is None:
+            raise error
+        if original.__traceback__ is None:
+            first = original
+            while (earlier := first.__cause__ or first.__context__) is not None:
+                first = earlier
+            first.__cause__ = as_cause(error)
+        raise original
 
 
 def start_run(plan: Plan, ahead: Template | None = None) -> tuple[Outcome, RunDirectory]:
@@ -204,7 +217,7 @@ def _drive(
         tune,
         verbose=plan.verbose,
         print_errors=is_on("PRINT_ALL_TRIAL_ERRORS"),
-        raises=plan.raises,
+        raises=plan.raises or plan.failure_config.fail_fast == "raise",
     )
     try:
         progress.begin(total, plan.experiment.param_space if catch_up is None else {})

@@ -59,6 +59,33 @@ def test_a_failure_that_is_raised_is_shown_by_the_exception(script: Script, call
     assert (stdout == "") is (verbose == "0")
 
 
+@pytest.mark.parametrize("executor", ["inline", "local"])
+@pytest.mark.parametrize("verbose", ["0", "1"])
+def test_the_failure_that_ends_the_run_at_once_is_shown_by_the_exception(
+    script: Script, executor: str, verbose: str
+) -> None:
+    source = """
+def chained(config):
+    try:
+        train(config)
+    except ValueError as error:
+        raise KeyError("its own") from error
+
+run.failure_config = tune.FailureConfig(fail_fast="raise")
+try:
+    tune.Tuner(chained, param_space=space, run_config=run).fit()
+except KeyError as error:
+    assert isinstance(error.__cause__, ValueError)
+    raise
+"""
+    process = script.start(BEGIN + source, MINITUNE_EXECUTOR=executor, VERBOSE=verbose)
+    stdout, stderr = script.finish(process)
+    assert process.returncode == 1
+    assert stderr.count(LINE) == stderr.count('raise KeyError("its own") from error') == 1
+    assert stderr.rstrip().endswith("KeyError: 'its own'")
+    assert LINE not in stdout
+
+
 def test_other_failures_than_the_one_that_is_raised_are_shown(script: Script) -> None:
     source = """
 def fails(config):
