@@ -24,7 +24,7 @@ KILL_CONFIRM_S = 10.0
 EXIT_STATUS_S = 1.0
 """From a death to its exit status; then the status is called unknown."""
 EOF_S = 0.25
-"""From end-of-file on the channel until the process must be dead too: a dying process closes its files first."""
+"""From end-of-file on the channel until the process is looked at: a dying one closes its files first."""
 PARK_S = 2.0
 """For a parked worker to take its new place."""
 SWEEP_TICK_S = 0.005

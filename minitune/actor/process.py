@@ -13,6 +13,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
+from minitune.actor import tree
 from minitune.actor.channel import ChannelClosedError, DriverEnd
 from minitune.actor.fields import ProtocolError
 from minitune.actor.frames import encode
@@ -307,7 +308,9 @@ class ActorProcess:
         )
 
     def _cause_in_words(self) -> str:
-        if self._lost or self._cause:
+        # A process that was killed for a closed channel, and yet has an exit code, was about to exit.
+        was_exiting = self._cause == CHANNEL_CLOSED and (self._exit_code or 0) > 0
+        if self._lost or (self._cause and not was_exiting):
             return self._lost or self._cause
         if self._is_stopped and self._exit_code == 0:
             return "stopped"
@@ -337,13 +340,24 @@ class ActorProcess:
         except ChannelClosedError:
             self._channel.unwatch()
             if not self._is_dead and self.phase not in (Phase.STOPPING, Phase.DYING):
-                self._set_timer(EOF_S, lambda: self.kill(CHANNEL_CLOSED))
+                until = self._loop.time() + KILL_CONFIRM_S
+                self._set_timer(EOF_S, lambda: self._judge_closed_channel(until))
             return False
         except ProtocolError as error:
             self._channel.unwatch()
             self.kill(f"protocol: {error}")
             return False
         return True
+
+    def _judge_closed_channel(self, until: float) -> None:
+        """The channel has ended, and nothing has told of a death: the process is dying slowly, or lives without it.
+
+        A dying process closes its files first. On a busy machine the rest of its death takes as long as it takes.
+        """
+        if tree.is_ending(self.pid) and self._loop.time() < until:
+            self._set_timer(EOF_S, lambda: self._judge_closed_channel(until))
+        else:
+            self.kill(CHANNEL_CLOSED)
 
     def _drain(self) -> None:
         """Read until it would block: end-of-file may never come, if a child of the dead process holds the channel."""

@@ -121,6 +121,20 @@ def test_closing_all_low_descriptors_is_harmless_and_the_channel_is_named_if_it_
     assert driver.ended("a").cause == "control channel closed by the trial's code"
 
 
+def test_a_death_that_takes_long_is_not_taken_for_a_closed_channel(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dying process closes its files first: on a busy machine the end of the channel comes long before the death."""
+    monkeypatch.setattr("minitune.actor.process.EOF_S", 0.0)
+    for number in range(10):
+        driver.start(f"exits {number}")
+        driver.group.call(f"exits {number}", "exit_process", 7)
+        assert driver.ended(f"exits {number}").cause == "exit code 7"
+        driver.start(f"is killed {number}")
+        driver.group.call(f"is killed {number}", "raise_signal", signal.SIGKILL)
+        assert driver.ended(f"is killed {number}").cause == "SIGKILL (9)"
+
+
 def test_a_worker_that_garbles_the_channel_is_killed(driver: Driver) -> None:
     driver.start("a")
     driver.group.call("a", "call", _garble)
