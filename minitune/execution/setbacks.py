@@ -19,7 +19,10 @@ _IN_VAIN = 3
 _RESTS_S = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
 """After a trial's first failure, its second one without a result in between, and so on."""
 _STORM, _STORM_S = 100, 10.0
-"""More restarts than these within so many seconds, without a result in between, lead nowhere."""
+"""More restarts than these within so many seconds, without a result in between, lead nowhere. A machine that is too
+slow for so many restarts must not hide it: there the same number of *quick* failures will do. A failure is quick if the
+attempt has lived no longer than these seconds, and if the trial has rested no longer than that since its last result:
+on a fast machine it would have come in time."""
 _NEVER_UP = 3
 """Nor do more restarts when the workers of so many trials could not even start, and no worker has."""
 
@@ -86,11 +89,14 @@ class CrashLoop:
     """
 
     def __init__(self) -> None:
-        self._in_row: dict[str, int] = {}
+        self._in_row: dict[str, tuple[int, float]] = {}  # by trial, since its last result: failures, seconds of rest
         self._never_up: set[str] | None = set()
         self._restarts: deque[tuple[float, str]] = deque(maxlen=_STORM + 1)
+        self._num_quick = 0
 
-    def rest_s(self, trial_id: str, cause: str, now_s: float, starting: bool = False) -> float:
+    def rest_s(
+        self, trial_id: str, cause: str, now_s: float, starting: bool = False, lived_s: float = math.inf
+    ) -> float:
         """A trial has failed and is to be tried again.
 
         Args:
@@ -98,13 +104,15 @@ class CrashLoop:
             cause: Why it has failed, in one line.
             now_s: The time.
             starting: Whether the trainable could not even be loaded or set up.
+            lived_s: Seconds from the time at which the worker was ready until the failure.
 
         Returns:
             How long it should wait.
 
         Raises:
-            CrashLoopError: If there were more than 100 restarts within 10 s, and no result; or if no worker of the run
-                has come up so far and three trials have failed so. It names the common cause.
+            CrashLoopError: If there were more than 100 restarts within 10 s, or more than 100 quick failures, and no
+                result; or if no worker of the run has come up so far and three trials have failed so. It names the
+                common cause.
         """
         if starting and self._never_up is not None:
             self._never_up.add(trial_id)
@@ -113,16 +121,20 @@ class CrashLoop:
                     f"no worker has come up, and those of {_NEVER_UP} trials have failed at their start: {cause}. "
                     "Remove the cause, or limit max_failures; the run can be resumed"
                 )
+        times, rested_s = self._in_row.get(trial_id, (0, 0.0))
+        rest_s = _RESTS_S[min(times, len(_RESTS_S) - 1)]
+        self._in_row[trial_id] = times + 1, rested_s + rest_s
+        self._num_quick += (starting or lived_s <= _STORM_S) and rested_s <= _STORM_S
         self._restarts.append((now_s, cause))
-        if len(self._restarts) > _STORM and now_s - self._restarts[0][0] <= _STORM_S:
-            common, times = Counter(cause for _, cause in self._restarts).most_common(1)[0]
+        span_s = now_s - self._restarts[0][0]
+        if len(self._restarts) > _STORM and (span_s <= _STORM_S or self._num_quick > _STORM):
+            common, count = Counter(cause for _, cause in self._restarts).most_common(1)[0]
             raise CrashLoopError(
-                f"trials were restarted {len(self._restarts)} times within {_STORM_S:g} s, and none reported a result: "
-                f"{common} ({times} times). Remove the cause, or limit max_failures; the run can be resumed"
+                f"trials were restarted {len(self._restarts)} times within {max(_STORM_S, math.ceil(span_s)):g} s, and "
+                f"none reported a result: {common} ({count} times). Remove the cause, or limit max_failures; the run "
+                "can be resumed"
             )
-        times = self._in_row.get(trial_id, 0)
-        self._in_row[trial_id] = times + 1
-        return _RESTS_S[min(times, len(_RESTS_S) - 1)]
+        return rest_s
 
     def came_up(self) -> None:
         """A worker is ready."""
@@ -132,3 +144,4 @@ class CrashLoop:
         """A trial has reported a result."""
         self._in_row.pop(trial_id, None)
         self._restarts.clear()
+        self._num_quick = 0

@@ -343,7 +343,7 @@ class TuneController:
         self._setbacks.started()
         self._crash_loop.came_up()
         trial = live.trial
-        live.allocation, trial.pid = event.allocation, event.pid
+        live.allocation, live.ready_s, trial.pid = event.allocation, self._executor.now(), event.pid
         trial.start_time = self._executor.clock.time()
         self._hooks.started(trial)
         donation = self._state.donations.get(trial.trial_id)
@@ -541,7 +541,7 @@ class TuneController:
             self._actions.move(trial, Step.RETRY, cause)
             self._hooks.recovers(trial)
             if trial.max_failures < 0 and not self._state.end_reason:
-                self._let_rest(trial, error)
+                self._let_rest(live, error)
             self._actions.remove_if_run_ends(trial)
         else:
             self._fail(trial, cause, after)
@@ -563,11 +563,11 @@ class TuneController:
         self._failed_restores[trial.trial_id] += 1
         return self._failed_restores[trial.trial_id] <= self._settings.free_restore_failures
 
-    def _let_rest(self, trial: Trial, error: TrialError) -> None:
+    def _let_rest(self, live: Live, error: TrialError) -> None:
         """A trial that may be retried without end has failed."""
-        now_s = self._executor.now()
+        trial, now_s = live.trial, self._executor.now()
         starting = isinstance(error, WorkerStartError)
-        rest_s = self._crash_loop.rest_s(trial.trial_id, error.summary(), now_s, starting)
+        rest_s = self._crash_loop.rest_s(trial.trial_id, error.summary(), now_s, starting, now_s - live.ready_s)
         if rest_s:
             self._state.rest(trial, now_s + rest_s)
 

@@ -74,6 +74,29 @@ def test_a_hundred_restarts_within_ten_seconds_end_the_run_unless_there_is_a_res
         slow.rest_s(f"{i}", "now and then", float(i))
 
 
+def test_a_machine_too_slow_for_a_hundred_restarts_within_ten_seconds_does_not_try_for_ever_either():
+    loop, now_s = CrashLoop(), 0.0
+    with pytest.raises(CrashLoopError, match=r"restarted 101 times within 100 s.*exit code 7 \(101 times\)"):
+        for _ in range(5):
+            for trial in range(25):
+                loop.rest_s(f"{trial}", "exit code 7", now_s, lived_s=2.0)
+                now_s += 1.0
+
+
+def test_failures_after_long_work_or_long_rests_are_no_crash_loop():
+    loop, now_s = CrashLoop(), 0.0
+    for _ in range(10):
+        for trial in range(20):  # five of its failures are quick, the others come after rests
+            loop.rest_s(f"{trial}", "the network is down", now_s, lived_s=0.1)
+            now_s += 1.0
+    loop = CrashLoop()
+    for i in range(300):
+        loop.rest_s(f"{i % 100}", "the network is down", 1.0 * i, lived_s=11.0)
+    for i in range(300):
+        loop.rest_s(f"{i % 100}", "quick", 300.0 + i, lived_s=0.1)
+        loop.reported("0")
+
+
 def test_three_trials_that_cannot_start_end_the_run_if_nothing_ever_has():
     for first_comes_up in (False, True):
         loop = CrashLoop()
