@@ -332,9 +332,7 @@ class TuneController:
             self._on_started(live, event)
         elif isinstance(event, CallRaised):
             self._setbacks.lives()
-            starting = live.trial.phase is Phase.STARTING
-            error = raised_error(event.error, starting=starting)
-            self._on_failure(live, error, keep=not starting and event.error.type_name != "MemoryError")
+            self._on_failure(live, raised_error(event.error, starting=live.trial.phase is Phase.STARTING))
         else:
             self._on_returned(live, event)
 
@@ -502,16 +500,13 @@ class TuneController:
 
     # -- failures ----------------------------------------------------------------------------------------------------
 
-    def _on_failure(
-        self, live: Live, error: TrialError, *, final: bool = False, keep: bool = True, gone: bool = False
-    ) -> None:
-        """An attempt has failed.
+    def _on_failure(self, live: Live, error: TrialError, *, final: bool = False, gone: bool = False) -> None:
+        """An attempt has failed. Its worker is not handed on: a failure may leave anything behind in a process.
 
         Args:
             live: The trial and its actor.
             error: How it failed.
             final: True if another attempt cannot help.
-            keep: Whether the worker may be handed on.
             gone: True if the actor is gone already.
         """
         trial = live.trial
@@ -525,7 +520,7 @@ class TuneController:
         if after is not AfterFailure.RETRY:
             trial.error = error  # schedulers tell by it that the trial will not come again
         if not gone:
-            self._actions.let_go(live, keep=keep)
+            self._actions.let_go(live, keep=False)
         self._hooks.failed(trial)
         cause = error.summary()
         if after is AfterFailure.RETRY:
@@ -552,7 +547,7 @@ class TuneController:
             "trial %s failed while the disk is full, which does not count (%s)", live.trial.name, error.summary()
         )
         if not gone:
-            self._actions.let_go(live)
+            self._actions.let_go(live, keep=False)
         self._actions.move(live.trial, Step.RETRY, f"{LOST}no space is left on the disk")
         self._actions.remove_if_run_ends(live.trial)
 
