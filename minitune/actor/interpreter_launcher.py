@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import os
+import socket
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -52,17 +54,25 @@ class InterpreterLauncher:
         run_id: Identifies the group.
         keep_descendants: See `make_launcher`.
         limit_bytes: The longest message.
+        tokens: Names for the workers, where another launcher of the same group gives names, too.
     """
 
     hello_s = INTERPRETER_HELLO_S
 
-    def __init__(self, loop: Loop, run_id: str, keep_descendants: bool, limit_bytes: int):
+    def __init__(
+        self,
+        loop: Loop,
+        run_id: str,
+        keep_descendants: bool,
+        limit_bytes: int,
+        tokens: Iterator[str] | None = None,
+    ):
         self._loop = loop
         self._run_id = run_id
         self._keep_descendants = keep_descendants
         self._limit_bytes = limit_bytes
         self._launched: dict[str, _Launched] = {}
-        self._tokens = map(str, itertools.count(1))
+        self._tokens = tokens or map(str, itertools.count(1))
         self._survivors: list[_Launched] = []
         self._guard: subprocess.Popen[bytes] | None = None
         self._threads: list[threading.Thread] = []
@@ -85,6 +95,16 @@ class InterpreterLauncher:
         ours, theirs = socket_pair()
         self._loop.call_later(0.0, partial(self._start, token, listener, theirs))
         return token, Channel(ours, self._limit_bytes)
+
+    def adopt(self, token: str, listener: Listener, end: socket.socket) -> None:
+        """Start a worker that another launcher of the group has named and could not make.
+
+        Args:
+            token: Its name.
+            listener: See `Launcher.launch`.
+            end: Its end of the channel; closed here.
+        """
+        self._loop.call_later(0.0, partial(self._start, token, listener, end))
 
     def signal(self, token: str, number: int, whole_group: bool) -> None:
         """See `Launcher.signal`."""

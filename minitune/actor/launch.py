@@ -38,8 +38,10 @@ class Listener(Protocol):
 class Launcher(Protocol):
     """Makes processes, watches them and kills their trees. Nothing blocks but `close`."""
 
-    hello_s: float
-    """How long a worker may take to its first word."""
+    @property
+    def hello_s(self) -> float:
+        """How long a worker may take to its first word."""
+        ...
 
     def launch(self, listener: Listener, preload: bool) -> tuple[str, DriverEnd]:
         """Make a worker.

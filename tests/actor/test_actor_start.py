@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 import pytest
 from actor_driver import BOUND_S, Driver, is_gone, marked_processes, read_pids, wait_until
-from actor_samples import Counter, Family
+from actor_samples import Counter, Family, Sleeper
 
 from minitune.actor import limits
 from minitune.actor.group import ActorGroup
@@ -130,6 +130,29 @@ def test_a_fork_that_fails_is_nobodys_fault(zygote: Driver, number: int) -> None
     assert (event.lost, event.stopped) == (True, False)
     assert os.strerror(number) in event.cause
     zygote.start("b", preload=False)
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.EACCES, errno.ENOSYS], ids=errno.errorcode.get)
+def test_where_forking_is_never_allowed_workers_are_new_interpreters(
+    zygote: Driver, number: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    zygote.group.preload(partial(_break_calls, number))
+    for name in ("first", "second"):  # both were asked of the zygote before it has refused
+        zygote.group.start(name, partial(Hosted, factory=partial(Sleeper, str(tmp_path / "pids"))))
+    assert {type(zygote.next(name)) for name in ("first", "second")} == {Ready}
+    pids = {*zygote.group.pids().values(), zygote.start("third")}
+    assert {psutil.Process(pid).ppid() for pid in pids} == {os.getpid()}
+    assert len(pids) == 3
+    assert zygote.stop("first").cause == "stopped"
+    zygote.group.call("second", "ignore_everything")
+    read_pids(tmp_path / "pids", 1)
+    assert "was killed" in zygote.stop("second", grace_s=0.1).cause
+    zygote.group.kill("third")
+    assert zygote.ended("third").exit_code == -signal.SIGKILL
+    assert all(map(is_gone, pids))
+    [record] = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert os.strerror(number) in record.getMessage()
+    assert "new interpreter" in record.getMessage()
 
 
 def _break_calls(number: int) -> None:
