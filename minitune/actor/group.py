@@ -69,7 +69,13 @@ class ActorGroup:
         self._finalizer = weakref.finalize(self, _release, os.getpid(), self._loop, self._launcher, self._actors)
 
     def start(
-        self, actor_id: str, factory: Factory | bytes, *, place: Place | None = None, preload: bool = True
+        self,
+        actor_id: str,
+        factory: Factory | bytes,
+        *,
+        place: Place | None = None,
+        preload: bool = True,
+        alone: bool = False,
     ) -> None:
         """Start an actor. Does not block. Answered by Ready, or by Failed if the factory raised, or by Ended.
 
@@ -80,6 +86,7 @@ class ActorGroup:
             place: The surroundings; by default the driver's.
             preload: Whether what was preloaded is of use to it. False where the process must choose its devices or
                 thread limits before anything is imported.
+            alone: Whether nothing that carries it may carry others, too: should it die, only this actor is lost.
 
         Raises:
             RuntimeError: If the name is in use, or the group is closed.
@@ -100,7 +107,7 @@ class ActorGroup:
             self._memory_kills,
         )
         try:
-            actor.start(boot, preload)
+            actor.start(boot, preload, alone)
         except OSError as error:
             self._events.append(Ended(actor_id, stopped=False, lost=True, cause=f"no channel could be made: {error}"))
         else:

@@ -80,8 +80,8 @@ class InterpreterLauncher:
 
     # -- Launcher ----------------------------------------------------------------------------------------------
 
-    def launch(self, listener: Listener, preload: bool) -> tuple[str, DriverEnd]:
-        """See `Launcher.launch`."""
+    def launch(self, listener: Listener, preload: bool, alone: bool = False) -> tuple[str, DriverEnd]:
+        """See `Launcher.launch`. There is nothing between the driver and a worker, so each is alone."""
         token = next(self._tokens)
         if self._is_pumped:
             from multiprocessing import Pipe

@@ -43,12 +43,13 @@ class Launcher(Protocol):
         """How long a worker may take to its first word."""
         ...
 
-    def launch(self, listener: Listener, preload: bool) -> tuple[str, DriverEnd]:
+    def launch(self, listener: Listener, preload: bool, alone: bool = False) -> tuple[str, DriverEnd]:
         """Make a worker.
 
         Args:
             listener: Who is told. Never called from within this method.
             preload: Whether what was preloaded is of use to it.
+            alone: Whether nothing that carries it may carry others, too.
 
         Returns:
             Its name, for the other methods, and the driver's end of its channel.

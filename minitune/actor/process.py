@@ -115,6 +115,7 @@ class ActorProcess:
         self._shows_stacks = False
         self._parks = False
         self._is_dead = False
+        self._is_orphaned = False
         self._lost = ""
         self._cause = ""
         self._exit_code: int | None = None
@@ -122,7 +123,7 @@ class ActorProcess:
 
     # -- what the group asks for -------------------------------------------------------------------------------
 
-    def start(self, boot: Boot, preload: bool) -> None:
+    def start(self, boot: Boot, preload: bool, alone: bool) -> None:
         """Have the process made and send it the first message. Ready, Failed or Ended follows.
 
         Raises:
@@ -132,7 +133,7 @@ class ActorProcess:
         frame = encode(boot, boot.limit_bytes)
         hello_s = self._launcher.hello_s
         self._memory_kills.look()
-        self.token, self._channel = self._launcher.launch(self, preload)
+        self.token, self._channel = self._launcher.launch(self, preload, alone)
         self._channel.send_frames(frame)
         self._place = boot.place
         self._set_timer(hello_s, lambda: self.kill(f"no sign of life within {hello_s:g} s of its start"))
@@ -259,6 +260,7 @@ class ActorProcess:
     def on_lost(self, reason: str) -> None:
         """What carries the process has failed; `on_gone` will follow."""
         self._lost = self._lost or reason
+        self._is_orphaned = self.pid != 0
         self._is_dead = True  # and yet readable: `on_gone` takes its last words
         self._set_timer(KILL_CONFIRM_S, self._give_up)
 
@@ -305,6 +307,7 @@ class ActorProcess:
             pid=self.pid,
             ready=self._is_ready,
             survivors=survivors,
+            orphaned=self._is_orphaned,
         )
 
     def _cause_in_words(self) -> str:

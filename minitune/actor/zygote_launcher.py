@@ -39,6 +39,7 @@ class _Launched:
     listener: Listener
     began_s: float
     template: Template | None = None
+    is_alone: bool = False
     worker_end: socket.socket | None = None
     pid: int = 0
     pidfd: int = -1
@@ -55,6 +56,8 @@ class _Launched:
 
 class ZygoteLauncher:
     """Has workers forked by a template process; by one more that has loaded a file, for those it is of use to.
+
+    Workers that are to be alone get a template process each, which ends with them.
 
     While workers come and go quickly, one is always forked ahead, so that the next need not wait for its birth.
     Where the system does not let the template process fork, all workers are new interpreters from then on.
@@ -105,10 +108,14 @@ class ZygoteLauncher:
 
     # -- Launcher ----------------------------------------------------------------------------------------------
 
-    def launch(self, listener: Listener, preload: bool) -> tuple[str, DriverEnd]:
+    def launch(self, listener: Listener, preload: bool, alone: bool = False) -> tuple[str, DriverEnd]:
         """See `Launcher.launch`."""
         if self._interpreters is not None:
-            return self._interpreters.launch(listener, preload)
+            return self._interpreters.launch(listener, preload, alone)
+        if alone:
+            launched, ours = self._new(listener)
+            self._loop.call_later(0.0, lambda: self._place_alone(launched))
+            return launched.token, Channel(ours, self._limit_bytes)
         launched, ours = self._take_spare(preload) or self._new(listener)
         if launched.template is None:
             self._loop.call_later(0.0, lambda: self._place(launched, preload))
@@ -374,6 +381,18 @@ class ZygoteLauncher:
             return
         self._ask(template, launched)
 
+    def _place_alone(self, launched: _Launched) -> None:
+        """Ask a template for a worker that forks no other one."""
+        if launched.token not in self._launched:
+            return
+        try:
+            template = self._start()
+        except OSError as error:
+            self._refuse(launched, f"the zygote could not be started: {error}")
+            return
+        launched.is_alone = True
+        self._ask(template, launched)
+
     def _ask(self, template: Template, launched: _Launched) -> None:
         launched.template = template
         worker_end, launched.worker_end = launched.worker_end, None
@@ -432,6 +451,8 @@ class ZygoteLauncher:
         self._unwatch_worker(launched)
         if launched.worker_end is not None:
             launched.worker_end.close()
+        if launched.is_alone and launched.template is not None:
+            launched.template.dismiss()  # its death will be told
 
     def _unwatch_worker(self, launched: _Launched) -> None:
         if launched.pidfd >= 0:

@@ -96,6 +96,25 @@ def died_error(trial: Trial, event: Exited) -> TrialError:
     return error
 
 
+def carrier_error(trial: Trial, event: Exited) -> TrialError:
+    """The error of a trial that ran each time when what carries the workers died.
+
+    Args:
+        trial: The trial.
+        event: How its worker was lost the last time.
+    """
+    what = (
+        f"the worker of trial {trial.name} (pid {event.pid}) was lost again: {event.cause}. The zygote is the parent "
+        "process of the workers. It has ended in several attempts of this trial in a row, and in the last one it was "
+        "the parent of this trial alone. A trial must not kill its parent process (os.getppid())"
+    )
+    error = WorkerDiedError(
+        "\n".join([what, f"last report: {_last_report(trial)}", *_where_and_last_lines(trial, event)])
+    )
+    error.cause = f"{event.cause}, in several attempts of this trial in a row"
+    return error
+
+
 def timeout_error(trial: Trial, overdue: Overdue, event: Exited) -> TrialError:
     """The error of a trial that has broken a time limit and was ended for it.
 

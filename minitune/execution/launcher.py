@@ -229,8 +229,9 @@ class Launcher:
             trial.num_failures += 1
             self._give_up(trial, trial_error(RemoteError.of(error), _why_not_sent(trial, error)))
             return True
-        self._state.live[trial.actor_id] = Live(trial, trial.actor_id)
-        self._deadlines.begin(trial.actor_id, TRIAL, self._executor.now())
+        now_s = self._executor.now()
+        self._state.live[trial.actor_id] = Live(trial, trial.actor_id, begun_s=now_s)
+        self._deadlines.begin(trial.actor_id, TRIAL, now_s)
         return True
 
     def _env_creators(self, trial: Trial) -> dict[str, Shared]:

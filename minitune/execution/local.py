@@ -8,6 +8,7 @@ import itertools
 import logging
 import os
 import socket
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -40,6 +41,10 @@ ORIG_WORKING_DIR = ("MINITUNE_ORIG_WORKING_DIR", "TUNE_ORIG_WORKING_DIR")
 
 MAX_NESTING = 4
 """Runs within trials of other runs, one in the other: deeper than this it is a mistake, and the machine's end."""
+
+LOSSES_TOGETHER = 2
+"""So many times in a row a trial is lost with all others, if what carries them dies. Then it is carried alone: if that
+dies, too, it is surely this trial that kills it, and the others are spared."""
 
 LARGE_FACTORY_BYTES = 1024 * 1024
 """A factory larger than this, since the configuration in it is, goes to its worker by file: messages have a limit."""
@@ -123,6 +128,7 @@ class LocalTrialExecutor:
         self._by_actor: dict[str, _Actor] = {}
         self._by_process: dict[str, _Actor] = {}
         self._just_ended: set[str] = set()  # told by the last wait
+        self._losses: Counter[str] = Counter()  # by trial: so many actors in a row were lost with what carried them
         self._parked: dict[tuple[str, Resources], list[_Actor]] = {}
         self._resetting: dict[str, _Actor] = {}
         self._parked_limit = max(1, int(machine.totals.get(CPU, 1)))
@@ -164,7 +170,10 @@ class LocalTrialExecutor:
         """See `TrialExecutor.start`."""
         if actor_id in self._by_actor:
             raise RuntimeError(f"an actor named {actor_id!r} exists already; actor ids must never be used again")
-        parked = self._take_parked(actor_id.rpartition("#")[0], reuse_key, request)
+        trial_id = _trial_of(actor_id)
+        if self._losses[trial_id] >= LOSSES_TOGETHER:
+            reuse_key = None
+        parked = self._take_parked(trial_id, reuse_key, request)
         with ExitStack() as undo:
             undo.callback(self._put_back, parked)
             gpu_ids = parked.allocation.gpu_ids if parked else None
@@ -246,7 +255,8 @@ class LocalTrialExecutor:
     def _start_process(self, actor: _Actor) -> None:
         place = self._place(actor)
         preload = actor.request.required_resources.get(GPU, 0) == 0 and _has_one_thread(place.env)
-        self._group.start(actor.process, self._pack(actor), place=place, preload=preload)
+        alone = self._losses[_trial_of(actor.actor_id)] >= LOSSES_TOGETHER
+        self._group.start(actor.process, self._pack(actor), place=place, preload=preload, alone=alone)
 
     def _take_over(self, parked: _Actor, actor: _Actor, reset_args: tuple[Any, ...]) -> bool:
         """Let a parked process take up another actor; False if it has died while it was parked."""
@@ -357,7 +367,11 @@ class LocalTrialExecutor:
             self._ledger.write_off(actor.actor_id)
         else:
             self._ledger.release(actor.actor_id)
-        kind = "stopped" if event.stopped else "lost" if event.lost else "died"
+        if event.orphaned:
+            self._losses[_trial_of(actor.actor_id)] += 1
+        elif not event.lost:
+            self._losses.pop(_trial_of(actor.actor_id), None)
+        kind = "stopped" if event.stopped else "lost" if event.orphaned else "refused" if event.lost else "died"
         return Exited(
             actor.actor_id,
             kind,
@@ -368,6 +382,10 @@ class LocalTrialExecutor:
             counts=not event.lost,
             pid=event.pid,
         )
+
+
+def _trial_of(actor_id: str) -> str:
+    return actor_id.rpartition("#")[0]
 
 
 def _make_from_file(spot: Spot, user_thread: Any) -> Any:

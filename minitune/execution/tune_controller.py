@@ -23,6 +23,7 @@ from minitune.execution.failure import (
     LOST,
     AfterFailure,
     FailurePolicy,
+    carrier_error,
     died_error,
     missing_metric,
     raised_error,
@@ -136,7 +137,7 @@ class TuneController:
         if self._state.resting:
             self._state.end_rests(now_s)
         if not self._state.end_reason:
-            if self._may_launch() and self._has_space(now_s) and not self._setbacks.pause_s(now_s):
+            if self._may_launch() and self._has_space(now_s) and not self._has_setback(now_s):
                 self.launcher.launch()
             self._actions.run_requests()
             self._check_stuck()
@@ -168,6 +169,10 @@ class TuneController:
             or not self._settings.is_ordered
             or not (self._state.live or self._state.leaving)
         )
+
+    def _has_setback(self, now_s: float) -> bool:
+        """Whether workers were lost, so that no more are started now."""
+        return self._setbacks.is_hopeless or self._setbacks.pause_s(now_s) > 0
 
     def _has_space(self, now_s: float) -> bool:
         """Whether there is space on the disk for more trials; a run that has waited for it too long is ended."""
@@ -304,13 +309,11 @@ class TuneController:
     def _check_stuck(self) -> None:
         """Never wait for something that cannot come."""
         state = self._state
-        if state.live or state.leaving or state.resting or not state.unfinished or self.launcher.supply == WAITING:
+        if state.live or state.leaving or state.resting or not state.unfinished or self._recorder.space.is_short:
             return
-        if self._recorder.space.is_short:
-            return
-        if self._setbacks.why_hopeless():
+        if self._setbacks.is_hopeless:
             raise TuneError(self._setbacks.why_hopeless())
-        if self._context.requests:
+        if self._context.requests or self.launcher.supply == WAITING:
             return
         if state.paused and not state.queue:
             raise TuneError(
@@ -473,6 +476,7 @@ class TuneController:
         self._state.changes += 1
         if event.counts:
             self._setbacks.left()
+            self._setbacks.ended_otherwise(trial_id)
         if live is not None:
             trial = live.trial
             self._state.live.pop(event.actor_id)
@@ -482,9 +486,7 @@ class TuneController:
             elif event.counts:
                 self._on_failure(live, died_error(trial, event), gone=True)
             else:
-                self._note_loss(trial, event.cause)
-                self._actions.move(trial, Step.RETRY, LOST + event.cause)
-                self._actions.remove_if_run_ends(trial)
+                self._on_lost(live, event)
             self._recorder.worker_is_gone(trial)
         elif self._state.leaving.get(trial_id) == event.actor_id:
             stopped = self._state.cut_short.pop(event.actor_id, None)
@@ -492,11 +494,17 @@ class TuneController:
                 self._recorder.worker_is_gone(stopped)
             self._state.has_left(trial_id)
 
-    def _note_loss(self, trial: Trial, cause: str) -> None:
-        """A worker was lost and its trial is not to blame."""
-        is_new = self._setbacks.lost(cause, self._executor.now())
+    def _on_lost(self, live: Live, event: Exited) -> None:
+        """A worker was lost, or could not be had, and its trial is not to blame; or it is, for one loss too many."""
+        trial = live.trial
+        is_new = self._setbacks.lost(event.cause, self._executor.now(), live.begun_s)
+        if event.kind == "lost" and self._setbacks.carrier_died(trial.trial_id):
+            self._on_failure(live, carrier_error(trial, event), final=True, gone=True)
+            return
         level = logging.WARNING if is_new else logging.DEBUG
-        logger.log(level, "trial %s lost its worker (%s); it is started again (said once)", trial.name, cause)
+        logger.log(level, "trial %s lost its worker (%s); it is started again (said once)", trial.name, event.cause)
+        self._actions.move(trial, Step.RETRY, LOST + event.cause)
+        self._actions.remove_if_run_ends(trial)
 
     # -- failures ----------------------------------------------------------------------------------------------------
 

@@ -52,6 +52,46 @@ def test_three_losses_without_a_sign_of_life_are_enough():
     assert "3 times" in setbacks.why_hopeless()
 
 
+def test_what_was_begun_before_a_loss_and_is_lost_later_is_no_loss_more_in_a_row():
+    setbacks = Setbacks()
+    for begun_s in (0.0, 10.0, 20.0):
+        assert not setbacks.why_hopeless()
+        for later_s in (1.0, 5.0, 9.0):
+            setbacks.lost("the zygote has died", begun_s + later_s, begun_s)
+    assert "3 times" in setbacks.why_hopeless()
+
+
+def test_the_third_loss_in_a_row_is_held_against_a_trial():
+    setbacks = Setbacks()
+    for attempts in (2, 2, 3):
+        for number in range(attempts):
+            setbacks.lost("the zygote has died", 0.0)
+            assert setbacks.carrier_died("a") is (number == 2)
+            assert not setbacks.carrier_died(f"other {attempts} {number}")
+            setbacks.lives()
+        setbacks.ended_otherwise("a")
+
+
+def test_losses_of_several_trials_in_vain_are_held_against_the_system_for_a_while():
+    setbacks, now_s = Setbacks(), 0.0
+    blamed = []
+    for _ in range(6):
+        now_s += 64.0
+        for trial in "ab":
+            setbacks.lost("the zygote has died", now_s)
+            blamed.append(setbacks.carrier_died(trial))
+            assert bool(setbacks.why_hopeless()) is (len(blamed) > 4 and not any(blamed))
+    assert blamed == [False] * 10 + [True, True]
+
+
+def test_losses_of_one_trial_alone_are_held_against_it_and_the_others_have_hope():
+    setbacks = Setbacks()
+    for i in range(3):
+        setbacks.lost("the zygote has died", 64.0 * i)
+        assert setbacks.carrier_died("a") is (i == 2)
+    assert not setbacks.why_hopeless()
+
+
 def test_a_trial_that_fails_without_a_result_rests_longer_and_longer():
     loop = CrashLoop()
     assert [loop.rest_s("a", "why", 64.0 * i) for i in range(8)] == [0, 1, 2, 4, 8, 16, 30, 30]

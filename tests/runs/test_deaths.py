@@ -371,6 +371,36 @@ def test_the_death_of_what_workers_are_copied_from_is_no_failure_of_theirs(scrip
     assert all(map(is_gone, children))
 
 
+@pytest.mark.parametrize("saves", [False, True], ids=["from the beginning", "from checkpoints"])
+def test_a_trial_that_kills_its_parent_again_and_again_fails_and_the_others_go_on(script, saves):
+    if os.environ.get("MINITUNE_START_METHOD") == "interpreter":
+        pytest.skip("a worker's parent is the driver itself")
+    driver = script.start(PRELUDE + f"""
+    from minitune.execution import setbacks
+    setbacks._PAUSES_S = (0.05,)
+
+    def trainable(config):
+        for i in range(start_of(get_checkpoint()) + 1, 8):
+            report({{"i": i, "attempt": get_context().get_attempt()}}, checkpoint=save(i) if {saves} else None)
+            if config["x"] == 0:
+                os.kill(os.getppid(), signal.SIGKILL)
+                time.sleep(600)
+
+    results = fit(trainable, list(range(5)), max_failures=-1)
+    print(json.dumps([[r.metrics["i"], r.metrics["attempt"], r.error and str(r.error)] for r in results]))
+    """, MINITUNE_NUM_CPUS="3")  # fmt: skip
+    stdout, stderr = script.finish(driver)
+    assert driver.returncode == 0, stderr
+    killer, *others = json.loads(stdout)
+    assert killer[:2] == [3 if saves else 1, 3], stderr
+    assert "the zygote ended with status -9" in killer[2]
+    assert "os.getppid()" in killer[2]
+    assert f"last report: iteration {killer[0]}" in killer[2]
+    assert [(i, error) for i, _, error in others] == [(7, None)] * 4
+    assert max(attempt for _, attempt, _ in others) <= 3
+    assert killer[2] in (trial_directories(script)[0] / "error.txt").read_text()
+
+
 HOLDERS = {
     "fork": "child = os.fork()\n        if child == 0: time.sleep(600)",
     "multiprocessing": "import multiprocessing\n"
