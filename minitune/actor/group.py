@@ -66,7 +66,8 @@ class ActorGroup:
         self._memory_kills = MemoryKills()
         # Nothing that the finaliser holds may refer to the group, or it would never be collected.
         self._on_ended = partial(_forget, self._actors)
-        self._finalizer = weakref.finalize(self, _release, os.getpid(), self._loop, self._launcher, self._actors)
+        self._driver_pid = os.getpid()
+        self._finalizer = weakref.finalize(self, _release, self._driver_pid, self._loop, self._launcher, self._actors)
 
     def start(
         self,
@@ -216,9 +217,10 @@ class ActorGroup:
     def close(self, grace_s: float = 0.0) -> None:
         """Stop all actors, wait until they are gone, and free everything. Blocks, `grace_s` + 2 s or so at most.
 
-        Any number of times. Events that were not taken are dropped.
+        Any number of times. Events that were not taken are dropped. In a process that was forked from the driver
+        nothing happens.
         """
-        if not self._finalizer.alive:
+        if not self._finalizer.alive or os.getpid() != self._driver_pid:
             return
         try:
             for actor in list(self._actors.values()):

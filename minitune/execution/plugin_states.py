@@ -320,12 +320,13 @@ class _Silence(SearchAlgorithm):
 @contextlib.contextmanager
 def _scratch(run: RunDirectory) -> Iterator[str]:
     """An empty directory within the run's, which is gone afterwards."""
-    directory = os.path.join(run.path, files.temporary_name())
+    directory, pid = os.path.join(run.path, files.temporary_name()), os.getpid()
     os.mkdir(directory, 0o700)
     try:
         yield directory
     finally:
-        shutil.rmtree(directory, ignore_errors=True)
+        if os.getpid() == pid:  # else a plug-in has forked while it was saved, and its parent is still at it
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 def _sha256(path: str) -> str:
