@@ -233,6 +233,7 @@ def _settings(plan: Plan, run_name: str, seed: int, executor: TrialExecutor) -> 
         strict_metric=not is_on("DISABLE_STRICT_METRIC_CHECKING"),
         reuses_results=tune.on_duplicate == REUSE,
         answered=executor.answered if isinstance(executor, OrderedExecutor) else None,
+        rest=executor.rest if isinstance(executor, OrderedExecutor) else None,
     )
 
 

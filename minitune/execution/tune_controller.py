@@ -8,9 +8,10 @@ What a scheduler asks for about *other* trials is carried out after its hook has
 from __future__ import annotations
 
 import logging
+import math
 import os
-from collections import Counter
-from typing import Any
+from collections import Counter, deque
+from typing import Any, NamedTuple
 
 from minitune.checkpoint import Checkpoint, CheckpointRecord
 from minitune.decision import CONTINUE, PAUSE, STOP, Decision
@@ -19,13 +20,17 @@ from minitune.execution import records
 from minitune.execution.deadlines import REPORT, Deadlines
 from minitune.execution.disk_space import RETRY_S
 from minitune.execution.failure import (
+    BY_SIGNAL,
     DRIVER_ENDED,
     LOST,
+    VERDICT_S,
     AfterFailure,
     FailurePolicy,
     carrier_error,
+    died_by_signal,
     died_error,
     missing_metric,
+    raised_by_signal,
     raised_error,
     timeout_error,
 )
@@ -51,6 +56,15 @@ _ASK_AGAIN_S = 0.002
 _ASK_AGAIN_MAX_S = 0.1
 _ASKS_UNTIL_SAID = 100
 """After so many answers of "not now" while nothing runs, about 10 s, the user is told what the run waits for."""
+
+
+class _Undecided(NamedTuple):
+    """A trial that a signal has ended, and what becomes of it if the driver gets none until then."""
+
+    trial: Trial
+    error: TrialError
+    after: AfterFailure
+    until_s: float
 
 
 class TuneController:
@@ -87,6 +101,7 @@ class TuneController:
         self._has_news = True
         self._asked_in_vain = 0
         self._failed_restores: Counter[str] = Counter()
+        self._undecided: deque[_Undecided] = deque()
         self._setbacks = Setbacks()
         self._crash_loop = CrashLoop()
         self._deadlines = Deadlines(settings.report_timeout_s, settings.trial_timeout_s)
@@ -134,6 +149,11 @@ class TuneController:
         while self._state.to_end:
             self._end_stopped(*self._state.to_end.pop(0))
         now_s = self._executor.now()
+        self._pass_verdicts(now_s)
+        if self._settings.rest is not None and self._undecided:
+            self._settings.rest(self._undecided[0].until_s - now_s)  # what follows depends on the verdict
+            self._hooks.step_ends()
+            return
         if self._state.resting:
             self._state.end_rests(now_s)
         if not self._state.end_reason:
@@ -218,6 +238,9 @@ class TuneController:
         self._state.interrupted = resumable
         self._end_deadline_s = self._executor.now() + self._settings.grace_s
         self.launcher.end_supply()
+        if not resumable:
+            self._pass_verdicts(math.inf)
+        self._undecided.clear()
         for trial in list(self._state.unfinished.values()):
             live = self._state.live.get(trial.actor_id)
             if live is None:
@@ -335,7 +358,8 @@ class TuneController:
             self._on_started(live, event)
         elif isinstance(event, CallRaised):
             self._setbacks.lives()
-            self._on_failure(live, raised_error(event.error, starting=live.trial.phase is Phase.STARTING))
+            error = raised_error(event.error, starting=live.trial.phase is Phase.STARTING)
+            self._on_failure(live, error, by_signal=raised_by_signal(event.error))
         else:
             self._on_returned(live, event)
 
@@ -484,7 +508,7 @@ class TuneController:
             if live.overdue is not None:
                 self._on_failure(live, timeout_error(trial, live.overdue, event), gone=True)
             elif event.counts:
-                self._on_failure(live, died_error(trial, event), gone=True)
+                self._on_failure(live, died_error(trial, event), gone=True, by_signal=died_by_signal(event))
             else:
                 self._on_lost(live, event)
             self._recorder.worker_is_gone(trial)
@@ -508,7 +532,9 @@ class TuneController:
 
     # -- failures ----------------------------------------------------------------------------------------------------
 
-    def _on_failure(self, live: Live, error: TrialError, *, final: bool = False, gone: bool = False) -> None:
+    def _on_failure(
+        self, live: Live, error: TrialError, *, final: bool = False, gone: bool = False, by_signal: bool = False
+    ) -> None:
         """An attempt has failed. Its worker is not handed on: a failure may leave anything behind in a process.
 
         Args:
@@ -516,6 +542,7 @@ class TuneController:
             error: How it failed.
             final: True if another attempt cannot help.
             gone: True if the actor is gone already.
+            by_signal: Whether that may be the work of a signal that was meant for the whole run.
         """
         trial = live.trial
         if not final and self._recorder.space.look():
@@ -523,14 +550,19 @@ class TuneController:
             return
         is_free = not final and self._is_free_restore(trial)
         trial.num_failures += not is_free
-        self._recorder.failure(trial, error)
         after = AfterFailure.RETRY if is_free else self._policy.after(trial, final=final)
-        if after is not AfterFailure.RETRY:
-            trial.error = error  # schedulers tell by it that the trial will not come again
         if not gone:
             self._actions.let_go(live, keep=False)
-        self._hooks.failed(trial)
         cause = error.summary()
+        is_ending = bool(self._state.end_reason) and not self._state.interrupted  # for a reason that is no signal
+        if by_signal and after is not AfterFailure.RETRY and self._executor.isolates and not is_ending:
+            trial.num_failures -= 1
+            self._await_verdict(trial, error, after)
+            return
+        self._recorder.failure(trial, error)
+        if after is not AfterFailure.RETRY:
+            trial.error = error  # schedulers tell by it that the trial will not come again
+        self._hooks.failed(trial)
         if after is AfterFailure.RETRY:
             self._actions.step_back(trial, refused=trial.phase is Phase.RESTORING)
             logger.warning(
@@ -548,6 +580,34 @@ class TuneController:
             self._actions.remove_if_run_ends(trial)
         else:
             self._fail(trial, cause, after)
+
+    def _await_verdict(self, trial: Trial, error: TrialError, after: AfterFailure) -> None:
+        """A signal has ended a trial for good, unless the driver gets one, too: then both are ended, to be resumed.
+
+        The death is on record at once, as one without blame: so the trial also goes on if the driver is killed
+        meanwhile. Plug-ins hear nothing before the verdict, for what they have heard cannot be taken back. What the
+        trial has held is free for others at once.
+        """
+        self._actions.move(trial, Step.RETRY, BY_SIGNAL + error.summary())
+        if self._state.interrupted:
+            self._actions.remove_if_run_ends(trial)
+            return
+        logger.info("trial %s fails (%s), unless the run itself is ended within 2 s", trial.name, error.summary())
+        until_s = self._executor.now() + VERDICT_S
+        self._state.rest(trial, until_s)
+        self._undecided.append(_Undecided(trial, error, after, until_s))
+
+    def _pass_verdicts(self, now_s: float) -> None:
+        """Trials that a signal has ended some time ago, while no signal has ended the run, have failed."""
+        while self._undecided and self._undecided[0].until_s <= now_s:
+            trial, error, after, _ = self._undecided.popleft()
+            if trial.phase not in (Phase.QUEUED, Phase.PAUSED):  # a scheduler has ended it meanwhile
+                continue
+            trial.num_failures += 1
+            trial.error = error
+            self._recorder.failure(trial, error)
+            self._hooks.failed(trial)
+            self._fail(trial, error.summary(), after)
 
     def _on_lack_of_space(self, live: Live, error: TrialError, *, gone: bool) -> None:
         """An attempt has failed while the disk is full, and most probably for that; the trial is not to blame."""
