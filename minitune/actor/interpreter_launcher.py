@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import socket
@@ -136,7 +137,10 @@ class InterpreterLauncher:
         quiet_passes = 0 if victims else QUIET_PASSES
         while quiet_passes < QUIET_PASSES and time.monotonic() < until:
             roots = [pid for launched in victims for pid in launched.roots]
-            left = hunt.strike([*roots, *tree.marked([launched.marker for launched in victims])])
+            try:
+                left = hunt.strike([*roots, *tree.marked([launched.marker for launched in victims])])
+            except OSError:  # there is no descriptor left to look with
+                left = 1
             quiet_passes = 0 if left else quiet_passes + 1
             for launched in victims:
                 self._reap(launched, getattr(os, "WNOHANG", 0))
@@ -216,7 +220,8 @@ class InterpreterLauncher:
         self._unwatch(launched)
         launched.listener.on_dead()
         if not self._keep_descendants:  # as long as its number is not given back, its session is surely its own
-            launched.hunt.strike(pid for pid in tree.all_pids() if tree.session(pid) == launched.popen.pid)
+            with contextlib.suppress(OSError):  # without a descriptor to look with, what shows its marker must do
+                launched.hunt.strike(pid for pid in tree.all_pids() if tree.session(pid) == launched.popen.pid)
         self._reap(launched, 0)
         code = launched.popen.returncode
         if self._keep_descendants and code == 0 and not launched.is_sweeping:

@@ -62,6 +62,7 @@ from minitune.actor.surroundings import line_buffer_c_output, move_high
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+NO_DESCRIPTOR = "the zygote had no descriptor left"
 GPU_PATHS = ("/dev/nvidia", "/dev/kfd", "/dev/dri")
 """With these begin the names of the devices whose users must not fork."""
 
@@ -149,12 +150,16 @@ class Zygote:
         if kind == "fork" and descriptor is not None:
             token, marker = fields
             return self._fork(token, marker, descriptor)
-        if kind == "kill":
+        if kind == "fork":
+            self._tell(["refused", fields[0], NO_DESCRIPTOR])
+        elif kind == "kill":
             self._kill(*fields)
         elif kind == "signal":
             self._signal(*fields)
         elif kind == "preload" and descriptor is not None:
             self._tell(["preloaded", *self._preload(descriptor)])
+        elif kind == "preload":
+            self._tell(["preloaded", NO_DESCRIPTOR, ""])
         elif kind == "setup":
             self._set_up(*fields)
         return None

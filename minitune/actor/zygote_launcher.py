@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING
 if sys.platform != "linux":
     raise ImportError("the zygote needs Linux; other systems start a new interpreter per worker")
 
+from minitune._descriptors import has_room_for_worker
 from minitune.actor.channel import Channel, DriverEnd, socket_pair
 from minitune.actor.launch import Listener, marker_of
 from minitune.actor.limits import FORBIDDEN_EXIT, PRELOAD_S, SHORT_LIFE_S, ZYGOTE_HELLO_S
@@ -320,7 +321,7 @@ class ZygoteLauncher:
     def _fork_ahead(self, preload: bool) -> None:
         """Have a worker forked for whoever comes next, unless there is one or its template is busy."""
         template = self._ready_template(preload)
-        if self._spare is not None or template is None or self._is_closed:
+        if self._spare is not None or template is None or self._is_closed or not has_room_for_worker():
             return
         try:
             spare, self._spare_end = self._new(_Nobody(self._drop_spare))

@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from minitune import _descriptors
 from minitune import clock as clocks
 from minitune.actor.group import ActorGroup
 from minitune.actor.launch import nesting_depth
@@ -132,6 +133,7 @@ class LocalTrialExecutor:
         self._parked: dict[tuple[str, Resources], list[_Actor]] = {}
         self._resetting: dict[str, _Actor] = {}
         self._parked_limit = max(1, int(machine.totals.get(CPU, 1)))
+        self._is_short = False  # of descriptors, which has been said
 
     # -- resources and values ----------------------------------------------------------------------------------
 
@@ -149,8 +151,8 @@ class LocalTrialExecutor:
         return handle
 
     def can_start(self, request: Resources, waiter: str | None = None) -> bool:
-        """See `TrialExecutor.can_start`."""
-        return self._ledger.can_acquire(request, waiter)
+        """See `TrialExecutor.can_start`. Warns once if this process has too few descriptors for one worker more."""
+        return self._ledger.can_acquire(request, waiter) and self._has_descriptors()
 
     def forget(self, waiter: str) -> None:
         """See `TrialExecutor.forget`."""
@@ -252,7 +254,23 @@ class LocalTrialExecutor:
     def _new_file(self) -> ValueFile:
         return ValueFile(self._shared_directory, "choose a storage_path with more space")
 
+    def _has_descriptors(self) -> bool:
+        """Whether there are descriptors for a worker more; for a first one what there is must do."""
+        if not self._by_process or any(self._parked.values()) or _descriptors.has_room_for_worker():
+            return True
+        if not self._is_short:
+            self._is_short = True
+            logger.warning(
+                "no more than %d trial(s) run at a time for now: this process may have %s files open (ulimit -n), each "
+                "worker takes two of them, and the driver needs some. Raise the limit, or lower max_concurrent_trials",
+                len(self._by_process),
+                _descriptors.limit(),
+            )
+        return False
+
     def _start_process(self, actor: _Actor) -> None:
+        if not _descriptors.has_room_for_worker():
+            self._drop_parked()
         place = self._place(actor)
         preload = actor.request.required_resources.get(GPU, 0) == 0 and _has_one_thread(place.env)
         alone = self._losses[_trial_of(actor.actor_id)] >= LOSSES_TOGETHER
@@ -294,6 +312,12 @@ class LocalTrialExecutor:
                 return actor
             self._group.stop(actor.process, 0.0)
         return None
+
+    def _drop_parked(self) -> None:
+        """Let one parked process go, if there is one: another is to be started, and there is no room for both."""
+        parked = next((parked for parked in self._parked.values() if parked), None)
+        if parked is not None:
+            self._group.stop(parked.pop(0).process, 0.0)
 
     def _put_back(self, parked: _Actor | None) -> None:
         """Park it; or park it again, if the start for which it was taken has failed."""

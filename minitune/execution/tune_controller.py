@@ -113,6 +113,7 @@ class TuneController:
             recorder,
             settings,
             self._deadlines,
+            self._setbacks,
             give_up=self._give_up_before_start,
             run_requests=self._actions.run_requests,
             reuse=Reuse(state, hooks, recorder, self._actions) if settings.reuses_results else None,
@@ -305,7 +306,7 @@ class TuneController:
         else:
             self._asked_in_vain = 0
         pause_s = self._setbacks.pause_s(now_s)
-        if pause_s:
+        if pause_s or self.launcher.was_refused:
             limits.append(pause_s)
         if self._recorder.space.is_short:
             limits.append(RETRY_S)

@@ -7,6 +7,7 @@ import logging
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -20,7 +21,7 @@ import pytest
 from actor_driver import BOUND_S, Driver, is_gone, marked_processes, read_pids, wait_until
 from actor_samples import Counter, Family, Sleeper
 
-from minitune.actor import limits
+from minitune.actor import limits, packets
 from minitune.actor.group import ActorGroup
 from minitune.actor.messages import Ended, Ready
 from minitune.actor.start_method import START_METHOD_VARIABLE
@@ -146,6 +147,37 @@ def test_a_fork_that_fails_is_nobodys_fault(zygote: Driver, number: int) -> None
     assert (event.lost, event.stopped) == (True, False)
     assert os.strerror(number) in event.cause
     zygote.start("b", preload=False)
+
+
+@pytest.mark.parametrize("lost", ["fork", "preload"])
+def test_a_descriptor_that_does_not_arrive_at_the_zygote_is_not_waited_for(
+    zygote: Driver, lost: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So it is where the zygote has none left, or too many are on their way."""
+
+    def send(end: socket.socket, fields: list[str], descriptor: int | None = None) -> None:
+        packets.send_packet(end, fields, None if fields[0] == lost else descriptor)
+
+    monkeypatch.setattr("minitune.actor.template.send_packet", send)
+    zygote.group.preload(_fill_cache)
+    zygote.group.start("a", partial(Hosted, factory=Counter))
+    event = zygote.next("a")
+    if lost == "fork":
+        assert isinstance(event, Ended)
+        assert (event.lost, event.cause) == (True, "the zygote had no descriptor left")
+    else:
+        assert isinstance(event, Ready)
+        assert zygote.call("a", "call", _cached) is None, "nothing was preloaded"
+
+
+def test_no_worker_is_forked_ahead_where_there_is_no_room_for_it(
+    zygote: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("minitune.actor.zygote_launcher.has_room_for_worker", lambda: False)
+    for name in "abc":
+        zygote.start(name)
+        zygote.stop(name)
+    assert spares_of(zygote) == []
 
 
 @pytest.mark.parametrize("number", [errno.EPERM, errno.EACCES, errno.ENOSYS], ids=errno.errorcode.get)
