@@ -22,7 +22,7 @@ from minitune._version import __version__
 from minitune.config import default_storage_path
 from minitune.error import as_cause
 from minitune.execution import records
-from minitune.execution.hooks import Hooks
+from minitune.execution.hooks import Hooks, forked_error
 from minitune.execution.interrupts import Interrupts
 from minitune.execution.logical_order import OrderedExecutor
 from minitune.execution.open_run import OpenRun
@@ -176,7 +176,9 @@ def run_opened(
         with clock.use(executor.clock), lending(plan.tune_config.seed is not None):
             return _drive(plan, components, opened, seed, executor, catch_up)
     except BaseException:
-        if not opened.recorder.is_closed:  # refused before its loop began: it has failed, nobody has killed it
+        if (
+            opened.recorder.is_ours and not opened.recorder.is_closed
+        ):  # refused before its loop began: it has failed, nobody has killed it
             opened.recorder.close(_FAILED)
         raise
     finally:
@@ -223,7 +225,8 @@ def _drive(
         progress.begin(total, plan.experiment.param_space if catch_up is None else {})
         return _loop(plan, controller, recorder, executor, hooks, progress, keeper)
     finally:
-        progress.close()
+        if recorder.is_ours:
+            progress.close()
 
 
 def _settings(plan: Plan, run_name: str, seed: int, executor: TrialExecutor) -> RunSettings:
@@ -246,6 +249,7 @@ def _settings(plan: Plan, run_name: str, seed: int, executor: TrialExecutor) -> 
         strict_metric=not is_on("DISABLE_STRICT_METRIC_CHECKING"),
         reuses_results=tune.on_duplicate == REUSE,
         answered=executor.answered if isinstance(executor, OrderedExecutor) else None,
+        rest=executor.rest if isinstance(executor, OrderedExecutor) else None,
     )
 
 
@@ -285,6 +289,8 @@ def _loop(
     with Interrupts(executor.wake, raise_second=not executor.isolates) as interrupts:
         try:
             while not controller.is_finished():
+                if not recorder.is_ours:
+                    raise forked_error("a plug-in")
                 progress.report(controller.trials)
                 controller.step(progress.patience_s())
                 if interrupts.name is None and not controller.interrupted:
@@ -301,17 +307,12 @@ def _loop(
                 keeper.save()
             reason = controller.how_ended()
         except KeyboardInterrupt:
-            progress.tell_resume("SIGINT")
+            if recorder.is_ours:
+                progress.tell_resume("SIGINT")
             raise
         finally:
-            executor.shutdown()
-            try:
-                if reason == _FAILED or controller.interrupted:
-                    keeper.save(CALLBACKS)  # they have seen what they have seen, however it ended
-                recorder.close(reason, progress.stop())
-            finally:
-                if reason == _FAILED:
-                    hooks.experiment_ends(controller.trials, after_error=True)
+            if recorder.is_ours:
+                _end(reason, controller, recorder, executor, hooks, keeper, progress.stop)
     hooks.experiment_ends(controller.trials)
     interrupted_by = interrupts.name if controller.interrupted else None
     progress.end(controller.trials, interrupted_by, why_no_more=hooks.search_alg.end_reason)
@@ -323,3 +324,27 @@ def _loop(
         raises=plan.failure_config.fail_fast == "raise",
         took_s=progress.stop(),
     )
+
+
+def _end(
+    reason: str,
+    controller: TuneController,
+    recorder: Recorder,
+    executor: TrialExecutor,
+    hooks: Hooks,
+    keeper: StateKeeper,
+    took: Callable[[], float],
+) -> None:
+    """End the workers, save what the callbacks know, and close the record.
+
+    Only for the process that has begun the run: a plug-in may have forked, and the child leaves the loop by an
+    exception or by `sys.exit`, while the run goes on.
+    """
+    executor.shutdown()
+    try:
+        if reason == _FAILED or controller.interrupted:
+            keeper.save(CALLBACKS)  # they have seen what they have seen, however it ended
+        recorder.close(reason, took())
+    finally:
+        if reason == _FAILED:
+            hooks.experiment_ends(controller.trials, after_error=True)

@@ -114,7 +114,7 @@ def run(
         resume: Go on with the run of this name if there is one, else begin: True or `"AUTO"`, with suffixes such as
             `"AUTO+ERRORED"`.
         resume_config: The same in detail.
-        reuse_actors: Whether workers are handed on.
+        reuse_actors: Whether the worker of a trial that has ended well is handed on.
         raise_on_failed_trial: Raise if a trial has not ended well, unless the run was interrupted.
         callbacks: Called at every turn of events.
         max_concurrent_trials: At most so many trials run at a time.

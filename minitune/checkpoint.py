@@ -110,11 +110,10 @@ class Checkpoint:
         """
         if not isinstance(data, Mapping):
             raise TypeError(f"data must be a dict, but got {type(data).__name__}")
-        import shutil
         import tempfile
 
         checkpoint = cls(tempfile.mkdtemp(prefix=_TEMPORARY_COPY_PREFIX))
-        weakref.finalize(checkpoint, shutil.rmtree, checkpoint.path, ignore_errors=True)
+        weakref.finalize(checkpoint, _remove_own, os.getpid(), checkpoint.path)
         write_dict(checkpoint.path, dict(data))
         return checkpoint
 
@@ -215,6 +214,14 @@ class Checkpoint:
 
     def __fspath__(self) -> str:
         raise TypeError("a Checkpoint is no path: use checkpoint.path, or `with checkpoint.as_directory() as path:`")
+
+
+def _remove_own(owner_pid: int, path: str) -> None:
+    """Remove a temporary copy; a forked child that ends leaves what its parent has."""
+    import shutil
+
+    if os.getpid() == owner_pid:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def require_directory(path: str) -> None:

@@ -36,7 +36,7 @@ class TuneConfig(Config):
         num_samples: How often the space is sampled (the whole grid each time); -1 means without end.
         max_concurrent_trials: At most so many trials run at a time; None means as many as the resources allow.
         time_budget_s: Seconds, or a timedelta, after which the run ends; None and 0 mean no limit.
-        reuse_actors: Hand a trial's worker on to the next one.
+        reuse_actors: Hand the worker of a trial that has ended well on to the next one.
         trial_name_creator: Makes a trial's name from the trial.
         trial_dirname_creator: Makes the name of a trial's directory from the trial.
         chdir_to_trial_dir: Old form of the variable `RAY_CHDIR_TO_TRIAL_DIR`: whether a worker works in the directory

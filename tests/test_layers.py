@@ -21,7 +21,8 @@ LAYERS: dict[str, str] = {
         error result _json space _domains _numbers _samplers _global_draws clock _console checkpoint resources config
         decision _first_imports
         pickling shared settings value_file exceptions _alias _checks _paths _version _warnings _text _screen
-        _memory experiment experiment.lifecycle experiment.trial experiment.trial_info experiment.trial_maker
+        _memory _descriptors
+        experiment experiment.lifecycle experiment.trial experiment.trial_info experiment.trial_maker
         experiment.metric_analysis experiment.best experiment.tags
         execution
     """,
@@ -59,7 +60,7 @@ ALLOWED: dict[str, set[str]] = {
 }
 ALSO: dict[str, set[str]] = {
     "plugins": {"callback"},
-    "actor": {"error"},
+    "actor": {"error", "_descriptors"},
     "driver": {"execution.trial_executor", "trainable.trial_actor", "trainable.util", "registry"},
 }
 """Single modules that a layer may import besides: the executor protocol, what makes the worker's factory, and what it

@@ -66,10 +66,17 @@ class ActorGroup:
         self._memory_kills = MemoryKills()
         # Nothing that the finaliser holds may refer to the group, or it would never be collected.
         self._on_ended = partial(_forget, self._actors)
-        self._finalizer = weakref.finalize(self, _release, os.getpid(), self._loop, self._launcher, self._actors)
+        self._driver_pid = os.getpid()
+        self._finalizer = weakref.finalize(self, _release, self._driver_pid, self._loop, self._launcher, self._actors)
 
     def start(
-        self, actor_id: str, factory: Factory | bytes, *, place: Place | None = None, preload: bool = True
+        self,
+        actor_id: str,
+        factory: Factory | bytes,
+        *,
+        place: Place | None = None,
+        preload: bool = True,
+        alone: bool = False,
     ) -> None:
         """Start an actor. Does not block. Answered by Ready, or by Failed if the factory raised, or by Ended.
 
@@ -80,6 +87,7 @@ class ActorGroup:
             place: The surroundings; by default the driver's.
             preload: Whether what was preloaded is of use to it. False where the process must choose its devices or
                 thread limits before anything is imported.
+            alone: Whether nothing that carries it may carry others, too: should it die, only this actor is lost.
 
         Raises:
             RuntimeError: If the name is in use, or the group is closed.
@@ -100,7 +108,7 @@ class ActorGroup:
             self._memory_kills,
         )
         try:
-            actor.start(boot, preload)
+            actor.start(boot, preload, alone)
         except OSError as error:
             self._events.append(Ended(actor_id, stopped=False, lost=True, cause=f"no channel could be made: {error}"))
         else:
@@ -209,9 +217,10 @@ class ActorGroup:
     def close(self, grace_s: float = 0.0) -> None:
         """Stop all actors, wait until they are gone, and free everything. Blocks, `grace_s` + 2 s or so at most.
 
-        Any number of times. Events that were not taken are dropped.
+        Any number of times. Events that were not taken are dropped. In a process that was forked from the driver
+        nothing happens.
         """
-        if not self._finalizer.alive:
+        if not self._finalizer.alive or os.getpid() != self._driver_pid:
             return
         try:
             for actor in list(self._actors.values()):

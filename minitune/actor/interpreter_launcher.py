@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
+import socket
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -52,17 +55,25 @@ class InterpreterLauncher:
         run_id: Identifies the group.
         keep_descendants: See `make_launcher`.
         limit_bytes: The longest message.
+        tokens: Names for the workers, where another launcher of the same group gives names, too.
     """
 
     hello_s = INTERPRETER_HELLO_S
 
-    def __init__(self, loop: Loop, run_id: str, keep_descendants: bool, limit_bytes: int):
+    def __init__(
+        self,
+        loop: Loop,
+        run_id: str,
+        keep_descendants: bool,
+        limit_bytes: int,
+        tokens: Iterator[str] | None = None,
+    ):
         self._loop = loop
         self._run_id = run_id
         self._keep_descendants = keep_descendants
         self._limit_bytes = limit_bytes
         self._launched: dict[str, _Launched] = {}
-        self._tokens = map(str, itertools.count(1))
+        self._tokens = tokens or map(str, itertools.count(1))
         self._survivors: list[_Launched] = []
         self._guard: subprocess.Popen[bytes] | None = None
         self._threads: list[threading.Thread] = []
@@ -70,8 +81,8 @@ class InterpreterLauncher:
 
     # -- Launcher ----------------------------------------------------------------------------------------------
 
-    def launch(self, listener: Listener, preload: bool) -> tuple[str, DriverEnd]:
-        """See `Launcher.launch`."""
+    def launch(self, listener: Listener, preload: bool, alone: bool = False) -> tuple[str, DriverEnd]:
+        """See `Launcher.launch`. There is nothing between the driver and a worker, so each is alone."""
         token = next(self._tokens)
         if self._is_pumped:
             from multiprocessing import Pipe
@@ -85,6 +96,16 @@ class InterpreterLauncher:
         ours, theirs = socket_pair()
         self._loop.call_later(0.0, partial(self._start, token, listener, theirs))
         return token, Channel(ours, self._limit_bytes)
+
+    def adopt(self, token: str, listener: Listener, end: socket.socket) -> None:
+        """Start a worker that another launcher of the group has named and could not make.
+
+        Args:
+            token: Its name.
+            listener: See `Launcher.launch`.
+            end: Its end of the channel; closed here.
+        """
+        self._loop.call_later(0.0, partial(self._start, token, listener, end))
 
     def signal(self, token: str, number: int, whole_group: bool) -> None:
         """See `Launcher.signal`."""
@@ -116,7 +137,10 @@ class InterpreterLauncher:
         quiet_passes = 0 if victims else QUIET_PASSES
         while quiet_passes < QUIET_PASSES and time.monotonic() < until:
             roots = [pid for launched in victims for pid in launched.roots]
-            left = hunt.strike([*roots, *tree.marked([launched.marker for launched in victims])])
+            try:
+                left = hunt.strike([*roots, *tree.marked([launched.marker for launched in victims])])
+            except OSError:  # there is no descriptor left to look with
+                left = 1
             quiet_passes = 0 if left else quiet_passes + 1
             for launched in victims:
                 self._reap(launched, getattr(os, "WNOHANG", 0))
@@ -196,7 +220,8 @@ class InterpreterLauncher:
         self._unwatch(launched)
         launched.listener.on_dead()
         if not self._keep_descendants:  # as long as its number is not given back, its session is surely its own
-            launched.hunt.strike(pid for pid in tree.all_pids() if tree.session(pid) == launched.popen.pid)
+            with contextlib.suppress(OSError):  # without a descriptor to look with, what shows its marker must do
+                launched.hunt.strike(pid for pid in tree.all_pids() if tree.session(pid) == launched.popen.pid)
         self._reap(launched, 0)
         code = launched.popen.returncode
         if self._keep_descendants and code == 0 and not launched.is_sweeping:

@@ -38,15 +38,18 @@ class Listener(Protocol):
 class Launcher(Protocol):
     """Makes processes, watches them and kills their trees. Nothing blocks but `close`."""
 
-    hello_s: float
-    """How long a worker may take to its first word."""
+    @property
+    def hello_s(self) -> float:
+        """How long a worker may take to its first word."""
+        ...
 
-    def launch(self, listener: Listener, preload: bool) -> tuple[str, DriverEnd]:
+    def launch(self, listener: Listener, preload: bool, alone: bool = False) -> tuple[str, DriverEnd]:
         """Make a worker.
 
         Args:
             listener: Who is told. Never called from within this method.
             preload: Whether what was preloaded is of use to it.
+            alone: Whether nothing that carries it may carry others, too.
 
         Returns:
             Its name, for the other methods, and the driver's end of its channel.

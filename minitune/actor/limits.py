@@ -5,6 +5,8 @@ All times are read from the monotonic clock. Tests divide them; nothing else cha
 
 from __future__ import annotations
 
+import errno
+
 ZYGOTE_HELLO_S = 30.0
 """From the fork to the worker's first word, before any user code."""
 INTERPRETER_HELLO_S = 60.0
@@ -24,7 +26,7 @@ KILL_CONFIRM_S = 10.0
 EXIT_STATUS_S = 1.0
 """From a death to its exit status; then the status is called unknown."""
 EOF_S = 0.25
-"""From end-of-file on the channel until the process must be dead too: a dying process closes its files first."""
+"""From end-of-file on the channel until the process is looked at: a dying one closes its files first."""
 PARK_S = 2.0
 """For a parked worker to take its new place."""
 SWEEP_TICK_S = 0.005
@@ -55,6 +57,10 @@ CHANNEL_LOST_EXIT = 113
 """Exit code of a worker that finds its channel closed by the code that it runs."""
 NO_THREAD_EXIT = 114
 """Exit code of a worker that got no thread before any user code ran."""
+FORBIDDEN_EXIT = 115
+"""Exit code of a zygote that is not allowed to do its work."""
+FORBIDDEN = (errno.EPERM, errno.EACCES, errno.ENOSYS)
+"""Errors by which a system says that a call is never allowed, as a filter of system calls does; not: not now."""
 
 THREAD_CAPS = (
     "OMP_NUM_THREADS",

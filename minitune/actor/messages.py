@@ -157,6 +157,7 @@ class Ended(NamedTuple):
         actor_id: The actor.
         stopped: It had been asked to stop.
         lost: The actor is not to blame: what carried it failed, or there were no processes left.
+        orphaned: It is lost because what carried it has died under it: it had a process.
         cause: In words: `exit code 3`, `SIGKILL (9)`, `stopped`, or what went wrong.
         exit_code: As in `subprocess`, negative for a signal; None if unknown.
         peak_bytes: Peak resident memory of the process, 0 if unknown.
@@ -176,6 +177,7 @@ class Ended(NamedTuple):
     pid: int = 0
     ready: bool = False
     survivors: bool = False
+    orphaned: bool = False
 
 
 GroupEvent = Ready | Replied | Failed | Parked | Ended

@@ -6,6 +6,7 @@ A module of its own, which loads next to nothing: the driver starts the zygote b
 from __future__ import annotations
 
 import array
+import errno
 import socket
 import sys
 
@@ -21,19 +22,27 @@ PACKET_BYTES = 128 * 1024
 def send_packet(end: socket.socket, fields: list[str], descriptor: int | None = None) -> None:
     """Send one packet, with a descriptor if there is one. Never blocks.
 
+    Where too many descriptors are on their way already, the packet goes without it, and the receiver sees that.
+
     Raises:
         BlockingIOError: If the other end has to read first.
         OSError: If it is gone, or nothing can be sent.
     """
     rights = [] if descriptor is None else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))]
-    end.sendmsg([join_fields(fields)], rights, socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
+    data = [join_fields(fields)]
+    try:
+        end.sendmsg(data, rights, socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
+    except OSError as error:
+        if error.errno != errno.ETOOMANYREFS:
+            raise
+        end.sendmsg(data, (), socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
 
 
 def receive_packet(end: socket.socket) -> tuple[list[str], int | None] | None:
     """Receive one packet.
 
     Returns:
-        Its fields and the descriptor that came with it, or None at the end.
+        Its fields and the descriptor that came with it (None if we have none left), or None at the end.
 
     Raises:
         OSError: If nothing can be received now.

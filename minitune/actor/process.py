@@ -13,6 +13,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
+from minitune.actor import tree
 from minitune.actor.channel import ChannelClosedError, DriverEnd
 from minitune.actor.fields import ProtocolError
 from minitune.actor.frames import encode
@@ -114,6 +115,7 @@ class ActorProcess:
         self._shows_stacks = False
         self._parks = False
         self._is_dead = False
+        self._is_orphaned = False
         self._lost = ""
         self._cause = ""
         self._exit_code: int | None = None
@@ -121,7 +123,7 @@ class ActorProcess:
 
     # -- what the group asks for -------------------------------------------------------------------------------
 
-    def start(self, boot: Boot, preload: bool) -> None:
+    def start(self, boot: Boot, preload: bool, alone: bool) -> None:
         """Have the process made and send it the first message. Ready, Failed or Ended follows.
 
         Raises:
@@ -131,7 +133,7 @@ class ActorProcess:
         frame = encode(boot, boot.limit_bytes)
         hello_s = self._launcher.hello_s
         self._memory_kills.look()
-        self.token, self._channel = self._launcher.launch(self, preload)
+        self.token, self._channel = self._launcher.launch(self, preload, alone)
         self._channel.send_frames(frame)
         self._place = boot.place
         self._set_timer(hello_s, lambda: self.kill(f"no sign of life within {hello_s:g} s of its start"))
@@ -258,6 +260,7 @@ class ActorProcess:
     def on_lost(self, reason: str) -> None:
         """What carries the process has failed; `on_gone` will follow."""
         self._lost = self._lost or reason
+        self._is_orphaned = self.pid != 0
         self._is_dead = True  # and yet readable: `on_gone` takes its last words
         self._set_timer(KILL_CONFIRM_S, self._give_up)
 
@@ -304,10 +307,13 @@ class ActorProcess:
             pid=self.pid,
             ready=self._is_ready,
             survivors=survivors,
+            orphaned=self._is_orphaned,
         )
 
     def _cause_in_words(self) -> str:
-        if self._lost or self._cause:
+        # A process that was killed for a closed channel, and yet has an exit code, was about to exit.
+        was_exiting = self._cause == CHANNEL_CLOSED and (self._exit_code or 0) > 0
+        if self._lost or (self._cause and not was_exiting):
             return self._lost or self._cause
         if self._is_stopped and self._exit_code == 0:
             return "stopped"
@@ -337,13 +343,24 @@ class ActorProcess:
         except ChannelClosedError:
             self._channel.unwatch()
             if not self._is_dead and self.phase not in (Phase.STOPPING, Phase.DYING):
-                self._set_timer(EOF_S, lambda: self.kill(CHANNEL_CLOSED))
+                until = self._loop.time() + KILL_CONFIRM_S
+                self._set_timer(EOF_S, lambda: self._judge_closed_channel(until))
             return False
         except ProtocolError as error:
             self._channel.unwatch()
             self.kill(f"protocol: {error}")
             return False
         return True
+
+    def _judge_closed_channel(self, until: float) -> None:
+        """The channel has ended, and nothing has told of a death: the process is dying slowly, or lives without it.
+
+        A dying process closes its files first. On a busy machine the rest of its death takes as long as it takes.
+        """
+        if tree.is_ending(self.pid) and self._loop.time() < until:
+            self._set_timer(EOF_S, lambda: self._judge_closed_channel(until))
+        else:
+            self.kill(CHANNEL_CLOSED)
 
     def _drain(self) -> None:
         """Read until it would block: end-of-file may never come, if a child of the dead process holds the channel."""

@@ -40,7 +40,10 @@ class Sweep:
         loop.call_later(0.0, self._turn)
 
     def _turn(self) -> None:
-        left = self._hunt.strike([*self._roots(), *tree.marked(self._markers)])
+        try:
+            left = self._hunt.strike([*self._roots(), *tree.marked(self._markers)])
+        except OSError:  # there is no descriptor left to look with
+            left = 1
         self._quiet_passes = 0 if left else self._quiet_passes + 1
         if self._quiet_passes < QUIET_PASSES and time.monotonic() < self._until:
             self._loop.call_later(self._pause_s, self._turn)

@@ -82,6 +82,14 @@ class Template:
             self.popen.kill()
             self.close()
 
+    def dismiss(self) -> None:
+        """Let it kill everything and leave, in its own time: its end is yet to be waited for by `close`."""
+        try:
+            # Not only closed: a process that the user forked from the driver may hold the socket too.
+            self.end.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+
     def close(self) -> None:
         """Let it kill everything and leave. Blocks for `CLOSE_S` seconds at most. Any number of times."""
         for _, attached in self._unsent:
@@ -90,11 +98,7 @@ class Template:
         self._unsent.clear()
         if self.end.fileno() < 0 or os.getpid() != self._driver_pid:
             return
-        # Not only closed: a process that the user forked from the driver may hold the socket too.
-        try:
-            self.end.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
+        self.dismiss()
         self.end.close()
         try:
             self.popen.wait(CLOSE_S + 1.0)

@@ -22,6 +22,8 @@ _SIGSTOP: int | None = getattr(signal, "SIGSTOP", None)
 _SIGKILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)
 
 _READ_BYTES = 16 * 1024
+_EXITING = 0x4
+"""Linux's `PF_EXITING`, in the flags that `/proc/<pid>/stat` shows."""
 _EVERY_KIND = 0x40000000
 """Linux's `__WALL`: also children that send no signal at their end, as `clone` can make them."""
 
@@ -178,6 +180,20 @@ def life(pid: int) -> str:
     except OSError:
         return ""
     return "" if fields[0] in (b"Z", b"X") else fields[19].decode()
+
+
+def is_ending(pid: int) -> bool:
+    """Whether a process is dead or about to be: it has begun to exit, and no signal can hurry or stop that.
+
+    Linux alone shows it; elsewhere only the dead are known.
+    """
+    if not sys.platform.startswith("linux"):
+        return not _life_by_psutil(pid)
+    try:
+        fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    except OSError:
+        return True
+    return fields[0] in (b"Z", b"X") or bool(int(fields[6]) & _EXITING)
 
 
 def _life_by_psutil(pid: int) -> str:

@@ -51,10 +51,18 @@ def main(seat: Seat) -> NoReturn:
     """Serve the driver until it says to leave, on the main thread of a new process. Never returns."""
     try:
         Worker(seat).run()
+    except KeyboardInterrupt:  # before there was any user code that it could have interrupted
+        _die_of(signal.SIGINT)
     except BaseException:
         traceback.print_exc()
         os._exit(1)
     os._exit(0)
+
+
+def _die_of(number: int) -> None:
+    """Let a signal have the effect that it has where nobody handles it."""
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
 
 
 class Worker:
@@ -149,8 +157,7 @@ class Worker:
         if self._is_asked_to_stop and os.getpid() == self._pid:
             self._executor.interrupt()
         else:
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
+            _die_of(number)
 
     def _leave(self) -> NoReturn:
         """Flush and go. The interpreter's own shutdown would wait for foreign threads and children."""

@@ -11,6 +11,7 @@ It talks to the driver over one inherited socket pair whose packets keep their b
     setup  keep_descendants, modules, sys_path
     preload  (+ file with a pickled function)     preloaded  error, why it must not be used
     fork  token, marker  (+ channel end)          forked  token, pid  (+ pidfd)  |  refused  token, reason
+                                                  |  forbidden  token, reason  (+ channel end)
     signal  token, number, whole group
     kill  token                                   exited  token, exit code, peak bytes    (some of its tree lives)
                                                   gone  token, exit code, peak bytes, survivors
@@ -48,6 +49,8 @@ from minitune.actor.channel import SocketEnd
 from minitune.actor.limits import (
     CLOSE_S,
     DRIVER_CHECK_S,
+    FORBIDDEN,
+    FORBIDDEN_EXIT,
     KILL_CONFIRM_S,
     NO_THREADS,
     SWEEP_TICK_S,
@@ -59,6 +62,7 @@ from minitune.actor.surroundings import line_buffer_c_output, move_high
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+NO_DESCRIPTOR = "the zygote had no descriptor left"
 GPU_PATHS = ("/dev/nvidia", "/dev/kfd", "/dev/dri")
 """With these begin the names of the devices whose users must not fork."""
 
@@ -146,12 +150,16 @@ class Zygote:
         if kind == "fork" and descriptor is not None:
             token, marker = fields
             return self._fork(token, marker, descriptor)
-        if kind == "kill":
+        if kind == "fork":
+            self._tell(["refused", fields[0], NO_DESCRIPTOR])
+        elif kind == "kill":
             self._kill(*fields)
         elif kind == "signal":
             self._signal(*fields)
         elif kind == "preload" and descriptor is not None:
             self._tell(["preloaded", *self._preload(descriptor)])
+        elif kind == "preload":
+            self._tell(["preloaded", NO_DESCRIPTOR, ""])
         elif kind == "setup":
             self._set_up(*fields)
         return None
@@ -193,8 +201,12 @@ class Zygote:
         try:
             pid = os.fork()
         except OSError as error:
-            os.close(channel)
-            self._tell(["refused", token, f"no process could be made: {error.strerror} (errno {error.errno})"])
+            reason = f"no process could be made: {error.strerror} (errno {error.errno})"
+            if error.errno in FORBIDDEN:
+                self._tell(["forbidden", token, reason], channel)
+            else:
+                os.close(channel)
+                self._tell(["refused", token, reason])
             return None
         if pid == 0:
             return self._become_worker(marker, channel)
@@ -383,7 +395,13 @@ def main(descriptor: int, driver_pid: int) -> NoReturn:
         descriptor: The inherited end of a socket pair.
         driver_pid: The process that started us.
     """
-    worker.main(Zygote(socket.socket(fileno=descriptor), driver_pid).serve())
+    try:
+        zygote = Zygote(socket.socket(fileno=descriptor), driver_pid)
+    except OSError as error:
+        if error.errno not in FORBIDDEN:
+            raise
+        os._exit(FORBIDDEN_EXIT)
+    worker.main(zygote.serve())
 
 
 def _drain(descriptor: int) -> None:

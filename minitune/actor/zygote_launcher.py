@@ -11,18 +11,22 @@ import socket
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 if sys.platform != "linux":
     raise ImportError("the zygote needs Linux; other systems start a new interpreter per worker")
 
+from minitune._descriptors import has_room_for_worker
 from minitune.actor.channel import Channel, DriverEnd, socket_pair
 from minitune.actor.launch import Listener, marker_of
-from minitune.actor.limits import PRELOAD_S, SHORT_LIFE_S, ZYGOTE_HELLO_S
+from minitune.actor.limits import FORBIDDEN_EXIT, PRELOAD_S, SHORT_LIFE_S, ZYGOTE_HELLO_S
 from minitune.actor.loop import READ, WRITE, Loop, Timer
 from minitune.actor.packets import receive_packet
 from minitune.actor.sweep import Sweep
 from minitune.actor.template import Template
+
+if TYPE_CHECKING:
+    from minitune.actor.interpreter_launcher import InterpreterLauncher
 
 _log = logging.getLogger("minitune")
 
@@ -36,6 +40,7 @@ class _Launched:
     listener: Listener
     began_s: float
     template: Template | None = None
+    is_alone: bool = False
     worker_end: socket.socket | None = None
     pid: int = 0
     pidfd: int = -1
@@ -53,7 +58,10 @@ class _Launched:
 class ZygoteLauncher:
     """Has workers forked by a template process; by one more that has loaded a file, for those it is of use to.
 
+    Workers that are to be alone get a template process each, which ends with them.
+
     While workers come and go quickly, one is always forked ahead, so that the next need not wait for its birth.
+    Where the system does not let the template process fork, all workers are new interpreters from then on.
 
     Args:
         loop: The driver's loop.
@@ -63,8 +71,6 @@ class ZygoteLauncher:
         needed: See `make_launcher`.
         ahead: See `make_launcher`.
     """
-
-    hello_s = ZYGOTE_HELLO_S
 
     def __init__(
         self,
@@ -94,11 +100,23 @@ class ZygoteLauncher:
         self._spare_end: socket.socket | None = None
         self._lives_are_short = False
         self._is_closed = False
+        self._interpreters: InterpreterLauncher | None = None
+
+    @property
+    def hello_s(self) -> float:
+        """See `Launcher.hello_s`."""
+        return ZYGOTE_HELLO_S if self._interpreters is None else self._interpreters.hello_s
 
     # -- Launcher ----------------------------------------------------------------------------------------------
 
-    def launch(self, listener: Listener, preload: bool) -> tuple[str, DriverEnd]:
+    def launch(self, listener: Listener, preload: bool, alone: bool = False) -> tuple[str, DriverEnd]:
         """See `Launcher.launch`."""
+        if self._interpreters is not None:
+            return self._interpreters.launch(listener, preload, alone)
+        if alone:
+            launched, ours = self._new(listener)
+            self._loop.call_later(0.0, lambda: self._place_alone(launched))
+            return launched.token, Channel(ours, self._limit_bytes)
         launched, ours = self._take_spare(preload) or self._new(listener)
         if launched.template is None:
             self._loop.call_later(0.0, lambda: self._place(launched, preload))
@@ -114,15 +132,18 @@ class ZygoteLauncher:
     def signal(self, token: str, number: int, whole_group: bool) -> None:
         """See `Launcher.signal`."""
         launched = self._launched.get(token)
-        if launched is not None and launched.template is not None:
+        if launched is None and self._interpreters is not None:
+            self._interpreters.signal(token, number, whole_group)
+        elif launched is not None and launched.template is not None:
             self._send(launched.template, ["signal", token, str(int(number)), "group" if whole_group else ""])
 
     def kill(self, token: str) -> None:
         """See `Launcher.kill`."""
         launched = self._launched.get(token)
         if launched is None:
-            return
-        if launched.template is not None:
+            if self._interpreters is not None:
+                self._interpreters.kill(token)
+        elif launched.template is not None:
             self._send(launched.template, ["kill", token])
         else:  # not even asked for
             self._loop.call_later(0.0, lambda: self._finish(launched, None, 0, survivors=False))
@@ -131,6 +152,8 @@ class ZygoteLauncher:
         """See `Launcher.force`. A zygote that has not even answered a request to fork is killed itself."""
         launched = self._launched.get(token)
         if launched is None:
+            if self._interpreters is not None:
+                self._interpreters.force(token)
             return
         if launched.pidfd >= 0:
             _kill_by_descriptor(launched.pidfd)
@@ -140,6 +163,8 @@ class ZygoteLauncher:
 
     def preload(self, action: bytes) -> None:
         """See `Launcher.preload`."""
+        if self._interpreters is not None:
+            return
         self._preloads.append(action)
         if self._loaded is None:
             self._start_loaded()
@@ -156,6 +181,8 @@ class ZygoteLauncher:
         for launched in list(self._launched.values()):
             self._forget(launched)
         self._drop_spare()
+        if self._interpreters is not None:
+            self._interpreters.close()
 
     # -- templates ---------------------------------------------------------------------------------------------
 
@@ -267,6 +294,8 @@ class ZygoteLauncher:
             self._loaded = None
             if self._preloading:
                 self._leave_out(f"the process that does it ended with status {code}")
+        if code in (FORBIDDEN_EXIT, -signal.SIGSYS):
+            self._use_interpreters(f"the zygote ended with status {code}")
         lost = [launched for launched in self._launched.values() if launched.template is template]
         if lost:
             _log.warning("the zygote ended with status %s; %d worker(s) are lost with it", code, len(lost))
@@ -292,7 +321,7 @@ class ZygoteLauncher:
     def _fork_ahead(self, preload: bool) -> None:
         """Have a worker forked for whoever comes next, unless there is one or its template is busy."""
         template = self._ready_template(preload)
-        if self._spare is not None or template is None or self._is_closed:
+        if self._spare is not None or template is None or self._is_closed or not has_room_for_worker():
             return
         try:
             spare, self._spare_end = self._new(_Nobody(self._drop_spare))
@@ -353,6 +382,18 @@ class ZygoteLauncher:
             return
         self._ask(template, launched)
 
+    def _place_alone(self, launched: _Launched) -> None:
+        """Ask a template for a worker that forks no other one."""
+        if launched.token not in self._launched:
+            return
+        try:
+            template = self._start()
+        except OSError as error:
+            self._refuse(launched, f"the zygote could not be started: {error}")
+            return
+        launched.is_alone = True
+        self._ask(template, launched)
+
     def _ask(self, template: Template, launched: _Launched) -> None:
         launched.template = template
         worker_end, launched.worker_end = launched.worker_end, None
@@ -375,6 +416,30 @@ class ZygoteLauncher:
         self._forget(launched)
         launched.listener.on_refused(reason)
 
+    def _on_forbidden(self, launched: _Launched, reason: str, worker_end: int | None) -> None:
+        """The zygote may not fork; it gives the worker's end of the channel back."""
+        self._use_interpreters(reason)
+        if worker_end is None or self._interpreters is None:
+            self._refuse(launched, reason)
+            return
+        end = socket.socket(fileno=worker_end)
+        self._forget(launched)
+        if launched is self._spare:
+            end.close()
+            self._drop_spare()
+        else:
+            self._interpreters.adopt(launched.token, launched.listener, end)
+
+    def _use_interpreters(self, reason: str) -> None:
+        """From now on: forking is not possible here, and that will not change."""
+        if self._interpreters is None:
+            from minitune.actor.interpreter_launcher import InterpreterLauncher
+
+            _log.warning("workers cannot be forked here (%s): each is a new interpreter, which takes longer", reason)
+            self._interpreters = InterpreterLauncher(
+                self._loop, self._run_id, self._keep_descendants, self._limit_bytes, self._tokens
+            )
+
     def _finish(self, launched: _Launched, exit_code: int | None, peak_bytes: int, survivors: bool) -> None:
         if launched.token in self._launched:
             self._lives_are_short = self._loop.time() - launched.began_s < SHORT_LIFE_S
@@ -387,6 +452,8 @@ class ZygoteLauncher:
         self._unwatch_worker(launched)
         if launched.worker_end is not None:
             launched.worker_end.close()
+        if launched.is_alone and launched.template is not None:
+            launched.template.dismiss()  # its death will be told
 
     def _unwatch_worker(self, launched: _Launched) -> None:
         if launched.pidfd >= 0:
@@ -437,6 +504,8 @@ class ZygoteLauncher:
             self._on_forked(launched, int(fields[1]), descriptor)
         elif kind == "refused":
             self._refuse(launched, fields[1])
+        elif kind == "forbidden":
+            self._on_forbidden(launched, fields[1], descriptor)
         else:
             code = int(fields[1]) if fields[1] else None
             if kind == "exited":

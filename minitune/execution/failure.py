@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import re
+import signal
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import Enum
@@ -28,6 +30,25 @@ logger = logging.getLogger("minitune")
 
 LOST = "lost: "
 """What the cause of a return to PENDING begins with if the trial was not to blame."""
+
+BY_SIGNAL = f"{LOST}by a signal that may be meant for the whole run: "
+"""The same if it is not yet known whether the trial is to blame."""
+
+VERDICT_S = 2.25
+"""How long a trial that a signal has ended for good waits for its verdict. Where all processes of a run get a signal,
+the driver's may come up to 2 s after those of the workers; and it takes a moment to be heard."""
+
+_ENDING = [
+    (name, int(number))
+    for name in ("SIGHUP", "SIGINT", "SIGKILL", "SIGTERM", "SIGUSR1")
+    if (number := getattr(signal, name, None)) is not None
+]
+"""The signals that end a run, and the one that follows where they do not."""
+_BY_SIGNAL = frozenset(f"{name} ({number})" for name, number in _ENDING)
+_EXIT_BY_SIGNAL = frozenset(128 + number for _, number in _ENDING)
+"""Exit codes by which a program says that a signal has ended it: those of a shell."""
+_INTERRUPTED = re.compile(r"^KeyboardInterrupt\b", re.MULTILINE)
+"""A line of a traceback; also in that of an exception that was raised on the way out."""
 
 DRIVER_ENDED = "the driver ended"
 """Why a trial waits again that had a worker when its driver ended."""
@@ -88,6 +109,20 @@ def raised_error(remote: RemoteError, *, starting: bool) -> TrialError:
     return trial_error(remote)
 
 
+def died_by_signal(event: Exited) -> bool:
+    """Whether a signal has ended a worker that others may have got, too, and nothing more is known of it."""
+    return event.cause in _BY_SIGNAL or (
+        event.cause == f"exit code {event.exit_code}" and event.exit_code in _EXIT_BY_SIGNAL
+    )
+
+
+def raised_by_signal(remote: RemoteError) -> bool:
+    """The same of an exception: what SIGINT raises, or an exit with the code for a signal."""
+    if remote.type_name == SystemExit.__name__:
+        return remote.message.isdecimal() and int(remote.message) in _EXIT_BY_SIGNAL
+    return _INTERRUPTED.search(remote.traceback) is not None
+
+
 def died_error(trial: Trial, event: Exited) -> TrialError:
     """The error of a trial whose worker is gone.
 
@@ -106,6 +141,25 @@ def died_error(trial: Trial, event: Exited) -> TrialError:
     what = f"the worker of trial {trial.name} (pid {event.pid or trial.pid}) died{when}: {event.cause}{hint}{peak}"
     error = kind("\n".join([what, f"last report: {_last_report(trial)}", *_where_and_last_lines(trial, event)]))
     error.cause = f"the worker died{when}: {event.cause}"
+    return error
+
+
+def carrier_error(trial: Trial, event: Exited) -> TrialError:
+    """The error of a trial that ran each time when what carries the workers died.
+
+    Args:
+        trial: The trial.
+        event: How its worker was lost the last time.
+    """
+    what = (
+        f"the worker of trial {trial.name} (pid {event.pid}) was lost again: {event.cause}. The zygote is the parent "
+        "process of the workers. It has ended in several attempts of this trial in a row, and in the last one it was "
+        "the parent of this trial alone. A trial must not kill its parent process (os.getppid())"
+    )
+    error = WorkerDiedError(
+        "\n".join([what, f"last report: {_last_report(trial)}", *_where_and_last_lines(trial, event)])
+    )
+    error.cause = f"{event.cause}, in several attempts of this trial in a row"
     return error
 
 

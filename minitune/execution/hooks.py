@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import os
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -51,13 +52,20 @@ def call_plugin(hook: Callable[..., Any], trial: Trial | None, /, *args: Any, **
 
     Raises:
         PluginError: If the hook raises an `Exception`, which is the cause then. Anything else passes.
+        TuneError: In a child that the hook has forked, and that comes back from it.
     """
+    pid = os.getpid()
     try:
-        return hook(*args, **kwargs)
+        value = hook(*args, **kwargs)
     except PluginError:
         raise
     except Exception as error:
+        if os.getpid() != pid:  # the child's own affair
+            raise
         raise _plugin_error(hook, trial, error) from error
+    if os.getpid() != pid:
+        raise forked_error(_hook_name(hook))
+    return value
 
 
 def _plugin_error(hook: Callable[..., Any], trial: Trial | None, error: Exception) -> PluginError:
@@ -68,6 +76,14 @@ def _plugin_error(hook: Callable[..., Any], trial: Trial | None, error: Exceptio
         + "; the run was ended, what it had reported is kept"
     )
     return dual_error(PluginError, error, text) or PluginError(text)
+
+
+def forked_error(who: str) -> TuneError:
+    """`who` has forked, and this is the child; were it to go on, there would be two drivers."""
+    return TuneError(
+        f"{who} has forked, and the child came back from it: the run belongs to the parent, which goes on. End the "
+        "child with os._exit(), or use subprocess or multiprocessing"
+    )
 
 
 class Hooks:
@@ -100,6 +116,7 @@ class Hooks:
         self._slow: set[str] = set()
         self._limits: dict[int, DictStopper] = {}
         self._listeners: dict[str, list[Callable[..., Any]]] = {}
+        self._pid = os.getpid()
 
     @property
     def muted(self) -> bool:
@@ -389,15 +406,20 @@ class Hooks:
     def _call(self, hook: Callable[..., Any], trial: Trial | None, /, *args: Any, **kwargs: Any) -> Any:
         begin_s = time.monotonic()
         try:
-            return hook(*args, **kwargs)
+            value = hook(*args, **kwargs)
         except PluginError:
             raise
         except Exception as error:
+            if os.getpid() != self._pid:  # see `call_plugin`
+                raise
             raise _plugin_error(hook, trial, error) from error
         finally:
             taken_s = time.monotonic() - begin_s
             if taken_s > self._slow_s:
                 self._warn_slow(_hook_name(hook), taken_s)
+        if os.getpid() != self._pid:
+            raise forked_error(_hook_name(hook))
+        return value
 
     def _warn_slow(self, name: str, taken_s: float) -> None:
         if name not in self._slow:

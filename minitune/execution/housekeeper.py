@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Protocol
 
+from minitune import _descriptors
 from minitune.execution import files
 
 logger = logging.getLogger("minitune")
@@ -196,14 +198,25 @@ class Housekeeper:
                 self._last_sync_s[journal] = time.monotonic() - begin
 
     def _do_settle(self, key: str, directory: str) -> None:
-        done = self._do_steps(files.settle_steps(directory), "brought to the disk", directory)
+        again = functools.partial(self.settle, key, directory)
+        done = self._do_steps(files.settle_steps(directory), "brought to the disk", directory, again)
         with self._changed:
             self._settling = None
             if done:
                 self._settled[key] = directory
 
-    def _do_steps(self, steps: Iterator[None], what: str, path: str) -> bool:
-        """Do a chore with syncs between its steps; whether it was completed. Nothing that it raises ends the thread."""
+    def _do_steps(self, steps: Iterator[None], what: str, path: str, again: Callable[[], object] | None = None) -> bool:
+        """Do a chore with syncs between its steps. Nothing that it raises ends the thread.
+
+        Args:
+            steps: The chore.
+            what: What it does, for the log.
+            path: To what.
+            again: Called if there is no descriptor left for it now.
+
+        Returns:
+            Whether it was completed.
+        """
         try:
             for _ in steps:
                 self._sync_due()
@@ -212,7 +225,10 @@ class Housekeeper:
         except FileNotFoundError:
             return False  # a checkpoint that was dropped, or a directory that the user has removed
         except Exception as error:
-            logger.warning("%s could not be %s: %s", path, what, error)
+            if again is not None and self._close_by is None and _descriptors.is_lack(error):
+                again()
+            else:
+                logger.warning("%s could not be %s: %s", path, what, error)
             return False
         finally:
             if isinstance(steps, Generator):

@@ -141,6 +141,7 @@ class InlineTrialExecutor:
         self._sequence = itertools.count()
         self._wakes: SimpleQueue[None] = SimpleQueue()  # its put() is reentrant, so a signal handler may call it
         self._stop_deadline_s = math.inf
+        self._pid = os.getpid()
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError("an executor belongs to its process; make another one there")
@@ -235,6 +236,8 @@ class InlineTrialExecutor:
 
     def shutdown(self, grace_s: float = 0.0) -> None:
         """See `TrialExecutor.shutdown`."""
+        if os.getpid() != self._pid:  # a forked child has none of the threads
+            return
         self._stop_deadline_s = time.monotonic() + grace_s + UNWIND_S
         for actor_id in list(self._actors):
             self.stop(actor_id, grace_s)

@@ -34,6 +34,7 @@ class Interrupts:
         self._wake = wake
         self._raise_second = raise_second
         self._previous: dict[int, Any] = {}
+        self._pid = os.getpid()
 
     def __enter__(self) -> Interrupts:
         if threading.current_thread() is not threading.main_thread():
@@ -68,6 +69,10 @@ class Interrupts:
             os.kill(os.getpid(), getattr(signal, self.name))
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if os.getpid() != self._pid:  # a plug-in has forked, or has made a process that inherits this handler
+            signal.signal(number, self._previous.get(number, signal.SIG_DFL))
+            os.kill(os.getpid(), number)
+            return
         name = signal.Signals(number).name
         if name == "SIGINT":
             self.sigint_count += 1

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import logging
 import math
 from collections.abc import Callable
 
+from minitune import _descriptors
 from minitune.error import RemoteError, TrialError, TuneError, trial_error
 from minitune.execution.deadlines import TRIAL, Deadlines
 from minitune.execution.hooks import Hooks
@@ -14,6 +16,7 @@ from minitune.execution.recorder import Recorder
 from minitune.execution.reuse import Reuse
 from minitune.execution.run_settings import RunSettings
 from minitune.execution.run_state import Live, RunState
+from minitune.execution.setbacks import Setbacks
 from minitune.execution.trial_executor import Shared, TrialExecutor
 from minitune.experiment.lifecycle import Phase, Step
 from minitune.experiment.trial import Trial
@@ -23,6 +26,8 @@ from minitune.registry import get_env_creator, has_env_creator
 from minitune.resources import CPU, Resources
 from minitune.search.search_generator import SearchGenerator
 from minitune.trainable.trial_actor import make_trial_actor
+
+logger = logging.getLogger("minitune")
 
 OPEN, WAITING, ENDED = "OPEN", "WAITING", "ENDED"
 """Whether the searcher may give more trials, has none now, or is finished."""
@@ -41,6 +46,8 @@ class Launcher:
         executor: Who runs actors.
         recorder: Who writes down what happens.
         settings: The run's; each trial's seed follows from its base seed and the trial's number.
+        deadlines: How long the trials may take.
+        setbacks: When to start nothing.
         give_up: Ends a trial for good that cannot be started.
         run_requests: Carries out what the scheduler has asked for.
         reuse: Ends trials whose result is known; None if every trial runs.
@@ -54,18 +61,21 @@ class Launcher:
         recorder: Recorder,
         settings: RunSettings,
         deadlines: Deadlines,
+        setbacks: Setbacks,
         *,
         give_up: Callable[[Trial, TrialError], None],
         run_requests: Callable[[], None],
         reuse: Reuse | None = None,
     ):
         self.supply = OPEN
+        self.was_refused = False  # the last `launch` could not start a trial for lack of descriptors
         self._state = state
         self._hooks = hooks
         self._executor = executor
         self._recorder = recorder
         self._settings = settings
         self._deadlines = deadlines
+        self._setbacks = setbacks
         self._done_at: tuple[int, str] | None = None  # when there was nothing more to do: changes of the state, supply
         self._max_running = min(settings.max_concurrent_trials or math.inf, hooks.search_alg.max_running or math.inf)
         self._give_up = give_up
@@ -90,7 +100,7 @@ class Launcher:
             return  # most turns bring reports, and nothing by which one more could start
         if self.supply == WAITING:
             self.supply = OPEN
-        asked_at, self._num_reused = None, 0
+        asked_at, self._num_reused, self.was_refused = None, 0, False
         while self.supply != asked_at:  # a scheduler may choose otherwise once it knows that no more will come
             asked_at = self.supply
             while (
@@ -100,7 +110,7 @@ class Launcher:
                 and (self._start_one() or (self.supply != WAITING and self._add_one()))
             ):
                 pass
-        is_done = not (self._recorder.space.is_short or self.has_to_go_on) and (
+        is_done = not (self._recorder.space.is_short or self.was_refused or self.has_to_go_on) and (
             self._is_model_based or self._look_ahead()
         )
         self._done_at = (self._state.changes, self.supply) if is_done and self.supply != WAITING else None
@@ -201,7 +211,7 @@ class Launcher:
         try:
             directory = self._recorder.prepare_directory(trial)
         except OSError as error:
-            if self._recorder.space.is_lack(error):
+            if self._recorder.space.is_lack(error) or self._lacks_descriptors(error):
                 return False
             trial.num_failures += 1
             self._give_up(trial, TrialError(f"the directory of trial {trial.name} cannot be used: {error}"))
@@ -229,8 +239,19 @@ class Launcher:
             trial.num_failures += 1
             self._give_up(trial, trial_error(RemoteError.of(error), _why_not_sent(trial, error)))
             return True
-        self._state.live[trial.actor_id] = Live(trial, trial.actor_id)
-        self._deadlines.begin(trial.actor_id, TRIAL, self._executor.now())
+        now_s = self._executor.now()
+        self._state.live[trial.actor_id] = Live(trial, trial.actor_id, begun_s=now_s)
+        self._deadlines.begin(trial.actor_id, TRIAL, now_s)
+        return True
+
+    def _lacks_descriptors(self, error: OSError) -> bool:
+        """Whether a trial cannot be started only because too many files are open now."""
+        if not _descriptors.is_lack(error):
+            return False
+        self.was_refused = True
+        cause = f"no directory could be made for a trial: {error.strerror}"
+        if self._setbacks.lost(cause, self._executor.now()):
+            logger.warning("%s; it is started when there is room", cause)
         return True
 
     def _env_creators(self, trial: Trial) -> dict[str, Shared]:

@@ -8,11 +8,13 @@ import itertools
 import logging
 import os
 import socket
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from minitune import _descriptors
 from minitune import clock as clocks
 from minitune.actor.group import ActorGroup
 from minitune.actor.launch import nesting_depth
@@ -40,6 +42,10 @@ ORIG_WORKING_DIR = ("MINITUNE_ORIG_WORKING_DIR", "TUNE_ORIG_WORKING_DIR")
 
 MAX_NESTING = 4
 """Runs within trials of other runs, one in the other: deeper than this it is a mistake, and the machine's end."""
+
+LOSSES_TOGETHER = 2
+"""So many times in a row a trial is lost with all others, if what carries them dies. Then it is carried alone: if that
+dies, too, it is surely this trial that kills it, and the others are spared."""
 
 LARGE_FACTORY_BYTES = 1024 * 1024
 """A factory larger than this, since the configuration in it is, goes to its worker by file: messages have a limit."""
@@ -126,9 +132,11 @@ class LocalTrialExecutor:
         self._by_actor: dict[str, _Actor] = {}
         self._by_process: dict[str, _Actor] = {}
         self._just_ended: set[str] = set()  # told by the last wait
+        self._losses: Counter[str] = Counter()  # by trial: so many actors in a row were lost with what carried them
         self._parked: dict[tuple[str, Resources], list[_Actor]] = {}
         self._resetting: dict[str, _Actor] = {}
         self._parked_limit = max(1, int(machine.totals.get(CPU, 1)))
+        self._is_short = False  # of descriptors, which has been said
 
     # -- resources and values ----------------------------------------------------------------------------------
 
@@ -147,8 +155,8 @@ class LocalTrialExecutor:
         return handle
 
     def can_start(self, request: Resources, waiter: str | None = None) -> bool:
-        """See `TrialExecutor.can_start`."""
-        return self._ledger.can_acquire(request, waiter)
+        """See `TrialExecutor.can_start`. Warns once if this process has too few descriptors for one worker more."""
+        return self._ledger.can_acquire(request, waiter) and self._has_descriptors()
 
     def forget(self, waiter: str) -> None:
         """See `TrialExecutor.forget`."""
@@ -168,7 +176,10 @@ class LocalTrialExecutor:
         """See `TrialExecutor.start`."""
         if actor_id in self._by_actor:
             raise RuntimeError(f"an actor named {actor_id!r} exists already; actor ids must never be used again")
-        parked = self._take_parked(actor_id.rpartition("#")[0], reuse_key, request)
+        trial_id = _trial_of(actor_id)
+        if self._losses[trial_id] >= LOSSES_TOGETHER:
+            reuse_key = None
+        parked = self._take_parked(trial_id, reuse_key, request)
         with ExitStack() as undo:
             undo.callback(self._put_back, parked)
             gpu_ids = parked.allocation.gpu_ids if parked else None
@@ -247,10 +258,27 @@ class LocalTrialExecutor:
     def _new_file(self) -> ValueFile:
         return ValueFile(self._shared_directory, "choose a storage_path with more space")
 
+    def _has_descriptors(self) -> bool:
+        """Whether there are descriptors for a worker more; for a first one what there is must do."""
+        if not self._by_process or any(self._parked.values()) or _descriptors.has_room_for_worker():
+            return True
+        if not self._is_short:
+            self._is_short = True
+            logger.warning(
+                "no more than %d trial(s) run at a time for now: this process may have %s files open (ulimit -n), each "
+                "worker takes two of them, and the driver needs some. Raise the limit, or lower max_concurrent_trials",
+                len(self._by_process),
+                _descriptors.limit(),
+            )
+        return False
+
     def _start_process(self, actor: _Actor) -> None:
+        if not _descriptors.has_room_for_worker():
+            self._drop_parked()
         place = self._place(actor)
         preload = actor.request.required_resources.get(GPU, 0) == 0 and _has_one_thread(place.env)
-        self._group.start(actor.process, self._pack(actor), place=place, preload=preload)
+        alone = self._losses[_trial_of(actor.actor_id)] >= LOSSES_TOGETHER
+        self._group.start(actor.process, self._pack(actor), place=place, preload=preload, alone=alone)
 
     def _take_over(self, parked: _Actor, actor: _Actor, reset_args: tuple[Any, ...]) -> bool:
         """Let a parked process take up another actor; False if it has died while it was parked."""
@@ -288,6 +316,12 @@ class LocalTrialExecutor:
                 return actor
             self._group.stop(actor.process, 0.0)
         return None
+
+    def _drop_parked(self) -> None:
+        """Let one parked process go, if there is one: another is to be started, and there is no room for both."""
+        parked = next((parked for parked in self._parked.values() if parked), None)
+        if parked is not None:
+            self._group.stop(parked.pop(0).process, 0.0)
 
     def _put_back(self, parked: _Actor | None) -> None:
         """Park it; or park it again, if the start for which it was taken has failed."""
@@ -361,7 +395,11 @@ class LocalTrialExecutor:
             self._ledger.write_off(actor.actor_id)
         else:
             self._ledger.release(actor.actor_id)
-        kind = "stopped" if event.stopped else "lost" if event.lost else "died"
+        if event.orphaned:
+            self._losses[_trial_of(actor.actor_id)] += 1
+        elif not event.lost:
+            self._losses.pop(_trial_of(actor.actor_id), None)
+        kind = "stopped" if event.stopped else "lost" if event.orphaned else "refused" if event.lost else "died"
         return Exited(
             actor.actor_id,
             kind,
@@ -372,6 +410,10 @@ class LocalTrialExecutor:
             counts=not event.lost,
             pid=event.pid,
         )
+
+
+def _trial_of(actor_id: str) -> str:
+    return actor_id.rpartition("#")[0]
 
 
 def _make_from_file(spot: Spot, user_thread: Any) -> Any:

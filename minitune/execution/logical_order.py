@@ -172,6 +172,11 @@ class OrderedExecutor:
                 self._keep(one)
         return [event]
 
+    def rest(self, timeout_s: float) -> None:
+        """Let time pass, until something arrives, which waits for its turn; or until a wake."""
+        for event in self._executor.wait(timeout_s):
+            self._keep(event)
+
     def wake(self) -> None:
         """See `TrialExecutor.wake`."""
         self._executor.wake()

@@ -73,6 +73,7 @@ class OpenRun:
         self._dirname_creators = dirname_creators
         self._listen = listen
         self._journal: Journal | None = None
+        self._pid = os.getpid()
 
     def __enter__(self) -> OpenRun:
         self._lock.acquire()
@@ -90,6 +91,8 @@ class OpenRun:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if os.getpid() != self._pid:  # a child that a plug-in has forked is on its way out; the run goes on
+            return
         try:
             if self._journal is not None:
                 self._journal.close()

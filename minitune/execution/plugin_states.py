@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
+from minitune import _descriptors
 from minitune.callback import Callback
 from minitune.error import TuneError
 from minitune.execution import files, records
@@ -114,6 +115,9 @@ class StateKeeper:
                     os.chmod(os.path.join(directory, name), files.BLOB_MODE)  # a plug-in's own way may leave it open
                     files.replace(os.path.join(directory, name), os.path.join(self._run.path, name))
         except Exception as error:
+            if _descriptors.is_lack(error):  # next time there may be room
+                logger.debug("the state of the %s is not saved now: %s", component, error)
+                return
             self._unfit.add(component)
             logger.warning(
                 "the state of the %s cannot be saved (%s: %s); a resume tells it again what has happened",
@@ -320,12 +324,13 @@ class _Silence(SearchAlgorithm):
 @contextlib.contextmanager
 def _scratch(run: RunDirectory) -> Iterator[str]:
     """An empty directory within the run's, which is gone afterwards."""
-    directory = os.path.join(run.path, files.temporary_name())
+    directory, pid = os.path.join(run.path, files.temporary_name()), os.getpid()
     os.mkdir(directory, 0o700)
     try:
         yield directory
     finally:
-        shutil.rmtree(directory, ignore_errors=True)
+        if os.getpid() == pid:  # else a plug-in has forked while it was saved, and its parent is still at it
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 def _sha256(path: str) -> str:

@@ -74,8 +74,14 @@ class Recorder:
         self._checkpoints = checkpoints
         self._dirname_creators = dirname_creators
         self.is_closed = False
+        self._pid = os.getpid()
         # by trial id, what plug-ins may change, as it is on record
         self._known: dict[str, _Changeable] = {}
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this is the process that has begun; a child that a plug-in has forked must end nothing of the run."""
+        return os.getpid() == self._pid
 
     @property
     def offset(self) -> int:

@@ -19,7 +19,7 @@ from minitune.config import ResumeConfig, ResumeType
 from minitune.decision import DECISIONS, STOP, Decision
 from minitune.error import JournalCorruptError, trial_error_of_text
 from minitune.execution import records
-from minitune.execution.failure import DRIVER_ENDED, LOST
+from minitune.execution.failure import BY_SIGNAL, DRIVER_ENDED, LOST
 from minitune.execution.hooks import Hooks
 from minitune.execution.past_results import PastResults
 from minitune.execution.run_state import Donation, RunState
@@ -332,6 +332,8 @@ class Replay:
         self._final.pop(trial.trial_id, None)  # it failed while it was ended
         if cause.startswith(LOST):
             self.state.move(trial, Step.RETRY, cause)
+            if cause.startswith(BY_SIGNAL):  # like those whose workers were ended with the driver
+                self._cut_off.add(trial.trial_id)
             return
         trial.num_failures += 1
         self.hooks.failed(trial)

@@ -49,6 +49,7 @@ class RunSettings:
         strict_metric: Whether a result without the metric of run, scheduler or searcher is an error of its trial.
         answered: In a run whose events come in logical order, gives the actors whose answer waits for its turn; else
             None.
+        rest: In such a run lets time pass, at most so many seconds, without telling any event; else None.
     """
 
     run_name: str
@@ -66,6 +67,7 @@ class RunSettings:
     strict_metric: bool = True
     reuses_results: bool = False
     answered: Callable[[], Iterator[str]] | None = None
+    rest: Callable[[float], object] | None = None
 
     @property
     def is_ordered(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections import Counter
 from dataclasses import dataclass, field
@@ -29,6 +30,8 @@ class Live:
         ends_by_itself: True if the trainable has said that it is done.
         allocation: What the actor was given; None until it is ready.
         idle: True while no call is in flight, within the handling of one event.
+        begun_s: When the worker was asked for, by the executor's clock.
+        ready_s: When it was ready; infinite until then.
         overdue: The time limit that it has broken: its worker has been told to end, and its trial fails when it has.
     """
 
@@ -39,6 +42,8 @@ class Live:
     ends_by_itself: bool = False
     allocation: Allocation | None = None
     idle: bool = False
+    begun_s: float = math.inf
+    ready_s: float = math.inf
     overdue: Overdue | None = None
 
 

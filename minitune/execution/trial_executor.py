@@ -62,7 +62,8 @@ class Exited(NamedTuple):
     Attributes:
         actor_id: The actor.
         kind: `"stopped"` if it was asked to end, `"parked"` if it was asked and is kept for reuse, `"died"` if it
-            ended without being asked, `"lost"` if what carried it failed.
+            ended without being asked, `"lost"` if what carried it failed while it ran, `"refused"` if it could not be
+            carried at all.
         cause: In words, such as `exit code 3` or `SIGKILL (9)`.
         exit_code: As in `subprocess`: negative for a signal; None if unknown.
         peak_bytes: Peak resident memory of the process, 0 if unknown.

@@ -8,9 +8,10 @@ What a scheduler asks for about *other* trials is carried out after its hook has
 from __future__ import annotations
 
 import logging
+import math
 import os
-from collections import Counter
-from typing import Any
+from collections import Counter, deque
+from typing import Any, NamedTuple
 
 from minitune.checkpoint import Checkpoint, CheckpointRecord
 from minitune.decision import CONTINUE, PAUSE, STOP, Decision
@@ -19,12 +20,17 @@ from minitune.execution import records
 from minitune.execution.deadlines import REPORT, Deadlines
 from minitune.execution.disk_space import RETRY_S
 from minitune.execution.failure import (
+    BY_SIGNAL,
     DRIVER_ENDED,
     LOST,
+    VERDICT_S,
     AfterFailure,
     FailurePolicy,
     RequiredMetrics,
+    carrier_error,
+    died_by_signal,
     died_error,
+    raised_by_signal,
     raised_error,
     timeout_error,
 )
@@ -50,6 +56,15 @@ _ASK_AGAIN_S = 0.002
 _ASK_AGAIN_MAX_S = 0.1
 _ASKS_UNTIL_SAID = 100
 """After so many answers of "not now" while nothing runs, about 10 s, the user is told what the run waits for."""
+
+
+class _Undecided(NamedTuple):
+    """A trial that a signal has ended, and what becomes of it if the driver gets none until then."""
+
+    trial: Trial
+    error: TrialError
+    after: AfterFailure
+    until_s: float
 
 
 class TuneController:
@@ -89,6 +104,7 @@ class TuneController:
         self._has_news = True
         self._asked_in_vain = 0
         self._failed_restores: Counter[str] = Counter()
+        self._undecided: deque[_Undecided] = deque()
         self._setbacks = Setbacks()
         self._crash_loop = CrashLoop()
         self._deadlines = Deadlines(settings.report_timeout_s, settings.trial_timeout_s)
@@ -100,6 +116,7 @@ class TuneController:
             recorder,
             settings,
             self._deadlines,
+            self._setbacks,
             give_up=self._give_up_before_start,
             run_requests=self._actions.run_requests,
             reuse=Reuse(state, hooks, recorder, self._actions) if settings.reuses_results else None,
@@ -136,10 +153,15 @@ class TuneController:
         while self._state.to_end:
             self._end_stopped(*self._state.to_end.pop(0))
         now_s = self._executor.now()
+        self._pass_verdicts(now_s)
+        if self._settings.rest is not None and self._undecided:
+            self._settings.rest(self._undecided[0].until_s - now_s)  # what follows depends on the verdict
+            self._hooks.step_ends()
+            return
         if self._state.resting:
             self._state.end_rests(now_s)
         if not self._state.end_reason:
-            if self._may_launch() and self._has_space(now_s) and not self._setbacks.pause_s(now_s):
+            if self._may_launch() and self._has_space(now_s) and not self._has_setback(now_s):
                 self.launcher.launch()
             self._actions.run_requests()
             self._check_stuck()
@@ -171,6 +193,10 @@ class TuneController:
             or not self._settings.is_ordered
             or not (self._state.live or self._state.leaving)
         )
+
+    def _has_setback(self, now_s: float) -> bool:
+        """Whether workers were lost, so that no more are started now."""
+        return self._setbacks.is_hopeless or self._setbacks.pause_s(now_s) > 0
 
     def _has_space(self, now_s: float) -> bool:
         """Whether there is space on the disk for more trials; a run that has waited for it too long is ended."""
@@ -216,6 +242,9 @@ class TuneController:
         self._state.interrupted = resumable
         self._end_deadline_s = self._executor.now() + self._settings.grace_s
         self.launcher.end_supply()
+        if not resumable:
+            self._pass_verdicts(math.inf)
+        self._undecided.clear()
         for trial in list(self._state.unfinished.values()):
             live = self._state.live.get(trial.actor_id)
             if live is None:
@@ -280,7 +309,7 @@ class TuneController:
         else:
             self._asked_in_vain = 0
         pause_s = self._setbacks.pause_s(now_s)
-        if pause_s:
+        if pause_s or self.launcher.was_refused:
             limits.append(pause_s)
         if self._recorder.space.is_short:
             limits.append(RETRY_S)
@@ -307,13 +336,11 @@ class TuneController:
     def _check_stuck(self) -> None:
         """Never wait for something that cannot come."""
         state = self._state
-        if state.live or state.leaving or state.resting or not state.unfinished or self.launcher.supply == WAITING:
+        if state.live or state.leaving or state.resting or not state.unfinished or self._recorder.space.is_short:
             return
-        if self._recorder.space.is_short:
-            return
-        if self._setbacks.why_hopeless():
+        if self._setbacks.is_hopeless:
             raise TuneError(self._setbacks.why_hopeless())
-        if self._context.requests:
+        if self._context.requests or self.launcher.supply == WAITING:
             return
         if state.paused and not state.queue:
             raise TuneError(
@@ -335,9 +362,8 @@ class TuneController:
             self._on_started(live, event)
         elif isinstance(event, CallRaised):
             self._setbacks.lives()
-            starting = live.trial.phase is Phase.STARTING
-            error = raised_error(event.error, starting=starting)
-            self._on_failure(live, error, keep=not starting and event.error.type_name != "MemoryError")
+            error = raised_error(event.error, starting=live.trial.phase is Phase.STARTING)
+            self._on_failure(live, error, by_signal=raised_by_signal(event.error))
         else:
             self._on_returned(live, event)
 
@@ -346,7 +372,7 @@ class TuneController:
         self._setbacks.started()
         self._crash_loop.came_up()
         trial = live.trial
-        live.allocation, trial.pid = event.allocation, event.pid
+        live.allocation, live.ready_s, trial.pid = event.allocation, self._executor.now(), event.pid
         trial.start_time = self._executor.clock.time()
         self._hooks.started(trial)
         donation = self._state.donations.get(trial.trial_id)
@@ -481,6 +507,7 @@ class TuneController:
         self._state.changes += 1
         if event.counts:
             self._setbacks.left()
+            self._setbacks.ended_otherwise(trial_id)
         if live is not None:
             trial = live.trial
             self._state.live.pop(event.actor_id)
@@ -488,11 +515,9 @@ class TuneController:
             if live.overdue is not None:
                 self._on_failure(live, timeout_error(trial, live.overdue, event), gone=True)
             elif event.counts:
-                self._on_failure(live, died_error(trial, event), gone=True)
+                self._on_failure(live, died_error(trial, event), gone=True, by_signal=died_by_signal(event))
             else:
-                self._note_loss(trial, event.cause)
-                self._actions.move(trial, Step.RETRY, LOST + event.cause)
-                self._actions.remove_if_run_ends(trial)
+                self._on_lost(live, event)
             self._recorder.worker_is_gone(trial)
         elif self._state.leaving.get(trial_id) == event.actor_id:
             stopped = self._state.cut_short.pop(event.actor_id, None)
@@ -500,25 +525,31 @@ class TuneController:
                 self._recorder.worker_is_gone(stopped)
             self._state.has_left(trial_id)
 
-    def _note_loss(self, trial: Trial, cause: str) -> None:
-        """A worker was lost and its trial is not to blame."""
-        is_new = self._setbacks.lost(cause, self._executor.now())
+    def _on_lost(self, live: Live, event: Exited) -> None:
+        """A worker was lost, or could not be had, and its trial is not to blame; or it is, for one loss too many."""
+        trial = live.trial
+        is_new = self._setbacks.lost(event.cause, self._executor.now(), live.begun_s)
+        if event.kind == "lost" and self._setbacks.carrier_died(trial.trial_id):
+            self._on_failure(live, carrier_error(trial, event), final=True, gone=True)
+            return
         level = logging.WARNING if is_new else logging.DEBUG
-        logger.log(level, "trial %s lost its worker (%s); it is started again (said once)", trial.name, cause)
+        logger.log(level, "trial %s lost its worker (%s); it is started again (said once)", trial.name, event.cause)
+        self._actions.move(trial, Step.RETRY, LOST + event.cause)
+        self._actions.remove_if_run_ends(trial)
 
     # -- failures ----------------------------------------------------------------------------------------------------
 
     def _on_failure(
-        self, live: Live, error: TrialError, *, final: bool = False, keep: bool = True, gone: bool = False
+        self, live: Live, error: TrialError, *, final: bool = False, gone: bool = False, by_signal: bool = False
     ) -> None:
-        """An attempt has failed.
+        """An attempt has failed. Its worker is not handed on: a failure may leave anything behind in a process.
 
         Args:
             live: The trial and its actor.
             error: How it failed.
             final: True if another attempt cannot help.
-            keep: Whether the worker may be handed on.
             gone: True if the actor is gone already.
+            by_signal: Whether that may be the work of a signal that was meant for the whole run.
         """
         trial = live.trial
         if not final and self._recorder.space.look():
@@ -526,14 +557,19 @@ class TuneController:
             return
         is_free = not final and self._is_free_restore(trial)
         trial.num_failures += not is_free
-        self._recorder.failure(trial, error)
         after = AfterFailure.RETRY if is_free else self._policy.after(trial, final=final)
+        if not gone:
+            self._actions.let_go(live, keep=False)
+        cause = error.summary()
+        is_ending = bool(self._state.end_reason) and not self._state.interrupted  # for a reason that is no signal
+        if by_signal and after is not AfterFailure.RETRY and self._executor.isolates and not is_ending:
+            trial.num_failures -= 1
+            self._await_verdict(trial, error, after)
+            return
+        self._recorder.failure(trial, error)
         if after is not AfterFailure.RETRY:
             trial.error = error  # schedulers tell by it that the trial will not come again
-        if not gone:
-            self._actions.let_go(live, keep=keep)
         self._hooks.failed(trial)
-        cause = error.summary()
         if after is AfterFailure.RETRY:
             self._actions.step_back(trial, refused=trial.phase is Phase.RESTORING)
             logger.warning(
@@ -547,10 +583,38 @@ class TuneController:
             self._actions.move(trial, Step.RETRY, cause)
             self._hooks.recovers(trial)
             if trial.max_failures < 0 and not self._state.end_reason:
-                self._let_rest(trial, error)
+                self._let_rest(live, error)
             self._actions.remove_if_run_ends(trial)
         else:
             self._fail(trial, cause, after)
+
+    def _await_verdict(self, trial: Trial, error: TrialError, after: AfterFailure) -> None:
+        """A signal has ended a trial for good, unless the driver gets one, too: then both are ended, to be resumed.
+
+        The death is on record at once, as one without blame: so the trial also goes on if the driver is killed
+        meanwhile. Plug-ins hear nothing before the verdict, for what they have heard cannot be taken back. What the
+        trial has held is free for others at once.
+        """
+        self._actions.move(trial, Step.RETRY, BY_SIGNAL + error.summary())
+        if self._state.interrupted:
+            self._actions.remove_if_run_ends(trial)
+            return
+        logger.info("trial %s fails (%s), unless the run itself is ended within 2 s", trial.name, error.summary())
+        until_s = self._executor.now() + VERDICT_S
+        self._state.rest(trial, until_s)
+        self._undecided.append(_Undecided(trial, error, after, until_s))
+
+    def _pass_verdicts(self, now_s: float) -> None:
+        """Trials that a signal has ended some time ago, while no signal has ended the run, have failed."""
+        while self._undecided and self._undecided[0].until_s <= now_s:
+            trial, error, after, _ = self._undecided.popleft()
+            if trial.phase not in (Phase.QUEUED, Phase.PAUSED):  # a scheduler has ended it meanwhile
+                continue
+            trial.num_failures += 1
+            trial.error = error
+            self._recorder.failure(trial, error)
+            self._hooks.failed(trial)
+            self._fail(trial, error.summary(), after)
 
     def _on_lack_of_space(self, live: Live, error: TrialError, *, gone: bool) -> None:
         """An attempt has failed while the disk is full, and most probably for that; the trial is not to blame."""
@@ -558,7 +622,7 @@ class TuneController:
             "trial %s failed while the disk is full, which does not count (%s)", live.trial.name, error.summary()
         )
         if not gone:
-            self._actions.let_go(live)
+            self._actions.let_go(live, keep=False)
         self._actions.move(live.trial, Step.RETRY, f"{LOST}no space is left on the disk")
         self._actions.remove_if_run_ends(live.trial)
 
@@ -569,11 +633,11 @@ class TuneController:
         self._failed_restores[trial.trial_id] += 1
         return self._failed_restores[trial.trial_id] <= self._settings.free_restore_failures
 
-    def _let_rest(self, trial: Trial, error: TrialError) -> None:
+    def _let_rest(self, live: Live, error: TrialError) -> None:
         """A trial that may be retried without end has failed."""
-        now_s = self._executor.now()
+        trial, now_s = live.trial, self._executor.now()
         starting = isinstance(error, WorkerStartError)
-        rest_s = self._crash_loop.rest_s(trial.trial_id, error.summary(), now_s, starting)
+        rest_s = self._crash_loop.rest_s(trial.trial_id, error.summary(), now_s, starting, now_s - live.ready_s)
         if rest_s:
             self._state.rest(trial, now_s + rest_s)
 

@@ -5,6 +5,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+from collections.abc import Callable
+from typing import TypeVar
+
+from minitune import _descriptors
+
+_T = TypeVar("_T")
 
 logger = logging.getLogger("minitune")
 
@@ -15,14 +21,15 @@ class AppendFiles:
     """Files by key, each line written with one system call, so that it survives whatever happens to the process.
 
     At most `limit` are open; the one that was opened first is closed to make room and opened again when it is written
-    to. So any number of trials can be alive without running out of descriptors.
+    to. So any number of trials can be alive without running out of descriptors. Where there are none left even so, all
+    files are closed, and opened again when they are written to.
 
     Args:
-        limit: How many files may be open at once.
+        limit: How many files may be open at once; by default what suits the process's own limit.
     """
 
-    def __init__(self, limit: int = 64):
-        self._limit = limit
+    def __init__(self, limit: int | None = None):
+        self._limit = limit or _descriptors.share(16, most=64)
         self._paths: dict[str, str] = {}
         self._open: dict[str, int] = {}
         self._lapses: set[str] = set()
@@ -48,7 +55,7 @@ class AppendFiles:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             descriptor = self._reopen(key)
         size = os.fstat(descriptor).st_size
-        whole = _end_of_last_line(path, size)
+        whole = _end_of_last_line(descriptor, size)
         if whole < size:
             os.ftruncate(descriptor, whole)
         return whole
@@ -80,6 +87,21 @@ class AppendFiles:
                 error.strerror or error,
             )
 
+    def with_room(self, action: Callable[[], _T]) -> _T:
+        """Do what opens another file; if there is no descriptor left for it, close ours and do it once more.
+
+        Raises:
+            OSError: What `action` raises.
+        """
+        try:
+            return action()
+        except OSError as error:
+            if not self._open or not _descriptors.is_lack(error):
+                raise
+            while self._open:
+                os.close(self._open.popitem()[1])
+            return action()
+
     def close(self, key: str) -> None:
         """Close a file and forget it. Nothing happens if it is not known."""
         self._paths.pop(key, None)
@@ -98,8 +120,8 @@ class AppendFiles:
     def _reopen(self, key: str) -> int:
         if len(self._open) >= self._limit:
             os.close(self._open.pop(next(iter(self._open))))
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
-        descriptor = self._open[key] = os.open(self._paths[key], flags, 0o666)
+        path, flags = self._paths[key], os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
+        descriptor = self._open[key] = self.with_room(lambda: os.open(path, flags, 0o666))
         return descriptor
 
     def _write_rest(self, descriptor: int, line: bytes, written: int) -> None:
@@ -133,17 +155,14 @@ def replace_file(path: str, data: bytes, mode: int = 0o666) -> None:
         raise
 
 
-def _end_of_last_line(path: str, size: int) -> int:
-    """Where the last complete line of a file of `size` bytes ends."""
-    if not size:
-        return 0
-    with open(path, "rb") as file:
-        end = size
-        while end > 0:
-            begin = max(0, end - _TAIL_BYTES)
-            file.seek(begin)
-            newline = file.read(end - begin).rfind(b"\n")
-            if newline >= 0:
-                return begin + newline + 1
-            end = begin
+def _end_of_last_line(descriptor: int, size: int) -> int:
+    """Where the last complete line of an open file of `size` bytes ends."""
+    end = size
+    while end > 0:
+        begin = max(0, end - _TAIL_BYTES)
+        os.lseek(descriptor, begin, os.SEEK_SET)  # writing appends, wherever this leaves it
+        newline = os.read(descriptor, end - begin).rfind(b"\n")
+        if newline >= 0:
+            return begin + newline + 1
+        end = begin
     return 0

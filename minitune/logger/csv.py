@@ -109,7 +109,7 @@ class CSVLoggerCallback(LoggerCallback):
             self._rewrite(key, table)
         size = self._files.open(key, path)
         if table is None or table.path != path or table.size != size:
-            self._tables[key] = _read_table(path, size)
+            self._tables[key] = self._files.with_room(lambda: _read_table(path, size))
 
     def _log_row(self, key: str, table: _Table, result: dict[str, Any]) -> None:
         flat = dict(result)
@@ -198,7 +198,7 @@ class CSVLoggerCallback(LoggerCallback):
         header = self._format([*table.columns, *columns])
         temporary = f"{table.path}.tmp"
         try:
-            self._write_with(table, columns, header, temporary)
+            self._files.with_room(lambda: self._write_with(table, columns, header, temporary))
         except OSError:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)

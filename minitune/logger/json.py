@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 from typing import Any
@@ -67,11 +68,11 @@ class JsonLoggerCallback(LoggerCallback):
         content = hash((text, data))
         if self._configs.get(trial.trial_id) == content:
             return
-        replace_file(os.path.join(trial.local_path, EXPR_PARAM_FILE), text)
+        self._files.with_room(lambda: replace_file(os.path.join(trial.local_path, EXPR_PARAM_FILE), text))
         pickle_path = os.path.join(trial.local_path, EXPR_PARAM_PICKLE_FILE)
         if data is not None:
             # For the owner only: whoever can write it can run code in the process that loads it.
-            replace_file(pickle_path, data, mode=0o600)
+            self._files.with_room(functools.partial(replace_file, pickle_path, data, mode=0o600))
         elif os.path.exists(pickle_path):  # that of an earlier configuration
             os.unlink(pickle_path)
         self._configs[trial.trial_id] = content

@@ -9,6 +9,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from minitune import _descriptors
 from minitune.experiment.trial import Trial
 from minitune.logger.logger import LoggerCallback
 from minitune.logger.strict_json import scalar_of
@@ -21,7 +22,8 @@ _PREFIX = "ray/tune/"
 _NOT_SHOWN = (CONFIG, PID, TIMESTAMP, TIME_TOTAL_S, TRAINING_ITERATION)
 _FLUSH_INTERVAL_S = 30
 _MAX_OPEN = 32
-"""Files that are open at once: each has two threads and a pipe, and any number of trials may be paused."""
+"""Files that are open at once, or fewer where the process may open few: each has two threads and a pipe, four
+descriptors in all, and any number of trials may be paused."""
 _NO_INT = 2**63
 """numpy has no int of this size."""
 _numbers = itertools.count()
@@ -45,6 +47,7 @@ class TBXLoggerCallback(LoggerCallback):
                 f"TBXLoggerCallback needs tensorboardX ({error}); install it with: pip install 'minitune[tensorboard]'"
             ) from error
         self._summary_writer_cls: Any = SummaryWriter
+        self._max_open = _descriptors.share(64, most=_MAX_OPEN)
         self._trial_writer: dict[Trial, Any] = {}
         self._trial_result: dict[Trial, dict[str, Any]] = {}
         self._warned: set[str] = set()
@@ -56,7 +59,7 @@ class TBXLoggerCallback(LoggerCallback):
             OSError: If it cannot be opened.
         """
         self._close(trial)
-        if len(self._trial_writer) >= _MAX_OPEN:
+        if len(self._trial_writer) >= self._max_open:
             self._close(next(iter(self._trial_writer)))
         # The file's name holds no more than the second: an attempt that follows soon would overwrite the one before.
         suffix = f".{os.getpid()}.{next(_numbers):09d}"  # files are read in the order of their names

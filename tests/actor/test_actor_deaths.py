@@ -11,6 +11,7 @@ import termios
 from functools import partial
 from pathlib import Path
 
+import psutil
 import pytest
 from actor_driver import BOUND_S, Driver, is_gone, marked_processes, read_pids, wait_until
 from actor_samples import Counter, Family, Sleeper
@@ -119,6 +120,38 @@ def test_closing_all_low_descriptors_is_harmless_and_the_channel_is_named_if_it_
     assert driver.call("a", "add", 1) == 1
     driver.group.call("a", "close_descriptors")
     assert driver.ended("a").cause == "control channel closed by the trial's code"
+
+
+def test_a_death_that_takes_long_is_not_taken_for_a_closed_channel(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dying process closes its files first: on a busy machine the end of the channel comes long before the death."""
+    monkeypatch.setattr("minitune.actor.process.EOF_S", 0.0)
+    for number in range(10):
+        driver.start(f"exits {number}")
+        driver.group.call(f"exits {number}", "exit_process", 7)
+        assert driver.ended(f"exits {number}").cause == "exit code 7"
+        driver.start(f"is killed {number}")
+        driver.group.call(f"is killed {number}", "raise_signal", signal.SIGKILL)
+        assert driver.ended(f"is killed {number}").cause == "SIGKILL (9)"
+
+
+def test_ctrl_c_before_there_is_any_user_code_ends_a_worker_by_that_signal() -> None:
+    code = (
+        "import socket\n"
+        "from minitune.actor import worker\n"
+        "from minitune.actor.channel import SocketEnd\n"
+        "ours, theirs = socket.socketpair()\n"
+        "print('here', flush=True)\n"
+        "worker.main(worker.Seat(SocketEnd(theirs), 'marker'))\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        wait_until(lambda: psutil.Process(process.pid).status() == psutil.STATUS_SLEEPING, "it waits for its task")
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=BOUND_S)
+    assert process.returncode == -signal.SIGINT
 
 
 def test_a_worker_that_garbles_the_channel_is_killed(driver: Driver) -> None:

@@ -7,6 +7,7 @@ import logging
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -18,9 +19,9 @@ from pathlib import Path
 import psutil
 import pytest
 from actor_driver import BOUND_S, Driver, is_gone, marked_processes, read_pids, wait_until
-from actor_samples import Counter, Family
+from actor_samples import Counter, Family, Sleeper
 
-from minitune.actor import limits
+from minitune.actor import limits, packets
 from minitune.actor.group import ActorGroup
 from minitune.actor.messages import Ended, Ready
 from minitune.actor.start_method import START_METHOD_VARIABLE
@@ -92,6 +93,22 @@ def test_zygote_killed_its_workers_are_lost_and_the_next_start_has_a_new_one(zyg
     zygote.start("c")
 
 
+def test_an_actor_that_is_carried_alone_is_lost_alone_and_its_zygote_goes_with_it(zygote: Driver) -> None:
+    zygote.start("a")
+    [common] = zygote_pids()
+    for name in ("stops", "is lost"):
+        zygote.start(name, alone=True)
+    parents = {name: psutil.Process(pid).ppid() for name, pid in zygote.group.pids().items()}
+    assert parents["a"] == common
+    assert len(set(parents.values())) == 3
+    os.kill(parents["is lost"], signal.SIGKILL)
+    event = zygote.ended("is lost")
+    assert (event.lost, event.orphaned) == (True, True)
+    assert zygote.stop("stops").cause == "stopped"
+    wait_until(lambda: zygote.group.wait(0) == [] and zygote_pids() == [common], "the other zygotes have left")
+    assert zygote.call("a", "add", 1) == 1
+
+
 def test_zygote_killed_replies_come_first(zygote: Driver) -> None:
     pid = zygote.start("a")
     zygote.group.call("a", "add", 4)
@@ -130,6 +147,60 @@ def test_a_fork_that_fails_is_nobodys_fault(zygote: Driver, number: int) -> None
     assert (event.lost, event.stopped) == (True, False)
     assert os.strerror(number) in event.cause
     zygote.start("b", preload=False)
+
+
+@pytest.mark.parametrize("lost", ["fork", "preload"])
+def test_a_descriptor_that_does_not_arrive_at_the_zygote_is_not_waited_for(
+    zygote: Driver, lost: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So it is where the zygote has none left, or too many are on their way."""
+
+    def send(end: socket.socket, fields: list[str], descriptor: int | None = None) -> None:
+        packets.send_packet(end, fields, None if fields[0] == lost else descriptor)
+
+    monkeypatch.setattr("minitune.actor.template.send_packet", send)
+    zygote.group.preload(_fill_cache)
+    zygote.group.start("a", partial(Hosted, factory=Counter))
+    event = zygote.next("a")
+    if lost == "fork":
+        assert isinstance(event, Ended)
+        assert (event.lost, event.cause) == (True, "the zygote had no descriptor left")
+    else:
+        assert isinstance(event, Ready)
+        assert zygote.call("a", "call", _cached) is None, "nothing was preloaded"
+
+
+def test_no_worker_is_forked_ahead_where_there_is_no_room_for_it(
+    zygote: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("minitune.actor.zygote_launcher.has_room_for_worker", lambda: False)
+    for name in "abc":
+        zygote.start(name)
+        zygote.stop(name)
+    assert spares_of(zygote) == []
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.EACCES, errno.ENOSYS], ids=errno.errorcode.get)
+def test_where_forking_is_never_allowed_workers_are_new_interpreters(
+    zygote: Driver, number: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    zygote.group.preload(partial(_break_calls, number))
+    for name in ("first", "second"):  # both were asked of the zygote before it has refused
+        zygote.group.start(name, partial(Hosted, factory=partial(Sleeper, str(tmp_path / "pids"))))
+    assert {type(zygote.next(name)) for name in ("first", "second")} == {Ready}
+    pids = {*zygote.group.pids().values(), zygote.start("third")}
+    assert {psutil.Process(pid).ppid() for pid in pids} == {os.getpid()}
+    assert len(pids) == 3
+    assert zygote.stop("first").cause == "stopped"
+    zygote.group.call("second", "ignore_everything")
+    read_pids(tmp_path / "pids", 1)
+    assert "was killed" in zygote.stop("second", grace_s=0.1).cause
+    zygote.group.kill("third")
+    assert zygote.ended("third").exit_code == -signal.SIGKILL
+    assert all(map(is_gone, pids))
+    [record] = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert os.strerror(number) in record.getMessage()
+    assert "new interpreter" in record.getMessage()
 
 
 def _break_calls(number: int) -> None:

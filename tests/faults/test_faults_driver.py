@@ -410,6 +410,128 @@ def test_a_run_whose_carrier_dies_again_and_again_ends_with_the_cause(script):
 # -- code of the driver's that raises, hangs or ends -------------------------------------------------------------------
 
 
+FORKING = """
+    from minitune import Checkpoint, Stopper
+    from minitune.progress_reporter import ProgressReporter
+    from minitune.schedulers import FIFOScheduler
+    from minitune.search import BasicVariantGenerator
+
+    leaves, executor = sys.argv[1:]
+    driver, codes, reports = os.getpid(), {}, 0
+
+    def fork(who):
+        \"\"\"Once for each hook; the parent waits until the child has left `fit` and has ended.\"\"\"
+        if os.getpid() != driver or who in codes or reports < 3:
+            return
+        codes[who] = None
+        child = os.fork()
+        if child:
+            codes[who] = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        elif leaves == "raise":
+            raise ValueError("mine")
+        elif leaves == "exit":
+            sys.exit(7)
+
+    def forking(base, *hooks):
+        def make(name):
+            def hook(self, *args, **kwargs):
+                fork(f"{base.__name__}.{name}")
+                return getattr(base, name)(self, *args, **kwargs)
+            return hook
+        return type(f"Forking{base.__name__}", (base,), {name: make(name) for name in hooks})
+
+    class Stops(Stopper):
+        def __call__(self, trial_id, result):
+            return False
+
+        def stop_all(self):
+            return False
+
+        def get_state(self):
+            return {}
+
+    class Reporter(ProgressReporter):
+        def should_report(self, trials, done=False):
+            return True
+
+        def report(self, trials, done, *sys_info):
+            pass
+
+        def close(self):
+            print("closed by", "the driver" if os.getpid() == driver else "a child", flush=True)
+
+    class Counts(forking(Callback, "on_trial_result", "on_step_begin", "on_trial_complete")):
+        def on_trial_result(self, **info):
+            global reports
+            reports += 1
+            super().on_trial_result(**info)
+
+        def on_experiment_end(self, trials, **info):
+            print("ended by", "the driver" if os.getpid() == driver else "a child", flush=True)
+
+    def trainable(config):
+        for i in range(5):
+            report({"i": i})
+
+    copy = Checkpoint.from_dict({"an": "object"})  # lives in a temporary directory
+    stopper = forking(Stops, "__call__", "stop_all", "get_state")()
+    run = RunConfig(name="run", callbacks=[Counts()], stop=stopper, progress_reporter=forking(Reporter, "report")())
+    tune = TuneConfig(scheduler=forking(FIFOScheduler, "on_trial_result", "choose_trial_to_run")(), executor=executor,
+                      search_alg=forking(BasicVariantGenerator, "on_trial_result", "on_trial_complete")())
+    results = Tuner(trainable, param_space={"x": grid_search([0, 1, 2])}, tune_config=tune, run_config=run).fit()
+    print([r.metrics["i"] for r in results], results.num_errors, copy.to_dict())
+    print(len(codes), sorted(set(codes.values())))
+"""
+
+
+@pytest.mark.parametrize("executor", ["local", "inline"])
+@pytest.mark.parametrize(("leaves", "code"), [("raise", 1), ("exit", 7), ("return", 1)])
+def test_a_child_that_a_plug_in_forks_ends_nothing_of_the_run(script, leaves, code, executor):
+    driver = script.start(PRELUDE + FORKING, leaves, executor, MINITUNE_NUM_CPUS="1", MINITUNE_GLOBAL_CHECKPOINT_S="0")
+    stdout, stderr = script.finish(driver)
+    assert stdout.splitlines() == [
+        "ended by the driver",
+        "closed by the driver",
+        "[4, 4, 4] 0 {'an': 'object'}",
+        f"11 [{code}]",
+    ], stderr
+    kinds = [record["type"] for record in records_in(script)]
+    assert [kinds.count(kind) for kind in ("open", "result", "close")] == [1, 15, 1]
+    if leaves == "return":
+        assert stderr.count("TuneError: ") == stderr.count("has forked, and the child came back from it") == 11
+
+
+def test_a_process_that_a_callback_forks_can_be_ended_by_signals(script):
+    stdout = script.run(
+        PRELUDE
+        + """
+    import multiprocessing
+
+    class Starts(Callback):
+        def on_trial_result(self, **info):
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                ready, end = multiprocessing.Pipe()
+                child = multiprocessing.get_context("fork").Process(target=wait, args=(end,))
+                child.start()
+                ready.recv()
+                os.kill(child.pid, number)
+                child.join()
+                print(child.exitcode)
+
+    def wait(end):
+        try:
+            end.send(None)
+            time.sleep(600)
+        except KeyboardInterrupt:
+            sys.exit(5)
+
+    results = tuner_of(lambda config: {"y": 1}, xs=[0], callbacks=[Starts()]).fit()
+    print(results.interrupted, results.num_errors)
+    """
+    )
+    assert stdout.split() == ["-15", "5", "-1", "False", "0"]
+
+
 def test_sys_exit_in_a_plug_in_passes_and_the_run_can_be_resumed(script):
     """It ends the script, as the last of them shows, unless the script catches it."""
     kinds = ["callback", "stopper", "scheduler", "searcher"]

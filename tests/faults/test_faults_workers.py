@@ -333,7 +333,7 @@ def test_trials_that_die_at_once_and_for_ever_end_the_run_by_the_cause_they_shar
     _, stderr = script.finish(process)
     assert process.returncode == 1
     last = stderr.splitlines()[-1]
-    assert re.search(r"CrashLoopError: trials were restarted 101 times within 10 s", last), stderr[-2000:]
+    assert re.search(r"CrashLoopError: trials were restarted 101 times within \d+ s", last), stderr[-2000:]
     assert "the worker died: exit code 7" in last
 
 

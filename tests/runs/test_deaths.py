@@ -147,7 +147,8 @@ def test_ways_to_end_that_are_no_crash(script):
         None,
     )
     assert iterations == (1, 1, 1, 1, 1, 1, 2)
-    assert len(set(pids)) == 1, "the worker has served them all"
+    assert len(set(pids)) == 5, "a worker whose trial has failed is not handed on"
+    assert len(set(pids[4:])) == 1, "one whose trial has ended well is"
 
 
 def test_a_checkpoint_whose_report_was_never_sent_does_not_count(script):
@@ -309,6 +310,38 @@ def test_a_system_without_processes_is_waited_for_and_no_trial_is_to_blame(scrip
         assert "ulimit -u" in last
 
 
+FORBIDDING = """
+import errno, os
+
+if "MINITUNE_RUN_ID" in os.environ:
+
+    def refuse(*args):
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    setattr(os, os.environ["FORBIDDEN_CALL"], refuse)
+"""
+
+
+@pytest.mark.parametrize("call", ["fork", "pidfd_open"])
+def test_where_workers_must_not_be_forked_the_run_uses_new_interpreters(script, call):
+    if os.environ.get("MINITUNE_START_METHOD") == "interpreter":
+        pytest.skip("they are used anyway")
+    (script.directory / "sitecustomize.py").write_text(FORBIDDING)
+    driver = script.start(PRELUDE + """
+    def trainable(config):
+        report({"parent": os.getppid(), "attempt": get_context().get_attempt()})
+
+    results = fit(trainable, list(range(5)))
+    print([r.metrics["parent"] == os.getpid() for r in results], max(r.metrics["attempt"] for r in results))
+    """, PYTHONPATH=str(script.directory), FORBIDDEN_CALL=call, MINITUNE_NUM_CPUS="2")  # fmt: skip
+    stdout, stderr = script.finish(driver)
+    # Where the call that is forbidden is one of the zygote's start, its first requests are lost with it.
+    assert stdout == f"[True, True, True, True, True] {1 if call == 'fork' else 2}\n", stderr
+    assert stderr.count("each is a new interpreter") == 1
+    if call == "fork":
+        assert len(stderr.splitlines()) == 1
+
+
 def test_the_death_of_what_workers_are_copied_from_is_no_failure_of_theirs(script):
     if os.environ.get("MINITUNE_START_METHOD") == "interpreter":
         pytest.skip("there is none")
@@ -336,6 +369,36 @@ def test_the_death_of_what_workers_are_copied_from_is_no_failure_of_theirs(scrip
     assert stdout == "[[3, None], [3, None]]\n", stderr
     assert "the zygote ended with status -9" in stderr
     assert all(map(is_gone, children))
+
+
+@pytest.mark.parametrize("saves", [False, True], ids=["from the beginning", "from checkpoints"])
+def test_a_trial_that_kills_its_parent_again_and_again_fails_and_the_others_go_on(script, saves):
+    if os.environ.get("MINITUNE_START_METHOD") == "interpreter":
+        pytest.skip("a worker's parent is the driver itself")
+    driver = script.start(PRELUDE + f"""
+    from minitune.execution import setbacks
+    setbacks._PAUSES_S = (0.05,)
+
+    def trainable(config):
+        for i in range(start_of(get_checkpoint()) + 1, 8):
+            report({{"i": i, "attempt": get_context().get_attempt()}}, checkpoint=save(i) if {saves} else None)
+            if config["x"] == 0:
+                os.kill(os.getppid(), signal.SIGKILL)
+                time.sleep(600)
+
+    results = fit(trainable, list(range(5)), max_failures=-1)
+    print(json.dumps([[r.metrics["i"], r.metrics["attempt"], r.error and str(r.error)] for r in results]))
+    """, MINITUNE_NUM_CPUS="3")  # fmt: skip
+    stdout, stderr = script.finish(driver)
+    assert driver.returncode == 0, stderr
+    killer, *others = json.loads(stdout)
+    assert killer[:2] == [3 if saves else 1, 3], stderr
+    assert "the zygote ended with status -9" in killer[2]
+    assert "os.getppid()" in killer[2]
+    assert f"last report: iteration {killer[0]}" in killer[2]
+    assert [(i, error) for i, _, error in others] == [(7, None)] * 4
+    assert max(attempt for _, attempt, _ in others) <= 3
+    assert killer[2] in (trial_directories(script)[0] / "error.txt").read_text()
 
 
 HOLDERS = {

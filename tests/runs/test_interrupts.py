@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import signal
 
 import psutil
@@ -139,3 +141,109 @@ def test_an_exception_in_a_callback_leaves_nothing(script):
     lines = stdout.splitlines()
     assert lines[0].startswith("True Bad.on_trial_result raised RuntimeError: on purpose"), stderr
     assert lines[1:] == ["RuntimeError('on purpose')", "[]"]
+
+
+ENDED_TOGETHER = """
+    import os, signal, sys, time
+    from minitune import Callback, RunConfig, Trainable, Tuner, grid_search, report
+
+    here, storage = sys.argv[1], os.environ["MINITUNE_STORAGE_PATH"]
+    is_resumed = os.path.exists(storage)
+
+    def note(x):
+        with open(os.path.join(here, f"{'resumed' if is_resumed else 'busy'}-{x}"), "w") as file:
+            file.write(f"{os.getpid()}\\n")
+
+    def function(config):
+        report({"i": 0})
+        note(config["x"])
+        time.sleep(0 if is_resumed else 600)
+        report({"i": 1})
+
+    class Class(Trainable):
+        def setup(self, config):
+            self.x, self.i = config["x"], 0
+
+        def step(self):
+            self.i += 1
+            if is_resumed or self.i == 3:
+                note(self.x)
+                time.sleep(0 if is_resumed else 600)
+            return {"i": self.i, "done": is_resumed}
+
+        def save_checkpoint(self, directory):
+            return {"i": self.i}
+
+        def load_checkpoint(self, state):
+            self.i = state["i"]
+
+    trainable = {"function": function, "class": Class}[sys.argv[2]]
+    if is_resumed:
+        tuner = Tuner.restore(os.path.join(storage, "run"), trainable)
+    else:
+        space = {"x": grid_search([0, 1, 2, 3])}
+        tuner = Tuner(trainable, param_space=space, run_config=RunConfig(name="run", verbose=0))
+    results = tuner.fit()
+    print(results.interrupted, results.num_errors, [r.metrics.get("i") is not None for r in results])
+"""
+
+
+def busy_workers(script) -> list[int]:
+    """The first two trials' processes, once user code runs there."""
+    paths = [script.directory / f"busy-{x}" for x in (0, 1)]
+    script.wait_until(lambda: all(path.exists() and path.read_text().endswith("\n") for path in paths))
+    return [int(path.read_text()) for path in paths]
+
+
+def statuses(script) -> list[tuple[str, str]]:
+    """Each change of a trial's status on record, with its cause."""
+    lines = (script.storage / "run" / "journal").read_bytes().splitlines(keepends=True)
+    records = [json.loads(line[9:]) for line in lines if line.endswith(b"\n")]
+    return [(record["status"], record["cause"]) for record in records if record["type"] == "status"]
+
+
+@pytest.mark.parametrize("kind", ["function", "class"])
+@pytest.mark.parametrize(
+    ("to_workers", "to_driver"),
+    [
+        (signal.SIGTERM, signal.SIGTERM),
+        (signal.SIGINT, signal.SIGINT),
+        (signal.SIGHUP, signal.SIGHUP),
+        (signal.SIGUSR1, signal.SIGUSR1),
+        (signal.SIGKILL, signal.SIGTERM),
+        (signal.SIGTERM, signal.SIGKILL),
+    ],
+    ids=lambda number: number.name,
+)
+def test_trials_that_are_ended_by_signals_shortly_before_the_driver_are_interrupted(
+    script, to_workers, to_driver, kind
+):
+    """The driver gets its signal once the deaths are on record."""
+    driver = script.start(ENDED_TOGETHER, str(script.directory), kind, MINITUNE_NUM_CPUS="2")
+    for pid in busy_workers(script):
+        os.kill(pid, to_workers)
+    script.wait_until(lambda: sum(status == "PENDING" for status, _ in statuses(script)) >= 2)
+    driver.send_signal(to_driver)
+    stdout, stderr = script.finish(driver)
+    assert "ERROR" not in [status for status, _ in statuses(script)], stderr
+    if to_driver in (signal.SIGINT, signal.SIGUSR1):
+        assert stdout == "True 0 [True, True, False, False]\n"
+    assert driver.returncode == (0 if stdout else -to_driver)
+    stdout = script.run(ENDED_TOGETHER, str(script.directory), kind, MINITUNE_NUM_CPUS="1")
+    assert stdout == "False 0 [True, True, True, True]\n"
+    began_ns = [(script.directory / f"resumed-{x}").stat().st_mtime_ns for x in range(4)]
+    assert max(began_ns[:2]) < min(began_ns[2:]), "those that ran before go on first"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda number: number.name)
+def test_a_trial_that_dies_of_the_signal_of_the_driver_while_that_waits_for_its_step_is_interrupted(script, number):
+    driver = script.start(ENDED_TOGETHER, str(script.directory), "class", MINITUNE_NUM_CPUS="2")
+    workers = busy_workers(script)
+    driver.send_signal(number)
+    script.wait_until(lambda: list((script.storage / "run").glob("scheduler-state-*")))
+    for pid in workers:
+        os.kill(pid, number)
+    _, stderr = script.finish(driver)
+    assert "ERROR" not in [status for status, _ in statuses(script)], stderr
+    stdout = script.run(ENDED_TOGETHER, str(script.directory), "class", MINITUNE_NUM_CPUS="1")
+    assert stdout == "False 0 [True, True, True, True]\n"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from minitune import RunConfig, Trainable, TuneConfig, Tuner, get_checkpoint, get_context, grid_search
+from minitune import CheckpointConfig, RunConfig, Trainable, TuneConfig, Tuner, get_checkpoint, get_context, grid_search
 from minitune.trainable import report, with_parameters, with_resources
 
 
@@ -52,3 +52,54 @@ def test_nothing_of_the_previous_trial_is_seen(
     assert len({result.metrics["pid"] for result in grid} - {os.getpid()}) == 1  # one worker for all
     assert [(result.metrics["i"], result.metrics["seen"]) for result in grid] == [(i, (0, True, 3)) for i in (1, 2, 3)]
     assert [Path(result.path, "stdout").read_text() for result in grid] == ["trial 1\n", "trial 2\n", "trial 3\n"]
+
+
+class Fails(Trainable):
+    def setup(self, config: dict[str, Any]) -> None:
+        self.settings = config
+
+    def step(self) -> dict[str, Any]:
+        if self.settings["fails_in"] == "step" and self.iteration == 1:
+            raise ValueError("no second step")
+        return {"metric": 1, "pid_now": os.getpid(), "done": self.iteration == 1}
+
+    def save_checkpoint(self, checkpoint_dir: str) -> None:
+        if self.settings["fails_in"] == "save":
+            raise ValueError("no checkpoint")
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        self.settings = new_config
+        return True
+
+
+def fails(config: dict[str, Any]) -> dict[str, Any]:
+    report({"metric": 1, "pid_now": os.getpid()})
+    if config["fails_in"] == "metric":
+        report({"matric": 1})
+    if config["fails_in"] == "function":
+        raise ValueError("no second report")
+    return {"metric": 2, "pid_now": os.getpid()}
+
+
+@pytest.mark.parametrize(
+    "kind", [(Fails, ["step", "nothing", "save", "nothing"]), (fails, ["function", "", "metric", ""])]
+)
+def test_a_worker_whose_trial_has_failed_is_not_handed_on(
+    kind: tuple[Any, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINITUNE_NUM_CPUS", "1")
+    trainable, ways = kind
+    grid = Tuner(
+        trainable,
+        param_space={"fails_in": grid_search(ways)},
+        tune_config=TuneConfig(reuse_actors=True, max_concurrent_trials=1, metric="metric", mode="max"),
+        run_config=RunConfig(
+            storage_path=str(tmp_path),
+            verbose=0,
+            checkpoint_config=CheckpointConfig(checkpoint_frequency=2 * (trainable is Fails)),
+        ),
+    ).fit()
+    assert [result.error is None for result in grid] == [False, True, False, True]
+    first, second, third, fourth = (result.metrics["pid_now"] for result in grid)
+    assert second == third, "the worker of a trial that has ended well is handed on"
+    assert len({first, second, fourth}) == 3, "one whose trial has failed is not"
