@@ -300,6 +300,8 @@ def _loop(
     interrupted_by = interrupts.name if controller.interrupted else None
     progress.end(controller.trials, interrupted_by, why_no_more=hooks.search_alg.end_reason)
     interrupts.deliver_again()
+    if controller.loss is not None:
+        raise controller.loss
     return Outcome(
         controller.trials,
         controller.interrupted,

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from minitune.base.files import BLOB_MODE, atomic_write, remove_file
 from minitune.error import TuneError
-from minitune.execution.files import BLOB_MODE, atomic_write, remove_file
 from minitune.execution.storage import RunDirectory, check_trusted
 from minitune.experiment.experiment import Experiment
 from minitune.pickling import SmallPickle, load

@@ -8,9 +8,9 @@ import pickle
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from minitune.base.files import BLOB_MODE, atomic_write
 from minitune.config import RunConfig
 from minitune.error import RunNotFoundError, TuneError
-from minitune.execution.files import BLOB_MODE, atomic_write
 from minitune.execution.storage import RunDirectory, check_trusted, is_run
 from minitune.pickling import dumps_for_later
 from minitune.tune_config import TuneConfig

@@ -24,6 +24,7 @@ import weakref
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
+from minitune.base import files
 from minitune.pickling import dump, load
 
 _HEADER = struct.Struct("<8s16sQQ")
@@ -179,7 +180,7 @@ class ValueFile:
     ends, the system frees it. Elsewhere it is removed by `close`, or when the interpreter ends.
 
     Args:
-        directory: Where it lies on disk; it is made if needed.
+        directory: Where it lies on disk; it is made if needed, those above it are not.
         elsewhere: How the user can have another directory, for the error when the disk is full.
 
     Raises:
@@ -221,7 +222,7 @@ class ValueFile:
 
 def _open_in(directory: str) -> tuple[int, str]:
     """A new file in `directory`, and a path by which other processes of this user can open it."""
-    os.makedirs(directory, mode=0o700, exist_ok=True)
+    files.make_directory(directory, 0o700, within=os.path.dirname(directory))
     path = os.path.join(directory, f"values-{os.urandom(8).hex()}")
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     descriptor = os.open(path, flags, 0o600)
@@ -238,7 +239,7 @@ def _open_in(directory: str) -> tuple[int, str]:
     except OSError:  # a file system that does not keep files without names
         pass
     os.close(descriptor)
-    os.makedirs(directory, mode=0o700, exist_ok=True)
+    files.make_directory(directory, 0o700, within=os.path.dirname(directory))
     return os.open(path, flags, 0o600), path
 
 

@@ -272,7 +272,8 @@ class LocalTrialExecutor:
             with contextlib.suppress(FileNotFoundError):  # the driver's own directory has been removed
                 env |= dict.fromkeys(ORIG_WORKING_DIR, os.getcwd())
         stdout, stderr = (os.path.join(actor.directory, name) for name in self._output_names)
-        return Place(actor.directory if self._changes_directory else None, stdout, stderr, env)
+        directory = actor.directory if self._changes_directory else None
+        return Place(directory, stdout, stderr, env, own=actor.directory)
 
     def _take_parked(self, waiter: str, reuse_key: str | None, request: Resources) -> _Actor | None:
         """A parked actor for this key and request whose devices are free, if there is one."""

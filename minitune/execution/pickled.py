@@ -9,8 +9,8 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any
 
+from minitune.base import files
 from minitune.error import TuneError
-from minitune.execution import files
 
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 """This Python's version, as it is recorded beside a pickle."""
@@ -38,8 +38,9 @@ class ObjectStore:
         name = _sha256(data)
         path = self._path(name)
         if not os.path.exists(path):
-            os.makedirs(self.directory, exist_ok=True)
-            files.atomic_write(path, data, files.BLOB_MODE, self.sync)
+            run_path = os.path.dirname(self.directory)
+            files.make_directory(self.directory, within=run_path)
+            files.atomic_write(path, data, files.BLOB_MODE, self.sync, within=run_path)
         return name
 
     def get(self, name: str) -> bytes:
@@ -50,7 +51,7 @@ class ObjectStore:
         """
         path = self._path(name)
         try:
-            with open(path, "rb") as file:
+            with files.open_to_read(path) as file:
                 data = file.read()
         except OSError as error:
             raise TuneError(f"{path}, which the journal names, cannot be read ({error.strerror})") from error

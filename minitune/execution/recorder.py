@@ -7,16 +7,19 @@ later driver knows of the run.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
-from collections.abc import Callable, Sequence
+import stat
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from minitune.base import files
 from minitune.checkpoint import CheckpointRecord
 from minitune.decision import Decision
 from minitune.error import TrialError
 from minitune.execution import records
 from minitune.execution.checkpoint_manager import CheckpointManager, Surplus
-from minitune.execution.disk_space import DiskSpace
+from minitune.execution.disk import Disk
 from minitune.execution.storage import (
     RunDirectory,
     append_error,
@@ -28,6 +31,8 @@ from minitune.execution.storage import (
 from minitune.experiment.trial import KeptCheckpoint, Trial
 from minitune.resources import Resources
 from minitune.result import CONFIG
+
+logger = logging.getLogger("minitune")
 
 _RESULTS_WORTH_A_SUM = 32
 """A sum takes about the place of three results."""
@@ -53,7 +58,7 @@ class Recorder:
         run: The run's directory.
         journal: The open journal.
         checkpoints: Which checkpoints are kept.
-        space: What is kept for the journal, for when the disk is full.
+        disk: Whether the run can be written down.
         dirname_creators: Make the names of trial directories, by experiment; None for the usual ones.
 
     Attributes:
@@ -65,11 +70,11 @@ class Recorder:
         run: RunDirectory,
         journal: RecordSink,
         checkpoints: CheckpointManager,
-        space: DiskSpace,
+        disk: Disk,
         dirname_creators: Sequence[Callable[[Trial], str] | None] = (None,),
     ):
         self.run = run
-        self.space = space
+        self.disk = disk
         self._journal = journal
         self._checkpoints = checkpoints
         self._dirname_creators = dirname_creators
@@ -82,9 +87,9 @@ class Recorder:
         """The journal's length in bytes."""
         return self._journal.offset
 
-    def state_saved(self, component: str, plugin: str, files: dict[str, str], offset: int) -> None:
+    def state_saved(self, component: str, plugin: str, written: dict[str, str], offset: int) -> None:
         """A component's state was written; see `records.state`."""
-        self._journal.append(records.state(component, plugin, files, offset))
+        self._journal.append(records.state(component, plugin, written, offset))
 
     def close(self, reason: str) -> None:
         """The driver ends in order; nothing is written after this. Blocks while checkpoints are settled."""
@@ -152,15 +157,22 @@ class Recorder:
         if trial.custom_dirname is None:
             creator = self._dirname_creators[trial.experiment_number]
             trial.custom_dirname = create_trial_directory(self.run.path, trial, creator)
-        elif not os.path.isdir(trial.local_path):
-            raise FileNotFoundError(f"{trial.local_path} does not exist any more")
         else:
+            fault = self.directory_fault(trial)
+            if fault is not None:
+                raise fault
             self._clean(trial)
         return trial.local_path
 
-    def has_directory(self, trial: Trial) -> bool:
-        """Whether the directory of a running trial is still there."""
-        return os.path.isdir(trial.local_path)
+    def directory_fault(self, trial: Trial) -> OSError | None:
+        """What is wrong with the directory of a trial that has been started; None if it is there."""
+        try:
+            mode = os.lstat(trial.local_path).st_mode
+        except OSError:
+            return FileNotFoundError(f"{trial.local_path} does not exist any more")
+        if stat.S_ISDIR(mode):
+            return None
+        return files.LinkError(trial.local_path) if stat.S_ISLNK(mode) else NotADirectoryError(trial.local_path)
 
     def worker_is_gone(self, trial: Trial) -> None:
         """A worker has gone in the midst of something: remove checkpoints that it wrote and nobody has heard of.
@@ -215,17 +227,16 @@ class Recorder:
 
         A directory that cannot be written (it may be the reason of the failure) is no second failure.
         """
-        try:
+        with _told("the failure of trial %s could not be written to its directory: %s", trial):
             if trial.custom_dirname is None:
                 self.prepare_directory(trial)
             append_error(trial.local_path, trial.num_failures, str(error), date_text(), error)
-        except OSError:
-            pass
 
     def trial_ends(self, trial: Trial) -> None:
         """The trial has ended: a failure that a retry has made good leaves no `error.pkl`."""
         if trial.attempt > 1 and trial.error is None:
-            remove_error_pickle(trial.local_path)
+            with _told("error.pkl of trial %s could not be removed: %s", trial):
+                remove_error_pickle(trial.local_path)
         self._known.pop(trial.trial_id, None)
         self._drop(self._checkpoints.trial_ended(trial))
 
@@ -285,6 +296,17 @@ class Recorder:
 def _is_worth_a_sum(trial: Trial) -> bool:
     """Whether to sum up a trial's results when it ends: many of them, and nobody may ask for its state in between."""
     return trial.report_count >= _RESULTS_WORTH_A_SUM and trial.attempt == 1 and trial.next_checkpoint == 0
+
+
+@contextlib.contextmanager
+def _told(text: str, trial: Trial) -> Iterator[None]:
+    """Log an OSError of the `with` block, and go on; that a directory is not there any more is told elsewhere."""
+    try:
+        yield
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        logger.warning(text, trial.name, error.strerror or error)
 
 
 class _Changeable(NamedTuple):

@@ -11,6 +11,7 @@ from typing import Any
 
 from minitune import clock
 from minitune._paths import StorageContext
+from minitune.base import files
 from minitune.checkpoint import Checkpoint, CheckpointRecord
 from minitune.error import TrialError, TuneError
 from minitune.experiment import lifecycle
@@ -442,8 +443,8 @@ class Trial:
         """What `error.txt` says, or None if there is none. Blocks."""
         if self.error_file is None or not os.path.exists(self.error_file):
             return None
-        with open(self.error_file, encoding="utf-8", errors="replace") as file:
-            return file.read()
+        with files.open_to_read(self.error_file) as file:
+            return file.read().decode("utf-8", "replace")
 
     def __str__(self) -> str:
         return self.name

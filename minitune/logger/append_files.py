@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
+
+from minitune.base import files
 
 logger = logging.getLogger("minitune")
 
@@ -17,22 +18,26 @@ class AppendFiles:
     At most `limit` are open; the one that was opened first is closed to make room and opened again when it is written
     to. So any number of trials can be alive without running out of descriptors.
 
+    Neither a file nor its directory may be a link (`files.open_own`).
+
     Args:
         limit: How many files may be open at once.
     """
 
     def __init__(self, limit: int = 64):
         self._limit = limit
-        self._paths: dict[str, str] = {}
+        self._paths: dict[str, tuple[str, str]] = {}  # with the directory from which on links are refused
         self._open: dict[str, int] = {}
         self._lapses: set[str] = set()
 
-    def open(self, key: str, path: str) -> int:
+    def open(self, key: str, path: str, within: str) -> int:
         """Open a file for appending; an incomplete last line, left by a process that was killed, is cut off.
 
         Args:
             key: What the file is called here.
-            path: Where it lies; it is created if need be, its directory too.
+            path: Where it lies; it is created if need be. Its directory is not: one that has gone is not made again,
+                since that would hide it.
+            within: See `files.entry_of`.
 
         Returns:
             Its size in bytes.
@@ -41,14 +46,10 @@ class AppendFiles:
             OSError: If it cannot be opened.
         """
         self.close(key)
-        self._paths[key] = path
-        try:
-            descriptor = self._reopen(key)
-        except FileNotFoundError:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            descriptor = self._reopen(key)
+        self._paths[key] = path, within
+        descriptor = self._reopen(key)
         size = os.fstat(descriptor).st_size
-        whole = _end_of_last_line(path, size)
+        whole = _end_of_last_line(descriptor, size)
         if whole < size:
             os.ftruncate(descriptor, whole)
         return whole
@@ -98,8 +99,8 @@ class AppendFiles:
     def _reopen(self, key: str) -> int:
         if len(self._open) >= self._limit:
             os.close(self._open.pop(next(iter(self._open))))
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
-        descriptor = self._open[key] = os.open(self._paths[key], flags, 0o666)
+        path, within = self._paths[key]
+        descriptor = self._open[key] = files.open_own(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, within=within)
         return descriptor
 
     def _write_rest(self, descriptor: int, line: bytes, written: int) -> None:
@@ -112,38 +113,14 @@ class AppendFiles:
             raise
 
 
-def replace_file(path: str, data: bytes, mode: int = 0o666) -> None:
-    """Write `data` beside `path` and put it there in one step; readers see the old file or the new one.
-
-    Raises:
-        OSError: If it cannot be written; the old file is as it was then.
-    """
-    temporary = f"{path}.tmp"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0), mode)
-    try:
-        try:
-            while data:
-                data = data[os.write(descriptor, data) :]
-        finally:
-            os.close(descriptor)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
-
-
-def _end_of_last_line(path: str, size: int) -> int:
+def _end_of_last_line(descriptor: int, size: int) -> int:
     """Where the last complete line of a file of `size` bytes ends."""
-    if not size:
-        return 0
-    with open(path, "rb") as file:
-        end = size
-        while end > 0:
-            begin = max(0, end - _TAIL_BYTES)
-            file.seek(begin)
-            newline = file.read(end - begin).rfind(b"\n")
-            if newline >= 0:
-                return begin + newline + 1
-            end = begin
+    end = size
+    while end > 0:
+        begin = max(0, end - _TAIL_BYTES)
+        os.lseek(descriptor, begin, os.SEEK_SET)
+        newline = os.read(descriptor, end - begin).rfind(b"\n")
+        if newline >= 0:
+            return begin + newline + 1
+        end = begin
     return 0

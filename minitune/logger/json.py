@@ -6,9 +6,10 @@ import logging
 import os
 from typing import Any
 
+from minitune.base import files
 from minitune.experiment.trial import Trial
-from minitune.logger.append_files import AppendFiles, replace_file
-from minitune.logger.logger import LoggerCallback
+from minitune.logger.append_files import AppendFiles
+from minitune.logger.logger import LoggerCallback, make_directory
 from minitune.logger.strict_json import dumps, dumps_pretty
 from minitune.pickling import dumps as dumps_pickle
 from minitune.result import EXPR_PARAM_FILE, EXPR_PARAM_PICKLE_FILE, EXPR_RESULT_FILE
@@ -25,7 +26,8 @@ class JsonLoggerCallback(LoggerCallback):
         """Write the configuration, open the file. A file that cannot be written is named in the log."""
         path = os.path.join(trial.local_path, EXPR_RESULT_FILE)
         try:
-            self._files.open(trial.trial_id, path)
+            make_directory(trial)
+            self._files.open(trial.trial_id, path, trial.experiment_path)
         except OSError as error:
             self._files.lapse(trial.trial_id, path, error)
         try:
@@ -67,11 +69,12 @@ class JsonLoggerCallback(LoggerCallback):
         content = hash((text, data))
         if self._configs.get(trial.trial_id) == content:
             return
-        replace_file(os.path.join(trial.local_path, EXPR_PARAM_FILE), text)
+        within = trial.experiment_path
+        files.atomic_write(os.path.join(trial.local_path, EXPR_PARAM_FILE), text, within=within)
         pickle_path = os.path.join(trial.local_path, EXPR_PARAM_PICKLE_FILE)
         if data is not None:
             # For the owner only: whoever can write it can run code in the process that loads it.
-            replace_file(pickle_path, data, mode=0o600)
-        elif os.path.exists(pickle_path):  # that of an earlier configuration
-            os.unlink(pickle_path)
+            files.atomic_write(pickle_path, data, files.BLOB_MODE, within=within)
+        else:
+            files.remove_file(pickle_path, within)  # that of an earlier configuration
         self._configs[trial.trial_id] = content

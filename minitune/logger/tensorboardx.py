@@ -9,8 +9,9 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from minitune.base import files
 from minitune.experiment.trial import Trial
-from minitune.logger.logger import LoggerCallback
+from minitune.logger.logger import LoggerCallback, make_directory
 from minitune.logger.strict_json import scalar_of
 from minitune.result import CONFIG, PID, TIME_TOTAL_S, TIMESTAMP, TIMESTEPS_TOTAL, TRAINING_ITERATION, flatten
 
@@ -52,14 +53,26 @@ class TBXLoggerCallback(LoggerCallback):
     def log_trial_start(self, trial: Trial) -> None:
         """Begin an event file; those of earlier attempts stay and are shown together with it.
 
-        Raises:
-            OSError: If it cannot be opened.
+        Where that cannot be done, the log says so, and the trial goes on without one.
         """
         self._close(trial)
+        try:
+            self._begin(trial)
+        except OSError as error:
+            if trial.trial_id not in self._warned:
+                self._warned.add(trial.trial_id)
+                _log.warning("trial %s is not shown in TensorBoard: %s", trial.name, error)
+
+    def _begin(self, trial: Trial) -> None:
+        make_directory(trial)
+        # the writer would make a directory that has gone, and follow a link that has taken its place
+        with files.entry_of(os.path.join(trial.local_path, "events"), trial.experiment_path):
+            pass
         if len(self._trial_writer) >= _MAX_OPEN:
             self._close(next(iter(self._trial_writer)))
         # The file's name holds no more than the second: an attempt that follows soon would overwrite the one before.
-        suffix = f".{os.getpid()}.{next(_numbers):09d}"  # files are read in the order of their names
+        # Files are read in the order of their names. What comes last keeps a link from being planted under the name.
+        suffix = f".{os.getpid()}.{next(_numbers):09d}.{os.urandom(8).hex()}"
         self._trial_writer[trial] = self._summary_writer_cls(
             trial.local_path, flush_secs=_FLUSH_INTERVAL_S, filename_suffix=suffix
         )
@@ -69,7 +82,9 @@ class TBXLoggerCallback(LoggerCallback):
         """Write the numbers and lists of a result; may block as writing does."""
         if trial not in self._trial_writer:
             self.log_trial_start(trial)
-        writer = self._trial_writer[trial]
+        writer = self._trial_writer.get(trial)
+        if writer is None:
+            return
         step = result.get(TIMESTEPS_TOTAL) or result[TRAINING_ITERATION]
         numbers: dict[str, Any] = {}
         for key, value in flatten({k: v for k, v in result.items() if k not in _NOT_SHOWN}).items():
