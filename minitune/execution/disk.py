@@ -18,6 +18,7 @@ import errno
 import logging
 import os
 import shutil
+import sys
 
 from minitune.base import files
 from minitune.error import TuneError
@@ -68,7 +69,7 @@ class Disk:
             OSError: If there is not so much space.
         """
         self._reserve()
-        if os.name != "nt":  # there a directory in which a file is open can be neither renamed nor removed
+        if sys.platform != "win32":  # there a directory in which a file is open can be neither renamed nor removed
             self._descriptor = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
 
     def free(self) -> None:

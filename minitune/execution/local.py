@@ -82,7 +82,8 @@ class LocalTrialExecutor:
 
     Args:
         machine: What may be reserved.
-        directory: An existing directory for the values that are stored once; they are removed at the end.
+        directory: Gives an existing directory for the values that are stored once; they are removed at the end. It is
+            asked when the first one is stored: before that, nothing is on disk.
         output_names: Names of the files, in an actor's directory, that take its stdout and stderr.
         changes_directory: Whether an actor works in its directory.
         keep_descendants: Leave processes that an actor has started alone when it ends by itself.
@@ -99,7 +100,7 @@ class LocalTrialExecutor:
         self,
         machine: Machine,
         *,
-        directory: str,
+        directory: Callable[[], str],
         output_names: tuple[str, str] = ("stdout", "stderr"),
         changes_directory: bool = True,
         keep_descendants: bool = False,
@@ -114,7 +115,7 @@ class LocalTrialExecutor:
         self.clock: Clock = clocks.REAL
         self._host = socket.gethostname()
         self._ledger = Ledger(machine.totals, machine.gpu_ids, find_gpus=machine.find_gpus, cpu_limit=machine.cpu_limit)
-        self._shared_directory = os.path.join(directory, "shared")
+        self._directory = directory
         self._values: ValueFile | None = None
         self._output_names = output_names
         self._changes_directory = changes_directory
@@ -241,7 +242,7 @@ class LocalTrialExecutor:
         )
 
     def _new_file(self) -> ValueFile:
-        return ValueFile(self._shared_directory, "choose a storage_path with more space")
+        return ValueFile(os.path.join(self._directory(), "shared"), "choose a storage_path with more space")
 
     def _start_process(self, actor: _Actor) -> None:
         place = self._place(actor)

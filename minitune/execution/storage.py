@@ -271,7 +271,7 @@ def create_run_directory(
 
 def default_run_name(trainable_name: str) -> str:
     """`<trainable>_<date>`, cleaned and cut so that it is a good name; a setting leaves the date out."""
-    text = _cut(clean_name(trainable_name), _identifier_limit())
+    text = _cut(clean_name(trainable_name), identifier_limit())
     if is_on("DISABLE_DATED_SUBDIR"):
         # without the date behind it the text may end like a name that some systems do not take
         text = text.rstrip(". ")
@@ -352,7 +352,7 @@ def _default_directory_name(trial: Trial) -> str:
     if trial.custom_trial_name:
         check_trial_name(trial.custom_trial_name)
     identifier = f"{trial.name}_{trial.experiment_tag}" if trial.experiment_tag else trial.name
-    return f"{_cut(clean_name(identifier), _identifier_limit())}_{date_text()}"
+    return f"{_cut(clean_name(identifier), identifier_limit())}_{date_text()}"
 
 
 def check_trial_name(name: str) -> str:
@@ -381,8 +381,12 @@ def _cut(text: str, characters: int = NAME_LIMIT_BYTES, size_bytes: int = NAME_L
     return text
 
 
-def _identifier_limit() -> int:
-    """How many characters of a name go into a directory's name."""
+def identifier_limit() -> int:
+    """How many characters of a name go into a directory's name.
+
+    Raises:
+        ValueError: If that is set to something else than a number.
+    """
     value = setting("MAX_LEN_IDENTIFIER")
     if not value.isdecimal() or int(value) < 1:
         raise ValueError(f"{variable_of('MAX_LEN_IDENTIFIER')} must be an int >= 1, but got {value!r}")
