@@ -102,7 +102,7 @@ def start_run(plan: Plan, ahead: Template | None = None) -> tuple[Outcome, RunDi
     with stage_of(plan, seed, ahead) as stage:  # whatever is refused is refused before anything is on disk
         run = create_run_directory(storage_path, first.name, trainable_name=first.trainable_name)
         with open_run(plan, run, is_new=True) as opened:
-            write_tuner_file(run, recorded, sync=plan.run_config.durability != "process")
+            write_tuner_file(run, recorded, opened.objects, sync=plan.run_config.durability != "process")
             write_trainable_file(run, trainables)
             total = components.search_alg.total_samples
             opened.begin(run_record(plan, run, seed, total if 0 <= total < sys.maxsize else None))

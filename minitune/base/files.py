@@ -270,6 +270,24 @@ def new_file(path: str, mode: int = 0o666, sync: bool = False, within: str | Non
         sync_directory(os.path.dirname(path))
 
 
+def put_in_place(temporary: str, path: str, within: str) -> None:
+    """Rename a file that was prepared, in the same directory.
+
+    Args:
+        temporary: Its name so far, from `temporary_name`.
+        path: Its place; a file that is there is replaced.
+        within: See `entry_of`.
+
+    Raises:
+        LinkError: If there is a link at `path` or on the way to it.
+        OSError: If it cannot be renamed.
+    """
+    with entry_of(path, within) as entry:
+        if is_link(entry):
+            raise LinkError(path)
+        replace(temporary if entry.directory is None else os.path.basename(temporary), entry.name, entry.directory)
+
+
 def atomic_write(
     path: str | os.PathLike[str], data: bytes, mode: int = 0o666, sync: bool = False, within: str | None = None
 ) -> None:

@@ -29,7 +29,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from minitune._checks import require
 from minitune.base import files
@@ -51,6 +51,9 @@ LOOK_S = 1.0
 _CHUNK_BYTES = 1 << 20
 _LINES_BYTES = 1 << 16
 OBJECTS_DIRECTORY = "objects"
+
+
+_T = TypeVar("_T")
 
 
 class Journal:
@@ -78,7 +81,7 @@ class Journal:
         """Use `create` or `open` instead."""
         self.path = path
         self.durability = durability
-        self.objects = _object_store(path, sync=durability != "process")
+        self.objects = ObjectStore(_objects_directory(path), durability)
         self._descriptor: int | None = descriptor
         self._disk = disk
         self._lock = lock
@@ -160,6 +163,7 @@ class Journal:
             good_bytes = valid_bytes(file)
             if good_bytes < os.path.getsize(file):
                 _cut(file, good_bytes)
+            _cut_before_torn(file)
             descriptor = _open_own(file, _FLAGS)
         except OSError as error:
             raise _os_error(file, "opened", error) from error
@@ -181,19 +185,7 @@ class Journal:
                 so `append` may be tried again, unless a sync has failed: after that nobody knows what is on the disk.
         """
         descriptor = self._usable()
-        has_objects = self._disk is None or not self._disk.has_gone
-        while True:
-            try:
-                line = journal_codec.encode(record, self.objects if has_objects else None)
-                with self._writing:
-                    self._write(descriptor, line)
-                    self._end += len(line)
-                break
-            except OSError as error:
-                if has_objects and self._disk is not None and self._disk.is_gone():
-                    has_objects = False  # they stand in the record: the journal is open, wherever it is now
-                elif self._disk is None or not self._disk.give_up_piece(error):
-                    raise _os_error(self.path, "written", error) from error
+        line = self._with_objects(lambda objects: self._append(descriptor, record, objects))
         if self.durability != "process":
             self._unsynced.append(line)
         elif time.monotonic() >= self._next_look_s:
@@ -207,6 +199,36 @@ class Journal:
             self._is_unsynced = True
             self._housekeeper.sync_soon(self)
 
+    def by_reference(self, record: dict[str, Any]) -> dict[str, Any]:
+        """See `ObjectStore.by_reference`: for a record of which something is needed elsewhere, too.
+
+        Raises:
+            TuneError: If something could not be written, naming path and reason.
+        """
+        return self._with_objects(lambda objects: record if objects is None else objects.by_reference(record))
+
+    def _append(self, descriptor: int, record: dict[str, Any], objects: ObjectStore | None) -> bytes:
+        line = journal_codec.encode(record, objects)
+        with self._writing:
+            self._write(descriptor, line)
+            self._end += len(line)
+        return line
+
+    def _with_objects(self, write: Callable[[ObjectStore | None], _T]) -> _T:
+        """Write something with large objects in files of their own; in the record if the run's directory is gone.
+
+        The journal itself is open, wherever it is now. Where the disk is full, there is a reserve.
+        """
+        has_objects = self._disk is None or not self._disk.has_gone
+        while True:
+            try:
+                return write(self.objects if has_objects else None)
+            except OSError as error:
+                if has_objects and self._disk is not None and self._disk.is_gone():
+                    has_objects = False
+                elif self._disk is None or not self._disk.give_up_piece(error):
+                    raise _os_error(self.path, "written", error) from error
+
     def sync(self) -> None:
         """Bring everything written so far to the disk. Blocks. A failure is raised by the next `append` or `close`."""
         self._is_unsynced = False  # before the sync: what is written meanwhile asks for another one
@@ -215,6 +237,7 @@ class Journal:
                 return
             count = len(self._unsynced)
             try:
+                self.objects.sync()
                 self._sync_lines(self._descriptor, b"".join(self._unsynced[:count]))
             except OSError as error:
                 self._failure = self._sync_error(error)
@@ -263,6 +286,7 @@ class Journal:
                 self._look(self._descriptor, at_end=True)
             descriptor, self._descriptor = self._descriptor, None
             os.close(descriptor)
+        self.objects.forget()
         if self._housekeeper is not None and self._owns_housekeeper:
             self._housekeeper.close()
         if self._failure is not None:
@@ -454,7 +478,7 @@ def scan(
         TuneError: See `read`.
     """
     file_path = os.path.abspath(path)
-    objects = _object_store(file_path)
+    objects = ObjectStore.to_read(_objects_directory(file_path))
     try:
         with files.open_to_read(file_path) as file:
             for offset, line in _lines(file, begin):
@@ -484,7 +508,7 @@ def of_kind(path: str | os.PathLike[str], kind: str | tuple[str, ...], unpickle:
     Raises:
         TuneError: See `read`.
     """
-    objects = _object_store(os.path.abspath(path))
+    objects = ObjectStore.to_read(_objects_directory(os.path.abspath(path)))
     kinds = (kind,) if isinstance(kind, str) else kind
     return [journal_codec.decode(line, unpickle, objects) for _, line in lines_of_kind(path, *kinds)]
 
@@ -653,8 +677,26 @@ def _open_own(path: str, flags: int) -> int:
     return files.open_own(path, flags, _MODE, within=os.path.dirname(path))
 
 
-def _object_store(journal_path: str, sync: bool = False) -> ObjectStore:
-    return ObjectStore(os.path.join(os.path.dirname(journal_path), OBJECTS_DIRECTORY), sync)
+def _cut_before_torn(path: str) -> None:
+    """Cut a journal before the first record that names a value which a power cut has kept from the disk.
+
+    That record, and those behind it, had not been synced either: it is a torn end that happens to be legible.
+    """
+    objects = ObjectStore(_objects_directory(path))
+    torn = objects.find_torn()
+    if not torn:
+        return
+    with files.open_to_read(path) as file:
+        marks = [f'"sha256":"{name}"'.encode() for name in torn]
+        first = next((offset for offset, line in _lines(file, 0) if any(mark in line for mark in marks)), None)
+    if first is not None:
+        _cut(path, first)
+    for name in torn:
+        objects.forget_torn(name)
+
+
+def _objects_directory(journal_path: str) -> str:
+    return os.path.join(os.path.dirname(journal_path), OBJECTS_DIRECTORY)
 
 
 def _os_error(path: str, action: str, error: OSError) -> TuneError:

@@ -260,7 +260,7 @@ class Launcher:
             seed=trial.seed,
             attempt=trial.attempt,
             next_checkpoint=trial.next_checkpoint,
-            config=trial.config,
+            config=trial.light_config,
             failures=trial.num_failures,
         )
 

@@ -24,7 +24,7 @@ from minitune.error import RemoteError, TuneError
 from minitune.execution.devices import Machine
 from minitune.execution.ledger import Ledger, allocation_env
 from minitune.execution.trial_executor import ActorFactory, CallRaised, CallReturned, Event, Exited, Shared, Started
-from minitune.pickling import dumps
+from minitune.pickling import dumps, dumps_small
 from minitune.resources import CPU, GPU, Allocation, Resources
 from minitune.settings import number_setting
 from minitune.shared import SharedFile
@@ -233,8 +233,8 @@ class LocalTrialExecutor:
 
     def _pack(self, actor: _Actor) -> bytes:
         """Pickle an actor's factory for its worker; a large one goes into a file of the actor's."""
-        made = dumps(actor.factory, "the factory")
-        if len(made) <= LARGE_FACTORY_BYTES:
+        made = dumps_small(actor.factory, "the factory", LARGE_FACTORY_BYTES)
+        if made is not None:
             return made
         actor.factory_file = self._new_file()
         return dumps(
@@ -251,8 +251,8 @@ class LocalTrialExecutor:
 
     def _take_over(self, parked: _Actor, actor: _Actor, reset_args: tuple[Any, ...]) -> bool:
         """Let a parked process take up another actor; False if it has died while it was parked."""
-        args = dumps((*reset_args, actor.allocation), "an argument of reset()")
-        if len(args) > LARGE_FACTORY_BYTES:
+        args = dumps_small((*reset_args, actor.allocation), "an argument of reset()", LARGE_FACTORY_BYTES)
+        if args is None:
             self._group.stop(parked.process, 0.0)
             return False
         try:

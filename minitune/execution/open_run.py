@@ -17,6 +17,7 @@ from minitune.execution.disk import RESERVE_BYTES, Disk
 from minitune.execution.hooks import Hooks
 from minitune.execution.housekeeper import Housekeeper
 from minitune.execution.journal import Journal
+from minitune.execution.pickled import ObjectStore
 from minitune.execution.plugin_states import StateKeeper
 from minitune.execution.recorder import Recorder
 from minitune.execution.run_lock import RunLock
@@ -125,6 +126,13 @@ class OpenRun:
             files.remove_file(self.run.journal)  # an empty one
 
     @property
+    def objects(self) -> ObjectStore:
+        """Where large values go."""
+        if self._journal is None:
+            raise RuntimeError("an OpenRun is to be entered before something is stored in it")
+        return self._journal.objects
+
+    @property
     def is_blank(self) -> bool:
         """Whether nothing is on record yet: a driver has ended before it had begun the run."""
         return self._journal is not None and self._journal.offset == 0
@@ -191,6 +199,10 @@ class _Overheard:
         """See `RecordSink.append`."""
         self._journal.append(record)
         self._listen(record)
+
+    def by_reference(self, record: records.Record) -> records.Record:
+        """See `RecordSink.by_reference`."""
+        return self._journal.by_reference(record)
 
 
 def _start_time() -> float:

@@ -50,6 +50,10 @@ class RecordSink(Protocol):
         """Take one record; it is there for good when this returns."""
         ...
 
+    def by_reference(self, record: records.Record) -> records.Record:
+        """A record with references in place of large values, which have files of their own then."""
+        ...
+
 
 class Recorder:
     """Writes a run's journal and files.
@@ -108,7 +112,7 @@ class Recorder:
         """
         trial.experiment_path = self.run.path
         self._known[trial.trial_id] = _changeable(trial)
-        self._journal.append(
+        record = self._journal.by_reference(
             records.trial(
                 trial.trial_id,
                 trial.number,
@@ -123,6 +127,8 @@ class Recorder:
                 replaces=replaces,
             )
         )
+        trial.set_light_config(record["config"])
+        self._journal.append(record)
 
     def note_changes(self, trial: Trial) -> None:
         """Put on record what a plug-in has changed about a trial since it was last looked at."""
@@ -134,12 +140,18 @@ class Recorder:
         self._journal.append(
             records.change(
                 trial.trial_id,
-                config=now.config if before.config is not now.config else None,
+                config=self._recorded_config(trial) if before.config is not now.config else None,
                 tag=now.tag if before.tag != now.tag else None,
                 resources=now.resources if before.resources != now.resources else None,
                 evaluated_params=now.evaluated_params if before.evaluated_params != now.evaluated_params else None,
             )
         )
+
+    def _recorded_config(self, trial: Trial) -> dict[str, Any]:
+        """The configuration as it is recorded and sent: large values in it are stored once, and stand by reference."""
+        if trial.light_config is trial.config:
+            trial.set_light_config(self._journal.by_reference({"config": trial.config})["config"])
+        return trial.light_config
 
     def extends(self, samples: int) -> None:
         """The run is to have more samples."""
@@ -190,6 +202,7 @@ class Recorder:
     def attempt_starts(self, trial: Trial) -> None:
         """An attempt begins; on record before its worker gets its first call."""
         self.note_changes(trial)
+        self._recorded_config(trial)  # of a resumed run, it may not have been stored yet
         checkpoint = trial.checkpoints[-1].record.number if trial.checkpoints else None
         self._journal.append(records.start(trial.trial_id, trial.attempt, checkpoint, trial.custom_dirname or ""))
 
@@ -289,7 +302,9 @@ class Recorder:
         self, trial: Trial, donor: Trial, record: CheckpointRecord, config: dict[str, Any], reason: str = ""
     ) -> None:
         """A trial is to go on from another one's checkpoint under a new configuration."""
-        self._journal.append(records.exploit(trial.trial_id, donor.trial_id, record.number, config, reason))
+        self._journal.append(
+            self._journal.by_reference(records.exploit(trial.trial_id, donor.trial_id, record.number, config, reason))
+        )
         self._known[trial.trial_id] = self._known[trial.trial_id]._replace(config=config)
 
 

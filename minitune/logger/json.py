@@ -12,7 +12,7 @@ from minitune.logger.append_files import AppendFiles
 from minitune.logger.logger import LoggerCallback, make_directory
 from minitune.logger.strict_json import dumps, dumps_pretty
 from minitune.pickling import dumps as dumps_pickle
-from minitune.result import EXPR_PARAM_FILE, EXPR_PARAM_PICKLE_FILE, EXPR_RESULT_FILE
+from minitune.result import CONFIG, EXPR_PARAM_FILE, EXPR_PARAM_PICKLE_FILE, EXPR_RESULT_FILE
 
 
 class JsonLoggerCallback(LoggerCallback):
@@ -40,6 +40,8 @@ class JsonLoggerCallback(LoggerCallback):
         if trial.trial_id not in self._files:
             self.log_trial_start(trial)
         if trial.trial_id in self._files:
+            if trial.light_config is not trial.config:  # a line is written with every report
+                result = {**result, CONFIG: trial.light_config}
             try:
                 self._files.append(trial.trial_id, f"{dumps(result)}\n".encode("ascii"))
             except OSError as error:
@@ -57,9 +59,14 @@ class JsonLoggerCallback(LoggerCallback):
     def update_config(self, trial: Trial, config: dict[str, Any]) -> None:
         """Write `params.json`, and `params.pkl` if the configuration can be pickled.
 
+        Large values in it, which have files of their own, are short texts in `params.json` and references in
+        `params.pkl`: who loads that gets the values, as long as the run lies where it is.
+
         Raises:
             OSError: If a file cannot be written.
         """
+        if config is trial.config:
+            config = trial.light_config
         text = dumps_pretty(config).encode("ascii")
         data: bytes | None = None
         try:

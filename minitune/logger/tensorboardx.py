@@ -12,7 +12,7 @@ from typing import Any
 from minitune.base import files
 from minitune.experiment.trial import Trial
 from minitune.logger.logger import LoggerCallback, make_directory
-from minitune.logger.strict_json import scalar_of
+from minitune.logger.strict_json import scalar_of, short_text
 from minitune.result import CONFIG, PID, TIME_TOTAL_S, TIMESTAMP, TIMESTEPS_TOTAL, TRAINING_ITERATION, flatten
 
 _log = logging.getLogger("minitune")
@@ -23,6 +23,8 @@ _NOT_SHOWN = (CONFIG, PID, TIMESTAMP, TIME_TOTAL_S, TRAINING_ITERATION)
 _FLUSH_INTERVAL_S = 30
 _MAX_OPEN = 32
 """Files that are open at once: each has two threads and a pipe, and any number of trials may be paused."""
+_MAX_TEXT = 1_000
+"""A longer text, or list, is shortened in the table of hyperparameters."""
 _NO_INT = 2**63
 """numpy has no int of this size."""
 _numbers = itertools.count()
@@ -161,7 +163,9 @@ def _number_of(value: Any) -> int | float | None:
 
 def _hyperparameter(value: Any) -> Any:
     """What the table of hyperparameters can hold of a value; None if nothing."""
-    if isinstance(value, (str, bool, int, float)):
+    if isinstance(value, (bool, int, float)) or (isinstance(value, str) and len(value) <= _MAX_TEXT):
         return value
     scalar = scalar_of(value)
-    return str(value) if scalar is None and isinstance(value, (list, tuple)) else scalar
+    if scalar is not None or not isinstance(value, (str, list, tuple)):
+        return scalar
+    return short_text(value[:_MAX_TEXT]) if len(value) > _MAX_TEXT else str(value)

@@ -497,6 +497,85 @@ def test_large_objects_lie_beside_the_journal(tmp_path: Path) -> None:
     assert list(journal.read(path, unpickle=True))[1]["config"]["c"].data == big
 
 
+def trial_with(value: Any) -> dict[str, Any]:
+    return records.trial("a", 0, {"v": value}, seed=1, resources=Resources.of(None), name="n", directory="d")
+
+
+class Owners:
+    """Notes which files are synced: by name, those that are prepared as `prepared`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch):
+        if not Path("/proc/self/fd").exists():
+            pytest.skip("this system does not show what a descriptor leads to")
+        self.names: list[str] = []
+        self._real = files.sync_descriptor
+        monkeypatch.setattr(files, "sync_descriptor", self)
+
+    def __call__(self, descriptor: int) -> None:
+        name = Path(f"/proc/self/fd/{descriptor}").resolve().name
+        self.names.append("prepared" if name.startswith(".tmp-") else name)
+        self._real(descriptor)
+
+
+def test_a_large_object_is_on_the_disk_before_its_record_and_the_driver_does_not_wait_for_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owners = Owners(monkeypatch)
+    with Journal.create(tmp_path / "journal", "strict") as log:
+        log.append(run_record())
+        log.append(trial_with(b"x" * 2_000_000))
+        assert owners.names[-2:] == ["prepared", "journal"]
+    with Journal.create(tmp_path / "other", "batched") as log:
+        log.append(run_record())
+        log.sync()
+        owners.names.clear()
+        monkeypatch.setattr(Housekeeper, "sync_soon", lambda *arguments: None)  # nobody else syncs now
+        log.append(trial_with(b"y" * 2_000_000))
+        assert owners.names == []
+        (mark,) = (tmp_path / "objects").glob("*.unsynced")
+        log.sync()
+        assert owners.names == [mark.name.removesuffix(".unsynced"), "other"]
+        assert not mark.exists()
+
+
+@pytest.mark.parametrize("damage", ["cut", "emptied", "removed", "none"])
+def test_after_a_power_cut_the_journal_ends_before_an_object_that_is_not_whole(
+    tmp_path: Path, damage: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "journal"
+    with Journal.create(path, "batched") as log:
+        log.append(run_record())
+        log.append(result(1))
+        monkeypatch.setattr(log, "sync", lambda: None)  # there is no time for it
+        log.append(trial_with(b"y" * 2_000_000))
+        log.append(result(2))
+    (mark,) = (tmp_path / "objects").glob("*.unsynced")
+    stored = mark.with_suffix("")
+    if damage == "removed":
+        stored.unlink()
+    elif damage != "none":
+        os.truncate(stored, 0 if damage == "emptied" else 1_000_000)
+
+    Journal.open(path, "batched").close()
+
+    kept = [record["type"] for record in journal.read(path, unpickle=True)]
+    assert kept == (["run", "result", "trial", "result"] if damage == "none" else ["run", "result"])
+    assert list((tmp_path / "objects").iterdir()) == ([stored] if damage == "none" else [])
+    assert (tmp_path / "journal.torn-1").exists() == (damage != "none")
+
+
+def test_an_object_that_was_lost_later_is_an_error_and_no_torn_end(tmp_path: Path) -> None:
+    with Journal.create(tmp_path / "journal", "batched") as log:
+        log.append(run_record())
+        log.append(trial_with(b"y" * 2_000_000))
+    (stored,) = (tmp_path / "objects").iterdir()
+    stored.unlink()
+    Journal.open(tmp_path / "journal", "batched").close()
+
+    with pytest.raises(TuneError, match="which the journal names, cannot be read"):
+        list(journal.read(tmp_path / "journal", unpickle=True))
+
+
 def test_a_link_in_the_journals_place_is_not_followed(tmp_path: Path) -> None:
     write(tmp_path / "elsewhere")
     (tmp_path / "journal").symlink_to(tmp_path / "elsewhere")
