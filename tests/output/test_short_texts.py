@@ -60,6 +60,5 @@ def test_only_what_is_long_is_shortened() -> None:
     assert is_long(endless), "it ends"
     assert [ShortRepr().repr(value) for value in SHORT] == [repr(value) for value in SHORT]
     assert ShortRepr(10).repr(b"0123456789abc") == "b'01234'...<13 bytes>"
-    assert [
-        format_cell(value, 100) for value in SHORT if value is not None and not isinstance(value, (int, float))
-    ] == [str(value) for value in SHORT if value is not None and not isinstance(value, (int, float))]
+    containers = [value for value in SHORT if not isinstance(value, (int, float, type(None)))]
+    assert [format_cell(value, 1_000) for value in containers] == [str(value) for value in containers]
