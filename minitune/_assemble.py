@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,6 @@ from minitune._pristine import for_this_run
 from minitune._progress import TrialProgress
 from minitune._samplers import component_seed, draw_global_seed
 from minitune.callback import Callback, check_callbacks, environment_callbacks
-from minitune.execution.storage import RunDirectory
 from minitune.execution.trial_executor import TrialExecutor
 from minitune.experiment.trial_maker import TrialIds
 from minitune.schedulers import create_scheduler
@@ -220,18 +220,18 @@ def build_reporter(plan: Plan) -> ProgressReporter | None:
     return default_reporter(plan.tune_config.budget_s())
 
 
-def build_executor(plan: Plan, run: RunDirectory, ahead: Template | None = None) -> TrialExecutor:
-    """The executor of the plan, in logical order if it wants that.
+def build_executor(plan: Plan, directory: Callable[[], str], ahead: Template | None = None) -> TrialExecutor:
+    """The executor of the plan, in logical order if it wants that. Nothing is on disk yet.
 
     Args:
         plan: What is to be run.
-        run: Where it lies.
+        directory: Gives the run's directory, once there is something to be stored in it.
         ahead: See `Plan.start_ahead`.
 
     Raises:
         ValueError: If there is none of that name.
     """
-    executor, tune = _plain_executor(plan, run, ahead), plan.tune_config
+    executor, tune = _plain_executor(plan, directory, ahead), plan.tune_config
     if not tune.deterministic:
         return executor
     from minitune.execution.logical_order import OrderedExecutor
@@ -239,7 +239,7 @@ def build_executor(plan: Plan, run: RunDirectory, ahead: Template | None = None)
     return OrderedExecutor(executor, tune.max_concurrent_trials or 1)
 
 
-def _plain_executor(plan: Plan, run: RunDirectory, ahead: Template | None) -> TrialExecutor:
+def _plain_executor(plan: Plan, directory: Callable[[], str], ahead: Template | None) -> TrialExecutor:
     name = plan.executor
     if not isinstance(name, str):
         return name
@@ -255,7 +255,7 @@ def _plain_executor(plan: Plan, run: RunDirectory, ahead: Template | None) -> Tr
     changes = plan.tune_config.chdir_to_trial_dir
     return LocalTrialExecutor(
         machine,
-        directory=run.path,
+        directory=directory,
         output_names=plan.experiment.output_names,
         changes_directory=is_on("CHDIR_TO_TRIAL_DIR") if changes is None else changes,
         keep_descendants=plan.run_config.keep_descendants,

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import datetime
-import reprlib
 from numbers import Integral, Real
 from typing import Any, TypeGuard, TypeVar
 
+from minitune.base.text import ShortRepr
+
 _Creator = TypeVar("_Creator")
 
-_REPR = reprlib.Repr()  # shows the beginning of large containers, and survives a failing __repr__
-_REPR.maxother = _REPR.maxstring = 200
-_REPR.maxlevel = 3
+_REPR = ShortRepr(level=3)
 
 
 def shown(value: object) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from minitune import clock, runtime
@@ -31,7 +32,7 @@ from minitune.execution.recorder import Recorder
 from minitune.execution.run_settings import RunSettings, TrialSettings
 from minitune.execution.run_state import RunState
 from minitune.execution.scheduler_context import DriverContext, SupplyView
-from minitune.execution.storage import RunDirectory, create_run_directory
+from minitune.execution.storage import RunDirectory, create_run_directory, identifier_limit
 from minitune.execution.trial_executor import TrialExecutor
 from minitune.execution.tune_controller import TuneController
 from minitune.experiment.experiment import Experiment
@@ -39,7 +40,7 @@ from minitune.experiment.trial import Trial
 from minitune.resources import GPU
 from minitune.result import flatten
 from minitune.search.filters import REUSE
-from minitune.settings import is_on, number_setting, setting
+from minitune.settings import check_numbers, is_on, number_setting, setting
 from minitune.trainable.util import bind_parameters
 
 if TYPE_CHECKING:
@@ -111,15 +112,16 @@ def start_run(plan: Plan, ahead: Template | None = None) -> tuple[Outcome, RunDi
     trainables = dump_trainables(plan.experiments)
     seed, first = base_seed(plan.tune_config.seed), plan.experiment
     recorded = dump_tuner(plan.recorded())
-    components = build_components(plan, seed)  # refuses what is no plug-in, before anything is on disk
+    components = build_components(plan, seed)
     storage_path = first.storage_path or default_storage_path()
-    run = create_run_directory(storage_path, first.name, trainable_name=first.trainable_name)
-    with open_run(plan, run, is_new=True) as opened:
-        write_tuner_file(run, recorded, sync=plan.run_config.durability != "process")
-        write_trainable_file(run, trainables)
-        total = components.search_alg.total_samples
-        opened.begin(run_record(plan, run, seed, total if 0 <= total < sys.maxsize else None))
-        return run_opened(plan, components, opened, seed, ahead=ahead), run
+    with stage_of(plan, seed, ahead) as stage:  # whatever is refused is refused before anything is on disk
+        run = create_run_directory(storage_path, first.name, trainable_name=first.trainable_name)
+        with open_run(plan, run, is_new=True) as opened:
+            write_tuner_file(run, recorded, opened.objects, sync=plan.run_config.durability != "process")
+            write_trainable_file(run, trainables)
+            total = components.search_alg.total_samples
+            opened.begin(run_record(plan, run, seed, total if 0 <= total < sys.maxsize else None))
+            return run_opened(plan, components, opened, stage), run
 
 
 def run_record(plan: Plan, run: RunDirectory, seed: int, total_samples: int | None = None) -> records.Record:
@@ -153,13 +155,47 @@ def open_run(
     )
 
 
+@dataclass
+class Stage:
+    """Where the trials of a plan can run, so far as is known before anything is on disk.
+
+    Attributes:
+        executor: Who runs them.
+        settings: What the driver goes by, without the run's name and the trainables, which are not stored yet.
+        directory: The run's, once it is there.
+    """
+
+    executor: TrialExecutor
+    settings: RunSettings
+    directory: str = ""
+
+
+@contextlib.contextmanager
+def stage_of(plan: Plan, seed: int, ahead: Template | None = None) -> Iterator[Stage]:
+    """Check whether a plan can be run here, and make what runs it, for the `with` block. Blocks at its end.
+
+    Args:
+        plan: What is to be run.
+        seed: The base seed.
+        ahead: See `Plan.start_ahead`.
+
+    Raises:
+        ValueError: If a setting of the environment breaks its rule.
+        TuneError: If the trials ask for more than there is, where that does not depend on their configurations.
+    """
+    check_numbers()
+    identifier_limit()
+    executor = runtime.watch(build_executor(plan, lambda: stage.directory, ahead))
+    try:
+        _check_requests(plan, executor)
+        stage = Stage(executor, _settings(plan, seed, executor))
+        yield stage
+    finally:
+        executor.shutdown()
+
+
 def run_opened(
-    plan: Plan,
-    components: Components,
-    opened: OpenRun | MemoryRun,
-    seed: int,
-    catch_up: CatchUp | None = None,
-    ahead: Template | None = None,
+    plan: Plan, components: Components, opened: OpenRun | MemoryRun, stage: Stage, catch_up: CatchUp | None = None
 ) -> Outcome:
     """Run the trials of a plan in a directory that is open. Blocks.
 
@@ -167,14 +203,13 @@ def run_opened(
         plan: What is to be run.
         components: Its plug-ins.
         opened: The directory.
-        seed: The base seed.
+        stage: From `stage_of`.
         catch_up: What brings state and plug-ins to where an earlier driver was.
-        ahead: See `Plan.start_ahead`.
     """
-    executor = runtime.watch(build_executor(plan, opened.run, ahead))
+    stage.directory = opened.run.path
     try:
-        with clock.use(executor.clock), lending(plan.tune_config.seed is not None):
-            return _drive(plan, components, opened, seed, executor, catch_up)
+        with clock.use(stage.executor.clock), lending(plan.tune_config.seed is not None):
+            return _drive(plan, components, opened, stage, catch_up)
     except BaseException:
         if (
             opened.recorder.is_ours and not opened.recorder.is_closed
@@ -182,29 +217,24 @@ def run_opened(
             opened.recorder.close(_FAILED)
         raise
     finally:
-        executor.shutdown()
+        stage.executor.shutdown()
 
 
 def _drive(
-    plan: Plan,
-    components: Components,
-    opened: OpenRun | MemoryRun,
-    seed: int,
-    executor: TrialExecutor,
-    catch_up: CatchUp | None,
+    plan: Plan, components: Components, opened: OpenRun | MemoryRun, stage: Stage, catch_up: CatchUp | None
 ) -> Outcome:
     """Put the parts together, tell them what has happened so far, and enter the loop."""
-    tune, recorder, state = plan.tune_config, opened.recorder, RunState()
+    tune, recorder, state, executor = plan.tune_config, opened.recorder, RunState(), stage.executor
     supply = SupplyView()
     context = DriverContext(state, components.search_alg, executor.resources()[0], supply, tune.reuse_actors)
     hooks = Hooks(components.scheduler, components.search_alg, components.stopper, components.callbacks, context)
     was_ended = catch_up is not None and catch_up(state, hooks, context)
     keeper = opened.keeper(hooks, context)
-    _check_requests(plan, executor)
     if tune.deterministic:
         warn_of_clocks(plan, components)
-        warn_of_resume(state.unfinished.values(), seed)
-    settings = _settings(plan, opened.run.name, seed, executor)
+        warn_of_resume(state.unfinished.values(), stage.settings.seed)
+    experiments = [_trial_settings(experiment, executor) for experiment in plan.experiments]
+    settings = replace(stage.settings, run_name=opened.run.name, experiments=experiments)
     controller = TuneController(executor, state, context, hooks, recorder, settings)
     supply.launcher = controller.launcher
     if was_ended:
@@ -229,13 +259,13 @@ def _drive(
             progress.close()
 
 
-def _settings(plan: Plan, run_name: str, seed: int, executor: TrialExecutor) -> RunSettings:
+def _settings(plan: Plan, seed: int, executor: TrialExecutor) -> RunSettings:
     tune = plan.tune_config
     ahead = setting("MAX_PENDING_TRIALS")
     usual_ahead = tune.max_concurrent_trials if tune.deterministic else None  # not what suits this machine
     return RunSettings(
-        run_name=run_name,
-        experiments=[_trial_settings(experiment, executor) for experiment in plan.experiments],
+        run_name="",
+        experiments=(),
         metric=tune.metric,
         seed=seed,
         failure=plan.failure_config,
@@ -317,6 +347,8 @@ def _loop(
     interrupted_by = interrupts.name if controller.interrupted else None
     progress.end(controller.trials, interrupted_by, why_no_more=hooks.search_alg.end_reason)
     interrupts.deliver_again()
+    if controller.loss is not None:
+        raise controller.loss
     return Outcome(
         controller.trials,
         controller.interrupted,

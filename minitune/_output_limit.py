@@ -7,6 +7,7 @@ import os
 import threading
 from typing import Any
 
+from minitune.base import files
 from minitune.callback import Callback
 from minitune.experiment.trial import Trial
 from minitune.settings import number_setting, variable_of
@@ -22,7 +23,6 @@ _LOOK_MAX_S = 30.0
 _CHUNK_BYTES = 1 << 20
 _LINE_BYTES = 1 << 14
 """So far a cut is moved, so that it lies between two lines."""
-_FLAGS = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
 
 def output_limit(names: tuple[str, str]) -> list[Callback]:
@@ -126,7 +126,9 @@ class OutputLimit(Callback):
                 path,
                 variable_of(_LIMIT),
             )
-        self._cuts[path] = cut_middle(path, self._limit_bytes // 2, self._limit_bytes // 4, self._cuts.get(path))
+        within = trial.experiment_path if path.startswith(os.path.join(trial.local_path, "")) else os.path.dirname(path)
+        before = self._cuts.get(path)
+        self._cuts[path] = cut_middle(path, self._limit_bytes // 2, self._limit_bytes // 4, before, within)
 
 
 class Cut:
@@ -144,7 +146,9 @@ class Cut:
         self.note_bytes = note_bytes
 
 
-def cut_middle(path: str, head_bytes: int, tail_bytes: int, before: Cut | None = None) -> Cut:
+def cut_middle(
+    path: str, head_bytes: int, tail_bytes: int, before: Cut | None = None, within: str | None = None
+) -> Cut:
     """Leave out the middle of a file that others append to; a line in its place says so. Blocks while it is copied.
 
     Args:
@@ -152,11 +156,12 @@ def cut_middle(path: str, head_bytes: int, tail_bytes: int, before: Cut | None =
         head_bytes: How much of its beginning is kept, up to the end of a line.
         tail_bytes: Likewise of its end, from the beginning of a line.
         before: The cut that was made in it before.
+        within: See `files.entry_of`; by default the file's directory.
 
     Raises:
         OSError: If it cannot be done.
     """
-    descriptor = os.open(path, _FLAGS)
+    descriptor = files.open_own(path, os.O_RDWR, within=within or os.path.dirname(path))
     with os.fdopen(descriptor, "r+b", buffering=0) as file:
         size_bytes = file.seek(0, os.SEEK_END)
         begin = before.at_bytes if before is not None else _line_end(file, head_bytes - _LINE_BYTES, head_bytes)

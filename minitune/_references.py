@@ -9,6 +9,7 @@ from minitune._domains import Categorical
 from minitune._tuner_file import load_tuner_file
 from minitune.execution.storage import RunDirectory
 from minitune.experiment.trial import Trial
+from minitune.search.space_tree import is_plain
 from minitune.shared import ObjectRef
 
 
@@ -41,7 +42,7 @@ def _references(space: Any) -> Iterator[ObjectRef]:
     elif isinstance(space, Mapping):
         for key in sorted(space, key=str):
             yield from _references(space[key])
-    elif isinstance(space, (list, tuple)):
+    elif isinstance(space, (list, tuple)) and not is_plain(space):
         for member in space:
             yield from _references(member)
     elif isinstance(space, Categorical):

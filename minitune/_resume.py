@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from minitune._assemble import base_seed, build_components
-from minitune._fit import Outcome, open_run, run_opened, run_record
+from minitune._fit import Outcome, open_run, run_opened, run_record, stage_of
 from minitune._paths import local_path
 from minitune._plan import Plan
 from minitune._references import renew_references
@@ -158,10 +158,11 @@ def resume_run(
         _warn_of_other_python(run, record)
         seed = int(record["seed"])
         components = build_components(plan, seed)
-        opened.begin(record if begins else None)
-        write_trainable_file(run, trainables)
-        catch_up = functools.partial(_catch_up, plan, opened, resume_config, add_samples, fresh or Fresh())
-        return run_opened(plan, components, opened, seed, catch_up, ahead), run
+        with stage_of(plan, seed, ahead) as stage:
+            opened.begin(record if begins else None)
+            write_trainable_file(run, trainables)
+            catch_up = functools.partial(_catch_up, plan, opened, resume_config, add_samples, fresh or Fresh())
+            return run_opened(plan, components, opened, stage, catch_up), run
 
 
 def check_same_trainable(plan: Plan, recorded_name: str) -> None:

@@ -17,6 +17,7 @@ from minitune._progress import cut_short, early_end
 from minitune._text import one_line
 from minitune._warnings import warn_once
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
+from minitune.base.text import ShortRepr, is_long
 from minitune.error import TrialError
 from minitune.experiment.best import SCOPES, best_trial, check_mode
 from minitune.experiment.lifecycle import ERROR, TERMINATED
@@ -31,6 +32,7 @@ WELL, CUT, FAILED, UNFINISHED, SILENT = "ended well", "cut short", "failed", "no
 _ENDS = (WELL, CUT, FAILED, UNFINISHED, SILENT)
 """How trials end."""
 _ROWS, _CELL = 30, 200
+_LONG = ShortRepr(_CELL)
 """How many parameters and kinds of errors are shown, and how many characters of each."""
 _FILE_LIMIT_BYTES = 1_000_000
 """GitHub shows nothing at all of a step whose summary is larger than 1 MiB."""
@@ -237,7 +239,7 @@ def escaped(text: str) -> str:
 def _shown(value: Any) -> str:
     """A value of a configuration, shortened."""
     try:
-        text = f"{value:.6g}" if isinstance(value, float) else repr(value)
+        text = f"{value:.6g}" if isinstance(value, float) else _LONG.repr(value) if is_long(value) else repr(value)
     except Exception as error:  # whatever an object of the user's may raise
         text = f"<repr() raised {type(error).__name__}>"
     return text if len(text) <= _CELL else text[: _CELL - 3] + "..."

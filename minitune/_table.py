@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,6 +11,7 @@ from typing import Any
 from minitune import clock
 from minitune._memory import memory
 from minitune._text import width_of
+from minitune.base.text import ShortRepr, is_long
 from minitune.experiment.lifecycle import ERROR, PAUSED, PENDING, RUNNING, TERMINATED
 from minitune.experiment.trial import Trial
 from minitune.result import AUTO_RESULT_KEYS, CONFIG, DEBUG_METRICS, NODE_IP, PID, TIME_TOTAL_S, flatten
@@ -41,23 +41,25 @@ def format_cell(value: Any, max_length: int) -> str:
     if isinstance(value, bool):
         return str(value)
     try:
-        text = " ".join(str(value).split())
+        if isinstance(value, str):
+            text = value[-_MAX_CELL:]
+        else:
+            text = _CELL.repr(value) if is_long(value) else str(value)
+        text = " ".join(text.split())
     except Exception:  # an object of the user's
         text = f"<{type(value).__name__}>"
     return text if len(text) <= max_length or isinstance(value, int) else "..." + text[3 - max_length :]
 
 
-class _Repr(reprlib.Repr):
-    """Shows the beginning of large containers, and survives a failing __repr__.
+class _Repr(ShortRepr):
+    """The `ShortRepr` of tables.
 
     Args:
         shortens: Whether floats of many digits are rounded to six.
     """
 
     def __init__(self, shortens: bool):
-        super().__init__()
-        self.maxdict = self.maxlist = self.maxtuple = 20
-        self.maxstring = self.maxother = 200
+        super().__init__(members=20)
         self._shortens = shortens
 
     def repr_float(self, value: float, level: int) -> str:
@@ -66,6 +68,7 @@ class _Repr(reprlib.Repr):
         return f"{value:.6g}" if self._shortens and len(text) > _EXACT_LENGTH else text
 
 
+_CELL, _MAX_CELL = ShortRepr(), 100_000
 _EXACT_LENGTH = 8
 _REPR, _SHORT_REPR = _Repr(shortens=False), _Repr(shortens=True)
 

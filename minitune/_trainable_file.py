@@ -9,12 +9,12 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from minitune.base.files import BLOB_MODE, atomic_write, remove_file
 from minitune.error import TuneError
 from minitune.execution.ahead import search_path
-from minitune.execution.files import BLOB_MODE, atomic_write, remove_file
 from minitune.execution.storage import RunDirectory, check_trusted
 from minitune.experiment.experiment import Experiment
-from minitune.pickling import SmallPickle, load
+from minitune.pickling import SmallPickle, load, require_picklable
 from minitune.shared import SharedObject
 from minitune.trainable.util import bind_parameters
 
@@ -42,9 +42,15 @@ def dump_trainables(experiments: Sequence[Experiment]) -> bytes:
 
 
 def _kept(trainable: Any) -> tuple[bytes, list[bytes]] | str:
-    bare = bind_parameters(trainable, SharedObject)
+    bare = bind_parameters(trainable, _checked)
     content = SmallPickle(bare, "the trainable", _LIMIT_BYTES).content()
     return _BOUND if bare is not trainable else content or _LARGE
+
+
+def _checked(value: Any) -> SharedObject:
+    """Stands for a value that is bound to a trainable, which must fit for workers."""
+    require_picklable(value, "a value that is bound to the trainable")
+    return SharedObject(value)
 
 
 def write_trainable_file(run: RunDirectory, data: bytes) -> None:

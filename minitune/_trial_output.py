@@ -8,6 +8,7 @@ from typing import Any
 
 from minitune._console import Console
 from minitune._text import without_moves
+from minitune.base import files
 from minitune.callback import Callback
 from minitune.execution.hooks import call_plugin
 from minitune.experiment.trial import Trial
@@ -101,7 +102,7 @@ class TrialOutput(Callback):
     def _new_lines(self, path: str, at_end: bool) -> list[str]:
         shown = self._shown_bytes or {}
         try:
-            with open(path, "rb") as file:
+            with files.open_to_read(path) as file:
                 size_bytes = file.seek(0, os.SEEK_END)
                 shown[path] = min(shown.get(path, 0), size_bytes)  # its middle may have been left out
                 file.seek(shown[path])

@@ -8,31 +8,38 @@ attempt. Numbers only grow over all attempts of a trial.
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
 import pickle
 import re
 import stat
+import sys
 import weakref
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NoReturn
 
 from minitune._checks import shown
 from minitune._paths import absolute, local_path
+from minitune.base import files
+from minitune.base.files import TEMPORARY_PREFIX
 from minitune.pickling import PROTOCOL
 
 METADATA_FILE = ".metadata.json"
 DICT_CHECKPOINT_FILE = "_dict_checkpoint.pkl"
 """Holds a checkpoint that is a dict: what a class returned from `save_checkpoint`, or `from_dict` was given."""
-TEMPORARY_PREFIX = ".tmp-"
 _IN_CHECKPOINT = re.compile(rf"(checkpoint_\d{{6,}}|{re.escape(TEMPORARY_PREFIX)}\d{{6,}}-\d+)/")
 _TEMPORARY_COPY_PREFIX = "checkpoint_tmp_"
 _CHUNK_BYTES = 1 << 18
 """Read at a time, into one buffer: memory that is new for each file costs more than the reading."""
+_BLOCK_BYTES = 512
+"""What `st_blocks` counts."""
+_CRC_POLYNOMIAL = 0xEDB88320
 
 
 class Gone:
@@ -151,13 +158,15 @@ class Checkpoint:
 
         Raises:
             FileNotFoundError: If the directory is gone.
+            ValueError: If it holds something else than files, directories and links.
         """
-        import shutil
         import tempfile
 
         with self.as_directory() as source:
+            names = _walk(source)
             target = tempfile.mkdtemp(prefix=_TEMPORARY_COPY_PREFIX) if path is None else local_path(path)
-            shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True)
+            os.makedirs(target, exist_ok=True)
+            _copy(source, names, target, within=target)
         return target
 
     @contextmanager
@@ -173,7 +182,7 @@ class Checkpoint:
     def get_metadata(self) -> dict[str, Any]:
         """The metadata that was stored with `set_metadata`; `{}` if there is none."""
         try:
-            with open(os.path.join(self.path, METADATA_FILE), encoding="utf-8") as file:
+            with files.open_to_read(os.path.join(self.path, METADATA_FILE)) as file:
                 metadata: dict[str, Any] = json.load(file)
         except FileNotFoundError:
             return {}
@@ -184,6 +193,7 @@ class Checkpoint:
 
         Raises:
             TypeError: If it is none.
+            OSError: If it cannot be written, or a link is in its place.
         """
         try:
             text = json.dumps(dict(metadata))
@@ -191,8 +201,7 @@ class Checkpoint:
             raise TypeError(
                 f"metadata must be a dict of what JSON can hold, but got {shown(metadata)}: {error}"
             ) from None
-        with open(os.path.join(self.path, METADATA_FILE), "w", encoding="utf-8") as file:
-            file.write(text)
+        files.atomic_write(os.path.join(self.path, METADATA_FILE), text.encode())
 
     def update_metadata(self, metadata: Mapping[str, Any]) -> None:
         """Add `metadata` to what is there; equal keys take the new value."""
@@ -238,14 +247,14 @@ def write_dict(directory: str, state: dict[str, Any]) -> None:
     """Make `directory` a checkpoint that holds the dict `state`."""
     import cloudpickle
 
-    with open(os.path.join(directory, DICT_CHECKPOINT_FILE), "wb") as file:
+    with files.new_file(os.path.join(directory, DICT_CHECKPOINT_FILE)) as file:
         cloudpickle.dump(state, file, protocol=PROTOCOL)
 
 
 def read_dict(directory: str) -> dict[str, Any] | None:
     """The dict that the checkpoint in `directory` holds; None if it holds files."""
     try:
-        with open(os.path.join(directory, DICT_CHECKPOINT_FILE), "rb") as file:
+        with files.open_to_read(os.path.join(directory, DICT_CHECKPOINT_FILE)) as file:
             state: dict[str, Any] = pickle.load(file)
     except FileNotFoundError:
         return None
@@ -286,13 +295,20 @@ def temporary_directory(trial_directory: str | os.PathLike[str], number: int, at
         trial_directory: The trial's directory.
         number: The checkpoint's number.
         attempt: The trial's attempt, so that two attempts never meet.
+
+    Raises:
+        LinkError: If a link is in its place, or the trial's directory is one.
+        OSError: If it cannot be made.
     """
     path = os.path.join(trial_directory, f"{TEMPORARY_PREFIX}{number:06d}-{attempt}")
-    if os.path.lexists(path):
-        import shutil
-
-        shutil.rmtree(path)
-    os.mkdir(path)  # not the directories above: a trial's directory that somebody has removed is not made again
+    within = os.path.dirname(trial_directory)
+    with files.entry_of(path, within) as entry:
+        if files.is_link(entry):
+            raise files.LinkError(path)
+    files.remove_tree(path, within)
+    with files.entry_of(path, within) as entry:
+        # not the directories above: a trial's directory that somebody has removed is not made again
+        os.mkdir(entry.name, dir_fd=entry.directory)
     return path
 
 
@@ -302,8 +318,8 @@ def commit_copy(
     """Copy directory `source` into the trial's directory as checkpoint `number`. Blocks while it copies.
 
     Args:
-        source: The user's directory; it stays as it is. Links are copied as links. If it is the trial's directory
-            itself, the trial's checkpoints in it are left out: each would hold all before it.
+        source: The user's directory; it stays as it is. Links are copied as links, and holes of files as holes. If it
+            is the trial's directory itself, the trial's checkpoints in it are left out: each would hold all before it.
         trial_directory: Where to.
         number: The checkpoint's number.
         attempt: The trial's attempt.
@@ -313,6 +329,8 @@ def commit_copy(
 
     Raises:
         FileNotFoundError: If `source` is not a directory.
+        ValueError: If it holds something else than files, directories and links.
+        LinkError: If a link was planted in the trial's directory.
     """
     if not os.path.isdir(source):
         raise FileNotFoundError(f"the reported checkpoint's directory {os.fspath(source)!r} does not exist")
@@ -321,16 +339,11 @@ def commit_copy(
         names = [name for name in names if not _IN_CHECKPOINT.match(name)]
     temporary = temporary_directory(trial_directory, number, attempt)
     try:
-        chunk = bytearray(_CHUNK_BYTES)
-        entries = [
-            _copy_entry(os.path.join(source, name), os.path.join(temporary, name), name, chunk) for name in names
-        ]
+        entries = _copy(source, names, temporary, within=os.path.dirname(trial_directory))
+        return _commit(temporary, trial_directory, number, entries)
     except BaseException:
-        import shutil
-
-        shutil.rmtree(temporary, ignore_errors=True)
+        discard_temporary(temporary, trial_directory)
         raise
-    return _commit(temporary, trial_directory, number, entries)
 
 
 def commit_prepared(temporary: str, trial_directory: str | os.PathLike[str], number: int) -> CheckpointRecord:
@@ -343,8 +356,22 @@ def commit_prepared(temporary: str, trial_directory: str | os.PathLike[str], num
 
     Returns:
         The record of what was written.
+
+    Raises:
+        ValueError: If it holds something else than files, directories and links.
+        LinkError: If it is a link itself: what lies behind it is not in the trial's directory.
     """
+    if os.path.islink(temporary):
+        raise files.LinkError(temporary)
     return _commit(temporary, trial_directory, number, _list_entries(temporary))
+
+
+def discard_temporary(temporary: str, trial_directory: str | os.PathLike[str]) -> None:
+    """Remove what was prepared for a checkpoint that has come to nothing; what is left is removed at the next start."""
+    try:
+        files.remove_tree(temporary, os.path.dirname(trial_directory))
+    except OSError:
+        pass
 
 
 def matches(record: CheckpointRecord, trial_directory: str | os.PathLike[str]) -> bool:
@@ -359,7 +386,7 @@ def matches(record: CheckpointRecord, trial_directory: str | os.PathLike[str]) -
         return False
     try:
         return _record(record.number, _list_entries(directory)) == record
-    except OSError:
+    except (OSError, ValueError):
         return False
 
 
@@ -367,13 +394,13 @@ def has_its_size(record: CheckpointRecord, trial_directory: str | os.PathLike[st
     """Whether the directory on disk has as many files and bytes as `record` says; reads none of them."""
     directory = os.path.join(trial_directory, record.directory)
     try:
-        files = [os.path.join(directory, name) for name in _walk(directory) if not name.endswith("/")]
-        total_bytes = sum(os.path.getsize(path) for path in files if not os.path.islink(path))
+        found = [os.path.join(directory, name) for name in _walk(directory) if not name.endswith("/")]
+        total_bytes = sum(os.path.getsize(path) for path in found if not os.path.islink(path))
     except FileNotFoundError:  # what has no files needs no directory: checkpoints of a simulation have none
         return record.file_count == 0
-    except OSError:
+    except (OSError, ValueError):
         return False
-    return (len(files), total_bytes) == (record.file_count, record.total_bytes)
+    return (len(found), total_bytes) == (record.file_count, record.total_bytes)
 
 
 _Entry = tuple[str, int, int]
@@ -385,6 +412,7 @@ def _walk(top: str | os.PathLike[str]) -> list[str]:
 
     Raises:
         OSError: If a directory cannot be read: what is in it would be missing.
+        ValueError: If something is neither a file nor a directory nor a link: to read it might never end.
     """
     names: list[str] = []
     unread = [""]
@@ -396,21 +424,49 @@ def _walk(top: str | os.PathLike[str]) -> list[str]:
                 if entry.is_dir(follow_symlinks=False):
                     name += "/"
                     unread.append(name)
+                elif not (entry.is_file(follow_symlinks=False) or entry.is_symlink()):
+                    kind = files.kind_of(entry.stat(follow_symlinks=False).st_mode)
+                    raise ValueError(
+                        f"a checkpoint must consist of files, directories and links, but {entry.path} is {kind}; "
+                        "leave it out of the directory"
+                    )
                 names.append(name)
     return sorted(names)
 
 
-def _copy_entry(source: str, target: str, name: str, chunk: bytearray) -> _Entry:
+def _copy(source: str | os.PathLike[str], names: list[str], target: str, within: str) -> list[_Entry]:
+    """Copy what `_walk` has found into an existing directory.
+
+    Args:
+        source: Where the names are.
+        names: What is copied.
+        target: Where to. Files that are there are replaced.
+        within: See `files.entry_of`.
+    """
+    chunk = bytearray(_CHUNK_BYTES)
+    return [_copy_entry(os.path.join(source, name), os.path.join(target, name), name, chunk, within) for name in names]
+
+
+def _copy_entry(source: str, target: str, name: str, chunk: bytearray, within: str) -> _Entry:
     if name.endswith("/"):
-        os.makedirs(target, exist_ok=True)
+        files.make_directory(target.rstrip("/"), within=within)
         return name, 0, 0
     if os.path.islink(source):
-        os.symlink(os.readlink(source), target)
-        return _list_entry(target, name, chunk)
-    with open(target, "wb", buffering=0) as writer:
-        entry = _read_entry(source, name, chunk, writer)
-    os.chmod(target, stat.S_IMODE(os.stat(source).st_mode))
-    return entry
+        to = os.readlink(source)
+        with files.entry_of(target, within) as entry:
+            os.symlink(to, entry.name, dir_fd=entry.directory)
+        return _link_entry(name, to)
+    with (
+        io.FileIO(files.open_regular(source, follow=False)) as reader,
+        open(files.open_own(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, within=within), "wb", buffering=0) as writer,
+    ):
+        copied = _read_entry(reader, name, chunk, writer)
+        mode = stat.S_IMODE(os.fstat(reader.fileno()).st_mode)
+        if sys.platform == "win32":
+            os.chmod(target, mode)
+        else:
+            os.fchmod(writer.fileno(), mode)
+    return copied
 
 
 def _list_entries(directory: str) -> list[_Entry]:
@@ -422,21 +478,85 @@ def _list_entry(path: str, name: str, chunk: bytearray) -> _Entry:
     if name.endswith("/"):
         return name, 0, 0
     if os.path.islink(path):
-        return name, 0, zlib.crc32(os.readlink(path).encode("utf-8", "surrogateescape"))
-    return _read_entry(path, name, chunk)
+        return _link_entry(name, os.readlink(path))
+    with io.FileIO(files.open_regular(path, follow=False)) as reader:
+        return _read_entry(reader, name, chunk)
 
 
-def _read_entry(path: str, name: str, chunk: bytearray, writer: io.FileIO | None = None) -> _Entry:
-    """The entry of a file, which is read chunk by chunk, and copied if there is a `writer`."""
+def _link_entry(name: str, to: str) -> _Entry:
+    return name, 0, zlib.crc32(to.encode("utf-8", "surrogateescape"))
+
+
+def _read_entry(reader: io.FileIO, name: str, chunk: bytearray, writer: io.FileIO | None = None) -> _Entry:
+    """The entry of a file, which is read chunk by chunk, and copied if there is a `writer`. Holes are not read."""
     size = crc = 0
-    with open(path, "rb", buffering=0) as reader, memoryview(chunk) as whole:
-        while count := reader.readinto(whole):
-            crc = zlib.crc32(whole[:count], crc)
-            size += count
-            written = 0
-            while writer is not None and written < count:
-                written += writer.write(whole[written:count])
+    with memoryview(chunk) as whole:
+        for begin, end in _data(reader.fileno()):
+            crc, size = _crc_after_zeros(crc, begin - size), begin
+            reader.seek(begin)
+            if writer is not None:
+                writer.seek(begin)
+            while count := reader.readinto(whole[: end - size]):
+                crc = zlib.crc32(whole[:count], crc)
+                size += count
+                written = 0
+                while writer is not None and written < count:
+                    written += writer.write(whole[written:count])
+    if writer is not None:
+        writer.truncate(size)  # it may end in a hole
     return name, size, crc
+
+
+def _data(descriptor: int) -> Iterator[tuple[int, int]]:
+    """Where there is content in a file, up to its end: (begin, end) of each stretch between two holes, in bytes."""
+    found = os.fstat(descriptor)
+    end = 0
+    if sys.platform != "win32" and found.st_blocks * _BLOCK_BYTES < found.st_size:
+        while end < found.st_size:
+            try:
+                begin = os.lseek(descriptor, end, os.SEEK_DATA)
+                end = min(os.lseek(descriptor, begin, os.SEEK_HOLE), found.st_size)
+            except OSError as error:
+                if error.errno != errno.ENXIO:  # a file system without holes, which has compressed it
+                    break
+                begin = end = found.st_size
+            yield begin, end
+        else:
+            return
+    yield end, sys.maxsize
+
+
+def _crc_after_zeros(crc: int, count: int) -> int:
+    """The CRC32 of something that has `crc`, followed by so many zero bytes, in the time of log(count).
+
+    A zero byte changes the register of the CRC by a linear map over the bits; its powers of two are made by squaring.
+    """
+    register, power = crc ^ 0xFFFFFFFF, 0
+    while count:
+        if count & 1:
+            register = _apply(_zeros_map(power), register)
+        count, power = count >> 1, power + 1
+    return register ^ 0xFFFFFFFF
+
+
+@lru_cache(maxsize=64)
+def _zeros_map(power: int) -> tuple[int, ...]:
+    """What 2**power zero bytes do to each of the 32 bits of a CRC's register."""
+    if power:
+        half = _zeros_map(power - 1)
+        return tuple(_apply(half, column) for column in half)
+    columns = [1 << bit for bit in range(32)]
+    for _ in range(8):
+        columns = [column >> 1 ^ (_CRC_POLYNOMIAL if column & 1 else 0) for column in columns]
+    return tuple(columns)
+
+
+def _apply(columns: tuple[int, ...], register: int) -> int:
+    result = 0
+    for bit, column in enumerate(columns):
+        if register >> bit & 1:
+            result ^= column
+    return result
 
 
 def _record(number: int, entries: list[_Entry]) -> CheckpointRecord:
@@ -452,5 +572,11 @@ def _record(number: int, entries: list[_Entry]) -> CheckpointRecord:
 def _commit(
     temporary: str, trial_directory: str | os.PathLike[str], number: int, entries: list[_Entry]
 ) -> CheckpointRecord:
-    os.rename(temporary, os.path.join(trial_directory, directory_name(number)))
+    """Give a prepared directory its name, under which nothing may lie."""
+    path = os.path.join(trial_directory, directory_name(number))
+    with files.entry_of(path, os.path.dirname(trial_directory)) as entry:
+        if files.is_link(entry):
+            raise files.LinkError(path)
+        temporary_name = os.path.basename(temporary) if entry.directory is not None else temporary
+        os.rename(temporary_name, entry.name, src_dir_fd=entry.directory, dst_dir_fd=entry.directory)
     return _record(number, entries)

@@ -89,6 +89,71 @@ def dump(value: Any, file: Any, what: str, buffer_callback: Callable[[pickle.Pic
         raise unpicklable_error(value, what, error) from error
 
 
+def dumps_small(value: Any, what: str, limit_bytes: int) -> bytes | None:
+    """Pickle `value` as `dumps` does if that is small. Else the pickling ends early, and nothing large is copied.
+
+    Args:
+        value: Any object.
+        what: What it is, for the error.
+        limit_bytes: How large it may be.
+
+    Returns:
+        The bytes, for `pickle.loads`; None if they are too many.
+
+    Raises:
+        TypeError: If it cannot be pickled; the text names the path to the offending member.
+    """
+    try:
+        sink = _Limited(limit_bytes)
+        _PlainPickler(sink, PROTOCOL, buffer_callback=sink.take).dump(value)
+        return b"".join(sink.parts)
+    except _TooLarge:
+        return None
+    except Exception:  # not plain, or not to be pickled at all
+        return _dumps_within(value, what, limit_bytes, dump)
+
+
+def dumps_small_for_later(value: Any, what: str, limit_bytes: int) -> bytes | None:
+    """The same for what `dumps_for_later` does."""
+    return _dumps_within(value, what, limit_bytes, dump_for_later)
+
+
+def _dumps_within(value: Any, what: str, limit_bytes: int, dump: Callable[..., None]) -> bytes | None:
+    sink = _Limited(limit_bytes)
+    try:
+        dump(value, sink, what, sink.take)
+    except _TooLarge:
+        return None
+    return b"".join(sink.parts)
+
+
+class _TooLarge(BaseException):  # no Exception: to pickling those mean that the value is at fault
+    """A pickle is too large."""
+
+
+class _Limited:
+    """A file that takes so many bytes and no more."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.parts: list[bytes] = []
+        self._left_bytes = limit_bytes
+
+    def write(self, data: Any) -> int:
+        """Take a part of the pickle."""
+        self._left_bytes -= len(data)
+        if self._left_bytes < 0:
+            raise _TooLarge
+        self.parts.append(bytes(data))
+        return len(data)
+
+    def take(self, buffer: pickle.PickleBuffer) -> bool:
+        """Let a buffer stay in the pickle if there is room for it."""
+        with memoryview(buffer) as view:
+            if view.nbytes > self._left_bytes:
+                raise _TooLarge
+        return True
+
+
 def require_picklable(value: Any, what: str) -> None:
     """Refuse what cannot be pickled; nothing large is copied on the way.
 
@@ -143,7 +208,7 @@ class SmallPickle:
         return b"".join(self._parts), [bytes(buffer.raw()) for buffer in self._buffers]
 
 
-def dumps_for_later(value: Any, what: str) -> bytes:
+def dumps_for_later(value: Any, what: str, refer: Callable[[Any], Any] | None = None) -> bytes:
     """Pickle `value` for a process that may run another version of the user's script.
 
     Classes of the main module travel by value, as with `dumps`, but the process that loads prefers the class of the
@@ -152,19 +217,57 @@ def dumps_for_later(value: Any, what: str) -> bytes:
     Args:
         value: Any object.
         what: What it is, for the error.
+        refer: Asked about each object in it: what is not None is pickled in its place, for the function that
+            `loads_referring` is given.
 
     Returns:
-        The bytes, for `pickle.loads`.
+        The bytes, for `pickle.loads`, or with `refer` for `loads_referring`.
 
     Raises:
         TypeError: If it cannot be pickled; the text names the path to the offending member.
     """
     buffer = io.BytesIO()
+    dump_for_later(value, buffer, what, refer=refer)
+    return buffer.getvalue()
+
+
+def loads_referring(data: bytes, resolve: Callable[[Any], Any]) -> Any:
+    """Unpickle what `dumps_for_later` has pickled with `refer`. This executes code of whoever wrote it.
+
+    Args:
+        data: The bytes.
+        resolve: Gives the object for what `refer` has returned.
+    """
+
+    class Unpickler(pickle.Unpickler):
+        def persistent_load(self, reference: Any) -> Any:
+            return resolve(reference)
+
+    return Unpickler(io.BytesIO(data)).load()
+
+
+def dump_for_later(
+    value: Any,
+    file: Any,
+    what: str,
+    buffer_callback: Callable[[pickle.PickleBuffer], Any] | None = None,
+    refer: Callable[[Any], Any] | None = None,
+) -> None:
+    """Pickle `value` into a file, as `dumps_for_later` does. Blocks while it writes. See `dump`.
+
+    Raises:
+        TypeError: If it cannot be pickled; the text names the path to the offending member.
+        OSError: If the file cannot be written.
+    """
     try:
-        _later_pickler()(buffer, protocol=PROTOCOL).dump(value)
+        kind = _later_pickler()
+        if refer is not None:  # C asks a method of the class; who has none is not slowed down by it
+            kind = type("ReferringPickler", (kind,), {"persistent_id": staticmethod(refer)})
+        kind(file, protocol=PROTOCOL, buffer_callback=buffer_callback).dump(value)
+    except OSError:
+        raise
     except Exception as error:
         raise unpicklable_error(value, what, error) from error
-    return buffer.getvalue()
 
 
 @functools.cache

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from minitune._checks import require_flag
+from minitune.base import files
 from minitune.shared import ObjectRef, store
 from minitune.trainable.session import current_session
 from minitune.value_file import ValueFile
@@ -200,7 +201,7 @@ def put(value: Any) -> ObjectRef:
         spot = _values().add(value, what)
         return ObjectRef(spot.path, spot.offset, spot.token, number)
     directory = os.path.join(session.info.directory, "objects")  # a worker may end before those who get it
-    os.makedirs(directory, mode=0o700, exist_ok=True)
+    files.make_directory(directory, 0o700, within=os.path.dirname(session.info.directory))
     path = os.path.join(directory, f"{number}-{os.urandom(8).hex()}.pkl")
     return ObjectRef(path, token=store(value, path, what).token, number=number)
 

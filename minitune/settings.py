@@ -88,6 +88,19 @@ SETTINGS: Mapping[str, Setting] = {
 """All settings, by name without the prefix."""
 
 
+_NUMBERS = (
+    "FORCE_TRIAL_CLEANUP_S",
+    "FUNCTION_THREAD_TIMEOUT_S",
+    "GLOBAL_CHECKPOINT_S",
+    "MAX_LEN_IDENTIFIER",
+    "MAX_PENDING_TRIALS",
+    "OUTPUT_LIMIT_MB",
+    "RESTORE_RETRY_NUM",
+    "WARN_THRESHOLD_S",
+)
+"""Those that a run asks for by `number_setting`, some of them only when it is under way."""
+
+
 def setting(name: str, environ: Mapping[str, str] | None = None) -> str:
     """The value of a setting, or its default.
 
@@ -128,6 +141,17 @@ def number_setting(name: str) -> float:
     if not value >= 0:
         raise ValueError(f"{variable_of(name)} must be a number >= 0, but got {text!r}")
     return value
+
+
+def check_numbers() -> None:
+    """Refuse settings that are no numbers, before something that needs them has begun.
+
+    Raises:
+        ValueError: Naming the variable.
+    """
+    for name in _NUMBERS:
+        if setting(name) != SETTINGS[name].default:  # which may be no number
+            number_setting(name)
 
 
 def variable_of(name: str) -> str:

@@ -133,6 +133,39 @@ class ObjectRef(Spot):
             ) from None
 
 
+@dataclass(frozen=True)
+class StoredValue(Spot):
+    """Stands for a large value that has a file of its own within a run. Where this is unpickled, it is that value.
+
+    So a configuration with such values is small: this is what a run writes down, and what it sends to a worker. That
+    maps the large buffers in them, and may write to them: what it gets is its own.
+
+    Attributes:
+        name: The checksum after which the file is named.
+        size_bytes: How large the file is.
+        text: A short text of the value; `repr()` shows it.
+    """
+
+    name: str = ""
+    size_bytes: int = 0
+    text: str = ""
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _read_stored, (self.path, self.token)
+
+
+def _read_stored(path: str, token: str) -> Any:
+    try:
+        return read_value(Spot(path, token=token))[0]
+    except FileNotFoundError as error:
+        raise ObjectLostError(
+            f"a large value of a configuration is not in {path}, where it was stored: the run was moved or removed"
+        ) from error
+
+
 def store(value: Any, path: str | os.PathLike[str], what: str = "the value") -> SharedFile:
     """Pickle `value` into a file that only this user can read. Blocks while it writes.
 

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from minitune._assemble import build_components
 from minitune._checks import instance_of, is_real, is_whole, require, require_flag, shown
-from minitune._fit import Outcome, open_run, run_opened, run_record
+from minitune._fit import Outcome, open_run, run_opened, run_record, stage_of
 from minitune._plan import Plan
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
 from minitune.callback import Callback
@@ -322,16 +322,17 @@ def _run(plan: Plan, log: _Log) -> tuple[Outcome, RunDirectory]:
         tune = plan.tune_config
         with MemoryRun(run, checkpoints=checkpoints, metric=tune.metric, mode=tune.mode, listen=log.listen) as memory:
             log.decisions.tell(run_record(plan, run, seed))
+            with stage_of(plan, seed) as stage, _quiet(run):
+                return run_opened(plan, components, memory, stage), run
+    with stage_of(plan, seed) as stage:
+        run = create_run_directory(first.storage_path, first.name, trainable_name=first.trainable_name)
+        log.directory = run.path
+        with open_run(plan, run, is_new=True, listen=log.listen) as opened:
+            first_record = run_record(plan, run, seed)
+            log.decisions.tell(first_record)
+            opened.begin(first_record)
             with _quiet(run):
-                return run_opened(plan, components, memory, seed), run
-    run = create_run_directory(first.storage_path, first.name, trainable_name=first.trainable_name)
-    log.directory = run.path
-    with open_run(plan, run, is_new=True, listen=log.listen) as opened:
-        first_record = run_record(plan, run, seed)
-        log.decisions.tell(first_record)
-        opened.begin(first_record)
-        with _quiet(run):
-            return run_opened(plan, components, opened, seed), run
+                return run_opened(plan, components, opened, stage), run
 
 
 def _plan(

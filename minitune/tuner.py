@@ -64,6 +64,7 @@ class Tuner:
             instance_of("run_config", run_config, RunConfig),
         )
         self._resumes: RunDirectory | None = None
+        self._objects: object = None  # held until the run has been read: see RecordedTuner.objects
         self._resume_config = ResumeConfig()
         self._add_samples = 0
         self._fresh: Fresh | None = None
@@ -122,7 +123,7 @@ class Tuner:
                 fresh=self._fresh,
                 ahead=ahead,
             )
-            self._resumes = None
+            self._resumes = self._objects = None
             return outcome, run
         found = run_to_resume(self._plan)
         if found is None:
@@ -219,7 +220,7 @@ class Tuner:
         )
         check_same_trainable(tuner._plan, recorded.trainable_name)
         _check_samples(add_samples, tuner._plan.tune_config.num_samples)
-        tuner._resumes = run
+        tuner._resumes, tuner._objects = run, recorded.objects
         tuner._resume_config = resume_config
         tuner._add_samples = add_samples
         tuner._fresh = Fresh(tune_config is not None, run_config is not None)

@@ -21,14 +21,18 @@ import struct
 import sys
 import threading
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
+from minitune.base import files
 from minitune.pickling import dump, load
 
 _HEADER = struct.Struct("<8s16sQQ")
 """Magic, token, size of the pickle in bytes, number of buffers."""
 _MAGIC = b"mtvalue1"
+_TOKEN_BYTES = 16
+_CHUNK_BYTES = 1 << 20
 _ALIGNMENT_BYTES = 64
 """Of buffers: what vector instructions like."""
 _OWN_BUFFER_BYTES = 64 * 1024
@@ -53,7 +57,13 @@ class Spot:
     token: str = ""
 
 
-def write_value(descriptor: int, offset: int, value: Any, what: str) -> tuple[str, int]:
+Dump = Callable[[Any, Any, str, Callable[[pickle.PickleBuffer], Any]], None]
+"""Pickles a value into a file; see `pickling.dump`."""
+
+
+def write_value(
+    descriptor: int, offset: int, value: Any, what: str, dump: Dump = dump, digest: Any = None
+) -> tuple[str, int]:
     """Write a value to an open file. Blocks while it writes; large buffers are not copied on the way.
 
     Args:
@@ -61,6 +71,9 @@ def write_value(descriptor: int, offset: int, value: Any, what: str) -> tuple[st
         offset: Where to, a multiple of what a mapping can begin at.
         value: Any object.
         what: What it is, for the error.
+        dump: How it is pickled.
+        digest: An object of `hashlib`, which is told all that is written behind the header; the token is taken from it
+            then.
 
     Returns:
         Its token, and where it ends.
@@ -69,31 +82,88 @@ def write_value(descriptor: int, offset: int, value: Any, what: str) -> tuple[st
         TypeError: If it cannot be pickled.
         OSError: If it cannot be written; what was written so far is cut off again.
     """
-    token = os.urandom(8).hex()
     file = io.BufferedWriter(io.FileIO(descriptor, "wb", closefd=False))
+    sink = _Sink(file, digest)
     try:
         file.seek(offset + _HEADER.size)
-        buffers: list[memoryview] = []
-        dump(value, file, what, lambda buffer: _stays_in_pickle(buffer, buffers))
-        pickle_bytes = file.tell() - offset - _HEADER.size
-        file.write(struct.pack(f"<{len(buffers)}Q", *map(len, buffers)))
-        for buffer in buffers:
-            file.seek(_aligned(file.tell(), _ALIGNMENT_BYTES))
-            file.write(buffer)
-        end = file.tell()
+        pickle_bytes, count = _emit(sink, value, what, dump)
         file.seek(offset)  # the header comes last: without it there is no value
-        file.write(_HEADER.pack(_MAGIC, token.encode(), pickle_bytes, len(buffers)))
+        token = os.urandom(_TOKEN_BYTES // 2).hex() if digest is None else digest.hexdigest()[:_TOKEN_BYTES]
+        file.write(_HEADER.pack(_MAGIC, token.encode(), pickle_bytes, count))
         file.close()
     except BaseException:
         with contextlib.suppress(OSError):
             file.close()
         os.ftruncate(descriptor, offset)
         raise
-    return token, end
+    return token, offset + _HEADER.size + sink.written_bytes
 
 
-def read_value(spot: Spot) -> tuple[Any, bool]:
+def digest_value(value: Any, what: str, dump: Dump, digest: Any) -> tuple[str, int]:
+    """What `write_value` would return, and tell the digest, for a file of its own. Blocks while the value is read."""
+    sink = _Sink(None, digest)
+    _emit(sink, value, what, dump)
+    return digest.hexdigest()[:_TOKEN_BYTES], _HEADER.size + sink.written_bytes
+
+
+class _Sink:
+    """Where the parts of a value go: to a file, if there is one, and to a digest, if there is one.
+
+    Attributes:
+        written_bytes: How much it was.
+    """
+
+    def __init__(self, file: BinaryIO | None, digest: Any):
+        self.written_bytes = 0
+        self._file = file
+        self._digest = digest
+
+    def write(self, data: Any) -> int:
+        """See `io.BufferedWriter.write`."""
+        if self._digest is not None:
+            self._digest.update(data)
+        if self._file is not None:
+            self._file.write(data)
+        self.written_bytes += len(data)
+        return len(data)
+
+
+def _emit(sink: _Sink, value: Any, what: str, dump: Dump) -> tuple[int, int]:
+    """Give a sink all that follows the header; returns the size of the pickle, and the number of buffers."""
+    buffers: list[memoryview] = []
+    dump(value, sink, what, lambda buffer: _stays_in_pickle(buffer, buffers))
+    pickle_bytes = sink.written_bytes
+    sink.write(struct.pack(f"<{len(buffers)}Q", *map(len, buffers)))
+    for buffer in buffers:
+        position = _HEADER.size + sink.written_bytes
+        sink.write(bytes(_aligned(position, _ALIGNMENT_BYTES) - position))
+        sink.write(buffer)
+    return pickle_bytes, len(buffers)
+
+
+def digest_of(path: str | os.PathLike[str], digest: Any) -> str:
+    """What a digest says of a file with one value that was written with one, or of any other file. Blocks to read it.
+
+    Raises:
+        OSError: If it cannot be read.
+    """
+    with files.open_to_read(path) as file:
+        if file.read(len(_MAGIC)) == _MAGIC:
+            file.seek(_HEADER.size)
+        else:
+            file.seek(0)
+        while chunk := file.read(_CHUNK_BYTES):
+            digest.update(chunk)
+    return str(digest.hexdigest())
+
+
+def read_value(spot: Spot, maps: bool = True) -> tuple[Any, bool]:
     """Load a value. Blocks while its pickle is read; large buffers are only mapped. May run user code.
+
+    Args:
+        spot: Where it is.
+        maps: False to read large buffers, too: who loads many values runs out of descriptors, of which each mapping
+            takes one.
 
     Returns:
         The value, and whether it has mapped buffers: those are its own, as if they had been copied.
@@ -113,11 +183,28 @@ def read_value(spot: Spot) -> tuple[Any, bool]:
         file.seek(begin + pickle_bytes)
         sizes = struct.unpack(f"<{count}Q", file.read(8 * count))
         places = _places(file.tell(), sizes)
-        content, base = _content(file, spot.offset, places)
+        content, base = _content(file, spot.offset, places, maps)
         file.seek(begin)
         view = memoryview(content)
         value = load(file, [view[start - base : end - base] for start, end in places])
     return value, not isinstance(content, bytearray)
+
+
+def read_any(path: str, maps: bool = True) -> Any:
+    """Load what is in a file: one value, or a plain pickle, as older versions wrote it. May run user code.
+
+    Args:
+        path: The file.
+        maps: See `read_value`.
+
+    Raises:
+        FileNotFoundError: If it is not there.
+    """
+    with _open(path) as file:
+        if file.read(len(_MAGIC)) != _MAGIC:
+            file.seek(0)
+            return load(file)
+    return read_value(Spot(path), maps)[0]
 
 
 def _open(path: str) -> BinaryIO:
@@ -153,10 +240,12 @@ def _places(begin: int, sizes: tuple[int, ...]) -> list[tuple[int, int]]:
     return places
 
 
-def _content(file: BinaryIO, offset: int, places: list[tuple[int, int]]) -> tuple[mmap.mmap | bytearray, int]:
+def _content(
+    file: BinaryIO, offset: int, places: list[tuple[int, int]], maps: bool
+) -> tuple[mmap.mmap | bytearray, int]:
     """The part of a file that holds the places, writable without effect on the file, and where it begins."""
     begin, end = places[0][0], places[-1][1]
-    if end - begin >= _MAP_BYTES:
+    if maps and end - begin >= _MAP_BYTES:
         try:
             return mmap.mmap(file.fileno(), end - offset, access=mmap.ACCESS_COPY, offset=offset), offset
         except OSError:  # a file system without mappings, or no descriptor is left
@@ -179,7 +268,7 @@ class ValueFile:
     ends, the system frees it. Elsewhere it is removed by `close`, or when the interpreter ends.
 
     Args:
-        directory: Where it lies on disk; it is made if needed.
+        directory: Where it lies on disk; it is made if needed, those above it are not.
         elsewhere: How the user can have another directory, for the error when the disk is full.
 
     Raises:
@@ -221,7 +310,7 @@ class ValueFile:
 
 def _open_in(directory: str) -> tuple[int, str]:
     """A new file in `directory`, and a path by which other processes of this user can open it."""
-    os.makedirs(directory, mode=0o700, exist_ok=True)
+    files.make_directory(directory, 0o700, within=os.path.dirname(directory))
     path = os.path.join(directory, f"values-{os.urandom(8).hex()}")
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     descriptor = os.open(path, flags, 0o600)
@@ -238,7 +327,7 @@ def _open_in(directory: str) -> tuple[int, str]:
     except OSError:  # a file system that does not keep files without names
         pass
     os.close(descriptor)
-    os.makedirs(directory, mode=0o700, exist_ok=True)
+    files.make_directory(directory, 0o700, within=os.path.dirname(directory))
     return os.open(path, flags, 0o600), path
 
 

@@ -1,8 +1,8 @@
 """Which part may import which: read from the source, so that type-only and function-local imports count too.
 
-The layers, from the bottom: values know nothing; plugins, workers and actors know values (actors only the errors);
-executors know actors; the driver knows the executor protocol; the API knows what it puts together. There is no import
-cycle at all.
+The layers, from the bottom: `base` knows nothing, and all may know it; values know nothing else; plugins, workers and
+actors know values (actors only the errors); executors know actors; the driver knows the executor protocol; the API
+knows what it puts together. There is no import cycle at all.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ PACKAGE = "minitune"
 ROOT = Path(__file__).resolve().parent.parent / PACKAGE
 
 LAYERS: dict[str, str] = {
+    "base": "base.*",
     "values": """
         error result _json space _domains _numbers _samplers _global_draws clock _console checkpoint resources config
         decision _first_imports
@@ -50,13 +51,14 @@ LAYERS: dict[str, str] = {
 executor is the driver's."""
 
 ALLOWED: dict[str, set[str]] = {
-    "values": {"values"},
-    "plugins": {"values"},
-    "worker": {"values", "worker"},
-    "actor": {"actor"},
-    "executors": {"values", "actor", "executors"},
-    "driver": {"values", "plugins", "driver"},
-    "API": {"values", "plugins", "worker", "executors", "driver", "API"},
+    "base": {"base"},
+    "values": {"base", "values"},
+    "plugins": {"base", "values"},
+    "worker": {"base", "values", "worker"},
+    "actor": {"base", "actor"},
+    "executors": {"base", "values", "actor", "executors"},
+    "driver": {"base", "values", "plugins", "driver"},
+    "API": {"base", "values", "plugins", "worker", "executors", "driver", "API"},
 }
 ALSO: dict[str, set[str]] = {
     "plugins": {"callback"},

@@ -35,19 +35,20 @@ def _optional(value: bytes | None) -> str | None:
 
 def _place_fields(place: Place) -> list[str | bytes | None]:
     umask = None if place.umask is None else str(place.umask)
-    fields: list[str | bytes | None] = [place.directory, place.stdout, place.stderr, umask]
+    fields: list[str | bytes | None] = [place.directory, place.stdout, place.stderr, umask, place.own]
     for name, value in place.env.items():
         fields += [name, value]
     return fields
 
 
 def _place(fields: Sequence[bytes | None]) -> Place:
-    names, values = fields[4::2], fields[5::2]
+    names, values = fields[5::2], fields[6::2]
     return Place(
         directory=_optional(fields[0]),
         stdout=_optional(fields[1]),
         stderr=_optional(fields[2]),
         umask=None if fields[3] is None else int(fields[3]),
+        own=_optional(fields[4]),
         env={as_text(name): _optional(value) for name, value in zip(names, values, strict=True)},
     )
 

@@ -45,6 +45,8 @@ class Place(NamedTuple):
         stderr: The same for standard error; it may be the same file.
         env: Environment variables to set, or to remove where the value is None.
         umask: The file mode mask; None keeps the driver's.
+        own: The directory of the worker's own files: neither it nor the two files, if they are in it, may be links.
+            Other files are the user's choice.
     """
 
     directory: str | None = None
@@ -52,6 +54,7 @@ class Place(NamedTuple):
     stderr: str | None = None
     env: Mapping[str, str | None] = MappingProxyType({})
     umask: int | None = None
+    own: str | None = None
 
 
 class Boot(NamedTuple):

@@ -52,6 +52,7 @@ from minitune.actor.messages import (
     Returned,
     Show,
 )
+from minitune.base import files
 from minitune.error import RemoteError
 
 _PACKAGE = re.escape(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -456,7 +457,7 @@ def last_lines(place: Place, limit: int = LAST_LINES) -> str:
         if path is None:
             continue
         try:
-            with open(path, "rb") as file:
+            with files.open_to_read(path) as file:
                 size = file.seek(0, 2)
                 file.seek(max(0, size - LAST_LINES_BYTES))
                 found = file.read().decode("utf-8", "replace").splitlines()

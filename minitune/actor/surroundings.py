@@ -14,6 +14,7 @@ from typing import Any
 
 from minitune.actor.limits import HIGH_DESCRIPTOR
 from minitune.actor.messages import Place
+from minitune.base import files
 
 _SIGNALS = range(1, signal.NSIG)
 
@@ -106,9 +107,9 @@ class Surroundings:
         if place.umask is not None:
             os.umask(place.umask)
         if place.stdout is not None:
-            self._redirect(1, place.stdout)
+            self._redirect(1, place.stdout, place.own)
         if place.stderr is not None:
-            self._redirect(2, place.stderr)
+            self._redirect(2, place.stderr, place.own)
         if place.directory is not None:
             os.chdir(place.directory)
 
@@ -147,10 +148,14 @@ class Surroundings:
             _signal.pthread_sigmask(_signal.SIG_SETMASK, self._mask)
         arm_stack_dump()
 
-    def _redirect(self, descriptor: int, path: str) -> None:
+    def _redirect(self, descriptor: int, path: str, own: str | None) -> None:
         """Let a standard stream append to a file. Appending, so that several writers do not overwrite each other."""
         _flush(descriptor)
-        target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        if own is not None and os.path.dirname(path) == own:
+            target = files.open_own(path, flags, within=os.path.dirname(own))
+        else:
+            target = os.open(path, flags, 0o666)
         try:
             if descriptor not in self._outputs:
                 self._outputs[descriptor] = _keep(descriptor, target)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import logging
 import math
@@ -11,6 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from minitune.base import files
 from minitune.experiment.best import best_of, is_number
 from minitune.result import (
     CHECKPOINT_DIR_NAME,
@@ -53,7 +55,7 @@ def read_rows(directory: str | os.PathLike[str]) -> list[Row] | None:
     for name, parse in ((EXPR_RESULT_FILE, _parse_json), (EXPR_PROGRESS_FILE, _parse_csv)):
         path = os.path.join(directory, name)
         try:
-            with open(path, encoding="utf-8", errors="replace", newline="\n") as file:
+            with io.TextIOWrapper(files.open_to_read(path), "utf-8", "replace", newline="\n") as file:
                 rows = parse(file, path)
         except FileNotFoundError:
             continue
@@ -65,7 +67,7 @@ def read_rows(directory: str | os.PathLike[str]) -> list[Row] | None:
 def read_params(directory: str | os.PathLike[str]) -> Row:
     """The trial's configuration from `params.json`; `{}` if that is not there or damaged."""
     try:
-        with open(os.path.join(directory, EXPR_PARAM_FILE), encoding="utf-8") as file:
+        with files.open_to_read(os.path.join(directory, EXPR_PARAM_FILE)) as file:
             params = json.load(file)
     except (OSError, ValueError, RecursionError):
         return {}
@@ -175,7 +177,7 @@ def _nan_columns(directory: str | os.PathLike[str]) -> set[str]:
     """The metrics that are NaN somewhere in `progress.csv`, which tells NaN from None."""
     path = os.path.join(directory, EXPR_PROGRESS_FILE)
     try:
-        with open(path, encoding="utf-8", errors="replace", newline="\n") as file:
+        with io.TextIOWrapper(files.open_to_read(path), "utf-8", "replace", newline="\n") as file:
             return {name for row in _parse_csv(file, path) for name, value in row.items() if value != value}
     except FileNotFoundError:
         return set()

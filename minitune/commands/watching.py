@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from minitune.base import files
 from minitune.commands.selecting import (
     CANNOT,
     ENDED_EARLY,
@@ -207,7 +208,7 @@ def _show_file(watched: _Watched, trial: Trial, name: str, *, follows: bool) -> 
         if is_over and not os.path.exists(path):
             raise FileNotFoundError(_why_missing(trial, path))
         if os.path.exists(path):
-            with open(path, "rb") as file:
+            with files.open_to_read(path) as file:
                 position_bytes = min(position_bytes, file.seek(0, os.SEEK_END))  # its middle may have been left out
                 file.seek(position_bytes)
                 while data := file.read(_CHUNK_BYTES):

@@ -25,9 +25,10 @@ from typing import Any, NamedTuple
 
 from minitune._checks import require
 from minitune._warnings import warn_once
+from minitune.base import files
 from minitune.checkpoint import CheckpointRecord
 from minitune.config import CheckpointConfig
-from minitune.execution import files, storage
+from minitune.execution import storage
 from minitune.execution.housekeeper import Housekeeper
 from minitune.experiment.lifecycle import TERMINATED
 from minitune.experiment.trial import KeptCheckpoint, Trial
@@ -200,10 +201,9 @@ class CheckpointManager:
             if path is None:
                 return
             if self._housekeeper is not None:
-                self._housekeeper.delete(path)
+                self._housekeeper.delete(path, within=surplus.trial.experiment_path)
                 return
-            for _ in files.remove_tree_steps(path):
-                pass
+            files.remove_tree(path, within=surplus.trial.experiment_path)
         except OSError as error:
             logger.warning("checkpoint %s of %s could not be removed: %s", surplus.record.number, surplus.trial, error)
 

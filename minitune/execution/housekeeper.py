@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Protocol
 
 from minitune import _descriptors
-from minitune.execution import files
+from minitune.base import files
 
 logger = logging.getLogger("minitune")
 
@@ -46,7 +46,7 @@ class Housekeeper:
         self._thread: threading.Thread | None = None
         self._syncs: dict[Syncable, float] = {}
         self._last_sync_s: dict[Syncable, float] = {}
-        self._deletions: deque[str] = deque()
+        self._deletions: deque[tuple[str, str]] = deque()
         self._settles: dict[str, tuple[float, str]] = {}
         self._settling: tuple[str, str] | None = None
         self._settled: dict[str, str] = {}
@@ -56,11 +56,16 @@ class Housekeeper:
 
     # -- chores ------------------------------------------------------------------------------------------------
 
-    def sync_soon(self, journal: Syncable) -> None:
-        """Sync `journal` within 100 ms, or later where that would take too much of the time. Does not block."""
+    def sync_soon(self, journal: Syncable, delay_s: float = SYNC_DELAY_S) -> None:
+        """Sync `journal` within 100 ms, or later where that would take too much of the time. Does not block.
+
+        Args:
+            journal: The journal.
+            delay_s: Not before so many seconds have passed.
+        """
         with self._changed:
             last_s = self._last_sync_s.get(journal, 0.0)
-            delay_s = max(SYNC_DELAY_S, last_s * (1 / SYNC_SHARE - 1))
+            delay_s = max(delay_s, last_s * (1 / SYNC_SHARE - 1))
             self._syncs.setdefault(journal, time.monotonic() + delay_s)
             self._wake()
 
@@ -70,10 +75,15 @@ class Housekeeper:
             self._syncs.pop(journal, None)
             self._last_sync_s.pop(journal, None)
 
-    def delete(self, path: str) -> None:
-        """Remove a directory, a file or a link that lies in the run. Does not block; a failure is logged."""
+    def delete(self, path: str, within: str) -> None:
+        """Remove a directory, a file or a link that lies in the run. Does not block; a failure is logged.
+
+        Args:
+            path: What is removed.
+            within: See `files.entry_of`.
+        """
         with self._changed:
-            self._deletions.append(path)
+            self._deletions.append((path, within))
             self._wake()
 
     def settle(self, key: str, directory: str) -> None:
@@ -154,7 +164,7 @@ class Housekeeper:
             if settle is not None:
                 self._do_settle(*settle)
             elif deletion is not None:
-                self._do_steps(files.remove_tree_steps(deletion), "removed", deletion)
+                self._do_steps(files.remove_tree_steps(*deletion), "removed", deletion[0])
 
     def _wait_for_chore(self) -> bool:
         """Wait until something is due; False if the thread is to end. Holds the condition, lets go of it to wait."""

@@ -9,6 +9,11 @@ survives the death of the process, because it is in the kernel's hands; what a p
   it would take over 5 % of the time), and the end is synced;
 * `strict`: each record is synced before `append` returns.
 
+The file is also looked at after each sync, or once a second where nothing is synced: it must be at its path, and as
+long as what was written. If it was removed or replaced, it is written again from the descriptor, which still leads to
+it; a second later, for somebody may be removing the whole run. If it was cut, or others have written to it, nobody
+knows what it says, and the run ends.
+
 A killed writer or a power cut leaves at most a torn end behind: lines without a good one after them. At the next open
 it is set aside in a file of its own and cut off. A bad line *before* good ones is damage of another kind: nobody can
 say what it held, so the journal is refused until somebody decides.
@@ -16,33 +21,47 @@ say what it held, so the journal is refused until somebody decides.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 from minitune._checks import require
+from minitune.base import files
 from minitune.config import DURABILITIES
 from minitune.error import JournalCorruptError, TuneError
-from minitune.execution import files, journal_codec, records
-from minitune.execution.disk_space import DiskSpace
+from minitune.execution import journal_codec, records
+from minitune.execution.disk import Disk
 from minitune.execution.housekeeper import Housekeeper
 from minitune.execution.pickled import ObjectStore
+from minitune.execution.run_lock import RunLock
 
 logger = logging.getLogger("minitune")
 
-_FLAGS = os.O_RDWR | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+_MODE = 0o666
+_FLAGS = os.O_RDWR | os.O_APPEND
 _WRITE_TRIES = 3
+LOOK_S = 1.0
+"""From one look at a journal that is never synced to the next, and from finding it gone to writing it again."""
 _CHUNK_BYTES = 1 << 20
 _LINES_BYTES = 1 << 16
 OBJECTS_DIRECTORY = "objects"
 
 
+_T = TypeVar("_T")
+
+
 class Journal:
     """The writing end. Made by `create` or `open`; used by one thread, except `sync`.
+
+    Two locks: `_sync_guard` is held over a sync and what follows from it, so that the descriptor is not closed
+    meanwhile. `_writing` is held for one write, so that none is missed while the file is copied; it is taken within the
+    other one, never the other way round.
 
     Attributes:
         path: The file.
@@ -56,20 +75,26 @@ class Journal:
         descriptor: int,
         durability: str,
         housekeeper: Housekeeper | None,
-        space: DiskSpace | None,
+        disk: Disk | None,
+        lock: RunLock | None,
     ):
         """Use `create` or `open` instead."""
         self.path = path
         self.durability = durability
-        self.objects = _object_store(path, sync=durability != "process")
+        self.objects = ObjectStore(_objects_directory(path), durability)
         self._descriptor: int | None = descriptor
-        self._space = space
-        self._failure: OSError | None = None
+        self._disk = disk
+        self._lock = lock
+        self._next_look_s = 0.0
+        self._missed_s: float | None = None  # when something was first found gone
+        self._failure: TuneError | None = None
+        self._end = os.fstat(descriptor).st_size  # of the last record
         self._torn_bytes = 0  # at the end of the file, from a short write that could not be cut back yet
         self._is_unsynced = False
-        self._synced_bytes = os.fstat(descriptor).st_size
+        self._synced_bytes = self._end
         self._unsynced: list[bytes] = []  # the lines behind them
-        self._sync_guard = threading.Lock()  # the descriptor is not closed under a sync
+        self._sync_guard = threading.Lock()
+        self._writing = threading.Lock()
         self._owns_housekeeper = durability == "batched" and housekeeper is None
         self._housekeeper = housekeeper or Housekeeper() if durability == "batched" else None
 
@@ -79,7 +104,8 @@ class Journal:
         path: str | os.PathLike[str],
         durability: str = "batched",
         housekeeper: Housekeeper | None = None,
-        space: DiskSpace | None = None,
+        disk: Disk | None = None,
+        lock: RunLock | None = None,
     ) -> Journal:
         """Begin a journal.
 
@@ -87,7 +113,8 @@ class Journal:
             path: The file; it must not exist.
             durability: See the module.
             housekeeper: Who syncs a `batched` journal; by default one of its own, with one thread.
-            space: What is kept for it, for when the disk is full; by default nothing.
+            disk: Where it lies, with what is kept for it for when that is full; by default nothing.
+            lock: The run's, which is taken again if its file was removed.
 
         Raises:
             ValueError: If `durability` is unknown.
@@ -96,7 +123,7 @@ class Journal:
         require(durability in DURABILITIES, f"durability: one of {', '.join(DURABILITIES)}", durability)
         file = os.path.abspath(path)
         try:
-            descriptor = os.open(file, _FLAGS | os.O_CREAT | os.O_EXCL, 0o666)
+            descriptor = _open_own(file, _FLAGS | os.O_CREAT | os.O_EXCL)
         except OSError as error:
             raise _os_error(file, "created", error) from error
         try:
@@ -105,7 +132,7 @@ class Journal:
         except OSError as error:
             os.close(descriptor)
             raise _os_error(file, "created", error) from error
-        return cls(file, descriptor, durability, housekeeper, space)
+        return cls(file, descriptor, durability, housekeeper, disk, lock)
 
     @classmethod
     def open(
@@ -113,7 +140,8 @@ class Journal:
         path: str | os.PathLike[str],
         durability: str = "batched",
         housekeeper: Housekeeper | None = None,
-        space: DiskSpace | None = None,
+        disk: Disk | None = None,
+        lock: RunLock | None = None,
     ) -> Journal:
         """Go on with a journal; a torn end is set aside first. Blocks: the whole file is checked.
 
@@ -121,7 +149,8 @@ class Journal:
             path: The file.
             durability: See the module.
             housekeeper: Who syncs a `batched` journal; by default one of its own, with one thread.
-            space: What is kept for it, for when the disk is full; by default nothing.
+            disk: Where it lies, with what is kept for it for when that is full; by default nothing.
+            lock: The run's, which is taken again if its file was removed.
 
         Raises:
             ValueError: If `durability` is unknown.
@@ -134,17 +163,16 @@ class Journal:
             good_bytes = valid_bytes(file)
             if good_bytes < os.path.getsize(file):
                 _cut(file, good_bytes)
-            descriptor = os.open(file, _FLAGS)
+            _cut_before_torn(file)
+            descriptor = _open_own(file, _FLAGS)
         except OSError as error:
             raise _os_error(file, "opened", error) from error
-        return cls(file, descriptor, durability, housekeeper, space)
+        return cls(file, descriptor, durability, housekeeper, disk, lock)
 
     @property
     def offset(self) -> int:
         """The journal's length in bytes: where the next record will begin."""
-        if self._descriptor is None:
-            return os.path.getsize(self.path)
-        return os.fstat(self._descriptor).st_size - self._torn_bytes
+        return self._end
 
     def append(self, record: dict[str, Any]) -> None:
         """Write one record. Blocks for the sync if the journal is `strict`.
@@ -157,22 +185,49 @@ class Journal:
                 so `append` may be tried again, unless a sync has failed: after that nobody knows what is on the disk.
         """
         descriptor = self._usable()
-        while True:
-            try:
-                line = journal_codec.encode(record, self.objects)
-                self._write(descriptor, line)
-                break
-            except OSError as error:
-                if self._space is None or not self._space.give_up_piece(error):
-                    raise _os_error(self.path, "written", error) from error
+        line = self._with_objects(lambda objects: self._append(descriptor, record, objects))
         if self.durability != "process":
             self._unsynced.append(line)
+        elif time.monotonic() >= self._next_look_s:
+            self._next_look_s = time.monotonic() + LOOK_S
+            with self._sync_guard:
+                self._look(descriptor)
         if self.durability == "strict":
             self.sync()
             self._usable()
         elif self._housekeeper is not None and not self._is_unsynced:
             self._is_unsynced = True
             self._housekeeper.sync_soon(self)
+
+    def by_reference(self, record: dict[str, Any]) -> dict[str, Any]:
+        """See `ObjectStore.by_reference`: for a record of which something is needed elsewhere, too.
+
+        Raises:
+            TuneError: If something could not be written, naming path and reason.
+        """
+        return self._with_objects(lambda objects: record if objects is None else objects.by_reference(record))
+
+    def _append(self, descriptor: int, record: dict[str, Any], objects: ObjectStore | None) -> bytes:
+        line = journal_codec.encode(record, objects)
+        with self._writing:
+            self._write(descriptor, line)
+            self._end += len(line)
+        return line
+
+    def _with_objects(self, write: Callable[[ObjectStore | None], _T]) -> _T:
+        """Write something with large objects in files of their own; in the record if the run's directory is gone.
+
+        The journal itself is open, wherever it is now. Where the disk is full, there is a reserve.
+        """
+        has_objects = self._disk is None or not self._disk.has_gone
+        while True:
+            try:
+                return write(self.objects if has_objects else None)
+            except OSError as error:
+                if has_objects and self._disk is not None and self._disk.is_gone():
+                    has_objects = False
+                elif self._disk is None or not self._disk.give_up_piece(error):
+                    raise _os_error(self.path, "written", error) from error
 
     def sync(self) -> None:
         """Bring everything written so far to the disk. Blocks. A failure is raised by the next `append` or `close`."""
@@ -182,9 +237,12 @@ class Journal:
                 return
             count = len(self._unsynced)
             try:
+                self.objects.sync()
                 self._sync_lines(self._descriptor, b"".join(self._unsynced[:count]))
             except OSError as error:
-                self._failure = error
+                self._failure = self._sync_error(error)
+            else:
+                self._look(self._descriptor)
             del self._unsynced[:count]
 
     def _sync_lines(self, descriptor: int, lines: bytes) -> None:
@@ -196,8 +254,10 @@ class Journal:
         try:
             files.sync_descriptor(descriptor)
         except OSError as error:
+            if not self._is_in_place(descriptor):
+                raise
             logger.warning("the journal %s could not be synced (%s); it is tried once more", self.path, error)
-            writer = os.open(self.path, _FLAGS & ~os.O_APPEND)
+            writer = _open_own(self.path, os.O_RDWR)
             try:
                 os.lseek(writer, self._synced_bytes, os.SEEK_SET)
                 rest = memoryview(lines)
@@ -206,16 +266,14 @@ class Journal:
                 files.sync_descriptor(writer)
             finally:
                 os.close(writer)
-            fresh = os.open(self.path, _FLAGS)
-            os.dup2(fresh, descriptor, inheritable=False)  # at once, also for a record that is just being written
-            os.close(fresh)
+            self._go_on_with(descriptor)
         self._synced_bytes += len(lines)
 
     def close(self) -> None:
         """Sync unless the journal is of durability `process`, and close it. Blocks. A second call does nothing.
 
         Raises:
-            TuneError: If a sync has failed.
+            TuneError: If a sync has failed, or the file was changed by somebody else.
         """
         if self._descriptor is None:
             return
@@ -224,12 +282,15 @@ class Journal:
         if self.durability != "process":
             self.sync()
         with self._sync_guard:
+            if self._failure is None:
+                self._look(self._descriptor, at_end=True)
             descriptor, self._descriptor = self._descriptor, None
             os.close(descriptor)
+        self.objects.forget()
         if self._housekeeper is not None and self._owns_housekeeper:
             self._housekeeper.close()
         if self._failure is not None:
-            raise self._sync_error(self._failure)
+            raise self._failure
 
     def __enter__(self) -> Journal:
         return self
@@ -244,7 +305,7 @@ class Journal:
     def _usable(self) -> int:
         """The descriptor, if the journal can be trusted to take a record."""
         if self._failure is not None:
-            raise self._sync_error(self._failure)
+            raise self._failure
         if self._descriptor is None:
             raise TuneError(f"the journal {self.path} is closed")
         return self._descriptor
@@ -267,6 +328,90 @@ class Journal:
     def _cut_back(self, descriptor: int) -> None:
         os.ftruncate(descriptor, os.fstat(descriptor).st_size - self._torn_bytes)
         self._torn_bytes = 0
+
+    def _look(self, descriptor: int, at_end: bool = False) -> None:
+        """See whether the file is where and what it should be; what cannot be mended is a failure. Holds the guard."""
+        is_here = self._is_in_place(descriptor)
+        is_locked = self._lock is None or self._lock.is_in_place()
+        try:
+            with self._writing:
+                length = os.fstat(descriptor).st_size - self._torn_bytes
+                if length != self._end:
+                    raise TuneError(
+                        f"the journal {self.path} was changed by another program while the run was going on: it has "
+                        f"{length} bytes, but {self._end} were written; put back a copy, then resume the run"
+                    )
+            if (is_here and is_locked) or (self._disk is not None and self._disk.is_gone()):
+                self._missed_s = None
+                return
+            if not at_end and not self._is_missed_for_long():
+                return
+            if not is_here:
+                self._write_again(descriptor)
+            if not is_locked and self._lock is not None:
+                self._lock.take_again()
+        except OSError as error:
+            self._failure = _os_error(self.path, "written again after it was removed", error)
+        except TuneError as error:
+            self._failure = error
+
+    def _is_missed_for_long(self) -> bool:
+        """Whether something has been gone for a while; else there will be another look."""
+        now_s = time.monotonic()
+        if self._missed_s is None:
+            self._missed_s = now_s
+        if now_s - self._missed_s >= LOOK_S:
+            return True
+        if self._housekeeper is not None:
+            self._housekeeper.sync_soon(self, LOOK_S)
+        return False
+
+    def _is_in_place(self, descriptor: int) -> bool:
+        try:
+            return os.path.samestat(os.lstat(self.path), os.fstat(descriptor))
+        except OSError:
+            return False
+
+    def _write_again(self, descriptor: int) -> None:
+        """Put a copy of the file at its path, and go on with that. Blocks, but appending is held up only at the end."""
+        what = "removed"
+        if os.path.lexists(self.path):
+            aside = files.free_name(f"{self.path}.other")
+            os.rename(self.path, aside)
+            what = f"replaced by something else, which is at {aside} now,"
+        is_durable = self.durability != "process"
+        with contextlib.ExitStack() as stack:
+            copy = stack.enter_context(files.new_file(self.path, _MODE, sync=is_durable))
+            copied = self._copy(descriptor, copy, 0)
+            if is_durable:
+                copy.flush()
+                files.sync_descriptor(copy.fileno())
+            with self._writing:
+                self._copy(descriptor, copy, copied)
+                stack.close()
+                self._go_on_with(descriptor)
+        logger.warning(
+            "the journal %s was %s while the run was going on; it is written again from what this process holds",
+            self.path,
+            what,
+        )
+
+    def _copy(self, descriptor: int, copy: BinaryIO, offset: int) -> int:
+        """Copy the records from `offset` on; returns where they end. Reading moves no place where others write."""
+        while offset < self._end:
+            os.lseek(descriptor, offset, os.SEEK_SET)
+            chunk = os.read(descriptor, min(_CHUNK_BYTES, self._end - offset))
+            if not chunk:
+                raise OSError(errno.EIO, "it has become shorter")
+            copy.write(chunk)
+            offset += len(chunk)
+        return offset
+
+    def _go_on_with(self, descriptor: int) -> None:
+        """Let the descriptor lead to the file at the path: at once, also for a record that is just being written."""
+        fresh = _open_own(self.path, _FLAGS)
+        os.dup2(fresh, descriptor, inheritable=False)
+        os.close(fresh)
 
     def _sync_error(self, failure: OSError) -> TuneError:
         error = TuneError(
@@ -333,9 +478,9 @@ def scan(
         TuneError: See `read`.
     """
     file_path = os.path.abspath(path)
-    objects = _object_store(file_path)
+    objects = ObjectStore.to_read(_objects_directory(file_path))
     try:
-        with open(file_path, "rb") as file:
+        with files.open_to_read(file_path) as file:
             for offset, line in _lines(file, begin):
                 try:
                     if leaves_out is not None and leaves_out(offset, line):
@@ -363,7 +508,7 @@ def of_kind(path: str | os.PathLike[str], kind: str | tuple[str, ...], unpickle:
     Raises:
         TuneError: See `read`.
     """
-    objects = _object_store(os.path.abspath(path))
+    objects = ObjectStore.to_read(_objects_directory(os.path.abspath(path)))
     kinds = (kind,) if isinstance(kind, str) else kind
     return [journal_codec.decode(line, unpickle, objects) for _, line in lines_of_kind(path, *kinds)]
 
@@ -386,7 +531,7 @@ def lines_of_kind(path: str | os.PathLike[str], *kinds: str, holding: bytes = b"
     marks = tuple(b'{"%b":"%b",' % (records.KIND.encode(), kind.encode()) for kind in kinds)
     offset = 0
     try:
-        with open(file_path, "rb") as file:
+        with files.open_to_read(file_path) as file:
             while block := file.read(_CHUNK_BYTES):
                 block += file.readline()
                 if holding not in block or not any(mark in block for mark in marks):  # nearly all of them are results
@@ -420,7 +565,7 @@ def valid_bytes(path: str | os.PathLike[str]) -> int:
         TuneError: If it was written by a newer version.
     """
     file_path = os.path.abspath(path)
-    with open(file_path, "rb") as file:
+    with files.open_to_read(file_path) as file:
         length, has_bad = _good_beginning(file, file_path)
         if has_bad:
             _require_torn(file, file_path, length)
@@ -438,7 +583,7 @@ def repair(path: str | os.PathLike[str]) -> Repair:
     """
     file_path = os.path.abspath(path)
     try:
-        with open(file_path, "rb") as file:
+        with files.open_to_read(file_path) as file:
             kept_bytes, _ = _good_beginning(file, file_path)
         if kept_bytes == os.path.getsize(file_path):
             return Repair(kept_bytes, None)
@@ -513,11 +658,8 @@ def _cut(path: str, length: int) -> str:
 
     The copy is on the disk before the journal is cut: at no time does the content exist nowhere.
     """
-    with open(path, "r+b") as file:
-        number = 1
-        while os.path.lexists(f"{path}.torn-{number}"):
-            number += 1
-        aside = f"{path}.torn-{number}"
+    with open(_open_own(path, os.O_RDWR), "r+b") as file:
+        aside = files.free_name(f"{path}.torn")
         file.seek(length)
         with open(aside, "xb") as copy:
             while chunk := file.read(_CHUNK_BYTES):
@@ -531,8 +673,30 @@ def _cut(path: str, length: int) -> str:
     return aside
 
 
-def _object_store(journal_path: str, sync: bool = False) -> ObjectStore:
-    return ObjectStore(os.path.join(os.path.dirname(journal_path), OBJECTS_DIRECTORY), sync)
+def _open_own(path: str, flags: int) -> int:
+    return files.open_own(path, flags, _MODE, within=os.path.dirname(path))
+
+
+def _cut_before_torn(path: str) -> None:
+    """Cut a journal before the first record that names a value which a power cut has kept from the disk.
+
+    That record, and those behind it, had not been synced either: it is a torn end that happens to be legible.
+    """
+    objects = ObjectStore(_objects_directory(path))
+    torn = objects.find_torn()
+    if not torn:
+        return
+    with files.open_to_read(path) as file:
+        marks = [f'"sha256":"{name}"'.encode() for name in torn]
+        first = next((offset for offset, line in _lines(file, 0) if any(mark in line for mark in marks)), None)
+    if first is not None:
+        _cut(path, first)
+    for name in torn:
+        objects.forget_torn(name)
+
+
+def _objects_directory(journal_path: str) -> str:
+    return os.path.join(os.path.dirname(journal_path), OBJECTS_DIRECTORY)
 
 
 def _os_error(path: str, action: str, error: OSError) -> TuneError:

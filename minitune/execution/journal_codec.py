@@ -14,16 +14,18 @@ from collections.abc import Iterable
 from typing import Any
 
 from minitune._json import json_decoder, json_encoder
-from minitune.execution import tagged_json
-from minitune.execution.pickled import ObjectStore
+from minitune.execution import records, tagged_json
+from minitune.execution.pickled import LARGE_BYTES, ObjectStore
 
 _MARK = '{"$":'
 _PLAIN_DEPTH = 20
 _PLAIN_CONTAINERS = 10_000
+_PLAIN_ITEMS = 50_000
 """Records beyond these take the longer way, which ends also for structures that refer to themselves."""
 _CONTAINERS = frozenset({dict, list})
 _TEXT = frozenset({str})
 _SCALARS = tagged_json.SCALARS
+_WITH_CONFIG = frozenset({records.TRIAL, records.CHANGE, records.EXPLOIT})
 
 BODY = 9
 """Where the JSON begins in a line: behind eight digits and a space."""
@@ -47,8 +49,9 @@ def encode(record: dict[str, Any], objects: ObjectStore | None = None) -> bytes:
         OSError: If a large object cannot be stored.
     """
     text = _plain(record) if _is_plain(record) else None
-    if text is None:
-        text = json.dumps(tagged_json.to_tree(record, objects), separators=(",", ":"), allow_nan=False)
+    if text is None or (len(text) > LARGE_BYTES and objects is not None):
+        lighter = record if objects is None else objects.by_reference(record)
+        text = json.dumps(tagged_json.to_tree(lighter, objects), separators=(",", ":"), allow_nan=False)
     body = text.encode("ascii")
     return b"%08x %b\n" % (zlib.crc32(body), body)
 
@@ -67,6 +70,8 @@ def _is_plain(record: dict[str, Any]) -> bool:
                 if tagged_json.TAG in container or not _TEXT.issuperset(map(type, container)):
                     return False
                 values = container.values()
+            if len(container) > _PLAIN_ITEMS:
+                return False
             if _SCALARS.issuperset(map(type, values)):
                 continue
             others = [value for value in values if type(value) not in _SCALARS]
@@ -130,7 +135,9 @@ def decode(line: bytes, unpickle: bool = False, objects: ObjectStore | None = No
     try:
         record = _parse(text)
         if _MARK in text:
-            record = tagged_json.from_tree(record, unpickle, objects)
+            # configurations are often the same, and stay; what is in results does not
+            keep = type(record) is dict and record.get(records.KIND) in _WITH_CONFIG
+            record = tagged_json.from_tree(record, unpickle, objects, keep)
     except (RecursionError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
         raise ValueError(f"a line has a good checksum, but no record in it: {error!r}") from error
     if type(record) is not dict:

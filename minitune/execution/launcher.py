@@ -105,12 +105,12 @@ class Launcher:
             asked_at = self.supply
             while (
                 self._num_running() < self._max_running
-                and not self._recorder.space.is_short
+                and not self._recorder.disk.is_down
                 and not self.has_to_go_on
                 and (self._start_one() or (self.supply != WAITING and self._add_one()))
             ):
                 pass
-        is_done = not (self._recorder.space.is_short or self.was_refused or self.has_to_go_on) and (
+        is_done = not (self._recorder.disk.is_down or self.was_refused or self.has_to_go_on) and (
             self._is_model_based or self._look_ahead()
         )
         self._done_at = (self._state.changes, self.supply) if is_done and self.supply != WAITING else None
@@ -211,7 +211,7 @@ class Launcher:
         try:
             directory = self._recorder.prepare_directory(trial)
         except OSError as error:
-            if self._recorder.space.is_lack(error) or self._lacks_descriptors(error):
+            if self._recorder.disk.is_to_blame(error) or self._lacks_descriptors(error):
                 return False
             trial.num_failures += 1
             self._give_up(trial, TrialError(f"the directory of trial {trial.name} cannot be used: {error}"))
@@ -281,7 +281,7 @@ class Launcher:
             seed=trial.seed,
             attempt=trial.attempt,
             next_checkpoint=trial.next_checkpoint,
-            config=trial.config,
+            config=trial.light_config,
             failures=trial.num_failures,
         )
 

@@ -26,7 +26,7 @@ from minitune.error import RemoteError, TuneError
 from minitune.execution.devices import Machine
 from minitune.execution.ledger import Ledger, allocation_env
 from minitune.execution.trial_executor import ActorFactory, CallRaised, CallReturned, Event, Exited, Shared, Started
-from minitune.pickling import dumps
+from minitune.pickling import dumps, dumps_small
 from minitune.resources import CPU, GPU, Allocation, Resources
 from minitune.settings import number_setting
 from minitune.shared import SharedFile
@@ -88,7 +88,8 @@ class LocalTrialExecutor:
 
     Args:
         machine: What may be reserved.
-        directory: An existing directory for the values that are stored once; they are removed at the end.
+        directory: Gives an existing directory for the values that are stored once; they are removed at the end. It is
+            asked when the first one is stored: before that, nothing is on disk.
         output_names: Names of the files, in an actor's directory, that take its stdout and stderr.
         changes_directory: Whether an actor works in its directory.
         keep_descendants: Leave processes that an actor has started alone when it ends by itself.
@@ -106,7 +107,7 @@ class LocalTrialExecutor:
         self,
         machine: Machine,
         *,
-        directory: str,
+        directory: Callable[[], str],
         output_names: tuple[str, str] = ("stdout", "stderr"),
         changes_directory: bool = True,
         keep_descendants: bool = False,
@@ -122,7 +123,7 @@ class LocalTrialExecutor:
         self.clock: Clock = clocks.REAL
         self._host = socket.gethostname()
         self._ledger = Ledger(machine.totals, machine.gpu_ids, find_gpus=machine.find_gpus, cpu_limit=machine.cpu_limit)
-        self._shared_directory = os.path.join(directory, "shared")
+        self._directory = directory
         self._values: ValueFile | None = None
         self._output_names = output_names
         self._changes_directory = changes_directory
@@ -247,8 +248,8 @@ class LocalTrialExecutor:
 
     def _pack(self, actor: _Actor) -> bytes:
         """Pickle an actor's factory for its worker; a large one goes into a file of the actor's."""
-        made = dumps(actor.factory, "the factory")
-        if len(made) <= LARGE_FACTORY_BYTES:
+        made = dumps_small(actor.factory, "the factory", LARGE_FACTORY_BYTES)
+        if made is not None:
             return made
         actor.factory_file = self._new_file()
         return dumps(
@@ -256,7 +257,7 @@ class LocalTrialExecutor:
         )
 
     def _new_file(self) -> ValueFile:
-        return ValueFile(self._shared_directory, "choose a storage_path with more space")
+        return ValueFile(os.path.join(self._directory(), "shared"), "choose a storage_path with more space")
 
     def _has_descriptors(self) -> bool:
         """Whether there are descriptors for a worker more; for a first one what there is must do."""
@@ -282,8 +283,8 @@ class LocalTrialExecutor:
 
     def _take_over(self, parked: _Actor, actor: _Actor, reset_args: tuple[Any, ...]) -> bool:
         """Let a parked process take up another actor; False if it has died while it was parked."""
-        args = dumps((*reset_args, actor.allocation), "an argument of reset()")
-        if len(args) > LARGE_FACTORY_BYTES:
+        args = dumps_small((*reset_args, actor.allocation), "an argument of reset()", LARGE_FACTORY_BYTES)
+        if args is None:
             self._group.stop(parked.process, 0.0)
             return False
         try:
@@ -304,7 +305,8 @@ class LocalTrialExecutor:
             with contextlib.suppress(FileNotFoundError):  # the driver's own directory has been removed
                 env |= dict.fromkeys(ORIG_WORKING_DIR, os.getcwd())
         stdout, stderr = (os.path.join(actor.directory, name) for name in self._output_names)
-        return Place(actor.directory if self._changes_directory else None, stdout, stderr, env)
+        directory = actor.directory if self._changes_directory else None
+        return Place(directory, stdout, stderr, env, own=actor.directory)
 
     def _take_parked(self, waiter: str, reuse_key: str | None, request: Resources) -> _Actor | None:
         """A parked actor for this key and request whose devices are free, if there is one."""

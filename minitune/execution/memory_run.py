@@ -9,7 +9,7 @@ from minitune.config import CheckpointConfig
 from minitune.error import TrialError
 from minitune.execution import records
 from minitune.execution.checkpoint_manager import CheckpointManager, Surplus
-from minitune.execution.disk_space import DiskSpace
+from minitune.execution.disk import Disk
 from minitune.execution.hooks import Hooks
 from minitune.execution.plugin_states import StateKeeper
 from minitune.execution.recorder import Recorder
@@ -68,13 +68,17 @@ class _Heard:
     def __init__(self, listen: Listener):
         self.append = listen
 
+    def by_reference(self, record: records.Record) -> records.Record:
+        """See `RecordSink.by_reference`: nothing is stored."""
+        return record
+
 
 class _MemoryRecorder(Recorder):
     """Tells its journal what happens and leaves the disk alone."""
 
-    def has_directory(self, trial: Trial) -> bool:
-        """See `Recorder.has_directory`: none is needed."""
-        return True
+    def directory_fault(self, trial: Trial) -> OSError | None:
+        """See `Recorder.directory_fault`: none is needed."""
+        return None
 
     def prepare_directory(self, trial: Trial) -> str:
         """Where the trial's directory would be."""
@@ -97,14 +101,14 @@ class _MemoryRecorder(Recorder):
             self._journal.append(records.drop(item.trial.trial_id, item.record.number))
 
 
-class _NoDisk(DiskSpace):
-    """There is always space where nothing is written."""
+class _NoDisk(Disk):
+    """Nothing is written, so nothing is ever wrong."""
 
     def look(self) -> bool:
-        """Never short."""
+        """Never."""
         return False
 
-    def is_lack(self, error: OSError) -> bool:
+    def is_to_blame(self, error: OSError) -> bool:
         """An error of a plug-in's has nothing to do with the run."""
         return False
 

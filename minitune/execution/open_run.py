@@ -8,14 +8,16 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 
+from minitune.base import files
 from minitune.config import CheckpointConfig
 from minitune.error import TuneError
-from minitune.execution import files, journal, records
+from minitune.execution import journal, records
 from minitune.execution.checkpoint_manager import CheckpointManager
-from minitune.execution.disk_space import RESERVE_BYTES, DiskSpace
+from minitune.execution.disk import RESERVE_BYTES, Disk
 from minitune.execution.hooks import Hooks
 from minitune.execution.housekeeper import Housekeeper
 from minitune.execution.journal import Journal
+from minitune.execution.pickled import ObjectStore
 from minitune.execution.plugin_states import StateKeeper
 from minitune.execution.recorder import Recorder
 from minitune.execution.run_lock import RunLock
@@ -62,7 +64,7 @@ class OpenRun:
         self._durability = durability
         self._lock = RunLock(run.lock)
         self._housekeeper = Housekeeper()
-        self._space = DiskSpace(run.path)
+        self._disk = Disk(run.path)
         self._manager = CheckpointManager(
             *checkpoints,
             metric=metric,
@@ -80,11 +82,11 @@ class OpenRun:
         try:
             self._prepare()
             begin = Journal.create if self._is_new else Journal.open
-            self._journal = begin(self.run.journal, self._durability, self._housekeeper, self._space)
+            self._journal = begin(self.run.journal, self._durability, self._housekeeper, self._disk, self._lock)
             if self.is_blank and self.run.has_trials():
                 raise self.run.lost_journal()
             sink = self._journal if self._listen is None else _Overheard(self._journal, self._listen)
-            self.recorder = Recorder(self.run, sink, self._manager, self._space, self._dirname_creators)
+            self.recorder = Recorder(self.run, sink, self._manager, self._disk, self._dirname_creators)
         except BaseException:
             self.__exit__(None, None, None)
             raise
@@ -98,7 +100,7 @@ class OpenRun:
                 self._journal.close()
         finally:
             self._housekeeper.close()
-            self._space.free()
+            self._disk.free()
             self._lock.release()
 
     def _prepare(self) -> None:
@@ -112,9 +114,12 @@ class OpenRun:
             raise TuneError(f"{self.run.journal} is missing; without it the run cannot go on")
         if self._is_new and is_run(self.run.path):
             raise TuneError(f"another driver has just begun a run in {self.run.path}; choose another name")
-        self.run.clean()
         try:
-            self._space.hold()
+            self.run.clean()
+        except OSError as error:
+            raise TuneError(f"the run's directory {self.run.path} cannot be used: {error}") from error
+        try:
+            self._disk.hold()
         except OSError as error:
             raise TuneError(
                 f"{RESERVE_BYTES} bytes cannot be set aside in {self.run.path} for the record of the run "
@@ -122,6 +127,13 @@ class OpenRun:
             ) from error
         if self._is_new:
             files.remove_file(self.run.journal)  # an empty one
+
+    @property
+    def objects(self) -> ObjectStore:
+        """Where large values go."""
+        if self._journal is None:
+            raise RuntimeError("an OpenRun is to be entered before something is stored in it")
+        return self._journal.objects
 
     @property
     def is_blank(self) -> bool:
@@ -190,6 +202,10 @@ class _Overheard:
         """See `RecordSink.append`."""
         self._journal.append(record)
         self._listen(record)
+
+    def by_reference(self, record: records.Record) -> records.Record:
+        """See `RecordSink.by_reference`."""
+        return self._journal.by_reference(record)
 
 
 def _start_time() -> float:

@@ -6,10 +6,13 @@ some, and so may people. Only the journal counts: what is too much is cut, and w
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from minitune.base import files
 from minitune.callback import Callback
 from minitune.execution import records
 from minitune.experiment.trial import Trial
@@ -17,6 +20,8 @@ from minitune.logger.csv import CSVLoggerCallback
 from minitune.logger.json import JsonLoggerCallback
 from minitune.logger.logger import LoggerCallback
 from minitune.result import CONFIG, EXPERIMENT_TAG, EXPR_PROGRESS_FILE, EXPR_RESULT_FILE
+
+logger = logging.getLogger("minitune")
 
 _FILES: dict[type[Callback], tuple[str, int]] = {
     JsonLoggerCallback: (EXPR_RESULT_FILE, 0),
@@ -43,22 +48,19 @@ def reconcile(
         reports: By trial id, how many of its reports are on record, over all attempts.
         past: All of them; asked for only if something is missing.
 
-    Raises:
-        OSError: If a file cannot be read or written.
+    A file that cannot be read or written stays as it is, which the log says: whatever it lacks is on record.
     """
     for trial in trials:
         if not trial.is_finished():
             for name, more in _FILES.values():
-                _cut(os.path.join(trial.local_path, name), reports[trial.trial_id] + more)
+                path = os.path.join(trial.local_path, name)
+                with _told(path):
+                    _cut(path, trial.experiment_path, reports[trial.trial_id] + more)
     broken: list[tuple[LoggerCallback, dict[str, Trial]]] = []
     for callback in callbacks:
         if isinstance(callback, LoggerCallback) and type(callback) in _FILES:  # a subclass may write what it likes
             name, more = _FILES[type(callback)]
-            found = {
-                trial.trial_id: trial
-                for trial in trials
-                if _is_broken(os.path.join(trial.local_path, name), reports[trial.trial_id], more)
-            }
+            found = {trial.trial_id: trial for trial in trials if _is_to_write(trial, name, reports, more)}
             broken += [(callback, found)] if found else []
     if broken:
         _write_anew(broken, past())
@@ -82,11 +84,6 @@ def logged_reports(journal: Iterable[records.Record]) -> Iterator[tuple[str, dic
 def _write_anew(
     broken: Sequence[tuple[LoggerCallback, dict[str, Trial]]], past: Iterable[tuple[str, dict[str, Any]]]
 ) -> None:
-    for callback, trials in broken:
-        for trial in trials.values():
-            path = os.path.join(trial.local_path, _FILES[type(callback)][0])
-            if os.path.lexists(path):
-                os.unlink(path)
     for trial_id, result in past:
         for callback, trials in broken:
             if trial_id in trials:
@@ -96,11 +93,30 @@ def _write_anew(
             callback.log_trial_end(trial)
 
 
+def _is_to_write(trial: Trial, name: str, reports: Mapping[str, int], more: int) -> bool:
+    """Whether a file is to be written anew; if so, the one that is there goes."""
+    path = os.path.join(trial.local_path, name)
+    with _told(path):
+        if _is_broken(path, reports[trial.trial_id], more):
+            files.remove_file(path, trial.experiment_path)
+            return True
+    return False
+
+
+@contextlib.contextmanager
+def _told(path: str) -> Iterator[None]:
+    """Log an OSError of the `with` block, and go on."""
+    try:
+        yield
+    except OSError as error:
+        logger.warning("%s cannot be made to agree with the record: %s", path, error.strerror or error)
+
+
 def _is_broken(path: str, reports: int, more: int) -> bool:
     """Whether a file has not one line for each report, though there is a directory for it."""
     lines, ends_whole = 0, True
     try:
-        with open(path, "rb") as file:
+        with files.open_to_read(path, follow=False) as file:
             while block := file.read(_BLOCK_BYTES):
                 lines += block.count(b"\n")
                 ends_whole = block.endswith(b"\n")
@@ -110,10 +126,10 @@ def _is_broken(path: str, reports: int, more: int) -> bool:
     return not ends_whole or lines != (reports + more if reports else 0)
 
 
-def _cut(path: str, count: int) -> None:
+def _cut(path: str, within: str, count: int) -> None:
     """Cut a file behind its first `count` lines; shorter or missing ones stay as they are."""
     try:
-        with open(path, "rb+") as file:
+        with open(files.open_own(path, os.O_RDWR, within=within), "rb+") as file:
             for _ in range(count):
                 if not file.readline().endswith(b"\n"):
                     return

@@ -23,9 +23,10 @@ from copy import deepcopy
 from typing import Any
 
 from minitune import _descriptors
+from minitune.base import files
 from minitune.callback import Callback
 from minitune.error import TuneError
-from minitune.execution import files, records
+from minitune.execution import records
 from minitune.execution.hooks import Hooks
 from minitune.execution.recorder import Recorder
 from minitune.execution.scheduler_context import DriverContext
@@ -112,10 +113,13 @@ class StateKeeper:
                 _write(component, plugin, directory, f"{offset:012d}", self._context)
                 found = {name: _sha256(os.path.join(directory, name)) for name in files.names(directory)}
                 for name in found:
-                    os.chmod(os.path.join(directory, name), files.BLOB_MODE)  # a plug-in's own way may leave it open
-                    files.replace(os.path.join(directory, name), os.path.join(self._run.path, name))
+                    path = os.path.join(directory, name)
+                    if not os.path.islink(path):
+                        os.chmod(path, files.BLOB_MODE)  # a plug-in's own way may leave it open
+                    files.replace(path, os.path.join(self._run.path, name))
         except Exception as error:
-            if _descriptors.is_lack(error):  # next time there may be room
+            is_disk = isinstance(error, OSError) and self._recorder.disk.is_to_blame(error)
+            if is_disk or _descriptors.is_lack(error):  # the next time will do
                 logger.debug("the state of the %s is not saved now: %s", component, error)
                 return
             self._unfit.add(component)

@@ -7,16 +7,19 @@ later driver knows of the run.
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
-from collections.abc import Callable, Sequence
+import stat
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from minitune.base import files
 from minitune.checkpoint import CheckpointRecord
 from minitune.decision import Decision
 from minitune.error import TrialError
 from minitune.execution import records
 from minitune.execution.checkpoint_manager import CheckpointManager, Surplus
-from minitune.execution.disk_space import DiskSpace
+from minitune.execution.disk import Disk
 from minitune.execution.storage import (
     RunDirectory,
     append_error,
@@ -28,6 +31,8 @@ from minitune.execution.storage import (
 from minitune.experiment.trial import KeptCheckpoint, Trial
 from minitune.resources import Resources
 from minitune.result import CONFIG
+
+logger = logging.getLogger("minitune")
 
 _RESULTS_WORTH_A_SUM = 32
 """A sum takes about the place of three results."""
@@ -45,6 +50,10 @@ class RecordSink(Protocol):
         """Take one record; it is there for good when this returns."""
         ...
 
+    def by_reference(self, record: records.Record) -> records.Record:
+        """A record with references in place of large values, which have files of their own then."""
+        ...
+
 
 class Recorder:
     """Writes a run's journal and files.
@@ -53,7 +62,7 @@ class Recorder:
         run: The run's directory.
         journal: The open journal.
         checkpoints: Which checkpoints are kept.
-        space: What is kept for the journal, for when the disk is full.
+        disk: Whether the run can be written down.
         dirname_creators: Make the names of trial directories, by experiment; None for the usual ones.
 
     Attributes:
@@ -65,11 +74,11 @@ class Recorder:
         run: RunDirectory,
         journal: RecordSink,
         checkpoints: CheckpointManager,
-        space: DiskSpace,
+        disk: Disk,
         dirname_creators: Sequence[Callable[[Trial], str] | None] = (None,),
     ):
         self.run = run
-        self.space = space
+        self.disk = disk
         self._journal = journal
         self._checkpoints = checkpoints
         self._dirname_creators = dirname_creators
@@ -88,9 +97,9 @@ class Recorder:
         """The journal's length in bytes."""
         return self._journal.offset
 
-    def state_saved(self, component: str, plugin: str, files: dict[str, str], offset: int) -> None:
+    def state_saved(self, component: str, plugin: str, written: dict[str, str], offset: int) -> None:
         """A component's state was written; see `records.state`."""
-        self._journal.append(records.state(component, plugin, files, offset))
+        self._journal.append(records.state(component, plugin, written, offset))
 
     def close(self, reason: str, took_s: float | None = None) -> None:
         """The driver ends in order; nothing is written after this. Blocks while checkpoints are settled.
@@ -114,7 +123,7 @@ class Recorder:
         """
         trial.experiment_path = self.run.path
         self._known[trial.trial_id] = _changeable(trial)
-        self._journal.append(
+        record = self._journal.by_reference(
             records.trial(
                 trial.trial_id,
                 trial.number,
@@ -129,6 +138,8 @@ class Recorder:
                 replaces=replaces,
             )
         )
+        trial.set_light_config(record["config"])
+        self._journal.append(record)
 
     def note_changes(self, trial: Trial) -> None:
         """Put on record what a plug-in has changed about a trial since it was last looked at."""
@@ -140,12 +151,18 @@ class Recorder:
         self._journal.append(
             records.change(
                 trial.trial_id,
-                config=now.config if before.config is not now.config else None,
+                config=self._recorded_config(trial) if before.config is not now.config else None,
                 tag=now.tag if before.tag != now.tag else None,
                 resources=now.resources if before.resources != now.resources else None,
                 evaluated_params=now.evaluated_params if before.evaluated_params != now.evaluated_params else None,
             )
         )
+
+    def _recorded_config(self, trial: Trial) -> dict[str, Any]:
+        """The configuration as it is recorded and sent: large values in it are stored once, and stand by reference."""
+        if trial.light_config is trial.config:
+            trial.set_light_config(self._journal.by_reference({"config": trial.config})["config"])
+        return trial.light_config
 
     def extends(self, samples: int) -> None:
         """The run is to have more samples."""
@@ -163,15 +180,22 @@ class Recorder:
         if trial.custom_dirname is None:
             creator = self._dirname_creators[trial.experiment_number]
             trial.custom_dirname = create_trial_directory(self.run.path, trial, creator)
-        elif not os.path.isdir(trial.local_path):
-            raise FileNotFoundError(f"{trial.local_path} does not exist any more")
         else:
+            fault = self.directory_fault(trial)
+            if fault is not None:
+                raise fault
             self._clean(trial)
         return trial.local_path
 
-    def has_directory(self, trial: Trial) -> bool:
-        """Whether the directory of a running trial is still there."""
-        return os.path.isdir(trial.local_path)
+    def directory_fault(self, trial: Trial) -> OSError | None:
+        """What is wrong with the directory of a trial that has been started; None if it is there."""
+        try:
+            mode = os.lstat(trial.local_path).st_mode
+        except OSError:
+            return FileNotFoundError(f"{trial.local_path} does not exist any more")
+        if stat.S_ISDIR(mode):
+            return None
+        return files.LinkError(trial.local_path) if stat.S_ISLNK(mode) else NotADirectoryError(trial.local_path)
 
     def worker_is_gone(self, trial: Trial) -> None:
         """A worker has gone in the midst of something: remove checkpoints that it wrote and nobody has heard of.
@@ -189,6 +213,7 @@ class Recorder:
     def attempt_starts(self, trial: Trial) -> None:
         """An attempt begins; on record before its worker gets its first call."""
         self.note_changes(trial)
+        self._recorded_config(trial)  # of a resumed run, it may not have been stored yet
         checkpoint = trial.checkpoints[-1].record.number if trial.checkpoints else None
         self._journal.append(records.start(trial.trial_id, trial.attempt, checkpoint, trial.custom_dirname or ""))
 
@@ -226,17 +251,16 @@ class Recorder:
 
         A directory that cannot be written (it may be the reason of the failure) is no second failure.
         """
-        try:
+        with _told("the failure of trial %s could not be written to its directory: %s", trial):
             if trial.custom_dirname is None:
                 self.prepare_directory(trial)
             append_error(trial.local_path, trial.num_failures, str(error), date_text(), error)
-        except OSError:
-            pass
 
     def trial_ends(self, trial: Trial) -> None:
         """The trial has ended: a failure that a retry has made good leaves no `error.pkl`."""
         if trial.attempt > 1 and trial.error is None:
-            remove_error_pickle(trial.local_path)
+            with _told("error.pkl of trial %s could not be removed: %s", trial):
+                remove_error_pickle(trial.local_path)
         self._known.pop(trial.trial_id, None)
         self._drop(self._checkpoints.trial_ended(trial))
 
@@ -289,13 +313,26 @@ class Recorder:
         self, trial: Trial, donor: Trial, record: CheckpointRecord, config: dict[str, Any], reason: str = ""
     ) -> None:
         """A trial is to go on from another one's checkpoint under a new configuration."""
-        self._journal.append(records.exploit(trial.trial_id, donor.trial_id, record.number, config, reason))
+        self._journal.append(
+            self._journal.by_reference(records.exploit(trial.trial_id, donor.trial_id, record.number, config, reason))
+        )
         self._known[trial.trial_id] = self._known[trial.trial_id]._replace(config=config)
 
 
 def _is_worth_a_sum(trial: Trial) -> bool:
     """Whether to sum up a trial's results when it ends: many of them, and nobody may ask for its state in between."""
     return trial.report_count >= _RESULTS_WORTH_A_SUM and trial.attempt == 1 and trial.next_checkpoint == 0
+
+
+@contextlib.contextmanager
+def _told(text: str, trial: Trial) -> Iterator[None]:
+    """Log an OSError of the `with` block, and go on; that a directory is not there any more is told elsewhere."""
+    try:
+        yield
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        logger.warning(text, trial.name, error.strerror or error)
 
 
 class _Changeable(NamedTuple):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import errno
 import json
+import logging
 import math
 import os
 import platform
@@ -20,6 +21,7 @@ import threading
 import time
 from typing import Any, NamedTuple
 
+from minitune.base import files
 from minitune.error import RunLockedError, TuneError
 
 _UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP)
@@ -29,7 +31,8 @@ _UNWRITTEN_PATIENCE_S = 10.0
 """A file without content belongs to a process that is just writing it, unless it is older than this."""
 _CLOCK_STEP_S = 5.0
 _WINDOWS_LOCK_POSITION = 1 << 30  # the lock is mandatory there: put it where nobody reads
-_OPEN_FLAGS = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+
+logger = logging.getLogger("minitune")
 
 _held: dict[str, RunLock] = {}
 _held_guard = threading.Lock()
@@ -110,10 +113,11 @@ class RunLock:
                 return
             if _held.get(self.path) is self:
                 del _held[self.path]
-            is_own = self.holder.pid == os.getpid()  # else this is a fork of the holder
-            self.holder = None
+            holder, self.holder = self.holder, None
+            is_own = holder.pid == os.getpid()  # else this is a fork of the holder
             if self._exclusive_path is not None:
-                if is_own:
+                found = _read_holder(self._exclusive_path)
+                if is_own and found is not None and (found.pid, found.host) == (holder.pid, holder.host):
                     _remove(self._exclusive_path)
                 self._exclusive_path = None
             if self._descriptor is not None:
@@ -121,6 +125,38 @@ class RunLock:
                     _write(self._descriptor, b"")
                 os.close(self._descriptor)
                 self._descriptor = None
+
+    def take_again(self) -> None:
+        """Take the lock on a new file, since somebody has removed the one that there was. Any thread.
+
+        A link in its place is set aside.
+
+        Raises:
+            RunLockedError: If another driver has taken it meanwhile.
+            TuneError: If it cannot be taken.
+        """
+        with _held_guard:
+            if self.holder is None:
+                return
+            descriptor = self._descriptor
+            try:
+                if os.path.islink(self.path):
+                    os.rename(self.path, files.free_name(f"{self.path}.other"))
+                self._acquire(self.holder)
+            except OSError as error:
+                raise TuneError(f"the run's lock {self.path} cannot be taken ({error.strerror or error})") from error
+            if descriptor is not None:
+                os.close(descriptor)
+            logger.warning("the lock %s was removed while the run was going on; it is taken again", self.path)
+
+    def is_in_place(self) -> bool:
+        """Whether the file that is locked is still the one at the path: else another driver could take a new one."""
+        if self._descriptor is None:
+            return self._exclusive_path is not None and os.path.lexists(self._exclusive_path)
+        try:
+            return os.path.samestat(os.lstat(self.path), os.fstat(self._descriptor))
+        except OSError:
+            return False
 
     def __enter__(self) -> RunLock:
         self.acquire()
@@ -130,7 +166,7 @@ class RunLock:
         self.release()
 
     def _acquire(self, holder: Holder) -> None:
-        descriptor = os.open(self.path, _OPEN_FLAGS | os.O_CREAT, 0o666)
+        descriptor = files.open_own(self.path, os.O_RDWR | os.O_CREAT, within=os.path.dirname(self.path))
         try:
             if not _lock(descriptor):
                 raise _locked(self.path, _read_holder(self.path))
@@ -212,7 +248,7 @@ def _create_exclusively(path: str, holder: Holder) -> None:
     """
     for _ in range(3):
         try:
-            descriptor = os.open(path, _OPEN_FLAGS | os.O_CREAT | os.O_EXCL, 0o666)
+            descriptor = files.open_own(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, within=os.path.dirname(path))
         except FileExistsError:
             _take_away_stale(path)
             continue
@@ -259,7 +295,7 @@ def _encode(holder: Holder) -> bytes:
 
 def _read_holder(path: str) -> Holder | None:
     try:
-        with open(path, "rb") as file:
+        with files.open_to_read(path) as file:
             fields = json.loads(file.read(10_000))
         return Holder(int(fields["pid"]), float(fields["start_time"]), str(fields["host"]), float(fields["since"]))
     except (OSError, ValueError, KeyError, TypeError):

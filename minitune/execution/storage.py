@@ -19,10 +19,11 @@ from functools import lru_cache
 
 from minitune import clock
 from minitune._paths import local_path
-from minitune.checkpoint import TEMPORARY_PREFIX, directory_name
+from minitune.base import files
+from minitune.base.files import TEMPORARY_PREFIX
+from minitune.base.files import atomic_write as atomic_write
+from minitune.checkpoint import directory_name
 from minitune.error import JournalCorruptError, TuneError
-from minitune.execution import files
-from minitune.execution.files import atomic_write as atomic_write
 from minitune.execution.trust import check_trusted as check_trusted
 from minitune.experiment.trial import Trial
 from minitune.settings import is_on, setting, variable_of
@@ -115,7 +116,7 @@ class RunDirectory:
     def prune_state_files(self, component: str) -> None:
         """Remove all but the newest `STATES_KEPT` state files of a component."""
         for _, path in self.state_files(component)[STATES_KEPT:]:
-            os.unlink(path)
+            files.remove_file(path)
 
     def has_trials(self) -> bool:
         """Whether there are directories in which trials may have been: the first one comes after the first record."""
@@ -135,7 +136,7 @@ class RunDirectory:
     def clean(self) -> None:
         """Remove temporary files that a killed driver has left in the run's own directory."""
         for directory in (self.path, self.objects):
-            files.remove_write_temporaries(directory)
+            files.remove_write_temporaries(directory, within=self.path)
 
 
 def is_run(path: str | os.PathLike[str]) -> bool:
@@ -270,7 +271,7 @@ def create_run_directory(
 
 def default_run_name(trainable_name: str) -> str:
     """`<trainable>_<date>`, cleaned and cut so that it is a good name; a setting leaves the date out."""
-    text = _cut(clean_name(trainable_name), _identifier_limit())
+    text = _cut(clean_name(trainable_name), identifier_limit())
     if is_on("DISABLE_DATED_SUBDIR"):
         # without the date behind it the text may end like a name that some systems do not take
         text = text.rstrip(". ")
@@ -351,7 +352,7 @@ def _default_directory_name(trial: Trial) -> str:
     if trial.custom_trial_name:
         check_trial_name(trial.custom_trial_name)
     identifier = f"{trial.name}_{trial.experiment_tag}" if trial.experiment_tag else trial.name
-    return f"{_cut(clean_name(identifier), _identifier_limit())}_{date_text()}"
+    return f"{_cut(clean_name(identifier), identifier_limit())}_{date_text()}"
 
 
 def check_trial_name(name: str) -> str:
@@ -380,8 +381,12 @@ def _cut(text: str, characters: int = NAME_LIMIT_BYTES, size_bytes: int = NAME_L
     return text
 
 
-def _identifier_limit() -> int:
-    """How many characters of a name go into a directory's name."""
+def identifier_limit() -> int:
+    """How many characters of a name go into a directory's name.
+
+    Raises:
+        ValueError: If that is set to something else than a number.
+    """
     value = setting("MAX_LEN_IDENTIFIER")
     if not value.isdecimal() or int(value) < 1:
         raise ValueError(f"{variable_of('MAX_LEN_IDENTIFIER')} must be an int >= 1, but got {value!r}")
@@ -407,22 +412,22 @@ def append_error(
         OSError: If the directory cannot be written.
     """
     text = f"Failure # {number} (occurred at {date})\n{traceback_text.rstrip()}\n"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
-    descriptor = os.open(os.path.join(trial_directory, "error.txt"), flags, 0o666)
+    path, within = os.path.join(trial_directory, "error.txt"), os.path.dirname(trial_directory)
+    descriptor = files.open_own(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, within=within)
     with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
         file.write(text)
     data = _pickle_error(error) if error is not None else None
     if data is None:
         remove_error_pickle(trial_directory)
     else:
-        files.atomic_write(os.path.join(trial_directory, "error.pkl"), data, files.BLOB_MODE)
+        files.atomic_write(os.path.join(trial_directory, "error.pkl"), data, files.BLOB_MODE, within=within)
 
 
 def last_error_text(trial_directory: str | os.PathLike[str]) -> str:
     """The last entry of a trial's `error.txt`, without its heading; empty if there is none."""
     try:
-        with open(os.path.join(trial_directory, "error.txt"), encoding="utf-8", errors="replace") as file:
-            entry = file.read().rpartition("Failure # ")[2]
+        with files.open_to_read(os.path.join(trial_directory, "error.txt")) as file:
+            entry = file.read().decode("utf-8", "replace").rpartition("Failure # ")[2]
     except OSError:
         return ""
     return entry.partition("\n")[2].strip()
@@ -440,7 +445,7 @@ def _pickle_error(error: BaseException) -> bytes | None:
 
 def remove_error_pickle(trial_directory: str) -> None:
     """Remove `error.pkl`: a retry has succeeded. `error.txt` stays."""
-    files.remove_file(os.path.join(trial_directory, "error.pkl"))
+    files.remove_file(os.path.join(trial_directory, "error.pkl"), within=os.path.dirname(trial_directory))
 
 
 # -- removal -------------------------------------------------------------------------------------------------------
@@ -469,8 +474,7 @@ def clean_trial_directory(run_path: str, trial_directory: str, recorded: Contain
         checkpoint = _CHECKPOINT.fullmatch(name)
         left_over = checkpoint is not None and int(checkpoint[1]) not in recorded
         if left_over or _CHECKPOINT_TEMPORARY.fullmatch(name) or files.WRITE_TEMPORARY.fullmatch(name):
-            for _ in files.remove_tree_steps(os.path.join(trial_directory, name)):
-                pass
+            files.remove_tree(os.path.join(trial_directory, name), within=os.path.dirname(trial_directory))
             removed.append(name)
     return removed
 
@@ -486,13 +490,18 @@ def retire_checkpoint(trial_directory: str, number: int) -> str | None:
         Path of what is to be removed with `files.remove_tree_steps`; None if it is gone already.
     """
     # attempts are counted from 1, so no worker prepares a checkpoint under this name
-    target = os.path.join(trial_directory, f"{TEMPORARY_PREFIX}{number:06d}-0")
+    path = os.path.join(trial_directory, directory_name(number))
+    target = f"{TEMPORARY_PREFIX}{number:06d}-0"
     try:
-        files.replace(os.path.join(trial_directory, directory_name(number)), target)
+        with files.entry_of(path, os.path.dirname(trial_directory)) as entry:
+            if files.is_link(entry):
+                raise files.LinkError(path)
+            in_place = target if entry.directory is not None else os.path.join(trial_directory, target)
+            files.replace(entry.name, in_place, entry.directory)
     except FileNotFoundError:
         return None
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise
-        return os.path.join(trial_directory, directory_name(number))  # left over there; remove it where it is
-    return target
+        return path  # left over there; remove it where it is
+    return os.path.join(trial_directory, target)

@@ -17,19 +17,23 @@ import datetime
 import importlib
 import logging
 import math
-import reprlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from minitune.execution.pickled import PYTHON, ObjectStore, Pickled, Unrecorded, check_name
-from minitune.pickling import dumps_for_later
+from minitune.execution.pickled import (
+    INLINE_LIMIT_BYTES,
+    PYTHON,
+    ObjectStore,
+    Pickled,
+    Unrecorded,
+    check_name,
+    short_text,
+)
+from minitune.pickling import dumps_for_later, dumps_small_for_later
+from minitune.shared import StoredValue
 
 logger = logging.getLogger("minitune")
 
-INLINE_LIMIT_BYTES = 64 * 1024
-"""Pickles up to this size stand in the record itself."""
-TEXT_LIMIT = 200
-"""Characters of an object's text that are recorded beside its pickle."""
 TAG = "$"
 SCALARS = frozenset({str, int, float, bool, type(None)})
 """What JSON holds, by exact type; some values of these types it does not."""
@@ -60,19 +64,20 @@ def to_tree(record: dict[str, Any], objects: ObjectStore | None) -> Any:
         return tagger.pairs([(key, tagger.field(value)) for key, value in record.items()])
 
 
-def from_tree(tree: Any, unpickle: bool, objects: ObjectStore | None) -> Any:
+def from_tree(tree: Any, unpickle: bool, objects: ObjectStore | None, keep: bool = False) -> Any:
     """The value of a tree.
 
     Args:
         tree: What the JSON parser has returned.
         unpickle: Whether pickles are loaded.
         objects: Where large ones lie, or None.
+        keep: Whether equal large ones, also of other trees, are one object.
 
     Raises:
         ValueError: If a tag is malformed (or another of the usual exceptions: it is somebody's forgery).
         TuneError: If a pickle cannot be loaded.
     """
-    return _Reader(unpickle, objects).value(tree)
+    return _Reader(unpickle, objects, keep).value(tree)
 
 
 class _TooComplex(Exception):
@@ -135,6 +140,8 @@ class _Tagger:
                 return written
         elif kind is Pickled:
             return _pickle_tag(value)
+        elif kind is StoredValue:
+            return _stored_tag(value)
         elif kind.__module__ == "numpy" and kind.__name__ in _NUMPY:
             return _tag("numpy", _scalar(value.item()), kind=kind.__name__)
         return self._pickle(value)
@@ -170,17 +177,22 @@ class _Tagger:
         return nodes
 
     def _pickle(self, value: Any) -> dict[str, Any]:
-        text = _short_text(value)
+        text = short_text(value)
         if type(value) is Unrecorded:
             return _tag("unrecorded", value.reason, text=text)
+        what = f"the value {text} of a record"
         try:
-            data = dumps_for_later(value, f"the value {text} of a record")
+            if self._objects is None:
+                data = dumps_for_later(value, what)
+            else:
+                small = dumps_small_for_later(value, what, INLINE_LIMIT_BYTES)
+                if small is None:
+                    return _stored_tag(self._objects.put(value, text))
+                data = small
         except TypeError as error:
             _warn_once(type(value).__qualname__, text, str(error))
             return _tag("unrecorded", str(error), text=text)
-        if len(data) <= INLINE_LIMIT_BYTES or self._objects is None:
-            return _pickle_tag(Pickled(text, PYTHON, data, None, len(data)))
-        return _pickle_tag(Pickled(text, PYTHON, None, self._objects.put(data), len(data)))
+        return _pickle_tag(Pickled(text, PYTHON, data, None, len(data)))
 
 
 _warned: set[str] = set()
@@ -262,15 +274,8 @@ def _pickle_tag(value: Pickled) -> dict[str, Any]:
     return {**head, "sha256": value.sha256, "size": value.size_bytes}
 
 
-_REPR = reprlib.Repr()  # shows the beginning of large containers, and survives a failing __repr__
-_REPR.maxother = _REPR.maxstring = TEXT_LIMIT
-
-
-def _short_text(value: Any) -> str:
-    """What to show instead of the object."""
-    text = _REPR.repr(value)
-    text = text.encode("utf-8", "backslashreplace").decode()
-    return text if len(text) <= TEXT_LIMIT else text[: TEXT_LIMIT - 3] + "..."
+def _stored_tag(value: StoredValue) -> dict[str, Any]:
+    return {TAG: "pickle", "text": value.text, "python": PYTHON, "sha256": value.name, "size": value.size_bytes}
 
 
 class _Reader:
@@ -279,11 +284,13 @@ class _Reader:
     Args:
         unpickle: Whether pickles are loaded.
         objects: Where large ones lie.
+        keep: See `from_tree`.
     """
 
-    def __init__(self, unpickle: bool, objects: ObjectStore | None):
+    def __init__(self, unpickle: bool, objects: ObjectStore | None, keep: bool):
         self._unpickle = unpickle
         self._objects = objects
+        self._keep = keep
 
     def value(self, tree: Any) -> Any:
         """The value of a tree."""
@@ -316,7 +323,7 @@ class _Reader:
             pickled = Pickled(text, python, data, None, len(data))
         else:
             pickled = Pickled(text, python, None, check_name(sha256), int(tree["size"]), self._objects)
-        return pickled.load() if self._unpickle else pickled
+        return pickled.load(self._keep) if self._unpickle else pickled
 
     def _numpy(self, kind: str, number: Any) -> Any:
         if kind not in _NUMPY:

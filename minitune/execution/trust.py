@@ -6,8 +6,8 @@ import os
 import stat
 import sys
 
+from minitune.base import files
 from minitune.error import UntrustedStateError
-from minitune.execution import files
 from minitune.settings import is_on
 
 _OBJECTS_DIRECTORY = "objects"

@@ -18,7 +18,7 @@ from minitune.decision import CONTINUE, PAUSE, STOP, Decision
 from minitune.error import TrialError, TuneError, WorkerStartError
 from minitune.execution import records
 from minitune.execution.deadlines import REPORT, Deadlines
-from minitune.execution.disk_space import RETRY_S
+from minitune.execution.disk import RETRY_S
 from minitune.execution.failure import (
     BY_SIGNAL,
     DRIVER_ENDED,
@@ -89,6 +89,7 @@ class TuneController:
         settings: RunSettings,
     ):
         self.failed_fast: Trial | None = None
+        self.loss: TuneError | None = None  # why the run has ended if its directory has gone
         self._executor = executor
         self._state = state
         self._context = context
@@ -161,7 +162,7 @@ class TuneController:
         if self._state.resting:
             self._state.end_rests(now_s)
         if not self._state.end_reason:
-            if self._may_launch() and self._has_space(now_s) and not self._has_setback(now_s):
+            if self._may_launch() and self._has_disk(now_s) and not self._has_setback(now_s):
                 self.launcher.launch()
             self._actions.run_requests()
             self._check_stuck()
@@ -198,17 +199,19 @@ class TuneController:
         """Whether workers were lost, so that no more are started now."""
         return self._setbacks.is_hopeless or self._setbacks.pause_s(now_s) > 0
 
-    def _has_space(self, now_s: float) -> bool:
-        """Whether there is space on the disk for more trials; a run that has waited for it too long is ended."""
-        space = self._recorder.space
-        if not space.is_short or space.regain(now_s):
+    def _has_disk(self, now_s: float) -> bool:
+        """Whether more trials can be written down; a run that has waited for it too long is ended."""
+        disk = self._recorder.disk
+        if not disk.is_down or disk.regain(now_s):
             return True
-        if space.is_hopeless(now_s):
-            logger.error(
-                "the run ends for want of space; free some, then resume it with Tuner.restore(%r, trainable).fit()",
-                self._recorder.run.path,
-            )
-            self.end_run("no space is left on the disk", resumable=True)
+        if disk.is_hopeless(now_s):
+            self.loss = disk.loss()
+            if self.loss is None:
+                logger.error(
+                    "the run ends for want of space; free some, then resume it with Tuner.restore(%r, trainable).fit()",
+                    self._recorder.run.path,
+                )
+            self.end_run(disk.trouble, resumable=True)
         return False
 
     def how_ended(self) -> str:
@@ -299,7 +302,7 @@ class TuneController:
     def _patience_s(self, max_wait_s: float | None) -> float | None:
         """How long the loop may sleep if nothing happens."""
         limits = [] if max_wait_s is None else [max_wait_s]
-        if self.launcher.has_to_go_on and not self._recorder.space.is_short:
+        if self.launcher.has_to_go_on and not self._recorder.disk.is_down:
             limits.append(0.0)
         now_s = self._executor.now()
         if self._state.end_reason:
@@ -311,7 +314,7 @@ class TuneController:
         pause_s = self._setbacks.pause_s(now_s)
         if pause_s or self.launcher.was_refused:
             limits.append(pause_s)
-        if self._recorder.space.is_short:
+        if self._recorder.disk.is_down:
             limits.append(RETRY_S)
         rest_s = self._state.seconds_of_rest(now_s)
         if rest_s is not None:
@@ -336,7 +339,7 @@ class TuneController:
     def _check_stuck(self) -> None:
         """Never wait for something that cannot come."""
         state = self._state
-        if state.live or state.leaving or state.resting or not state.unfinished or self._recorder.space.is_short:
+        if state.live or state.leaving or state.resting or not state.unfinished or self._recorder.disk.is_down:
             return
         if self._setbacks.is_hopeless:
             raise TuneError(self._setbacks.why_hopeless())
@@ -419,9 +422,9 @@ class TuneController:
             self._on_return(live)
             return
         self._crash_loop.reported(trial.trial_id)
-        if not self._recorder.has_directory(trial):
-            error = TrialError(f"the directory of trial {trial.name} does not exist any more: {trial.local_path}")
-            self._on_failure(live, error, final=True)
+        fault = self._recorder.directory_fault(trial)
+        if fault is not None and not self._recorder.disk.is_gone():  # else it goes on while the run waits for it
+            self._on_failure(live, TrialError(f"the directory of trial {trial.name} cannot be used: {fault}"))
             return
         result = report.metrics
         if CONFIG in result:
@@ -552,8 +555,8 @@ class TuneController:
             by_signal: Whether that may be the work of a signal that was meant for the whole run.
         """
         trial = live.trial
-        if not final and self._recorder.space.look():
-            self._on_lack_of_space(live, error, gone=gone)
+        if not final and (self._recorder.disk.look() or self._recorder.directory_fault(trial) is not None):
+            self._on_trouble_of_disk(live, error, gone=gone)
             return
         is_free = not final and self._is_free_restore(trial)
         trial.num_failures += not is_free
@@ -616,14 +619,19 @@ class TuneController:
             self._hooks.failed(trial)
             self._fail(trial, error.summary(), after)
 
-    def _on_lack_of_space(self, live: Live, error: TrialError, *, gone: bool) -> None:
-        """An attempt has failed while the disk is full, and most probably for that; the trial is not to blame."""
-        logger.warning(
-            "trial %s failed while the disk is full, which does not count (%s)", live.trial.name, error.summary()
-        )
+    def _on_trouble_of_disk(self, live: Live, error: TrialError, *, gone: bool) -> None:
+        """An attempt has failed while nothing can be written, and most probably for that; the trial is not to blame.
+
+        If it is only the trial's own directory that has gone, it fails when it is started again. Not at once: when
+        somebody removes a whole run, the directories of its trials go first.
+        """
+        trouble = self._recorder.disk.trouble or "its directory cannot be used"
+        logger.warning("trial %s failed while %s, which does not count (%s)", live.trial.name, trouble, error.summary())
         if not gone:
-            self._actions.let_go(live, keep=False)
-        self._actions.move(live.trial, Step.RETRY, f"{LOST}no space is left on the disk")
+            self._actions.let_go(live)
+        self._actions.move(live.trial, Step.RETRY, f"{LOST}{trouble}")
+        if not self._recorder.disk.is_down and not self._state.end_reason:
+            self._state.rest(live.trial, self._executor.now() + RETRY_S)
         self._actions.remove_if_run_ends(live.trial)
 
     def _is_free_restore(self, trial: Trial) -> bool:

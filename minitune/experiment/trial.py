@@ -11,6 +11,7 @@ from typing import Any
 
 from minitune import clock
 from minitune._paths import StorageContext
+from minitune.base import files
 from minitune.checkpoint import Checkpoint, CheckpointRecord
 from minitune.error import TrialError, TuneError
 from minitune.experiment import lifecycle
@@ -99,6 +100,7 @@ class Trial:
         "experiment_path",
         "experiment_tag",
         "last_result",
+        "light",
         "max_failures",
         "next_checkpoint",
         "num_failures",
@@ -158,6 +160,7 @@ class Trial:
         self.start_checkpoint = Checkpoint(restore_path) if restore_path else None
         self.phase = Phase.QUEUED
         self.attempt = 0
+        self.light: tuple[dict[str, Any], dict[str, Any]] | None = None
         self.num_failures = 0
         self.report_count = 0
         self.next_checkpoint = 0
@@ -275,6 +278,22 @@ class Trial:
     def set_config(self, config: dict[str, Any]) -> None:
         """Replace the configuration, from the next start on."""
         self.config = config
+
+    @property
+    def light_config(self) -> dict[str, Any]:
+        """The configuration as it is written down and sent: a large value is stored once, and is a `StoredValue` here.
+
+        It is the configuration itself if nothing in it is large, or nothing was stored.
+        """
+        if self.light is not None:
+            stored, light = self.light
+            if stored.keys() == self.config.keys() and all(stored[key] is value for key, value in self.config.items()):
+                return light
+        return self.config
+
+    def set_light_config(self, light: dict[str, Any]) -> None:
+        """Take what stands for the configuration as it is now."""
+        self.light = None if light is self.config else (dict(self.config), light)
 
     def set_experiment_tag(self, experiment_tag: str) -> None:
         """Replace the tag."""
@@ -442,8 +461,8 @@ class Trial:
         """What `error.txt` says, or None if there is none. Blocks."""
         if self.error_file is None or not os.path.exists(self.error_file):
             return None
-        with open(self.error_file, encoding="utf-8", errors="replace") as file:
-            return file.read()
+        with files.open_to_read(self.error_file) as file:
+            return file.read().decode("utf-8", "replace")
 
     def __str__(self) -> str:
         return self.name

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 from collections.abc import Callable
 from typing import TypeVar
 
 from minitune import _descriptors
+from minitune.base import files
 
 _T = TypeVar("_T")
 
@@ -24,22 +24,26 @@ class AppendFiles:
     to. So any number of trials can be alive without running out of descriptors. Where there are none left even so, all
     files are closed, and opened again when they are written to.
 
+    Neither a file nor its directory may be a link (`files.open_own`).
+
     Args:
         limit: How many files may be open at once; by default what suits the process's own limit.
     """
 
     def __init__(self, limit: int | None = None):
         self._limit = limit or _descriptors.share(16, most=64)
-        self._paths: dict[str, str] = {}
+        self._paths: dict[str, tuple[str, str]] = {}  # with the directory from which on links are refused
         self._open: dict[str, int] = {}
         self._lapses: set[str] = set()
 
-    def open(self, key: str, path: str) -> int:
+    def open(self, key: str, path: str, within: str) -> int:
         """Open a file for appending; an incomplete last line, left by a process that was killed, is cut off.
 
         Args:
             key: What the file is called here.
-            path: Where it lies; it is created if need be, its directory too.
+            path: Where it lies; it is created if need be. Its directory is not: one that has gone is not made again,
+                since that would hide it.
+            within: See `files.entry_of`.
 
         Returns:
             Its size in bytes.
@@ -48,12 +52,8 @@ class AppendFiles:
             OSError: If it cannot be opened.
         """
         self.close(key)
-        self._paths[key] = path
-        try:
-            descriptor = self._reopen(key)
-        except FileNotFoundError:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            descriptor = self._reopen(key)
+        self._paths[key] = path, within
+        descriptor = self._reopen(key)
         size = os.fstat(descriptor).st_size
         whole = _end_of_last_line(descriptor, size)
         if whole < size:
@@ -120,8 +120,8 @@ class AppendFiles:
     def _reopen(self, key: str) -> int:
         if len(self._open) >= self._limit:
             os.close(self._open.pop(next(iter(self._open))))
-        path, flags = self._paths[key], os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
-        descriptor = self._open[key] = self.with_room(lambda: os.open(path, flags, 0o666))
+        (path, within), flags = self._paths[key], os.O_RDWR | os.O_APPEND | os.O_CREAT
+        descriptor = self._open[key] = self.with_room(lambda: files.open_own(path, flags, within=within))
         return descriptor
 
     def _write_rest(self, descriptor: int, line: bytes, written: int) -> None:
@@ -132,27 +132,6 @@ class AppendFiles:
         except OSError:
             os.ftruncate(descriptor, os.fstat(descriptor).st_size - written)
             raise
-
-
-def replace_file(path: str, data: bytes, mode: int = 0o666) -> None:
-    """Write `data` beside `path` and put it there in one step; readers see the old file or the new one.
-
-    Raises:
-        OSError: If it cannot be written; the old file is as it was then.
-    """
-    temporary = f"{path}.tmp"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0), mode)
-    try:
-        try:
-            while data:
-                data = data[os.write(descriptor, data) :]
-        finally:
-            os.close(descriptor)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
 
 
 def _end_of_last_line(descriptor: int, size: int) -> int:

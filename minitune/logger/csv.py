@@ -8,9 +8,10 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from minitune.base import files
 from minitune.experiment.trial import Trial
 from minitune.logger.append_files import AppendFiles
-from minitune.logger.logger import LoggerCallback
+from minitune.logger.logger import LoggerCallback, make_directory
 from minitune.logger.strict_json import short_text
 from minitune.result import CONFIG, EXPR_PROGRESS_FILE, flatten
 
@@ -42,6 +43,7 @@ class _Table:
 
     Attributes:
         path: Where it lies.
+        within: The directory from which on no link is followed.
         columns: The header.
         rows: How many rows there are.
         size: Its size in bytes.
@@ -49,10 +51,11 @@ class _Table:
         late: By row, the values of columns that the header lacks as yet.
     """
 
-    __slots__ = ("columns", "known", "late", "path", "rewritten_at", "rows", "size")
+    __slots__ = ("columns", "known", "late", "path", "rewritten_at", "rows", "size", "within")
 
-    def __init__(self, path: str):
+    def __init__(self, path: str, within: str):
         self.path = path
+        self.within = within
         self.columns: list[str] = []
         self.known: set[str] = set()
         self.rows = 0
@@ -99,17 +102,18 @@ class CSVLoggerCallback(LoggerCallback):
         """Open the file; rows of earlier attempts and of earlier drivers stay. Where that fails, the log says so."""
         key, path = trial.trial_id, os.path.join(trial.local_path, EXPR_PROGRESS_FILE)
         try:
-            self._begin(key, path)
+            make_directory(trial)
+            self._begin(key, path, trial.experiment_path)
         except OSError as error:
             self._lapse(key, path, error)
 
-    def _begin(self, key: str, path: str) -> None:
+    def _begin(self, key: str, path: str, within: str) -> None:
         table = self._tables.get(key)
         if table is not None and table.late:
             self._rewrite(key, table)
-        size = self._files.open(key, path)
+        size = self._files.open(key, path, within)
         if table is None or table.path != path or table.size != size:
-            self._tables[key] = self._files.with_room(lambda: _read_table(path, size))
+            self._tables[key] = self._files.with_room(lambda: _read_table(path, within, size))
 
     def _log_row(self, key: str, table: _Table, result: dict[str, Any]) -> None:
         flat = dict(result)
@@ -165,8 +169,11 @@ class CSVLoggerCallback(LoggerCallback):
         self._files.lapse(key, path, error)
         table = self._tables.pop(key, None)
         if table is not None and table.late:
-            with contextlib.suppress(OSError):  # all rows are there, but not whole: let that be seen
-                os.truncate(path, os.path.getsize(path) - 1)
+            with (
+                contextlib.suppress(OSError),  # all rows are there, but not whole: let that be seen
+                open(files.open_own(path, os.O_RDWR, within=table.within), "r+b") as file,
+            ):
+                file.truncate(os.path.getsize(path) - 1)
 
     def _append(self, key: str, table: _Table, text: str) -> None:
         data = text.encode("utf-8", "backslashreplace")
@@ -196,30 +203,26 @@ class CSVLoggerCallback(LoggerCallback):
         """Write the file anew with the columns that it lacks; the old one is replaced in one step."""
         columns = list(dict.fromkeys(name for values in table.late.values() for name in values))
         header = self._format([*table.columns, *columns])
-        temporary = f"{table.path}.tmp"
-        try:
-            self._files.with_room(lambda: self._write_with(table, columns, header, temporary))
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
         self._files.close(key)
-        os.replace(temporary, table.path)
-        self._files.open(key, table.path)
+        self._files.with_room(lambda: self._write_with(table, columns, header))
+        self._files.open(key, table.path, table.within)
         table.add_columns(columns)
         table.rewritten_at = table.rows
         table.late.clear()
 
-    def _write_with(self, table: _Table, columns: list[str], header: str, path: str) -> None:
-        """Write the whole table, with more columns, to a file at `path`."""
-        with open(table.path, "rb") as old, open(path, "wb") as new:
+    def _write_with(self, table: _Table, columns: list[str], header: str) -> None:
+        """Put a file with the whole table, and with more columns, in the old one's place."""
+        with (
+            files.new_file(table.path, within=table.within) as new,
+            files.open_to_read(table.path, follow=False) as old,
+        ):
             old.readline()
             new.write(header.encode("utf-8", "backslashreplace"))
             for number, row in enumerate(old):
                 late = table.late.get(number, {})
                 rest = self._format([late.get(name) for name in columns]) if late else "," * (len(columns) - 1) + "\n"
                 new.write(row[:-1] + b"," + rest.encode("utf-8", "backslashreplace"))
-            table.size = new.tell()
+        table.size = new.tell()
 
 
 def _flatten(result: Mapping[Any, Any]) -> dict[str, Any]:
@@ -243,12 +246,12 @@ def _text(value: Any) -> str:
     return text.replace("\r", "\\r").replace("\n", "\\n").replace("\0", "\\0")  # Python 3.10 refuses the last one
 
 
-def _read_table(path: str, size: int) -> _Table:
+def _read_table(path: str, within: str, size: int) -> _Table:
     """What an existing file holds: the header is read, the rows are counted."""
-    table = _Table(path)
+    table = _Table(path, within)
     if not size:
         return table
-    with open(path, "rb") as file:
+    with files.open_to_read(path, follow=False) as file:
         header = file.readline().decode("utf-8", "replace")
         table.add_columns(next(csv.reader([header]), []))
         table.rows = sum(block.count(b"\n") for block in _blocks(file))

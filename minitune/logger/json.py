@@ -7,12 +7,13 @@ import logging
 import os
 from typing import Any
 
+from minitune.base import files
 from minitune.experiment.trial import Trial
-from minitune.logger.append_files import AppendFiles, replace_file
-from minitune.logger.logger import LoggerCallback
+from minitune.logger.append_files import AppendFiles
+from minitune.logger.logger import LoggerCallback, make_directory
 from minitune.logger.strict_json import dumps, dumps_pretty
 from minitune.pickling import dumps as dumps_pickle
-from minitune.result import EXPR_PARAM_FILE, EXPR_PARAM_PICKLE_FILE, EXPR_RESULT_FILE
+from minitune.result import CONFIG, EXPR_PARAM_FILE, EXPR_PARAM_PICKLE_FILE, EXPR_RESULT_FILE
 
 
 class JsonLoggerCallback(LoggerCallback):
@@ -26,7 +27,8 @@ class JsonLoggerCallback(LoggerCallback):
         """Write the configuration, open the file. A file that cannot be written is named in the log."""
         path = os.path.join(trial.local_path, EXPR_RESULT_FILE)
         try:
-            self._files.open(trial.trial_id, path)
+            make_directory(trial)
+            self._files.open(trial.trial_id, path, trial.experiment_path)
         except OSError as error:
             self._files.lapse(trial.trial_id, path, error)
         try:
@@ -39,6 +41,8 @@ class JsonLoggerCallback(LoggerCallback):
         if trial.trial_id not in self._files:
             self.log_trial_start(trial)
         if trial.trial_id in self._files:
+            if trial.light_config is not trial.config:  # a line is written with every report
+                result = {**result, CONFIG: trial.light_config}
             try:
                 self._files.append(trial.trial_id, f"{dumps(result)}\n".encode("ascii"))
             except OSError as error:
@@ -56,9 +60,14 @@ class JsonLoggerCallback(LoggerCallback):
     def update_config(self, trial: Trial, config: dict[str, Any]) -> None:
         """Write `params.json`, and `params.pkl` if the configuration can be pickled.
 
+        Large values in it, which have files of their own, are short texts in `params.json` and references in
+        `params.pkl`: who loads that gets the values, as long as the run lies where it is.
+
         Raises:
             OSError: If a file cannot be written.
         """
+        if config is trial.config:
+            config = trial.light_config
         text = dumps_pretty(config).encode("ascii")
         data: bytes | None = None
         try:
@@ -68,11 +77,13 @@ class JsonLoggerCallback(LoggerCallback):
         content = hash((text, data))
         if self._configs.get(trial.trial_id) == content:
             return
-        self._files.with_room(lambda: replace_file(os.path.join(trial.local_path, EXPR_PARAM_FILE), text))
-        pickle_path = os.path.join(trial.local_path, EXPR_PARAM_PICKLE_FILE)
+        within = trial.experiment_path
+        path, pickle_path = (os.path.join(trial.local_path, name) for name in (EXPR_PARAM_FILE, EXPR_PARAM_PICKLE_FILE))
+        self._files.with_room(lambda: files.atomic_write(path, text, within=within))
         if data is not None:
             # For the owner only: whoever can write it can run code in the process that loads it.
-            self._files.with_room(functools.partial(replace_file, pickle_path, data, mode=0o600))
-        elif os.path.exists(pickle_path):  # that of an earlier configuration
-            os.unlink(pickle_path)
+            write = functools.partial(files.atomic_write, pickle_path, data, files.BLOB_MODE, within=within)
+            self._files.with_room(write)
+        else:
+            files.remove_file(pickle_path, within)  # that of an earlier configuration
         self._configs[trial.trial_id] = content

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from minitune._json import json_encoder
+from minitune.base.text import ShortRepr, is_long
 
 MAX_DEPTH = 100
 """Deeper nesting becomes text: readers of JSON recurse too, and fail at a depth that nobody can know."""
@@ -21,6 +22,7 @@ MAX_TEXT = 200
 MAX_ITEMS = 10_000
 """An array of more items becomes text: a line is written with every report."""
 
+_LONG = ShortRepr(MAX_TEXT)
 _SCALARS = (str, int, float, bool, type(None))
 
 
@@ -59,7 +61,10 @@ def short_text(value: Any) -> str:
     """`str(value)`, cut at `MAX_TEXT` characters, or the name of its type if it has no text."""
     try:
         # `str()` of bytes is a warning, or an error, under `python -b`.
-        text = repr(value[:MAX_TEXT]) if isinstance(value, (bytes, bytearray)) else str(value)
+        if isinstance(value, (bytes, bytearray)):
+            text = repr(value[:MAX_TEXT])
+        else:
+            text = _LONG.repr(value) if is_long(value) and not isinstance(value, str) else str(value)
     except Exception:
         return f"<{type(value).__name__}>"
     return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 3]}..."

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from minitune import _descriptors
+from minitune.base import files
 from minitune.experiment.trial import Trial
-from minitune.logger.logger import LoggerCallback
-from minitune.logger.strict_json import scalar_of
+from minitune.logger.logger import LoggerCallback, make_directory
+from minitune.logger.strict_json import scalar_of, short_text
 from minitune.result import CONFIG, PID, TIME_TOTAL_S, TIMESTAMP, TIMESTEPS_TOTAL, TRAINING_ITERATION, flatten
 
 _log = logging.getLogger("minitune")
@@ -24,6 +25,8 @@ _FLUSH_INTERVAL_S = 30
 _MAX_OPEN = 32
 """Files that are open at once, or fewer where the process may open few: each has two threads and a pipe, four
 descriptors in all, and any number of trials may be paused."""
+_MAX_TEXT = 1_000
+"""A longer text, or list, is shortened in the table of hyperparameters."""
 _NO_INT = 2**63
 """numpy has no int of this size."""
 _numbers = itertools.count()
@@ -55,14 +58,26 @@ class TBXLoggerCallback(LoggerCallback):
     def log_trial_start(self, trial: Trial) -> None:
         """Begin an event file; those of earlier attempts stay and are shown together with it.
 
-        Raises:
-            OSError: If it cannot be opened.
+        Where that cannot be done, the log says so, and the trial goes on without one.
         """
         self._close(trial)
+        try:
+            self._begin(trial)
+        except OSError as error:
+            if trial.trial_id not in self._warned:
+                self._warned.add(trial.trial_id)
+                _log.warning("trial %s is not shown in TensorBoard: %s", trial.name, error)
+
+    def _begin(self, trial: Trial) -> None:
+        make_directory(trial)
+        # the writer would make a directory that has gone, and follow a link that has taken its place
+        with files.entry_of(os.path.join(trial.local_path, "events"), trial.experiment_path):
+            pass
         if len(self._trial_writer) >= self._max_open:
             self._close(next(iter(self._trial_writer)))
         # The file's name holds no more than the second: an attempt that follows soon would overwrite the one before.
-        suffix = f".{os.getpid()}.{next(_numbers):09d}"  # files are read in the order of their names
+        # Files are read in the order of their names. What comes last keeps a link from being planted under the name.
+        suffix = f".{os.getpid()}.{next(_numbers):09d}.{os.urandom(8).hex()}"
         self._trial_writer[trial] = self._summary_writer_cls(
             trial.local_path, flush_secs=_FLUSH_INTERVAL_S, filename_suffix=suffix
         )
@@ -72,7 +87,9 @@ class TBXLoggerCallback(LoggerCallback):
         """Write the numbers and lists of a result; may block as writing does."""
         if trial not in self._trial_writer:
             self.log_trial_start(trial)
-        writer = self._trial_writer[trial]
+        writer = self._trial_writer.get(trial)
+        if writer is None:
+            return
         step = result.get(TIMESTEPS_TOTAL) or result[TRAINING_ITERATION]
         numbers: dict[str, Any] = {}
         for key, value in flatten({k: v for k, v in result.items() if k not in _NOT_SHOWN}).items():
@@ -149,7 +166,9 @@ def _number_of(value: Any) -> int | float | None:
 
 def _hyperparameter(value: Any) -> Any:
     """What the table of hyperparameters can hold of a value; None if nothing."""
-    if isinstance(value, (str, bool, int, float)):
+    if isinstance(value, (bool, int, float)) or (isinstance(value, str) and len(value) <= _MAX_TEXT):
         return value
     scalar = scalar_of(value)
-    return str(value) if scalar is None and isinstance(value, (list, tuple)) else scalar
+    if scalar is not None or not isinstance(value, (str, list, tuple)):
+        return scalar
+    return short_text(value[:_MAX_TEXT]) if len(value) > _MAX_TEXT else str(value)

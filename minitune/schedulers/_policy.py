@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from dataclasses import dataclass
 from typing import Any
 
 from minitune._checks import shown
+from minitune.base import files
 
 PERTURBED = "@perturbed["
 """What follows the tag that a trial had at first, before its new hyperparameters and a closing bracket."""
@@ -51,16 +51,17 @@ def write_step(run_path: str, target_id: str, donor_id: str, step: Step) -> None
         OSError: If a file cannot be written.
     """
     line = json.dumps(list(vars(step).values()), default=_plain) + "\n"
-    with open(os.path.join(run_path, "pbt_global.txt"), "a", encoding="utf-8") as file:
+    path = os.path.join(run_path, "pbt_global.txt")
+    descriptor = files.open_own(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, within=run_path)
+    with open(descriptor, "a", encoding="utf-8") as file:
         file.write(line)
     target, donor = policy_path(run_path, target_id), policy_path(run_path, donor_id)
-    temporary = f"{target}.tmp"
-    has_history = os.path.exists(donor)
-    if has_history:
-        shutil.copyfile(donor, temporary)
-    with open(temporary, "a" if has_history else "w", encoding="utf-8") as file:
-        file.write(line)
-    os.replace(temporary, target)
+    try:
+        with files.open_to_read(donor, follow=False) as history:
+            steps = history.read()
+    except FileNotFoundError:
+        steps = b""
+    files.atomic_write(target, steps + line.encode())
 
 
 def read_policy(path: str) -> tuple[dict[str, Any] | None, list[tuple[int, dict[str, Any]]]]:

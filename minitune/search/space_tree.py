@@ -13,6 +13,8 @@ from minitune.error import TuneError
 from minitune.experiment.tags import Path, path_key
 from minitune.space import AttributeDict, Domain, as_domain, is_grid, is_same
 
+_PLAIN = frozenset({int, float, bool, str, bytes, type(None)})
+
 
 class RecursiveDependencyError(TuneError):
     """A parameter's function needs a parameter that has no value yet, or never gets one."""
@@ -78,7 +80,7 @@ def copy_tree(value: Any) -> Any:
             mapping[key] = copy_tree(member)
         return mapping
     if type(value) is list:
-        return [copy_tree(member) for member in value]
+        return value.copy() if is_plain(value) else [copy_tree(member) for member in value]
     if _is_walked_tuple(value):
         return _rebuild_tuple(value, [copy_tree(member) for member in value])
     return value
@@ -101,7 +103,7 @@ def find_unresolved(value: Any, path: Path = ()) -> Iterator[tuple[Path, Domain]
     elif isinstance(value, dict):
         for key, member in dict.items(value):
             yield from find_unresolved(member, (*path, key))
-    elif type(value) is list or _is_walked_tuple(value):
+    elif (type(value) is list or _is_walked_tuple(value)) and not is_plain(value):
         for index, member in enumerate(value):
             yield from find_unresolved(member, (*path, index))
 
@@ -237,6 +239,11 @@ def _by_index(space: Any, values: Any) -> dict[int, Any] | None:
     if any(str(key) not in indices for key in values):
         return None
     return {indices[str(key)]: value for key, value in values.items()}
+
+
+def is_plain(members: list[Any] | tuple[Any, ...]) -> bool:
+    """Whether there is nothing but numbers and texts, of which there may be millions: found out in C."""
+    return _PLAIN.issuperset(map(type, members))
 
 
 def _is_walked_tuple(value: Any) -> bool:

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 
+from minitune.base import files
 from minitune.experiment.trial import Trial
 
 _OWN = re.escape(os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep)
@@ -46,8 +47,8 @@ def _last_sign_s(trial: Trial, end_s: float) -> float:
 def _stacks(path: str) -> str:
     """The last stacks that were dumped to a file, of the user's code alone; empty if there are none."""
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            lines = file.read().splitlines()
+        with files.open_to_read(path) as file:
+            lines = file.read().decode("utf-8", "replace").splitlines()
     except OSError:
         return ""
     return "\n".join(dict.fromkeys(_users_lines(lines)))

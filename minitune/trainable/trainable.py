@@ -17,6 +17,7 @@ from minitune import clock
 from minitune._checks import shown
 from minitune._paths import absolute
 from minitune._warnings import warn_once
+from minitune.base import files
 from minitune.checkpoint import Checkpoint, Gone, directory_name, read_dict, require_directory, write_dict
 from minitune.experiment.trial_info import TrialInfo
 from minitune.resources import Resources
@@ -314,7 +315,8 @@ class Trainable:
     @property
     def logdir(self) -> str:
         """The trial's directory; outside of trials one of its own, made when it is first asked for."""
-        os.makedirs(self._tune_directory, exist_ok=True)
+        if self._tune_info is None:  # a trial's is there, or was removed: a new one would hide that
+            os.makedirs(self._tune_directory, exist_ok=True)
         return self._tune_directory
 
     @property
@@ -418,14 +420,13 @@ def write_state(directory: str, fields: AutoFields) -> None:
         TIMESTEPS_TOTAL: _plain(fields.timesteps_total),
         EPISODES_TOTAL: _plain(fields.episodes_total),
     }
-    with open(os.path.join(directory, STATE_FILE), "w", encoding="utf-8") as file:
-        json.dump(state, file)
+    files.atomic_write(os.path.join(directory, STATE_FILE), json.dumps(state).encode())
 
 
 def read_state(directory: str) -> dict[str, Any]:
     """What `write_state` wrote; `{}` if there is nothing."""
     try:
-        with open(os.path.join(directory, STATE_FILE), encoding="utf-8") as file:
+        with files.open_to_read(os.path.join(directory, STATE_FILE)) as file:
             state: dict[str, Any] = json.load(file)
     except FileNotFoundError:
         return {}

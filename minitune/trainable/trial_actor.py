@@ -10,7 +10,14 @@ from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from minitune.checkpoint import Checkpoint, CheckpointRecord, commit_prepared, require_directory, temporary_directory
+from minitune.checkpoint import (
+    Checkpoint,
+    CheckpointRecord,
+    commit_prepared,
+    discard_temporary,
+    require_directory,
+    temporary_directory,
+)
 from minitune.error import TrialStopped
 from minitune.experiment.trial_info import TrialInfo
 from minitune.registry import register_env
@@ -220,9 +227,7 @@ class ClassActor:
             self._own().save_into(directory)
             record = commit_prepared(directory, info.directory, number)
         except BaseException:
-            import shutil
-
-            shutil.rmtree(directory, ignore_errors=True)
+            discard_temporary(directory, info.directory)
             raise
         self._session.last_record = record
         self._session.checkpoint = Checkpoint(os.path.join(info.directory, record.directory))

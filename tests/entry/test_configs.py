@@ -6,12 +6,23 @@ import copy
 import dataclasses
 import datetime
 import pickle
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from minitune import CheckpointConfig, FailureConfig, RunConfig, TuneConfig, Tuner, report
+from minitune import (
+    CheckpointConfig,
+    FailureConfig,
+    RunConfig,
+    TuneConfig,
+    TuneError,
+    Tuner,
+    report,
+    with_parameters,
+    with_resources,
+)
 from minitune.config import ResumeConfig, ResumeType, SyncConfig
 from minitune.search import BasicVariantGenerator
 
@@ -203,3 +214,83 @@ def test_names_of_searchers_and_schedulers_are_checked_at_once(field: str, name:
     with pytest.raises(ValueError, match=text):
         TuneConfig(**{field: name})
     assert TuneConfig(search_alg="Random", scheduler="ASHA").scheduler == "ASHA"
+
+
+# -- nothing is on disk before everything was checked ----------------------------------------------------------------
+
+
+def trainable(config: dict[str, Any], bound: Any = None) -> None:
+    report({"loss": 1})
+
+
+REFUSED: dict[str, tuple[Any, dict[str, Any], dict[str, str], str]] = {
+    "a GPU on a machine without one": (with_resources(trainable, {"gpu": 1}), {}, {}, "can never be met"),
+    "more CPUs than there are": (with_resources(trainable, {"cpu": 5}), {}, {}, "can never be met"),
+    "an unknown resource": (with_resources(trainable, {"license": 1}), {}, {}, "can never be met"),
+    "more side by side than there is room for": (
+        with_resources(trainable, {"cpu": 2}),
+        {"deterministic": True, "max_concurrent_trials": 3},
+        {},
+        "side by side",
+    ),
+    "a bound value that cannot be pickled": (
+        with_parameters(trainable, bound=threading.Lock()),
+        {},
+        {},
+        r"a value that is bound to the trainable cannot be pickled: it is a _thread\.lock",
+    ),
+    "an executor": (trainable, {"executor": "local"}, {"MINITUNE_EXECUTOR": "fog"}, "must be 'local' or 'inline'"),
+    "a number of CPUs": (trainable, {}, {"MINITUNE_NUM_CPUS": "some"}, "MINITUNE_NUM_CPUS must be a number"),
+    "a length": (trainable, {}, {"MINITUNE_MAX_LEN_IDENTIFIER": "0"}, "MAX_LEN_IDENTIFIER must be an int >= 1"),
+    **{
+        f"a setting: {name}": (trainable, {}, {f"MINITUNE_{name}": "soon"}, f"MINITUNE_{name} must be a number >= 0")
+        for name in (
+            "FORCE_TRIAL_CLEANUP_S",
+            "FUNCTION_THREAD_TIMEOUT_S",
+            "GLOBAL_CHECKPOINT_S",
+            "MAX_PENDING_TRIALS",
+            "RESTORE_RETRY_NUM",
+            "WARN_THRESHOLD_S",
+        )
+    },
+}
+
+
+@pytest.mark.parametrize(("kind", "tune", "environment", "rule"), REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize("executor", ["inline", "local"])
+def test_what_is_refused_leaves_nothing_on_disk(
+    kind: Any,
+    tune: dict[str, Any],
+    environment: dict[str, str],
+    rule: str,
+    executor: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in {"MINITUNE_NUM_CPUS": "4", "MINITUNE_NUM_GPUS": "0", **environment}.items():
+        monkeypatch.setenv(name, value)
+    storage = tmp_path / "storage"
+    tuner = Tuner(
+        kind,
+        tune_config=TuneConfig(**{"executor": executor, **tune}),
+        run_config=RunConfig(name="run", storage_path=storage, verbose=0),
+    )
+    with pytest.raises((TuneError, ValueError, TypeError), match=rule):
+        tuner.fit()
+
+    assert not storage.exists()
+
+
+def test_a_refused_resume_changes_nothing_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINITUNE_NUM_GPUS", "0")
+    Tuner(
+        trainable,
+        tune_config=TuneConfig(executor="inline"),
+        run_config=RunConfig(name="run", storage_path=tmp_path, verbose=0),
+    ).fit()
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and path.name != "lock"}
+
+    with pytest.raises(TuneError, match="can never be met"):
+        Tuner.restore(str(tmp_path / "run"), with_resources(trainable, {"gpu": 1})).fit()
+
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and path.name != "lock"} == before

@@ -38,7 +38,7 @@ class TestInlineInLogicalOrder(Contract):
 
 class TestLocal(Contract):
     def make_executor(self, totals: dict[str, float], gpu_ids: tuple[str, ...], directory: Path) -> TrialExecutor:
-        return LocalTrialExecutor(Machine(totals, gpu_ids), directory=str(directory))
+        return LocalTrialExecutor(Machine(totals, gpu_ids), directory=lambda: str(directory))
 
 
 class TestLocalWithNewInterpreters(TestLocal):

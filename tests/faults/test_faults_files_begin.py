@@ -44,7 +44,8 @@ KILLED_AT = (
     LOOP
     + """
     from minitune import _fit
-    from minitune.execution import files, journal, journal_codec, open_run, recorder, storage
+    from minitune.base import files
+    from minitune.execution import journal, journal_codec, open_run, recorder, storage
 
     def before(owner, name):
         setattr(owner, name, die)
@@ -165,7 +166,7 @@ def test_settings_and_first_records_are_on_the_disk_before_a_trial_starts(
 ) -> None:
     """What a power cut leaves is what was synced: it is seen here by whether the files were."""
     from minitune import RunConfig, TuneConfig, Tuner
-    from minitune.execution import files
+    from minitune.base import files
 
     synced: set[str] = set()
     original = files.sync_descriptor

@@ -28,8 +28,9 @@ from minitune import (
     grid_search,
     report,
 )
+from minitune.base import files
 from minitune.error import JournalCorruptError, TuneError
-from minitune.execution import files, journal
+from minitune.execution import journal
 
 RUN = "run"
 STARTS: list[tuple[int, int]] = []

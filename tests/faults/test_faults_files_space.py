@@ -14,7 +14,7 @@ import pytest
 SCRIPT = """
     import json, logging, os, shutil, sys
     from minitune import RunConfig, TuneConfig, Tuner, grid_search, report
-    from minitune.execution import disk_space
+    from minitune.execution import disk
 
     logging.basicConfig(format="%(levelname)s %(message)s")
     STORAGE = os.environ["MINITUNE_STORAGE_PATH"]
@@ -87,7 +87,7 @@ def test_the_run_ends_in_order_and_goes_on_when_there_is_space(script: Any, smal
     code, stdout, stderr = run(
         script,
         """
-    disk_space.PATIENCE_S, disk_space.RETRY_S = 0.5, 0.1
+    disk.PATIENCE_S, disk.RETRY_S = 0.5, 0.1
     grid = fit()
     print(grid.interrupted, grid.num_errors, len(grid))
     """,
@@ -113,7 +113,7 @@ def test_a_run_that_finds_space_in_time_goes_on(script: Any, small_disk: Path) -
     code, _, stderr = run(
         script,
         """
-    disk_space.RETRY_S = 0.05
+    disk.RETRY_S = 0.05
     grid = fit()
     assert not grid.interrupted and grid.num_terminated == 4
     check(resume())
@@ -130,7 +130,7 @@ def test_trials_that_fail_for_want_of_space_are_not_to_blame(script: Any, small_
     source = """
     import tempfile
     from minitune import Checkpoint, get_checkpoint
-    disk_space.PATIENCE_S, disk_space.RETRY_S = 0.5, 0.1
+    disk.PATIENCE_S, disk.RETRY_S = 0.5, 0.1
 
     def trainable(config):
         checkpoint = get_checkpoint()
@@ -148,7 +148,7 @@ def test_trials_that_fail_for_want_of_space_are_not_to_blame(script: Any, small_
     )
     assert code == 0, stderr
     assert stdout.split() == ["True", "0"]
-    assert "failed while the disk is full" in stderr
+    assert "failed while no space is left at" in stderr
     subprocess.run(["mount", "-o", "remount,size=3m", str(small_disk)], check=True)
     code, _, stderr = run(
         script,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 
 import pytest
 from run_scripts import is_gone
@@ -179,6 +180,99 @@ def test_a_configuration_may_be_larger_than_a_message(script):
     large = 68 * 2**20
     assert stdout == f"{[[None, 10], [None, large]]}\n"
     assert not (script.storage / "run" / "shared").exists()
+
+
+LARGE_CONFIGURATION = (
+    PRELUDE
+    + """
+    import pickle, subprocess
+    import minitune, minitune.tuner
+
+    MB, RUN = 1_000_000, os.path.join(os.environ["MINITUNE_STORAGE_PATH"], "run")
+
+    def memory_mb(field):
+        return next(int(line.split()[1]) / 1000 for line in open("/proc/self/status") if line.startswith(field))
+
+    def is_whole(config):
+        return (
+            type(config["data"]) is bytes and len(config["data"]) == 100 * MB and config["data"][:3] == b"abc"
+            and config["nested"]["text"] == "x" * 2 * MB and config["nested"]["numbers"] == list(range(100_000))
+        )
+
+    def trainable(config):
+        assert is_whole(config)
+        for n in range(3):
+            report({"n": n, "text": "y" * 2 * MB, "predictions": list(range(100_000))})
+
+    def sizes(path):
+        return {name: os.path.getsize(os.path.join(path, name)) for name in os.listdir(path)}
+"""
+)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the memory of a process as Linux shows it")
+def test_what_is_large_in_a_configuration_is_stored_once_and_not_held_twice(script):
+    """Neither a trial's files nor the journal repeat it, and resuming, looking and running again work with it."""
+    lines = script.run(
+        LARGE_CONFIGURATION
+        + """
+    nothing_mb = memory_mb("VmRSS")
+    data = b"abc" + bytes(100 * MB - 3)
+    space = {"x": grid_search([0, 1, 2]), "data": data,
+             "nested": {"text": "x" * 2 * MB, "numbers": list(range(100_000)), "small": 1}}
+    grid = Tuner(trainable, param_space=space, tune_config=TuneConfig(max_concurrent_trials=2),
+                 run_config=RunConfig(name="run", verbose=1)).fit()
+    peak_mb = memory_mb("VmHWM")
+    assert grid.num_terminated == 3, grid.errors
+    assert all(is_whole(result.config) for result in grid)
+    print(f"needs {(peak_mb - nothing_mb) / 100:.2f} times the value", file=sys.stderr)
+    assert peak_mb - nothing_mb < 2 * 100, (nothing_mb, peak_mb)
+
+    run = sizes(RUN)
+    assert run["journal"] < 50_000 and run["tuner.pkl"] < 50_000, run
+    files = {name: size for name, size in sizes(os.path.join(RUN, "objects")).items() if size > MB}
+    assert sorted(size // MB for size in files.values()) == [2, 2, 100], files
+    own = sizes(grid[0].path)
+    assert own["params.json"] < 3_000 and own["params.pkl"] < 3_000, own
+    assert own["result.json"] < 3 * (2 * MB + 1 * MB), own
+    with open(os.path.join(grid[0].path, "params.json")) as file:
+        shown = json.load(file)
+    assert shown["x"] == 0 and shown["nested"]["small"] == 1 and shown["data"].startswith("b'abc")
+    with open(os.path.join(grid[0].path, "params.pkl"), "rb") as file:
+        assert is_whole(pickle.load(file))
+
+    known = set()
+    sys.addaudithook(lambda event, arguments: known.add(event) if event == "pickle.find_class" else None)
+    looked = subprocess.run(
+        [sys.executable, "-m", "minitune", "show", RUN, "0"], capture_output=True, text=True, check=True
+    )
+    assert "nested/small: 1" in looked.stdout and len(looked.stdout) < 5_000, looked.stdout
+    read = minitune.ExperimentAnalysis(RUN)
+    assert repr(read.trials[0].config["data"]).startswith("b'abc") and not known
+    again = subprocess.run(
+        [sys.executable, "-m", "minitune", "rerun", RUN, "0"], capture_output=True, text=True
+    )
+    assert "ended after 3 reports" in again.stdout, again
+    print("good")
+    """
+    )
+    assert lines.splitlines()[-1] == "good"
+    lines = script.run(
+        LARGE_CONFIGURATION
+        + """
+    nothing_mb = memory_mb("VmRSS")
+    grid = Tuner.restore(RUN, trainable, add_samples=1).fit()
+    assert grid.num_terminated == 6, grid.errors
+    assert all(is_whole(result.config) for result in grid)
+    assert {len(result.metrics["text"]) for result in grid} == {2 * MB}
+    assert {len(result.metrics["predictions"]) for result in grid} == {100_000}
+    peak_mb = memory_mb("VmHWM")
+    assert peak_mb - nothing_mb < 2 * 100, (nothing_mb, peak_mb)
+    assert len(os.listdir(os.path.join(RUN, "objects"))) <= 5
+    print("good")
+    """
+    )
+    assert lines.splitlines()[-1] == "good"
 
 
 # -- values that are no proper results ---------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import math
 import os
@@ -366,14 +367,18 @@ def test_files_are_closed_when_a_trial_ends(make: Any, how: str, trial: Trial) -
     assert open_descriptors() == before
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 @pytest.mark.parametrize("make", [JsonLoggerCallback, CSVLoggerCallback])
-def test_a_full_disk_is_told_once_and_ends_nothing(make: Any, trial: Trial, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_full_disk_is_told_once_and_ends_nothing(
+    make: Any, trial: Trial, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     name = "result.json" if make is JsonLoggerCallback else "progress.csv"
-    os.makedirs(trial.local_path)
-    os.symlink("/dev/full", os.path.join(trial.local_path, name))
     logger = make()
     start(logger, trial)
+
+    def refuse(descriptor: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "write", refuse)
     log(logger, trial, {"loss": 1})
     log(logger, trial, {"loss": 2})
     end(logger, trial)

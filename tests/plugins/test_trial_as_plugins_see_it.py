@@ -149,3 +149,17 @@ def test_the_text_of_its_error(tmp_path: Path) -> None:
     (tmp_path / trial.name).mkdir()
     (tmp_path / trial.name / "error.txt").write_text("it broke")
     assert trial.get_error() == "it broke"
+
+
+def test_what_stands_for_a_configuration_stands_for_it_as_it_was() -> None:
+    """A scheduler may change the configuration in place, or set another one."""
+    trial = Trial("train", config={"data": b"large", "lr": 0.1})
+    assert trial.light_config is trial.config
+    light = {"data": "a reference", "lr": 0.1}
+    trial.set_light_config(light)
+    assert trial.light_config is light
+    trial.config["lr"] = 0.2
+    assert trial.light_config is trial.config
+    trial.set_light_config({"data": "a reference", "lr": 0.2})
+    trial.set_config({"data": b"large", "lr": 0.3})
+    assert trial.light_config is trial.config

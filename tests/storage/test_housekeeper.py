@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from minitune.execution import files
+from minitune.base import files
 from minitune.execution.housekeeper import Housekeeper
 
 Bound = Callable[[float], float]
@@ -41,7 +41,7 @@ def test_no_thread_until_there_is_something_to_do_and_none_afterwards(tmp_path: 
     housekeeper = Housekeeper()
     assert thread_names() == []
 
-    housekeeper.delete(str(tree(tmp_path / "old")))
+    housekeeper.delete(str(tree(tmp_path / "old")), within=str(tmp_path))
     assert thread_names() == ["minitune-housekeeper"]
 
     housekeeper.close()
@@ -53,7 +53,7 @@ def test_no_thread_until_there_is_something_to_do_and_none_afterwards(tmp_path: 
 def test_it_can_be_used_again_after_close(tmp_path: Path) -> None:
     housekeeper = Housekeeper()
     for name in ("one", "two"):
-        housekeeper.delete(str(tree(tmp_path / name)))
+        housekeeper.delete(str(tree(tmp_path / name)), within=str(tmp_path))
         housekeeper.close()
     assert list(tmp_path.iterdir()) == []
 
@@ -65,9 +65,9 @@ def test_deletion_does_not_follow_links(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(precious)
 
     with Housekeeper() as housekeeper:
-        housekeeper.delete(str(old))
-        housekeeper.delete(str(tmp_path / "link"))
-        housekeeper.delete(str(tmp_path / "never_there"))
+        housekeeper.delete(str(old), within=str(tmp_path))
+        housekeeper.delete(str(tmp_path / "link"), within=str(tmp_path))
+        housekeeper.delete(str(tmp_path / "never_there"), within=str(tmp_path))
 
     assert [entry.name for entry in tmp_path.iterdir()] == ["precious"]
     assert len(list(precious.rglob("file_*"))) == 6
@@ -78,15 +78,15 @@ def test_a_deletion_that_fails_is_logged_and_ends_nothing(
 ) -> None:
     real = files.remove_tree_steps
 
-    def fail(path: str):  # type: ignore[no-untyped-def]  # a generator of nothing
+    def fail(path: str, within: str):  # type: ignore[no-untyped-def]  # a generator of nothing
         if path.endswith("bad"):
             raise PermissionError(13, "no")
-        yield from real(path)
+        yield from real(path, within)
 
     monkeypatch.setattr(files, "remove_tree_steps", fail)
     with Housekeeper() as housekeeper:
-        housekeeper.delete(str(tmp_path / "bad"))
-        housekeeper.delete(str(tree(tmp_path / "good")))
+        housekeeper.delete(str(tmp_path / "bad"), within=str(tmp_path))
+        housekeeper.delete(str(tree(tmp_path / "good")), within=str(tmp_path))
 
     assert not (tmp_path / "good").exists()
     assert "bad could not be removed" in caplog.text
@@ -118,7 +118,7 @@ def test_a_large_deletion_does_not_hold_up_a_sync(
     journal, deleting = FakeJournal(), threading.Event()
     was_synced: list[bool] = []
 
-    def endless(path: str):  # type: ignore[no-untyped-def]  # a generator of nothing
+    def endless(path: str, within: str):  # type: ignore[no-untyped-def]  # a generator of nothing
         deleting.set()
         while not journal.synced.is_set():
             yield
@@ -126,7 +126,7 @@ def test_a_large_deletion_does_not_hold_up_a_sync(
 
     monkeypatch.setattr(files, "remove_tree_steps", endless)
     with Housekeeper() as housekeeper:
-        housekeeper.delete(str(tmp_path / "huge"))
+        housekeeper.delete(str(tmp_path / "huge"), within=str(tmp_path))
         assert deleting.wait(bound_s(10))
         housekeeper.sync_soon(journal)
         assert journal.synced.wait(bound_s(10))
@@ -135,14 +135,14 @@ def test_a_large_deletion_does_not_hold_up_a_sync(
 
 
 def test_close_gives_up_on_deletions_after_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def endless(path: str):  # type: ignore[no-untyped-def]  # a generator of nothing
+    def endless(path: str, within: str):  # type: ignore[no-untyped-def]  # a generator of nothing
         while True:
             yield
 
     monkeypatch.setattr(files, "remove_tree_steps", endless)
     housekeeper = Housekeeper()
-    housekeeper.delete(str(tmp_path / "huge"))
-    housekeeper.delete(str(tmp_path / "huge too"))
+    housekeeper.delete(str(tmp_path / "huge"), within=str(tmp_path))
+    housekeeper.delete(str(tmp_path / "huge too"), within=str(tmp_path))
     housekeeper.close(limit_s=0.05)
 
     assert thread_names() == []

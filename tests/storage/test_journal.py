@@ -15,9 +15,11 @@ from typing import Any
 import pytest
 
 from minitune import clock
+from minitune.base import files
 from minitune.checkpoint import CheckpointRecord
 from minitune.error import JournalCorruptError, TuneError
-from minitune.execution import files, journal, journal_codec, records
+from minitune.execution import journal, journal_codec, records
+from minitune.execution.disk import Disk
 from minitune.execution.housekeeper import Housekeeper
 from minitune.execution.journal import Journal
 from minitune.resources import Resources
@@ -495,6 +497,85 @@ def test_large_objects_lie_beside_the_journal(tmp_path: Path) -> None:
     assert list(journal.read(path, unpickle=True))[1]["config"]["c"].data == big
 
 
+def trial_with(value: Any) -> dict[str, Any]:
+    return records.trial("a", 0, {"v": value}, seed=1, resources=Resources.of(None), name="n", directory="d")
+
+
+class Owners:
+    """Notes which files are synced: by name, those that are prepared as `prepared`."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch):
+        if not Path("/proc/self/fd").exists():
+            pytest.skip("this system does not show what a descriptor leads to")
+        self.names: list[str] = []
+        self._real = files.sync_descriptor
+        monkeypatch.setattr(files, "sync_descriptor", self)
+
+    def __call__(self, descriptor: int) -> None:
+        name = Path(f"/proc/self/fd/{descriptor}").resolve().name
+        self.names.append("prepared" if name.startswith(".tmp-") else name)
+        self._real(descriptor)
+
+
+def test_a_large_object_is_on_the_disk_before_its_record_and_the_driver_does_not_wait_for_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owners = Owners(monkeypatch)
+    with Journal.create(tmp_path / "journal", "strict") as log:
+        log.append(run_record())
+        log.append(trial_with(b"x" * 2_000_000))
+        assert owners.names[-2:] == ["prepared", "journal"]
+    with Journal.create(tmp_path / "other", "batched") as log:
+        log.append(run_record())
+        log.sync()
+        owners.names.clear()
+        monkeypatch.setattr(Housekeeper, "sync_soon", lambda *arguments: None)  # nobody else syncs now
+        log.append(trial_with(b"y" * 2_000_000))
+        assert owners.names == []
+        (mark,) = (tmp_path / "objects").glob("*.unsynced")
+        log.sync()
+        assert owners.names == [mark.name.removesuffix(".unsynced"), "other"]
+        assert not mark.exists()
+
+
+@pytest.mark.parametrize("damage", ["cut", "emptied", "removed", "none"])
+def test_after_a_power_cut_the_journal_ends_before_an_object_that_is_not_whole(
+    tmp_path: Path, damage: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "journal"
+    with Journal.create(path, "batched") as log:
+        log.append(run_record())
+        log.append(result(1))
+        monkeypatch.setattr(log, "sync", lambda: None)  # there is no time for it
+        log.append(trial_with(b"y" * 2_000_000))
+        log.append(result(2))
+    (mark,) = (tmp_path / "objects").glob("*.unsynced")
+    stored = mark.with_suffix("")
+    if damage == "removed":
+        stored.unlink()
+    elif damage != "none":
+        os.truncate(stored, 0 if damage == "emptied" else 1_000_000)
+
+    Journal.open(path, "batched").close()
+
+    kept = [record["type"] for record in journal.read(path, unpickle=True)]
+    assert kept == (["run", "result", "trial", "result"] if damage == "none" else ["run", "result"])
+    assert list((tmp_path / "objects").iterdir()) == ([stored] if damage == "none" else [])
+    assert (tmp_path / "journal.torn-1").exists() == (damage != "none")
+
+
+def test_an_object_that_was_lost_later_is_an_error_and_no_torn_end(tmp_path: Path) -> None:
+    with Journal.create(tmp_path / "journal", "batched") as log:
+        log.append(run_record())
+        log.append(trial_with(b"y" * 2_000_000))
+    (stored,) = (tmp_path / "objects").iterdir()
+    stored.unlink()
+    Journal.open(tmp_path / "journal", "batched").close()
+
+    with pytest.raises(TuneError, match="which the journal names, cannot be read"):
+        list(journal.read(tmp_path / "journal", unpickle=True))
+
+
 def test_a_link_in_the_journals_place_is_not_followed(tmp_path: Path) -> None:
     write(tmp_path / "elsewhere")
     (tmp_path / "journal").symlink_to(tmp_path / "elsewhere")
@@ -547,3 +628,186 @@ def test_every_kind_of_record_comes_back(tmp_path: Path) -> None:
 def test_a_malformed_manifest_is_refused(fields: Any) -> None:
     with pytest.raises(ValueError):
         records.checkpoint_of({"checkpoint": fields})
+
+
+# -- removed or changed while it is written ------------------------------------------------------------------------
+
+
+DURABILITIES = ["process", "batched", "strict"]
+
+
+@pytest.fixture
+def no_delay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A journal is looked at as often as it is written, and what is missing is missing at once."""
+    monkeypatch.setattr(journal, "LOOK_S", 0.0)
+
+
+def numbers(path: Path) -> list[int]:
+    return [record["number"] for record in journal.read(path) if record["type"] == "result"]
+
+
+def vanish(path: Path, how: str) -> None:
+    if how == "replaced":
+        (path.parent / "other").write_text("something else\n")
+        os.replace(path.parent / "other", path)
+        return
+    path.unlink()
+    if how == "a link":
+        path.symlink_to(path.parent / "outside")
+
+
+@pytest.mark.parametrize("durability", DURABILITIES)
+@pytest.mark.parametrize("how", ["removed", "replaced", "a link"])
+def test_a_journal_that_goes_is_written_again_with_one_warning(
+    tmp_path: Path, durability: str, how: str, no_delay: None, caplog: pytest.LogCaptureFixture, bound_s: Any
+) -> None:
+    path = tmp_path / "journal"
+    (tmp_path / "outside").write_text("precious")
+    with Housekeeper() as housekeeper:
+        log = Journal.create(path, durability, housekeeper)
+        for record in (run_record(), *map(result, range(1, 4))):
+            log.append(record)
+        vanish(path, how)
+        log.append(result(4))
+        assert housekeeper.wait_idle(bound_s(10))
+        assert numbers(path) == [1, 2, 3, 4]
+        assert not path.is_symlink()
+        log.append(result(5))
+        assert numbers(path) == [1, 2, 3, 4, 5], "what follows goes to the new file"
+        assert log.offset == path.stat().st_size
+        log.close()
+
+    assert numbers(path) == [1, 2, 3, 4, 5]
+    warnings = [record.message for record in caplog.records]
+    assert len(warnings) == 1
+    assert "removed" in warnings[0] if how == "removed" else f"{path}.other-1" in warnings[0]
+    assert (tmp_path / "outside").read_text() == "precious"
+    aside = path.with_name("journal.other-1")
+    assert (
+        not os.path.lexists(aside) if how == "removed" else aside.is_symlink() or aside.read_text().startswith("some")
+    )
+
+
+@pytest.mark.parametrize("durability", DURABILITIES)
+def test_a_journal_that_goes_before_its_end_is_there_afterwards(tmp_path: Path, durability: str) -> None:
+    log = Journal.create(tmp_path / "journal", durability)
+    log.append(run_record())
+    log.append(result(1))
+    (tmp_path / "journal").unlink()
+    log.close()
+
+    assert numbers(tmp_path / "journal") == [1]
+
+
+def test_a_journal_is_missed_also_if_nothing_more_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound_s: Any
+) -> None:
+    monkeypatch.setattr(journal, "LOOK_S", 0.01)
+    with Housekeeper() as housekeeper:
+        log = Journal.create(tmp_path / "journal", "batched", housekeeper)
+        log.append(run_record())
+        (tmp_path / "journal").unlink()
+        log.append(result(1))
+        assert housekeeper.wait_idle(bound_s(10))
+        assert numbers(tmp_path / "journal") == [1]
+        log.close()
+
+
+def test_what_is_appended_while_a_journal_is_written_again_is_in_it(
+    tmp_path: Path, no_delay: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "journal"
+    log = Journal.create(path, "batched")
+    log.append(run_record())
+    path.unlink()
+    copy = Journal._copy
+    appended: list[int] = []
+
+    def append_meanwhile(self: Journal, *arguments: Any) -> int:
+        copied = copy(self, *arguments)
+        if not appended:
+            appended.append(1)
+            self.append(result(1))
+        return copied
+
+    monkeypatch.setattr(Journal, "_copy", append_meanwhile)
+    log.sync()
+    log.close()
+
+    assert appended
+    assert numbers(path) == [1]
+
+
+def test_a_journal_that_cannot_be_written_again_ends_the_run(
+    tmp_path: Path, no_delay: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "journal"
+    log = Journal.create(path, "strict")
+    log.append(run_record())
+    path.unlink()
+
+    def refuse(*args: Any, **options: Any) -> Any:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(files, "new_file", refuse)
+    with pytest.raises(TuneError, match=f"{path} could not be written again after it was removed: Read-only"):
+        log.append(result(1))
+    with pytest.raises(TuneError, match="written again"):
+        log.close()
+
+
+@pytest.mark.parametrize("durability", DURABILITIES)
+@pytest.mark.parametrize("how", ["cut", "emptied", "written to"])
+def test_a_journal_that_others_have_changed_ends_the_run(
+    tmp_path: Path, durability: str, how: str, no_delay: None, bound_s: Any
+) -> None:
+    path = tmp_path / "journal"
+    with Housekeeper() as housekeeper:
+        log = Journal.create(path, durability, housekeeper)
+        log.append(run_record())
+        log.append(result(1))
+        if how == "written to":
+            with path.open("ab") as file:
+                file.write(b"note to self\n")
+        else:
+            os.truncate(path, 0 if how == "emptied" else path.stat().st_size - 10)
+
+        def append_until_it_is_noticed() -> None:
+            for number in range(2, 4):
+                log.append(result(number))
+                assert housekeeper.wait_idle(bound_s(10))
+
+        with pytest.raises(TuneError, match=f"{path} was changed by another program while the run was going on"):
+            append_until_it_is_noticed()
+        with pytest.raises(TuneError, match="was changed by another program"):
+            log.close()
+
+
+def test_a_journal_whose_directory_has_gone_stays_where_it_is(tmp_path: Path, no_delay: None) -> None:
+    """The run waits for its directory: another journal in its place would be in its way."""
+    run = tmp_path / "run"
+    run.mkdir()
+    disk = Disk(str(run))
+    disk.hold()
+    log = Journal.create(run / "journal", "strict", disk=disk)
+    log.append(run_record())
+    run.rename(tmp_path / "moved")
+    log.append(result(1))
+    assert disk.is_down
+    run.mkdir()
+    log.append({**result(2), "metrics": {"large": Large(b"x" * 100_000)}})
+    log.close()
+    disk.free()
+
+    assert os.listdir(run) == []
+    assert numbers(tmp_path / "moved" / "journal") == [1, 2]
+    assert (
+        list(journal.read(tmp_path / "moved" / "journal", unpickle=True))[-1]["metrics"]["large"].data == b"x" * 100_000
+    )
+
+
+class Large:
+    """An object that has a file of its own in a run."""
+
+    def __init__(self, data: bytes):
+        self.data = data

@@ -4,9 +4,12 @@ import copy
 import datetime
 import enum
 import fractions
+import hashlib
+import json
 import math
 import pickle
 import sys
+import tracemalloc
 from collections import OrderedDict
 from decimal import Decimal
 from pathlib import Path
@@ -15,9 +18,9 @@ from typing import Any
 import pytest
 
 from minitune.error import TuneError
-from minitune.execution import journal_codec, tagged_json
+from minitune.execution import journal_codec
 from minitune.execution.journal_codec import decode, encode
-from minitune.execution.pickled import ObjectStore, Pickled
+from minitune.execution.pickled import PYTHON, TEXT_LIMIT, ObjectStore, Pickled
 
 
 class Color(enum.Enum):
@@ -245,6 +248,138 @@ def test_a_damaged_or_missing_object_file_has_a_clear_error(tmp_path: Path) -> N
         decode(line, True, store)
 
 
+MB = 1_000_000
+
+
+class Block:
+    """A large buffer that pickles itself out of band, as an array of numpy does."""
+
+    def __init__(self, content: Any):
+        self.view = memoryview(content)
+
+    def __reduce_ex__(self, protocol: int) -> Any:
+        return Block, (pickle.PickleBuffer(self.view),)
+
+
+LARGE: dict[str, Any] = {
+    "bytes": b"x" * (2 * MB),
+    "bytearray": bytearray(2 * MB),
+    "text": "ä" * (2 * MB),
+    "a list": [n / 7 for n in range(100_000)],
+    "a tuple": tuple(range(100_000)),
+    "a dict": {str(n): n for n in range(100_000)},
+    "a set": set(range(100_000)),
+    "much that is small": [[float(n)] * 100 for n in range(2_000)],
+}
+
+
+def files_in(directory: Path) -> list[Path]:
+    return sorted(directory.glob("*")) if directory.exists() else []
+
+
+@pytest.mark.parametrize("value", LARGE.values(), ids=LARGE)
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_a_large_value_is_stored_once_and_stands_by_reference(tmp_path: Path, value: Any, depth: int) -> None:
+    store = ObjectStore(str(tmp_path / "objects"))
+    nested = value
+    for _ in range(depth):
+        nested = {"small": 1, "inner": [nested, "text"]}
+    record = {"type": "trial", "config": {"value": nested, "lr": 0.1}, "evaluated_params": {"value": value}}
+
+    lines = [encode(store.by_reference(record), store) for _ in range(2)]
+
+    assert len(lines[0]) < 3_000
+    assert lines[0] == lines[1]
+    (file,) = files_in(tmp_path / "objects")
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert same(decode(lines[0], True, store), record)
+    looked = decode(lines[0], False, store)
+    assert looked["config"]["lr"] == 0.1, "what is beside it can be read"
+    assert looked["evaluated_params"]["value"].size_bytes == file.stat().st_size
+    assert len(repr(looked["evaluated_params"]["value"])) <= TEXT_LIMIT
+
+
+@pytest.mark.parametrize("value", LARGE.values(), ids=LARGE)
+def test_a_large_metric_is_stored_once_too(tmp_path: Path, value: Any) -> None:
+    store = ObjectStore(str(tmp_path / "objects"))
+    record = {"type": "result", "metrics": {"value": value, "loss": 0.5}}
+
+    line = encode(record, store)
+
+    assert len(line) < 3_000
+    assert len(files_in(tmp_path / "objects")) == 1
+    assert same(decode(line, True, store), record)
+
+
+def test_small_values_stay_where_they_are_and_the_same_objects(tmp_path: Path) -> None:
+    store = ObjectStore(str(tmp_path / "objects"))
+    config = {"a": [1, {"b": "text" * 1_000}], "c": (b"x" * 10_000, None), "d": {1, 2}}
+
+    assert store.by_reference({"config": config})["config"] is config
+    assert files_in(tmp_path / "objects") == []
+
+
+def test_a_value_that_refers_to_itself_or_cannot_be_pickled_is_recorded_as_ever(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = ObjectStore(str(tmp_path / "objects"))
+    endless: list[Any] = [b"x" * 100]
+    endless.append(endless)
+    record = {"config": {"endless": endless}, "evaluated_params": {"odd": [(n for n in ())] + [0] * 100_000}}
+
+    found = decode(encode(store.by_reference(record), store), True, store)
+
+    assert found["config"]["endless"][1] is found["config"]["endless"]
+    assert "generator" in repr(found["evaluated_params"]["odd"])
+
+
+def test_to_store_a_large_value_takes_no_memory_for_another_one(tmp_path: Path) -> None:
+    store = ObjectStore(str(tmp_path / "objects"))
+    values: list[Any] = [b"x" * (20 * MB), bytearray(20 * MB), Block(bytearray(20 * MB))]
+
+    tracemalloc.start()
+    try:
+        lines = [encode(store.by_reference({"config": {"value": value}}), store) for value in values]
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+    assert peak < 4 * MB
+    assert [len(decode(line, True, store)["config"]["value"].view) for line in lines[2:]] == [20 * MB]
+
+
+def test_who_reads_equal_configurations_has_the_value_once(tmp_path: Path) -> None:
+    store = ObjectStore(str(tmp_path / "objects"))
+    for kind, stays in (("trial", True), ("exploit", True), ("result", False)):
+        value = kind.encode() * MB
+        line = encode(store.by_reference({"type": kind, "config": {"value": value}}), store)
+        one, two = (decode(line, True, store)["config"]["value"] for _ in range(2))
+        assert one == two == value
+        assert (one is two) == stays, "what is in results does not stay in memory"
+
+
+def test_a_value_that_may_have_changed_is_looked_at_again(tmp_path: Path) -> None:
+    store = ObjectStore(str(tmp_path / "objects"))
+    value = bytearray(2 * MB)
+    before = encode(store.by_reference({"config": {"value": value}}), store)
+    value[5] = 1
+    after = encode(store.by_reference({"config": {"value": value}}), store)
+
+    assert decode(before, True, store)["config"]["value"][5] == 0
+    assert decode(after, True, store)["config"]["value"][5] == 1
+
+
+def test_files_of_older_versions_are_read(tmp_path: Path) -> None:
+    """They held a plain pickle."""
+    value = OrderedDict(data=b"x" * 200_000)
+    data = pickle.dumps(value)
+    name = hashlib.sha256(data).hexdigest()
+    (tmp_path / f"{name}.pkl").write_bytes(data)
+    line = _line(json.dumps({"x": {"$": "pickle", "text": "...", "python": PYTHON, "sha256": name, "size": len(data)}}))
+
+    assert decode(line, True, ObjectStore(str(tmp_path))) == {"x": value}
+
+
 def _line(json_text: str) -> bytes:
     """A line with a good checksum around any text."""
     import zlib
@@ -344,7 +479,7 @@ def test_the_text_of_an_object_is_short_and_survives_a_bad_repr() -> None:
     shown = decode(encode({"bad": Bad(), "long": Long()}))
 
     assert "Bad" in repr(shown["bad"])
-    assert len(repr(shown["long"])) <= tagged_json.TEXT_LIMIT
+    assert len(repr(shown["long"])) <= TEXT_LIMIT
 
 
 def test_reading_needs_no_pickle_module_calls(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -203,3 +203,44 @@ def test_no_program_inherits_the_file(tmp_path: Path) -> None:
 
     assert shown.returncode == 0
     assert str(tmp_path) not in shown.stdout
+
+
+def test_a_lock_whose_file_was_removed_is_taken_again(
+    tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    lock = RunLock(tmp_path / "lock")
+    with lock:
+        assert lock.is_in_place()
+        for path in tmp_path.iterdir():
+            path.unlink()
+        assert not lock.is_in_place()
+        lock.take_again()
+        assert lock.is_in_place()
+        refused = subprocess.run([sys.executable, "-c", HOLD, str(lock.path), kind], capture_output=True, check=False)
+        assert f"in use by process {os.getpid()}".encode() in refused.stderr
+    assert "was removed while the run was going on" in caplog.text
+    with other_process(tmp_path / "lock", kind):
+        pass
+
+
+def test_a_lock_that_another_driver_has_taken_meanwhile_is_not_taken_again(tmp_path: Path, kind: str) -> None:
+    lock = RunLock(tmp_path / "lock")
+    lock.acquire()
+    for path in tmp_path.iterdir():
+        path.unlink()
+    with other_process(tmp_path / "lock", kind) as process:
+        with pytest.raises(RunLockedError, match=f"in use by process {process.pid}"):
+            lock.take_again()
+        lock.release()
+        assert read_holder(tmp_path / "lock") is not None, "the other one still has it"
+
+
+def test_a_link_in_the_place_of_a_held_lock_is_set_aside(tmp_path: Path) -> None:
+    (tmp_path / "outside").write_text("precious")
+    with RunLock(tmp_path / "lock") as lock:
+        (tmp_path / "lock").unlink()
+        (tmp_path / "lock").symlink_to(tmp_path / "outside")
+        lock.take_again()
+        assert lock.is_in_place()
+    assert (tmp_path / "outside").read_text() == "precious"
+    assert (tmp_path / "lock.other-1").is_symlink()

@@ -1,17 +1,20 @@
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import os
 import pickle
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from minitune import clock
+from minitune.base import files
 from minitune.error import TuneError, UntrustedStateError
-from minitune.execution import files, storage
+from minitune.execution import storage
 from minitune.execution.run_lock import RunLock
 from minitune.execution.storage import RunDirectory, create_run_directory, create_trial_directory
 from minitune.experiment.trial import Trial
@@ -303,20 +306,35 @@ def test_a_blob_is_for_its_owner_only_and_other_files_follow_the_umask(tmp_path:
     assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640
 
 
-@pytest.mark.parametrize("function", ["write", "replace"])
-def test_a_failed_write_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str) -> None:
+@pytest.mark.parametrize("step", ["write", "replace"])
+def test_a_failed_write_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"old")
 
-    def refuse(*args: object) -> int:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    def refuse(*args: object, **options: object) -> None:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
 
-    monkeypatch.setattr(os, function, refuse)
-    with pytest.raises(OSError, match="No space left"):
+    if step == "replace":
+        monkeypatch.setattr(os, "replace", refuse)
+    with (
+        contextlib.nullcontext() if step == "replace" else _no_room_in_files(),
+        pytest.raises(OSError, match="too large"),
+    ):
         storage.atomic_write(path, b"new")
 
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["file"]
+
+
+@contextlib.contextmanager
+def _no_room_in_files() -> Iterator[None]:
+    resource = pytest.importorskip("resource", reason="Windows has no limit on the size of files")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_what_a_killed_writer_left_is_cleaned_up_and_nothing_else(tmp_path: Path) -> None:
@@ -384,7 +402,7 @@ def test_two_may_remove_the_same_directory(tmp_path: Path) -> None:
         for number in range(200):
             (directory / name / str(number)).touch()
 
-    first, second = files.remove_tree_steps(str(directory)), files.remove_tree_steps(str(directory))
+    first, second = (files.remove_tree_steps(str(directory), str(tmp_path)) for _ in range(2))
     for _ in zip(first, second, strict=False):
         pass
     for _ in (*first, *second):

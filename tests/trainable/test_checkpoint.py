@@ -6,12 +6,27 @@ import copy
 import gc
 import os
 import pickle
+import socket
+import stat
+import sys
+import zlib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from minitune.checkpoint import Checkpoint
+from minitune.checkpoint import (
+    DICT_CHECKPOINT_FILE,
+    METADATA_FILE,
+    Checkpoint,
+    CheckpointRecord,
+    _crc_after_zeros,
+    commit_copy,
+    commit_prepared,
+    has_its_size,
+    matches,
+    temporary_directory,
+)
 
 
 @pytest.fixture
@@ -133,3 +148,128 @@ def test_only_a_dict_is_one(source: Path) -> None:
         Checkpoint.from_dict([1])  # type: ignore[arg-type]
     with pytest.raises(AttributeError, match="is no dict"):
         Checkpoint(source).to_dict()
+
+
+# -- what a directory may hold --------------------------------------------------------------------------------------
+
+
+def commit(source: Path, tmp_path: Path, number: int = 0) -> tuple[CheckpointRecord, Path]:
+    trial = tmp_path / "run" / "trial"
+    trial.mkdir(parents=True, exist_ok=True)
+    return commit_copy(source, trial, number, attempt=1), trial
+
+
+def special_file(kind: str, path: Path) -> None:
+    """A FIFO or a socket, or a device, which only an administrator can make."""
+    if kind == "a FIFO":
+        os.mkfifo(path)
+    elif kind == "a socket":
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(os.path.relpath(path))  # the whole path may be too long
+    else:
+        try:
+            os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, 5))  # /dev/zero, which has no end
+        except PermissionError:
+            pytest.skip("only an administrator can make a device")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such files")
+@pytest.mark.parametrize("kind", ["a FIFO", "a socket", "a device"])
+def test_anything_but_files_directories_and_links_is_refused_by_name(source: Path, tmp_path: Path, kind: str) -> None:
+    record, trial = commit(source, tmp_path)
+    special_file(kind, source / "sub" / "odd")
+    refusal = f"must consist of files, directories and links, but {source}/sub/odd is {kind}; leave it out"
+
+    with pytest.raises(ValueError, match=refusal):
+        commit(source, tmp_path, number=1)
+    with pytest.raises(ValueError, match=refusal):
+        Checkpoint(source).to_directory(tmp_path / "copy")
+    prepared = temporary_directory(trial, 2, attempt=1)
+    special_file(kind, Path(prepared) / "odd")
+    with pytest.raises(ValueError, match=f"{prepared}/odd is {kind}"):
+        commit_prepared(prepared, trial, 2)
+    assert not (tmp_path / "copy").exists()
+    assert sorted(os.listdir(trial)) == [os.path.basename(prepared), "checkpoint_000000"]
+
+    special_file(kind, trial / "checkpoint_000000" / "odd")  # to look at it ends, too
+    assert not matches(record, trial)
+    assert not has_its_size(record, trial)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no FIFOs")
+def test_a_fifo_in_the_place_of_our_own_files_is_not_waited_for(source: Path) -> None:
+    for name in (METADATA_FILE, DICT_CHECKPOINT_FILE):
+        os.mkfifo(source / name)
+    for read in (Checkpoint(source).get_metadata, Checkpoint(source).to_dict):
+        with pytest.raises(OSError, match="is a FIFO, but it must be a regular file"):
+            read()
+
+
+def test_metadata_are_not_written_through_a_link(source: Path, tmp_path: Path) -> None:
+    (tmp_path / "outside").write_text("{}")
+    (source / METADATA_FILE).symlink_to(tmp_path / "outside")
+    with pytest.raises(OSError, match=f"{source / METADATA_FILE} is a symbolic link"):
+        Checkpoint(source).set_metadata({"a": 1})
+    assert (tmp_path / "outside").read_text() == "{}"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at the blocks that files take up on Linux")
+def test_holes_stay_holes_and_are_not_read(source: Path, tmp_path: Path) -> None:
+    sizes = {"only a hole": 1 << 40, "begins with one": (1 << 38) + 5, "ends with one": 1 << 39}
+    for name, size in sizes.items():
+        with (source / name).open("wb") as file:
+            if name != "only a hole":
+                file.seek(size - 5 if name == "begins with one" else 0)
+                file.write(b"12345")
+            file.truncate(size)
+
+    record, trial = commit(source, tmp_path)
+
+    assert record.total_bytes == sum(sizes.values()) + 1
+    assert matches(record, trial)
+    copy = Checkpoint(trial / record.directory).to_directory(tmp_path / "copy")
+    for directory in (str(trial / record.directory), copy):
+        for name, size in sizes.items():
+            found = os.stat(os.path.join(directory, name))
+            assert found.st_size == size
+            assert found.st_blocks < 1000
+        with open(os.path.join(directory, "begins with one"), "rb") as file:
+            file.seek(-10, os.SEEK_END)
+            assert file.read() == bytes(5) + b"12345"
+    with (trial / record.directory / "ends with one").open("r+b") as file:
+        file.seek(1 << 38)
+        file.write(b"x")
+    assert not matches(record, trial), "what lies in a hole counts"
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 255, 4096, 1_000_003])
+def test_zeros_that_are_not_read_have_the_checksum_of_those_that_are(count: int) -> None:
+    for begin in (b"", b"x", b"\0\0", os.urandom(100)):
+        assert _crc_after_zeros(zlib.crc32(begin), count) == zlib.crc32(begin + bytes(count))
+
+
+def test_a_file_with_holes_has_the_record_of_the_same_file_without(source: Path, tmp_path: Path) -> None:
+    content = bytes(300_000) + b"x" + bytes(700_000) + b"y" + bytes(100_000)
+    (source / "weights").write_bytes(content)
+    whole, _ = commit(source, tmp_path)
+    with (source / "weights").open("wb") as file:
+        for place in (300_000, 1_000_001):
+            file.seek(place)
+            file.write(content[place : place + 1])
+        file.truncate(len(content))
+    sparse, trial = commit(source, tmp_path, number=1)
+
+    assert (trial / sparse.directory / "weights").read_bytes() == content
+    assert sparse.listing_crc == whole.listing_crc
+
+
+def test_modes_of_files_are_kept_and_their_directories_can_be_removed(source: Path, tmp_path: Path) -> None:
+    (source / "sub" / "weights").chmod(0o440)
+    (source / "sub").chmod(0o555)
+    try:
+        record, trial = commit(source, tmp_path)
+    finally:
+        (source / "sub").chmod(0o755)
+    copy = trial / record.directory / "sub"
+    assert copy.joinpath("weights").stat().st_mode & 0o777 == 0o440
+    assert copy.stat().st_mode & 0o700 == 0o700

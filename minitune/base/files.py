@@ -1,0 +1,551 @@
+"""Files of a run, carefully: opened where they belong, replaced in one step, brought to the disk, removed.
+
+A run's directory is read and written by its trials and by other programs while we work in it. Three rules:
+
+* No link in it is followed where something is written, renamed or removed: it might lead anywhere. The directory itself
+  is the user's choice, and so are links on the way to it.
+* Nothing but a regular file is opened: a FIFO or a device would hold us up for ever, or never end.
+* What others read is put in its place in one step, so that they see the old content or the new one.
+
+Where the system has no descriptors of directories (Windows) links are looked for by name before each step.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import os
+import re
+import stat
+import sys
+import time
+from collections.abc import Iterator
+from typing import BinaryIO, NamedTuple
+
+TEMPORARY_PREFIX = ".tmp-"
+"""What the names of everything begin with that is just being prepared."""
+REPLACE_PATIENCE_S = 2.5
+"""How long a rename is tried again on Windows, where a virus scanner may hold a file open for a moment."""
+BLOB_MODE = 0o600
+"""Pickles are for their owner only: they hold whatever the user's objects hold."""
+WRITE_TEMPORARY = re.compile(re.escape(TEMPORARY_PREFIX) + r"w-[0-9a-f]{32}")
+"""Names under which `new_file` prepares a file."""
+
+_STEP_ENTRIES = 50
+_HAS_DIRECTORY_DESCRIPTORS = {os.open, os.rename, os.unlink, os.mkdir, os.stat} <= os.supports_dir_fd
+_AS_DIRECTORY = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_PATH", os.O_RDONLY)
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_NO_WAIT = getattr(os, "O_NONBLOCK", 0)
+_BINARY = getattr(os, "O_BINARY", 0)
+_KINDS = {
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFDIR: "a directory",
+}
+
+
+class LinkError(OSError):
+    """Something that is to be written, renamed or removed is a symbolic link, or lies behind one.
+
+    Args:
+        path: The link.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]):
+        # in `strerror`, since callers name the file that they wanted, which may lie behind the link
+        super().__init__(errno.ELOOP, f"{os.fspath(path)} is a symbolic link, through which nothing is written")
+
+
+class SpecialFileError(OSError):
+    """There is a FIFO, a socket, a device or the like where a regular file should be.
+
+    Args:
+        path: Where it lies.
+        mode: What `stat` says of it.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], mode: int):
+        super().__init__(errno.EINVAL, f"{os.fspath(path)} is {kind_of(mode)}, but it must be a regular file")
+
+
+def kind_of(mode: int) -> str:
+    """What something is by its mode, as a noun: `a FIFO`."""
+    return _KINDS.get(stat.S_IFMT(mode), "something else than a file")
+
+
+# -- opening -------------------------------------------------------------------------------------------------------
+
+
+class Entry(NamedTuple):
+    """A name in a directory that no link has led to: arguments of the functions of `os`.
+
+    Attributes:
+        name: The name; a whole path where there are no descriptors of directories.
+        directory: A descriptor of the directory, or None.
+    """
+
+    name: str
+    directory: int | None
+
+
+@contextlib.contextmanager
+def entry_of(path: str, within: str) -> Iterator[Entry]:
+    """Find the directory of `path` without following a link below `within`. What is at `path` itself is not looked at.
+
+    Args:
+        path: A path below `within`.
+        within: The directory from which on links are refused; links to it, and it being one, are the user's choice.
+
+    Yields:
+        Where it is, valid within the `with` block.
+
+    Raises:
+        LinkError: If there is a link on the way.
+        OSError: If a directory is missing.
+    """
+    parents, name = _parts(path, within)
+    if not _HAS_DIRECTORY_DESCRIPTORS:
+        reached = within
+        for parent in parents:
+            reached = os.path.join(reached, parent)
+            if os.path.islink(reached):
+                raise LinkError(reached)
+        yield Entry(path, None)
+        return
+    descriptor, reached = os.open(within or os.curdir, _AS_DIRECTORY), within
+    try:
+        for parent in parents:
+            reached = os.path.join(reached, parent)
+            try:
+                deeper = os.open(parent, _AS_DIRECTORY | _NO_FOLLOW, dir_fd=descriptor)
+            except OSError as error:
+                _explain(error, parent, descriptor, reached)
+                error.filename = reached
+                raise
+            os.close(descriptor)
+            descriptor = deeper
+        try:
+            yield Entry(name, descriptor)
+        except OSError as error:
+            if error.filename == name:  # people need the whole path
+                error.filename = path
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def open_own(path: str, flags: int, mode: int = 0o666, *, within: str) -> int:
+    """`os.open` for a regular file that is ours: neither it nor a directory on the way to it may be a link.
+
+    Args:
+        path: The file.
+        flags: As for `os.open`.
+        mode: As for `os.open`.
+        within: See `entry_of`.
+
+    Returns:
+        The descriptor.
+
+    Raises:
+        LinkError: If there is a link.
+        SpecialFileError: If it is no regular file; nothing has waited for anybody at its other end.
+        OSError: If it cannot be opened.
+    """
+    with entry_of(path, within) as entry:
+        if not _NO_FOLLOW and os.path.islink(path):
+            raise LinkError(path)
+        try:
+            flags |= _NO_FOLLOW | _NO_WAIT | _BINARY
+            descriptor = os.open(entry.name, flags, mode, dir_fd=entry.directory)
+        except OSError as error:
+            _explain(error, entry.name, entry.directory, path)
+            raise
+    return _regular(descriptor, path)
+
+
+def open_to_read(path: str | os.PathLike[str], *, follow: bool = True) -> io.BufferedReader:
+    """Open a regular file for reading; anything else is refused instead of waited for. See `open_regular`."""
+    return io.BufferedReader(io.FileIO(open_regular(path, follow=follow), "rb"))
+
+
+def open_regular(path: str | os.PathLike[str], *, follow: bool = True) -> int:
+    """The descriptor of a regular file, for reading.
+
+    Args:
+        path: The file.
+        follow: Whether it may be a link.
+
+    Raises:
+        LinkError: If it is a link and may not be one.
+        SpecialFileError: If it is no regular file.
+        OSError: If it cannot be opened.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | _NO_WAIT | _BINARY | (0 if follow else _NO_FOLLOW))
+    except OSError as error:
+        _explain(error, os.fspath(path), None, path, follow=follow)
+        raise
+    return _regular(descriptor, path)
+
+
+def _parts(path: str, within: str) -> tuple[list[str], str]:
+    """The names of the directories between `within` and `path`, and the last name."""
+    top = os.path.join(within, "")
+    if not path.startswith(top) or path == top:
+        raise ValueError(f"{path} is not below {within}")
+    *parents, name = path[len(top) :].split(os.sep)
+    return parents, name
+
+
+def _regular(descriptor: int, path: str | os.PathLike[str]) -> int:
+    """The descriptor, of a regular file; it is closed if it is of anything else."""
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return descriptor
+    os.close(descriptor)
+    raise SpecialFileError(path, mode)
+
+
+def _explain(
+    error: OSError, name: str, directory: int | None, path: str | os.PathLike[str], follow: bool = False
+) -> None:
+    """Raise what says more than an error of `os.open`, if it is a link or a special file that has led to it."""
+    try:
+        mode = os.stat(name, dir_fd=directory, follow_symlinks=follow).st_mode
+    except OSError:
+        return
+    if stat.S_ISLNK(mode):
+        raise LinkError(path) from error
+    if error.errno in (errno.ENXIO, errno.EOPNOTSUPP):  # no reader at its other end, or a socket
+        raise SpecialFileError(path, mode) from error
+
+
+# -- writing -------------------------------------------------------------------------------------------------------
+
+
+def temporary_name() -> str:
+    """A new name for a file that is being prepared; it fits `WRITE_TEMPORARY`."""
+    return f"{TEMPORARY_PREFIX}w-{os.urandom(16).hex()}"
+
+
+@contextlib.contextmanager
+def new_file(path: str, mode: int = 0o666, sync: bool = False, within: str | None = None) -> Iterator[BinaryIO]:
+    """A file that takes the place of the one at `path` when the `with` block has ended well.
+
+    Args:
+        path: Where it is put; its directory must exist.
+        mode: Its permissions, before the umask.
+        sync: True to bring content and name to the disk in the end; blocks for it.
+        within: See `entry_of`; by default the file's directory.
+
+    Yields:
+        The file, for reading and writing.
+
+    Raises:
+        LinkError: If there is a link at `path` or on the way to it.
+        OSError: If it cannot be written; nothing has changed then.
+    """
+    path = os.path.abspath(path)
+    with entry_of(path, os.path.dirname(path) if within is None else within) as (name, directory):
+        temporary = temporary_name() if directory is not None else os.path.join(os.path.dirname(path), temporary_name())
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _NO_FOLLOW | _BINARY
+        descriptor = os.open(temporary, flags, mode, dir_fd=directory)
+        try:
+            with open(descriptor, "w+b") as file:
+                yield file
+                file.flush()
+                if sync:
+                    sync_descriptor(descriptor)
+            if is_link(Entry(name, directory)):
+                raise LinkError(path)
+            replace(temporary, name, directory)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary, dir_fd=directory)
+            raise
+    if sync:
+        sync_directory(os.path.dirname(path))
+
+
+def put_in_place(temporary: str, path: str, within: str) -> None:
+    """Rename a file that was prepared, in the same directory.
+
+    Args:
+        temporary: Its name so far, from `temporary_name`.
+        path: Its place; a file that is there is replaced.
+        within: See `entry_of`.
+
+    Raises:
+        LinkError: If there is a link at `path` or on the way to it.
+        OSError: If it cannot be renamed.
+    """
+    with entry_of(path, within) as entry:
+        if is_link(entry):
+            raise LinkError(path)
+        replace(temporary if entry.directory is None else os.path.basename(temporary), entry.name, entry.directory)
+
+
+def atomic_write(
+    path: str | os.PathLike[str], data: bytes, mode: int = 0o666, sync: bool = False, within: str | None = None
+) -> None:
+    """Write a file so that a reader sees either the old content or the new one, whenever it looks.
+
+    Args:
+        path: The file; its directory must exist.
+        data: The content.
+        mode: See `new_file`.
+        sync: See `new_file`.
+        within: See `new_file`.
+
+    Raises:
+        LinkError: See `new_file`.
+        OSError: If it cannot be written; nothing has changed then.
+    """
+    with new_file(os.fspath(path), mode, sync, within) as file:
+        file.write(data)
+
+
+def make_directory(path: str, mode: int = 0o777, *, within: str) -> None:
+    """Make a directory if it is not there; those above it must be.
+
+    Args:
+        path: The directory.
+        mode: Its permissions, before the umask.
+        within: See `entry_of`.
+
+    Raises:
+        LinkError: If there is a link at `path` or on the way to it.
+        OSError: If it cannot be made.
+    """
+    with entry_of(path, within) as entry:
+        try:
+            os.mkdir(entry.name, mode, dir_fd=entry.directory)
+        except FileExistsError:
+            found = os.stat(entry.name, dir_fd=entry.directory, follow_symlinks=False).st_mode
+            if stat.S_ISLNK(found):
+                raise LinkError(path) from None
+            if not stat.S_ISDIR(found):
+                raise
+
+
+def free_name(prefix: str) -> str:
+    """A path at which nothing is: the prefix with a number."""
+    number = 1
+    while os.path.lexists(f"{prefix}-{number}"):
+        number += 1
+    return f"{prefix}-{number}"
+
+
+def is_link(entry: Entry) -> bool:
+    """Whether there is a link."""
+    try:
+        return stat.S_ISLNK(os.stat(entry.name, dir_fd=entry.directory, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def replace(source: str, target: str, directory: int | None = None) -> None:
+    """`os.replace`, tried again for a moment where other programs may hold a file open (Windows).
+
+    Args:
+        source: What is renamed.
+        target: Its new name.
+        directory: A descriptor of the directory that both names are in; None for paths.
+    """
+    deadline = time.monotonic() + REPLACE_PATIENCE_S
+    while True:
+        try:
+            os.replace(source, target, src_dir_fd=directory, dst_dir_fd=directory)
+            return
+        except PermissionError:
+            if os.name != "nt" or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+
+
+# -- to the disk ---------------------------------------------------------------------------------------------------
+
+
+def sync_descriptor(descriptor: int) -> None:
+    """Bring a file's content to the disk. Blocks.
+
+    Raises:
+        OSError: If that fails; what was written since the last sync may be lost then.
+    """
+    if sys.platform == "darwin":  # there fsync leaves the data in the drive's cache
+        import fcntl
+
+        fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+    elif hasattr(os, "fdatasync"):
+        os.fdatasync(descriptor)
+    else:
+        os.fsync(descriptor)
+
+
+def sync_directory(path: str) -> None:
+    """Bring the names in a directory to the disk. Blocks; does nothing on Windows, which cannot do it."""
+    if os.name == "nt":
+        return
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def settle(directory: str) -> None:
+    """Bring a checkpoint's directory to the disk: all files, all directories, and its own name. Blocks.
+
+    Raises:
+        OSError: If the directory is gone or a sync fails.
+    """
+    for _ in settle_steps(directory):
+        pass
+
+
+def settle_steps(directory: str) -> Iterator[None]:
+    """`settle` in small steps, so that a thread can do something more urgent between them."""
+    access = os.O_RDWR if os.name == "nt" else os.O_RDONLY  # Windows wants write access for a sync
+    for top, _, files in os.walk(directory, topdown=False, onerror=_raise):
+        for name in files:
+            path = os.path.join(top, name)
+            if not stat.S_ISREG(os.lstat(path).st_mode):
+                continue
+            descriptor = os.open(path, access | _NO_FOLLOW | _NO_WAIT)
+            try:
+                sync_descriptor(descriptor)
+            finally:
+                os.close(descriptor)
+            yield
+        sync_directory(top)
+        yield
+    sync_directory(os.path.dirname(directory))
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+# -- removing ------------------------------------------------------------------------------------------------------
+
+
+def remove_file(path: str, within: str | None = None) -> None:
+    """Remove a file or link if it is there.
+
+    Args:
+        path: What is removed.
+        within: See `entry_of`; by default links on the way to it are followed.
+
+    Raises:
+        LinkError: If there is a link on the way.
+        OSError: If it cannot be removed.
+    """
+    with contextlib.suppress(FileNotFoundError), entry_of(path, within or os.path.dirname(path)) as entry:
+        os.unlink(entry.name, dir_fd=entry.directory)
+
+
+def remove_write_temporaries(directory: str, within: str) -> None:
+    """Remove what a killed process has left in `directory` under names of `temporary_name`, directories included.
+
+    Args:
+        directory: `within`, or a directory directly in it.
+        within: See `entry_of`.
+
+    Raises:
+        LinkError: If it is a link.
+        OSError: If something cannot be removed.
+    """
+    if directory != within and os.path.islink(directory):
+        raise LinkError(directory)
+    for name in names(directory):
+        if WRITE_TEMPORARY.fullmatch(name):
+            remove_tree(os.path.join(directory, name), within)
+
+
+def remove_tree(path: str, within: str) -> None:
+    """`remove_tree_steps` in one go. Blocks."""
+    for _ in remove_tree_steps(path, within):
+        pass
+
+
+def remove_tree_steps(path: str, within: str) -> Iterator[None]:
+    """Remove a directory, a file or a link, in small steps; links are removed, never followed.
+
+    Directories that their owner may not write or read, as some programs leave them, are removed, too.
+
+    Args:
+        path: What is removed.
+        within: See `entry_of`.
+
+    Yields:
+        None after every few entries, so that a thread can do something more urgent between them.
+
+    Raises:
+        LinkError: If there is a link on the way to it.
+        OSError: If something cannot be removed. That it, or something in it, is gone already is no error: somebody
+            else may be removing it, too.
+    """
+    with contextlib.suppress(FileNotFoundError), entry_of(path, within) as entry:
+        if not stat.S_ISDIR(os.stat(entry.name, dir_fd=entry.directory, follow_symlinks=False).st_mode):
+            os.unlink(entry.name, dir_fd=entry.directory)
+        elif entry.directory is not None:
+            yield from _remove_directory(entry.name, entry.directory, path)
+        else:
+            import shutil
+
+            yield
+            shutil.rmtree(path)
+
+
+def _remove_directory(name: str, parent: int, path: str) -> Iterator[None]:
+    """Remove a directory by the descriptor of the one above: if it is swapped for a link meanwhile, that is an error.
+
+    Args:
+        name: Its name.
+        parent: The descriptor of the directory that it is in.
+        path: Its path, for errors.
+    """
+    descriptor = _open_to_empty(name, parent, path)
+    try:
+        with os.scandir(descriptor) as entries:
+            found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+        for count, (inner, is_directory) in enumerate(found, 1):
+            with contextlib.suppress(FileNotFoundError):
+                if is_directory:
+                    yield from _remove_directory(inner, descriptor, os.path.join(path, inner))
+                else:
+                    os.unlink(inner, dir_fd=descriptor)
+            if count % _STEP_ENTRIES == 0:
+                yield
+    finally:
+        os.close(descriptor)
+    os.rmdir(name, dir_fd=parent)
+
+
+def _open_to_empty(name: str, parent: int, path: str) -> int:
+    """Open a directory whose entries are to be removed, and take the permission to do so if it is lacking."""
+    flags = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _NO_FOLLOW
+    try:
+        try:
+            descriptor = os.open(name, flags, dir_fd=parent)
+        except PermissionError:
+            os.chmod(name, stat.S_IRWXU, dir_fd=parent)
+            descriptor = os.open(name, flags, dir_fd=parent)
+    except OSError as error:
+        _explain(error, name, parent, path)
+        raise
+    if sys.platform != "win32" and os.fstat(descriptor).st_mode & stat.S_IRWXU != stat.S_IRWXU:
+        with contextlib.suppress(PermissionError):  # it belongs to somebody else: the removal says what is wrong
+            os.fchmod(descriptor, stat.S_IRWXU)
+    return descriptor
+
+
+def names(directory: str) -> list[str]:
+    """The sorted names in a directory; none if it is not there."""
+    try:
+        return sorted(os.listdir(directory))
+    except FileNotFoundError:
+        return []

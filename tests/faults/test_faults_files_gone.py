@@ -1,0 +1,303 @@
+"""A run's directory that goes away while the run goes on: no trial is blamed, and the run waits, or ends resumable."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minitune import (
+    Checkpoint,
+    ResultGrid,
+    RunConfig,
+    Trainable,
+    TuneConfig,
+    TuneError,
+    Tuner,
+    get_checkpoint,
+    get_context,
+    grid_search,
+    report,
+)
+from minitune.error import RunLockedError
+from minitune.execution import disk, journal
+
+RUN = "run"
+REPORTS = 6
+CULPRIT = 1
+"""The value of `x` of the trial in which it happens, at its second report."""
+
+
+def storage_path() -> Path:
+    return Path(os.environ["MINITUNE_STORAGE_PATH"])
+
+
+def run_path() -> Path:
+    return storage_path() / RUN
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk, "PATIENCE_S", 0.5)
+    monkeypatch.setattr(disk, "RETRY_S", 0.05)
+
+
+class Large:
+    """An object that has a file of its own in a run."""
+
+    def __init__(self, n: int):
+        self.data = bytes([n]) * 100_000
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Large) and other.data == self.data
+
+
+_happens: list[Callable[[], object]] = []
+
+
+def happen(config: dict[str, Any], n: int) -> None:
+    if config["x"] == CULPRIT and n == 2 and _happens:
+        _happens.pop()()
+
+
+def plain(config: dict[str, Any]) -> None:
+    for n in range(1, REPORTS + 1):
+        happen(config, n)
+        report({"n": n, "large": Large(n)})
+
+
+def saving(config: dict[str, Any]) -> None:
+    checkpoint = get_checkpoint()
+    done = int(Path(checkpoint.path, "n").read_text()) if checkpoint else 0
+    for n in range(done + 1, REPORTS + 1):
+        happen(config, n)
+        with tempfile.TemporaryDirectory() as directory:
+            Path(directory, "n").write_text(str(n))
+            report({"n": n, "large": Large(n)}, checkpoint=Checkpoint.from_directory(directory))
+
+
+class Class(Trainable):
+    def setup(self, config: dict[str, Any]) -> None:
+        self.n = 0
+
+    def step(self) -> dict[str, Any]:
+        self.n += 1
+        happen(self.config, self.n)
+        assert self.logdir  # must not make it again
+        return {"n": self.n, "large": Large(self.n), "done": self.n == REPORTS, "should_checkpoint": True}
+
+    def save_checkpoint(self, checkpoint_dir: str) -> None:
+        Path(checkpoint_dir, "n").write_text(str(self.n))
+
+    def load_checkpoint(self, checkpoint_dir: str) -> None:
+        self.n = int(Path(checkpoint_dir, "n").read_text())
+
+
+def fit(trainable: Any, what: Callable[[], object], **run: Any) -> ResultGrid:
+    _happens[:] = [what]
+    return Tuner(
+        trainable,
+        param_space={"x": grid_search([0, CULPRIT, 2, 3])},
+        tune_config=TuneConfig(executor="inline", max_concurrent_trials=2),
+        run_config=RunConfig(name=RUN, verbose=0, **run),
+    ).fit()
+
+
+def check_resumed(trainable: Any, path: Path) -> None:
+    """The run goes on, and nothing was lost, done twice or blamed on a trial."""
+    records = list(journal.read(path / "journal"))
+    assert not [record for record in records if record.get("status") == "ERROR"]
+    grid = Tuner.restore(str(path), trainable, run_config=RunConfig(name=RUN, verbose=0)).fit()
+    assert grid.num_terminated == 4, grid.errors
+    live: dict[str, list[int]] = {}
+    for record in journal.read(path / "journal"):
+        if record["type"] == "rollback":
+            del live[record["trial"]][record["number"] :]
+        elif record["type"] == "result":
+            live.setdefault(record["trial"], []).append(record["metrics"]["n"])
+    assert list(live.values()) == [list(range(1, REPORTS + 1))] * 4
+    for result in grid:
+        assert result.metrics is not None
+        assert result.metrics["large"] == Large(REPORTS)
+        assert sorted({row["n"] for row in result.get_rows() or []}) == list(range(1, REPORTS + 1))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows does not let a directory go in which a file is open")
+@pytest.mark.parametrize("trainable", [plain, saving, Class])
+@pytest.mark.parametrize("what", ["run", "storage"])
+@pytest.mark.parametrize("durability", ["process", "batched", "strict"])
+def test_a_run_that_was_moved_ends_with_an_error_and_can_be_resumed(
+    trainable: Any, what: str, durability: str, tmp_path: Path
+) -> None:
+    moved = tmp_path / "moved"
+    source = run_path() if what == "run" else storage_path()
+    here = moved if what == "run" else moved / RUN
+
+    with pytest.raises(TuneError) as caught:
+        fit(trainable, lambda: source.rename(moved), durability=durability)
+
+    assert f"the run's directory {run_path()} is gone (it is at {here} now)" in str(caught.value)
+    assert "no trial is to blame" in str(caught.value)
+    assert f"Tuner.restore({str(run_path())!r}, trainable).fit()" in str(caught.value)
+    assert not source.exists(), "nothing of it was made again"
+    check_resumed(trainable, here)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows does not let a directory go in which a file is open")
+@pytest.mark.parametrize("trainable", [plain, saving, Class])
+def test_a_run_whose_directory_comes_back_in_time_goes_on(
+    trainable: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, bound_s: Any
+) -> None:
+    monkeypatch.setattr(disk, "PATIENCE_S", bound_s(30))
+    moved = tmp_path / "moved"
+    back = threading.Timer(0.2, lambda: moved.rename(run_path()))
+
+    def go() -> None:
+        run_path().rename(moved)
+        back.start()
+
+    grid = fit(trainable, go)
+    back.join()
+
+    assert grid.num_terminated == 4, grid.errors
+    assert not grid.interrupted
+    for result in grid:
+        assert result.metrics is not None
+        assert result.metrics["n"] == REPORTS
+    if trainable is not plain:  # which may be over before anybody has to write in its directory
+        assert "is gone" in caplog.text
+        assert "is back; the run goes on" in caplog.text
+    assert "cannot be saved" not in caplog.text, "the states of plug-ins are saved the next time"
+    check_resumed(trainable, run_path())
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows does not let a directory go in which a file is open")
+@pytest.mark.parametrize("trainable", [plain, saving, Class])
+def test_a_run_that_was_removed_ends_without_blaming_its_trials(trainable: Any) -> None:
+    with pytest.raises(TuneError, match=rf"the run's directory {run_path()} is gone \(it was removed\)"):
+        fit(trainable, lambda: shutil.rmtree(run_path()))
+    assert not run_path().exists(), "nothing of it was made again"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows does not let a directory go in which a file is open")
+def test_another_directory_is_not_taken_for_the_runs(tmp_path: Path) -> None:
+    def swap() -> None:
+        run_path().rename(tmp_path / "moved")
+        (run_path() / "mine").mkdir(parents=True)
+
+    with pytest.raises(TuneError, match=f"the run's directory {run_path()} is gone"):
+        fit(saving, swap)
+    assert os.listdir(run_path()) == ["mine"]
+    check_resumed(saving, tmp_path / "moved")
+
+
+@pytest.fixture
+def mounted(tmp_path: Path) -> Iterator[Path]:
+    """A storage path that is a file system of its own."""
+    directory = storage_path()
+    directory.mkdir()
+    (tmp_path / "disk").mkdir()
+    mount = ["mount", "--bind", str(tmp_path / "disk"), str(directory)]
+    if not sys.platform.startswith("linux") or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("only an administrator of a Linux system can mount a file system")
+    yield tmp_path / "disk"
+    subprocess.run(["umount", "--lazy", str(directory)], check=False, capture_output=True)
+
+
+def test_a_run_whose_mount_is_lost_ends_and_can_be_resumed(mounted: Path) -> None:
+    with pytest.raises(TuneError, match=f"the run's directory {run_path()} is gone"):
+        fit(saving, lambda: subprocess.run(["umount", "--lazy", str(storage_path())], check=True))
+    assert os.listdir(storage_path()) == []
+    check_resumed(saving, mounted / RUN)
+
+
+def test_a_trial_whose_own_directory_was_removed_is_to_blame(caplog: pytest.LogCaptureFixture) -> None:
+    def trainable(config: dict[str, Any]) -> None:
+        for n in range(1, REPORTS + 1):
+            if config["x"] == CULPRIT and n == 2:
+                shutil.rmtree(get_context().get_trial_dir())
+            report({"n": n})
+
+    grid = fit(trainable, lambda: None)
+
+    assert grid.num_terminated == 3
+    assert f"{grid[1].path} does not exist any more" in str(grid[1].error)
+
+
+@pytest.mark.parametrize("durability", ["process", "batched", "strict"])
+def test_a_run_whose_journal_and_lock_were_removed_goes_on_and_can_be_resumed(
+    durability: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, script: Any
+) -> None:
+    monkeypatch.setattr(journal, "LOOK_S", 0.0)
+    seen: list[str] = []
+
+    def trainable(config: dict[str, Any]) -> None:
+        for n in range(1, REPORTS + 1):
+            report({"n": n, "large": Large(n)})
+            if config["x"] == CULPRIT and n == 2:
+                for name in ("journal", "lock"):
+                    (run_path() / name).unlink()
+        if config["x"] == 2:
+            with pytest.raises(RunLockedError) as caught:  # of this very process
+                Tuner.restore(str(run_path()), trainable).fit()
+            seen.append(str(caught.value))
+
+    grid = fit(trainable, lambda: None, durability=durability)
+
+    assert grid.num_terminated == 4
+    assert seen
+    messages = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert len([message for message in messages if f"{run_path()}/journal was removed" in message]) == 1
+    assert len([message for message in messages if f"{run_path()}/lock was removed" in message]) == 1
+    check_resumed(trainable, run_path())
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows does not let a directory go in which a file is open")
+def test_workers_that_cannot_write_are_not_to_blame(script: Any) -> None:
+    source = f"""
+    import os, sys, tempfile, time
+    from minitune import (
+        Checkpoint, RunConfig, TuneConfig, TuneError, Tuner, get_checkpoint, get_context, grid_search, report
+    )
+    from minitune.execution import disk
+    disk.PATIENCE_S = 1.0
+    RUN = {str(script.storage / "run")!r}
+
+    def trainable(config):
+        checkpoint = get_checkpoint()
+        done = int(open(os.path.join(checkpoint.path, "n")).read()) if checkpoint else 0
+        for n in range(done + 1, 7):
+            print("report", n)
+            if config["x"] == 1 and n == 3 and os.path.exists(RUN) and not os.environ.get("STAYS"):
+                os.rename(RUN, RUN + "-moved")
+            with tempfile.TemporaryDirectory() as directory:
+                with open(os.path.join(directory, "n"), "w") as file:
+                    file.write(str(n))
+                report({{"n": n}}, checkpoint=Checkpoint.from_directory(directory))
+
+    if os.environ.get("STAYS"):
+        grid = Tuner.restore(RUN + "-moved", trainable).fit()
+        assert grid.num_terminated == 6, grid.errors
+        assert [[row["n"] for row in result.get_rows()] for result in grid] == [[1, 2, 3, 4, 5, 6]] * 6
+    else:
+        Tuner(
+            trainable,
+            param_space={{"x": grid_search(list(range(6)))}},
+            tune_config=TuneConfig(max_concurrent_trials=2),
+            run_config=RunConfig(name="run", verbose=0),
+        ).fit()
+    """
+    process = script.start(source)
+    _, stderr = script.finish(process)
+    assert process.returncode == 1
+    assert f"TuneError: the run's directory {script.storage}/run is gone" in stderr.splitlines()[-1], stderr
+    assert not (script.storage / "run").exists()
+    script.run(source, STAYS="1")

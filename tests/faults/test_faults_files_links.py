@@ -1,0 +1,343 @@
+"""Links that somebody has planted in a run's directory: nothing outside changes, the link is named, the run goes on.
+
+Users' own links, on the way to a run or in what their trials write, are none of that.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minitune import (
+    Callback,
+    Checkpoint,
+    CheckpointConfig,
+    FailureConfig,
+    ResultGrid,
+    RunConfig,
+    Trainable,
+    Trial,
+    TuneConfig,
+    TuneError,
+    Tuner,
+    get_checkpoint,
+    get_context,
+    grid_search,
+    report,
+)
+from minitune.schedulers._policy import PERTURBED, Step, policy_path, write_step
+
+RUN = "run"
+CHOSEN = 1
+"""The value of `x` of the trial in whose directory a link is planted; there are one before and one after it."""
+
+
+def run_path() -> Path:
+    return Path(os.environ["MINITUNE_STORAGE_PATH"]) / RUN
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    """What must not change: a directory with a file, and a directory that looks like one of ours."""
+    directory = tmp_path / "outside"
+    (directory / "checkpoint_000000").mkdir(parents=True)
+    for name in ("file", "checkpoint_000000/file", "result.json", "error.pkl"):
+        (directory / name).write_text("precious\n" * 100)
+    return directory
+
+
+def tree(directory: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(directory)): p.read_bytes() if p.is_file() else b"" for p in directory.rglob("*")}
+
+
+def plant(link: Path, target: Path) -> None:
+    """Put a link in the place of whatever is there."""
+    if link.is_dir() and not link.is_symlink():
+        shutil.rmtree(link)
+    link.unlink(missing_ok=True)
+    link.symlink_to(target)
+
+
+class Planter(Callback):
+    """Plants a link when the chosen trial starts, or when it has reported twice. It stands before the loggers."""
+
+    def __init__(self, link: Callable[[Trial], Path], target: Path, after: int = 0):
+        self._link = link
+        self._target = target
+        self._after = after
+
+    def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        if self._after == 0:
+            self._plant(trial)
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
+    ) -> None:
+        if trial.report_count + 1 == self._after:
+            self._plant(trial)
+
+    def _plant(self, trial: Trial) -> None:
+        if trial.config["x"] == CHOSEN and trial.num_failures == 0:
+            plant(self._link(trial), self._target)
+
+
+def in_trial(name: str) -> Callable[[Trial], Path]:
+    return lambda trial: Path(trial.local_path) / name
+
+
+def function(config: dict[str, Any]) -> None:
+    """Reports five times with a checkpoint; a late column makes the table to be written anew."""
+    for n in range(5):
+        with tempfile.TemporaryDirectory() as directory:
+            Path(directory, "n").write_text(str(n))
+            late = {"late": n} if n == 3 else {}
+            report({"n": n, **late}, checkpoint=Checkpoint.from_directory(directory))
+    if config.get("fails") and config["x"] == CHOSEN:
+        raise RuntimeError("as it should")
+
+
+class Class(Trainable):
+    def setup(self, config: dict[str, Any]) -> None:
+        self.n = 0
+
+    def step(self) -> dict[str, Any]:
+        self.n += 1
+        return {"n": self.n, "done": self.n == 5}
+
+    def save_checkpoint(self, checkpoint_dir: str) -> None:
+        Path(checkpoint_dir, "n").write_text(str(self.n))
+
+    def load_checkpoint(self, checkpoint_dir: str) -> None:
+        self.n = int(Path(checkpoint_dir, "n").read_text())
+
+
+def fit(trainable: Any, callbacks: list[Callback], *, fails: bool = False, max_failures: int = 0) -> ResultGrid:
+    frequency = 1 if trainable is Class else 0
+    return Tuner(
+        trainable,
+        param_space={"x": grid_search([0, CHOSEN, 2]), "fails": fails},
+        tune_config=TuneConfig(executor="inline", max_concurrent_trials=2),
+        run_config=RunConfig(
+            name=RUN,
+            verbose=0,
+            callbacks=callbacks,
+            failure_config=FailureConfig(max_failures=max_failures),
+            checkpoint_config=CheckpointConfig(num_to_keep=1, checkpoint_frequency=frequency),
+        ),
+    ).fit()
+
+
+def others_ended_well(grid: ResultGrid) -> bool:
+    return all(result.error is None and result.metrics["n"] in (4, 5) for result in (grid[0], grid[2]))
+
+
+@pytest.mark.parametrize(
+    "name", ["params.json", "params.pkl", "result.json", "progress.csv", "error.txt", "error.pkl", "late progress.csv"]
+)
+@pytest.mark.parametrize("target", ["file", "."])
+def test_files_of_a_trial_are_not_written_through_links(
+    name: str, target: str, outside: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = tree(outside)
+    late, _, file = name.rpartition(" ")
+    planter = Planter(in_trial(file), outside / target, after=4 if late else 0)
+
+    grid = fit(function, [planter], fails=True)
+
+    assert tree(outside) == before
+    assert others_ended_well(grid)
+    assert "as it should" in str(grid[1].error), "a file that cannot be written is no reason to end a trial"
+    assert f"{file} is a symbolic link" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["params.json.tmp", "params.pkl.tmp", "progress.csv.tmp"])
+def test_no_name_under_which_a_file_is_prepared_can_be_foreseen(name: str, outside: Path) -> None:
+    before = tree(outside)
+    grid = fit(function, [Planter(in_trial(name), outside / "file")])
+
+    assert tree(outside) == before
+    assert grid.num_terminated == 3
+    assert json.loads(Path(grid[1].path, "params.json").read_text()) == {"x": CHOSEN, "fails": False}
+
+
+@pytest.mark.parametrize("trainable", [function, Class])
+@pytest.mark.parametrize("after", [0, 2])
+def test_a_trials_directory_that_is_a_link_ends_that_trial(trainable: Any, after: int, outside: Path) -> None:
+    before = tree(outside)
+    grid = fit(trainable, [Planter(lambda trial: Path(trial.local_path), outside, after)])
+
+    assert tree(outside) == before
+    assert others_ended_well(grid)
+    assert f"{grid[1].path} is a symbolic link" in str(grid[1].error)
+
+
+@pytest.mark.parametrize("trainable", [function, Class])
+@pytest.mark.parametrize("name", [".tmp-000002-1", "checkpoint_000002"])
+@pytest.mark.parametrize("target", ["file", "."])
+def test_a_checkpoint_is_not_written_through_a_link(trainable: Any, name: str, target: str, outside: Path) -> None:
+    before = tree(outside)
+    grid = fit(trainable, [Planter(in_trial(name), outside / target, after=2)])
+
+    assert tree(outside) == before
+    assert others_ended_well(grid)
+    assert f"{name} is a symbolic link" in str(grid[1].error)
+
+
+@pytest.mark.parametrize("trainable", [function, Class])
+def test_a_retry_removes_links_where_its_checkpoints_go(trainable: Any, outside: Path) -> None:
+    before = tree(outside)
+    grid = fit(trainable, [Planter(in_trial("checkpoint_000002"), outside, after=2)], max_failures=1)
+
+    assert tree(outside) == before
+    assert grid.num_terminated == 3
+
+
+@pytest.mark.parametrize("trainable", [function, Class])
+def test_no_checkpoint_is_removed_through_a_link(
+    trainable: Any, outside: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = tree(outside)
+    grid = fit(trainable, [Planter(in_trial("checkpoint_000000"), outside / "checkpoint_000000", after=2)])
+
+    assert tree(outside) == before
+    assert grid.num_terminated == 3
+    assert "checkpoint_000000 is a symbolic link" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "executor"), [("lock", "inline"), ("lock", "local"), ("objects", "inline"), ("shared", "local")]
+)
+def test_a_run_does_not_begin_through_links_in_its_directory(name: str, executor: str, outside: Path) -> None:
+    before = tree(outside)
+    run_path().mkdir(parents=True)
+    (run_path() / name).symlink_to(outside)
+    tuner = Tuner(function, tune_config=TuneConfig(executor=executor), run_config=RunConfig(name=RUN, verbose=0))
+    with pytest.raises((TuneError, OSError), match=f"{run_path()}/{name} is a symbolic link"):
+        tuner.fit()
+    assert tree(outside) == before
+
+
+def test_space_is_not_set_aside_through_a_link(outside: Path) -> None:
+    before = tree(outside)
+    run_path().mkdir(parents=True)
+    (run_path() / "reserve").symlink_to(outside / "file")
+    grid = fit(function, [Planter(lambda trial: run_path() / "reserve", outside / "file", after=1)])
+
+    assert tree(outside) == before
+    assert grid.num_terminated == 3
+
+
+def test_population_based_training_writes_its_files_through_no_link(outside: Path, tmp_path: Path) -> None:
+    before = tree(outside)
+    run = tmp_path / "population"
+    run.mkdir()
+    tag = f"0_x=1{PERTURBED}x=2]"
+    for planted in (run / "pbt_global.txt", Path(policy_path(str(run), "a")), Path(policy_path(str(run), "b"))):
+        plant(planted, outside / "file")
+        with pytest.raises(OSError, match=f"{planted} is a symbolic link"):
+            write_step(str(run), "a", "b", Step(tag, tag, 1, 1, {}, {}))
+        planted.unlink()
+    assert tree(outside) == before
+
+
+@pytest.mark.parametrize("name", ["result.json", "progress.csv", "."])
+def test_a_resume_mends_no_file_through_a_link(name: str, outside: Path, caplog: pytest.LogCaptureFixture) -> None:
+    class Cut(Callback):
+        def on_trial_result(
+            self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
+        ) -> None:
+            if trial.config["x"] == 2 and result["n"] == 3:
+                raise OSError("the driver ends")
+
+    with pytest.raises(OSError, match="the driver ends"):
+        fit(function, [Cut()])
+    chosen = next(path for path in run_path().iterdir() if f"x={CHOSEN}_" in path.name)
+    other = next(path for path in run_path().iterdir() if "x=2_" in path.name)
+    for directory in (chosen, other):
+        plant(directory if name == "." else directory / name, outside if name == "." else outside / "file")
+    before = tree(outside)
+
+    grid = Tuner.restore(str(run_path()), function, run_config=RunConfig(verbose=0)).fit()
+
+    assert tree(outside) == before
+    assert grid[0].error is grid[1].error is None
+    if name == ".":
+        assert f"{other} is a symbolic link" in str(grid[2].error)
+    else:
+        assert grid.num_terminated == 3
+        assert f"{other / name} is a symbolic link" in caplog.text
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no FIFOs")
+@pytest.mark.parametrize("kind", ["a symbolic link", "a FIFO"])
+@pytest.mark.parametrize("name", ["stdout", "stderr"])
+def test_a_workers_output_goes_through_no_link_and_waits_for_nobody(
+    script: Any, outside: Path, name: str, kind: str
+) -> None:
+    before = tree(outside)
+    found = json.loads(
+        script.run(
+            f"""
+            import json, os
+            from minitune import FailureConfig, RunConfig, TuneConfig, Tuner, get_context, grid_search, report
+
+            def trainable(config):
+                print("printed")
+                path = os.path.join(get_context().get_trial_dir(), {name!r})
+                if config["x"] == {CHOSEN}:
+                    os.unlink(path)
+                    os.mkfifo(path) if {kind!r} == "a FIFO" else os.symlink({str(outside / "file")!r}, path)
+                    os._exit(1)
+                report({{"n": 4}})
+
+            grid = Tuner(
+                trainable,
+                param_space={{"x": grid_search([0, {CHOSEN}, 2])}},
+                tune_config=TuneConfig(max_concurrent_trials=2),
+                run_config=RunConfig(name="run", verbose=0, failure_config=FailureConfig(max_failures=1)),
+            ).fit()
+            print(json.dumps([str(result.error) for result in grid]))
+            """
+        )
+    )
+    assert tree(outside) == before
+    assert found[0] == found[2] == "None"
+    assert f"/{name} is {kind}" in found[1]
+
+
+def test_links_of_the_users_own_are_followed_and_kept(tmp_path: Path, outside: Path) -> None:
+    real = tmp_path / "real"
+    real.mkdir()
+    os.symlink(real, os.environ["MINITUNE_STORAGE_PATH"])
+    (tmp_path / "elsewhere").mkdir()
+    (real / RUN).symlink_to(tmp_path / "elsewhere")
+
+    def trainable(config: dict[str, Any]) -> None:
+        own = Path(get_context().get_trial_dir())
+        if not (own / "latest").is_symlink():
+            (own / "latest").symlink_to(outside / "file")
+            (own / "data").symlink_to(outside)
+        for n in range(5):
+            with tempfile.TemporaryDirectory() as directory:
+                Path(directory, "weights").write_text(str(n))
+                Path(directory, "last").symlink_to("weights")
+                Path(directory, "data").symlink_to(outside)
+                report({"n": n}, checkpoint=Checkpoint.from_directory(directory))
+        report({"n": 5}, checkpoint=Checkpoint.from_directory(own))
+        kept = get_checkpoint()
+        assert kept is not None
+        assert os.readlink(Path(kept.path, "data")) == str(outside)
+
+    before = tree(outside)
+    grid = fit(trainable, [])
+    assert grid.num_terminated == 3, grid.errors
+    assert Tuner.restore(str(run_path()), trainable).fit().num_terminated == 3
+    assert tree(outside) == before
+    assert (tmp_path / "elsewhere" / "journal").exists()

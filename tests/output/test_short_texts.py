@@ -1,0 +1,64 @@
+"""Short texts of large values: what they show, and that nothing large is made on the way."""
+
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from minitune._checks import shown
+from minitune._summary import _shown
+from minitune._table import format_cell, short_repr
+from minitune.base.text import ShortRepr, is_long
+from minitune.execution.pickled import short_text
+from minitune.logger import strict_json
+
+MB = 1_000_000
+SHORT = (1, 1.5, "text", b"bytes", None, [1, 2], {"a": [b"x" * 100]}, {1, 2}, (), bytearray(5))
+LONG = {
+    "bytes": b"x" * (5 * MB),
+    "bytearray": bytearray(5 * MB),
+    "a text": "x" * (5 * MB),
+    "a list": list(range(500_000)),
+    "a dict": {n: n for n in range(200_000)},
+    "a set": set(range(200_000)),
+    "a frozenset": frozenset(range(200_000)),
+    "bytes in a list in a dict": {"a": [1, b"x" * (5 * MB)]},
+}
+TEXTS: dict[str, Callable[[Any], str]] = {
+    "ShortRepr": ShortRepr().repr,
+    "an error's": shown,
+    "a table's cell": lambda value: format_cell(value, 20),
+    "a short repr": short_repr,
+    "a summary's": _shown,
+    "a record's": short_text,
+    "strict JSON's": strict_json.short_text,
+}
+
+
+@pytest.mark.parametrize("make", TEXTS.values(), ids=TEXTS)
+@pytest.mark.parametrize("value", LONG.values(), ids=LONG)
+def test_to_show_a_large_value_takes_little(make: Callable[[Any], str], value: Any) -> None:
+    tracemalloc.start()
+    try:
+        text = make(value)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert 0 < len(text) < 3_000
+    assert peak < MB
+
+
+def test_only_what_is_long_is_shortened() -> None:
+    assert not any(map(is_long, SHORT))
+    assert all(map(is_long, LONG.values()))
+    assert not is_long(object())
+    endless: list[Any] = []
+    endless.append(endless)
+    assert is_long(endless), "it ends"
+    assert [ShortRepr().repr(value) for value in SHORT] == [repr(value) for value in SHORT]
+    assert ShortRepr(10).repr(b"0123456789abc") == "b'01234'...<13 bytes>"
+    containers = [value for value in SHORT if not isinstance(value, (int, float, type(None)))]
+    assert [format_cell(value, 1_000) for value in containers] == [str(value) for value in containers]
