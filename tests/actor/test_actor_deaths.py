@@ -12,8 +12,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from actor_driver import BOUND_S, Driver, is_gone, marked_processes, read_pids, wait_until
+from actor_driver import Driver
 from actor_samples import Counter, Family, Sleeper
+from kit import BOUND_S, is_gone, marked_processes, read_pids, wait_until
 
 from minitune.actor import tree
 from minitune.actor.group import ActorGroup
@@ -343,7 +344,8 @@ def test_an_exception_in_the_driver_leaves_nothing(start_method: str) -> None:
 _DRIVER = """
 import os, sys, time
 from functools import partial
-from actor_driver import Driver, read_pids
+from actor_driver import Driver
+from kit import read_pids
 from actor_samples import Family, Sleeper
 from pathlib import Path
 from minitune.actor import tree

@@ -13,8 +13,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from actor_driver import BOUND_S, Driver, read_pids, wait_until
+from actor_driver import Driver
 from actor_samples import FOREVER_S, Counter, Family, Sleeper
+from kit import BOUND_S, read_pids, wait_until
 
 from minitune.actor.messages import Ended, Failed, Parked, Place, Ready, Replied
 from minitune.actor.user_thread import Hosted

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from command_runs import train
-from run_scripts import Script
+from kit import Script, fit, report_state, restored_state
 
 from minitune import (
     Checkpoint,
@@ -180,6 +180,59 @@ def test_nothing_of_another_user_is_loaded(minitune: Minitune, storage: Path, mo
         assert minitune("rerun", "run", "0")[0] == 0
     finally:
         os.chown(kept, 0, -1)
+
+
+def test_a_run_that_others_can_write_to_is_not_loaded(minitune: Minitune, tmp_path: Path) -> None:
+    """Its journal holds an object, which to load would run code of its author's choice."""
+    run = Path(fit(returns_its_object, {"object": Told(tmp_path / "told")}, storage_path=tmp_path).experiment_path)
+    (tmp_path / "told").unlink()
+    (run / "journal").chmod(0o666)
+    status, _, err = minitune("rerun", run, "0")
+    assert (status, "everybody can write to it" in err) == (1, True)
+    assert not (tmp_path / "told").exists(), "something was unpickled"
+    (run / "journal").chmod(0o644)
+    assert minitune("rerun", run, "0")[0] == 0
+    assert (tmp_path / "told").exists()
+
+
+class Told:
+    """Leaves a mark when it is unpickled."""
+
+    def __init__(self, mark: Path):
+        self.mark = mark
+
+    def __reduce__(self) -> Any:
+        return _tell, (self.mark,)
+
+
+def _tell(mark: Path) -> Told:
+    mark.touch()
+    return Told(mark)
+
+
+def returns_its_object(config: dict[str, Any]) -> dict[str, Any]:
+    return {"loss": 1, "mark": str(config["object"].mark)}
+
+
+def spoils_its_checkpoint(config: dict[str, Any]) -> None:
+    state = restored_state()
+    if checkpoint := get_checkpoint():
+        Path(checkpoint.path, "state").write_text("-1")
+    for n in range(state + 1, 4):
+        if n == 3:
+            raise ValueError("no luck")
+        report_state(n, {"n": n})
+
+
+def test_a_trial_that_spoils_its_checkpoint_spoils_a_copy(minitune: Minitune, tmp_path: Path) -> None:
+    run = Path(fit(spoils_its_checkpoint, max_failures=1, storage_path=tmp_path).experiment_path)
+    (state,) = run.glob("*/checkpoint_000001/state")
+    state.write_text("2")  # as it was before the run itself has spoiled it
+    before = content(run)
+    for _ in range(2):
+        status, out, _ = minitune("rerun", run, "0")
+        assert (status, "checkpoint_000001" in out, "iteration" in out) == (3, True, False)
+        assert content(run) == before
 
 
 TRAINED = """

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_runs import fit
+from command_runs import fit_three
 
 from minitune import ResultGrid
 from minitune.analysis import ExperimentAnalysis
@@ -136,7 +136,7 @@ def third(config: dict[str, float]) -> dict[str, float]:
 
 
 def test_numbers_are_short_for_people_and_whole_for_programs(minitune: Minitune, tmp_path: Path) -> None:
-    fit(tmp_path, third, "thirds")
+    fit_three(tmp_path, third, "thirds")
     run = tmp_path / "thirds"
 
     for command in (["show", run, "1"], ["best", run]):

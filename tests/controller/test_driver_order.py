@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from driver_fakes import (
+from kit import (
     Counter,
     Log,
     LoggingCallback,
@@ -20,7 +20,7 @@ from driver_fakes import (
     virtual_executor,
 )
 
-from minitune import CheckpointConfig, FailureConfig, clock, report
+from minitune import clock, report
 from minitune.decision import Decision
 
 BEGIN = ["searcher.suggest 0", "scheduler.on_trial_add 0 PENDING", "callback.on_trial_start 0 PENDING"]
@@ -144,7 +144,7 @@ def test_an_error_with_retries_left_and_then_the_final_one() -> None:
         report({"n": 1})
         raise RuntimeError("no luck")
 
-    log, grid = logged_run(trainable, failure=FailureConfig(max_failures=1))
+    log, grid = logged_run(trainable, max_failures=1)
     assert log.lines == [
         *BEGIN,
         *reported(1),
@@ -295,7 +295,7 @@ def test_stop_all_takes_a_last_checkpoint_of_a_class() -> None:
         SavedCounter,
         stop=LoggingStopper(log, stop_all_when=lambda: "stopper 0 n=2" in log.lines),
         callbacks=[LoggingCallback(log)],
-        checkpoint=CheckpointConfig(checkpoint_at_end=True),
+        checkpoint_at_end=True,
     )
     assert log.lines[-6:] == [
         "stopper 0 n=2",
@@ -312,7 +312,8 @@ def test_a_checkpoint_that_is_being_written_at_stop_all_still_counts() -> None:
     grid = fit(
         SavedCounter,
         stop=LoggingStopper(log, stop_all_when=lambda: "stopper 0 n=2" in log.lines),
-        checkpoint=CheckpointConfig(checkpoint_frequency=1, checkpoint_at_end=False),
+        checkpoint_frequency=1,
+        checkpoint_at_end=False,
     )
     assert [metrics["n"] for _, metrics in grid[0].best_checkpoints] == [1, 2]
     assert grid[0].metrics["done"] is True
@@ -336,7 +337,7 @@ def test_what_is_asked_for_while_the_run_ends_does_not_hold_it_up(verb: str) -> 
         scheduler=LoggingScheduler(log, decide),
         stop=stopper,
         num_samples=2,
-        checkpoint=CheckpointConfig(checkpoint_frequency=1),
+        checkpoint_frequency=1,
     )
     assert grid.num_terminated == 2
     assert [result.metrics["done"] for result in grid] == [True, True]
@@ -401,7 +402,7 @@ def test_fail_fast_ends_the_others_with_all_hooks(fail_fast: bool | str) -> None
             report({"n": n})
 
     log = Log()
-    settings: dict[str, Any] = {"log": log, "num_samples": 2, "failure": FailureConfig(fail_fast=fail_fast)}
+    settings: dict[str, Any] = {"log": log, "num_samples": 2, "fail_fast": fail_fast}
     if fail_fast == "raise":
         with pytest.raises(KeyError, match="no luck"):
             logged_run(trainable, **settings)

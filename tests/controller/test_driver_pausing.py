@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 import pytest
-from driver_fakes import (
+from kit import (
     Counter,
     LastFirst,
     Log,
@@ -21,8 +21,6 @@ from driver_fakes import (
 
 from minitune import (
     ASHAScheduler,
-    CheckpointConfig,
-    FailureConfig,
     FIFOScheduler,
     ResultGrid,
     Trial,
@@ -181,8 +179,8 @@ def test_until_it_has_a_checkpoint_of_its_own_a_trial_falls_back_on_its_donors()
         trainable,
         {"i": grid_search([0, 1])},
         scheduler=Exploit(),
-        checkpoint=CheckpointConfig(num_to_keep=1),
-        failure=FailureConfig(max_failures=1),
+        num_to_keep=1,
+        max_failures=1,
     )
     assert grid.num_errors == 0
     assert starts[:2] == [(0, 0), (1, 0)]

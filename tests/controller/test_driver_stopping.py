@@ -7,9 +7,9 @@ from collections import Counter as Tally
 from typing import Any
 
 import pytest
-from driver_fakes import Counter, SavedCounter, fit, report_n
+from kit import Counter, SavedCounter, fit, report_n
 
-from minitune import FailureConfig, FIFOScheduler, Searcher, Stopper, grid_search, report
+from minitune import FIFOScheduler, Searcher, Stopper, grid_search, report
 from minitune.stopper import CombinedStopper, FunctionStopper, MaximumIterationStopper
 
 
@@ -112,7 +112,7 @@ def test_a_result_without_the_metric_fails_only_its_trial_and_without_retry() ->
         {"good": grid_search([True, False, True])},
         metric="eval/loss",
         mode="min",
-        failure=FailureConfig(max_failures=3),
+        max_failures=3,
     )
     assert [result.error is None for result in grid] == [True, False, True]
     text = str(grid[1].error)

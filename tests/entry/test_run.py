@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit import SavedCounter, run_path
 
 from minitune import (
     ASHAScheduler,
@@ -38,9 +39,7 @@ from minitune.execution.devices import Machine
 from minitune.execution.inline import InlineTrialExecutor
 from minitune.search import ConcurrencyLimiter
 
-
-def storage() -> Path:
-    return Path(os.environ["MINITUNE_STORAGE_PATH"])
+pytestmark = pytest.mark.usefixtures("inline")
 
 
 def count(config: dict[str, Any]) -> None:
@@ -48,26 +47,11 @@ def count(config: dict[str, Any]) -> None:
         report({"n": i, "score": i * config.get("x", 1)})
 
 
-class Steps(Trainable):
-    def setup(self, config: dict[str, Any]) -> None:
-        self.n = 0
-
-    def step(self) -> dict[str, Any]:
-        self.n += 1
-        return {"n": self.n, "loss": (self.n - 3) ** 2}
-
-    def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any]:
-        return {"n": self.n}
-
-    def load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        self.n = checkpoint["n"]
-
-
 def test_a_function_over_a_grid() -> None:
     analysis = run(count, name="exp", config={"x": grid_search([1, 2])}, metric="score", mode="max", verbose=0)
     assert [trial.status for trial in analysis.trials] == ["TERMINATED"] * 2
     assert analysis.best_config == {"x": 2}
-    assert {Path(trial.local_path).parent for trial in analysis.trials} == {storage() / "exp"}
+    assert {Path(trial.local_path).parent for trial in analysis.trials} == {run_path("exp")}
 
 
 def test_a_registered_name_names_the_trials() -> None:
@@ -162,6 +146,12 @@ def test_what_has_no_meaning_here(caplog: pytest.LogCaptureFixture) -> None:
     run(count, sync_config=object(), verbose=0)
     run(count, sync_config=object(), verbose=0)
     assert caplog.text.count("sync_config is ignored") <= 1
+
+
+class Steps(SavedCounter):
+    def step(self) -> dict[str, Any]:
+        result = super().step()
+        return {**result, "loss": (self.n - 3) ** 2}
 
 
 def fails_once(directory: Path) -> Any:

@@ -6,7 +6,7 @@ import json
 import signal
 
 import pytest
-from run_scripts import is_gone
+from kit import is_gone
 
 PRELUDE = """
     import ctypes, json, os, signal, sys, tempfile, threading, time

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plugin_fakes import make_trial, run_trial
+from kit import make_trial, run_trial
 
 from minitune.experiment.trial import Trial
 from minitune.logger import CSVLoggerCallback, JsonLoggerCallback, LoggerCallback, pretty_print

@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 import pytest
-from plugin_fakes import FakeContext, make_trial
+from kit import FakeContext, make_trial
 from toy_population import Loop
 
 from minitune import TuneError, choice, lograndint, loguniform, randint, uniform

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from plugin_fakes import FakeContext, make_trial, run_trial
+from kit import FakeContext, make_trial, run_trial
 from toy_population import Loop, share_solved, solve
 
 from minitune import Trial, TuneError, choice, grid_search, sample_from, uniform

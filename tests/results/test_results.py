@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from result_runs import fit
+from kit import fit
 
 from minitune import Checkpoint, Result, ResultGrid, TrialError, report
 

@@ -8,7 +8,7 @@ import re
 import signal
 
 import pytest
-from run_scripts import is_gone
+from kit import is_gone
 
 PRELUDE = """
     import ctypes, json, os, signal, sys, tempfile, threading, time
@@ -32,10 +32,6 @@ PRELUDE = """
 """
 
 
-def trial_directories(script) -> list:
-    return sorted((script.storage / "run").glob("trainable_*"))
-
-
 def test_a_trial_that_exits_goes_on_from_its_checkpoint(script):
     process = script.start(
         PRELUDE
@@ -57,7 +53,7 @@ def test_a_trial_that_exits_goes_on_from_its_checkpoint(script):
     [warning] = stderr.splitlines()
     for text in ("trainable_", "exit code 3", "attempt 2 of 2", "checkpoint_000001"):
         assert text in warning
-    _, directory = trial_directories(script)
+    _, directory = script.trial_directories()
     assert not (directory / "error.pkl").exists()
     assert "exit code 3" in (directory / "error.txt").read_text()
     rows = [json.loads(line)["training_iteration"] for line in (directory / "result.json").read_text().splitlines()]
@@ -94,7 +90,7 @@ def test_a_killed_worker_is_an_error_that_says_all_there_is_to_know(script):
     assert (alive[0], alive[3]) == (2, "None")
     for x, (iteration, pid, _, error) in enumerate(dead):
         assert iteration == 1
-        directory = trial_directories(script)[x]
+        directory = script.trial_directories()[x]
         for text in ("SIGKILL (9)", f"pid {pid}", "iteration 1", f"last words of {x}", str(directory), "out of memory"):
             assert text in error
         assert re.search(r"peak memory \d+ MiB", error)
@@ -114,7 +110,7 @@ def test_a_crash_in_c_leaves_the_python_stack(script):
     print(result.error)
     """
     )
-    [directory] = trial_directories(script)
+    [directory] = script.trial_directories()
     for text in (stdout, (directory / "error.txt").read_text(), (directory / "stderr").read_text()):
         assert "Segmentation fault" in text
         assert "in deeply_inside" in text
@@ -262,7 +258,7 @@ def test_a_config_that_json_cannot_hold_keeps_its_classes_over_a_resume(script):
     """
     )
     assert script.run(source, str(script.directory), "fit") == "None [True, True, 42] True\n"
-    text = (trial_directories(script)[0] / "params.json").read_text()
+    text = (script.trial_directories()[0] / "params.json").read_text()
     assert "Colour.RED" in text
     (script.storage / "run").rename(script.storage / "finished")
     (script.directory / "first").touch()

@@ -19,7 +19,7 @@ def trainable(config: dict[str, Any]) -> dict[str, Any]:
     return {"loss": config["x"], "seed": get_context().get_trial_seed()}
 
 
-def configs(storage: Path, **settings: Any) -> list[dict[str, Any]]:
+def three_configs(storage: Path, **settings: Any) -> list[dict[str, Any]]:
     space = None if "search_alg" in settings else SPACE
     config = TuneConfig(**{"num_samples": 3, "executor": "inline", **settings})
     run_config = RunConfig(storage_path=str(storage), verbose=0)
@@ -39,7 +39,7 @@ def test_the_seed_counts_and_the_state_does_not(search_alg: Any, tmp_path: Path)
         random.seed(state)
         before = random.getstate()
         given = {} if search_alg is None else {"search_alg": search_alg()}
-        found = configs(tmp_path, seed=seed, **given, **more)
+        found = three_configs(tmp_path, seed=seed, **given, **more)
         assert random.getstate() == before
         return found
 
@@ -52,7 +52,7 @@ def test_the_seed_counts_and_the_state_does_not(search_alg: Any, tmp_path: Path)
 def test_without_a_seed_the_state_counts(tmp_path: Path) -> None:
     def drawn(state: int) -> list[dict[str, Any]]:
         random.seed(state)
-        return configs(tmp_path)
+        return three_configs(tmp_path)
 
     assert drawn(1) == drawn(1) != drawn(2)
 

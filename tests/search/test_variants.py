@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any
 
 import pytest
-from search_fakes import all_trials, basic, configs
+from kit import all_trials, basic, configs
 
 from minitune.search.variant_generator import (
     RecursiveDependencyError,

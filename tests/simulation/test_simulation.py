@@ -143,7 +143,7 @@ def test_what_is_no_step_of_a_curve_is_refused(step: Any) -> None:
     assert "curve" in str(done.results.errors[0])
 
 
-class PauseOnce(TrialScheduler):
+class Rests(TrialScheduler):
     """Pauses each trial after its third result."""
 
     def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
@@ -153,7 +153,7 @@ class PauseOnce(TrialScheduler):
 
 
 def test_a_pause_goes_on_from_the_checkpoint_or_starts_over() -> None:
-    saved, lost = on_grid(2, PauseOnce()), on_grid(2, PauseOnce(), can_save=False)
+    saved, lost = on_grid(2, Rests()), on_grid(2, Rests(), can_save=False)
 
     assert lengths(saved) == lengths(lost) == [9, 9]
     assert (saved.num_steps, lost.num_steps) == (18, 24)

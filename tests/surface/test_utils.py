@@ -8,6 +8,7 @@ import threading
 from collections import OrderedDict
 
 import pytest
+from kit import fake_nvidia_smi
 from minitune.tune.utils import (
     date_str,
     deep_update,
@@ -137,9 +138,7 @@ def one_gpu(tmp_path, monkeypatch):
     """A machine with one GPU, whose used memory (of 100) stands in the returned file."""
     used = tmp_path / "used"
     used.write_text("90\n0\n")
-    program = tmp_path / "nvidia-smi"
-    program.write_text(f'#!/bin/sh\necho "0, GPU-11, $(head -n 1 {used}), 100"\nsed -i 1d {used}\n')
-    program.chmod(0o755)
+    fake_nvidia_smi(tmp_path, f'echo "0, GPU-11, $(head -n 1 {used}), 100"\nsed -i 1d {used}')
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     return used
 

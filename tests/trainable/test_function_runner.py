@@ -10,7 +10,7 @@ from queue import SimpleQueue
 from typing import Any
 
 import pytest
-from trainable_fakes import BOUND_S, FakeDriver, pull, reports_of, settle, values_of
+from kit import BOUND_S, FakeDriver, pull, reports_of, settle, values_of
 
 from minitune.checkpoint import Checkpoint
 from minitune.error import TrialStopped
