@@ -38,7 +38,10 @@ class ObjectStore:
         name = _sha256(data)
         path = self._path(name)
         if not os.path.exists(path):
-            os.makedirs(self.directory, exist_ok=True)
+            if not os.path.isdir(self.directory):
+                os.makedirs(self.directory, exist_ok=True)
+                if self.sync:
+                    files.sync_directory(os.path.dirname(self.directory))
             files.atomic_write(path, data, files.BLOB_MODE, self.sync)
         return name
 
