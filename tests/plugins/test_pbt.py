@@ -34,7 +34,7 @@ def pbt(**settings: Any) -> PopulationBasedTraining:
             **settings,
         }
     )
-    scheduler.set_seed(settings.get("seed", 0))
+    scheduler.set_seed(0)
     return scheduler
 
 
@@ -204,6 +204,37 @@ def test_a_member_without_a_number_is_never_a_donor() -> None:
     for trial in trials:
         decision = told(scheduler, context, trial, 2, NAN)
         assert decision.exploit is None or decision.exploit[0] is trial
+
+
+def test_who_has_failed_without_a_checkpoint_becomes_a_copy_of_one_that_has_a_number() -> None:
+    """Half of the population has only reported NaN; they stand among the upper half for want of others."""
+    for seed in range(10):
+        scheduler = pbt(quantile_fraction=0.5)
+        scheduler.set_seed(seed)
+        context, trials = members(scheduler, 4)
+        for trial, value in zip(trials, [NAN, NAN, 3.0, 1.0], strict=True):
+            told(scheduler, context, trial, 2, value)
+            trial.record_checkpoint(SimpleNamespace(number=2, directory="c"))  # type: ignore[arg-type]
+        failed = make_trial(4, config={"lr": 4.0}, experiment_tag="4")
+        context.trials.append(failed)
+        scheduler.on_trial_add(context, failed)
+        scheduler.on_trial_add(context, failed)  # tried again, with nothing to go on from
+        ((verb, trial, donor, _),) = context.requests
+        assert (verb, trial) == ("exploit", failed)
+        assert donor in trials[2:]
+
+
+def test_nobody_is_copied_where_nobody_has_a_number() -> None:
+    scheduler = pbt(quantile_fraction=0.5)
+    context, trials = members(scheduler, 4)
+    for trial in trials:
+        told(scheduler, context, trial, 2, NAN)
+        trial.record_checkpoint(SimpleNamespace(number=2, directory="c"))  # type: ignore[arg-type]
+    failed = make_trial(4, config={"lr": 4.0}, experiment_tag="4")
+    context.trials.append(failed)
+    scheduler.on_trial_add(context, failed)
+    scheduler.on_trial_add(context, failed)
+    assert context.requests == []
 
 
 def test_small_is_good_where_the_user_says_so() -> None:
