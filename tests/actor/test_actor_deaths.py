@@ -17,8 +17,9 @@ from actor_samples import Counter, Family, Sleeper
 from kit import BOUND_S, is_gone, marked_processes, read_pids, wait_until
 
 from minitune.actor import tree
+from minitune.actor.frames import encode
 from minitune.actor.group import ActorGroup
-from minitune.actor.messages import Ended, Failed, Place, Replied
+from minitune.actor.messages import Ended, Failed, Place, Replied, Returned
 from minitune.actor.user_thread import Hosted
 
 
@@ -133,6 +134,24 @@ def test_a_worker_that_garbles_the_channel_is_killed(driver: Driver) -> None:
 def _garble() -> None:
     for descriptor in _channels():
         os.write(descriptor, b"garbage, and enough of it to fill the header of a frame")
+
+
+def test_a_worker_that_answers_what_it_was_not_asked_is_killed(driver: Driver) -> None:
+    """Else it would be waited for until its calls have got so far."""
+    driver.start("a")
+    driver.group.call("a", "call", _answer_ahead)
+    event = driver.ended("a")
+    assert event.cause == "protocol: call 1000 was answered, but the last one was 1"
+
+
+def _answer_ahead() -> None:
+    for descriptor in _channels():
+        os.write(descriptor, b"".join(encode(Returned(1000), 1_000_000)))
+
+
+def test_signals_never_go_to_whole_groups_by_accident() -> None:
+    """For the system, process 0 is the group of the sender, and -1 is everybody."""
+    assert not any(send(pid, 0) for pid in (1, 0, -1) for send in (tree.send_signal, tree.kill_group))
 
 
 def test_stop_unwinds_nothing_but_ends_an_idle_actor(driver: Driver) -> None:

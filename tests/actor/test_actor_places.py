@@ -252,3 +252,10 @@ def test_a_started_event_comes_once(driver: Driver) -> None:
     driver.group.start("a", partial(Hosted, factory=Counter))
     assert isinstance(driver.next("a"), Ready)
     assert driver.group.wait(0) == []
+
+
+def test_a_worker_that_was_to_be_kept_can_be_stopped_for_good(driver: Driver) -> None:
+    driver.start("a")
+    driver.group.stop("a", BOUND_S, keep=True)
+    driver.group.stop("a", BOUND_S)
+    assert driver.ended("a").cause == "stopped"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from command_runs import fit_three
+from kit import fit
 
 from minitune import ResultGrid
 from minitune.analysis import ExperimentAnalysis
@@ -191,3 +192,27 @@ def test_looking_unpickles_nothing(minitune: Minitune, monkeypatch: pytest.Monke
         monkeypatch.setattr(pickle, name, refuse)
     for arguments in (["ls"], ["lsx"], ["show"], ["show", "run", "2"], ["best"], ["watch"], ["explain", "run"]):
         assert minitune(*arguments)[2] == ""
+
+
+def test_rows_without_a_value_come_last_and_equal_nothing(minitune: Minitune, tmp_path: Path) -> None:
+    def reports_twice_or_less(config: dict[str, float]) -> dict[str, float]:
+        return {"loss": 1, **({"extra": config["x"]} if config["x"] != 1 else {})}
+
+    fit_three(tmp_path, reports_twice_or_less, "some")
+
+    for options, expected in ((["--sort", "extra"], [0, 2, 1]), (["--sort", "extra", "--desc"], [2, 0, 1])):
+        _, out, _ = minitune("ls", tmp_path / "some", "--json", *options)
+        assert [json.loads(line)["trial"] for line in out.splitlines()] == expected
+    _, out, _ = minitune("ls", tmp_path / "some", "--json", "--filter", "extra != 2")
+    assert [json.loads(line)["trial"] for line in out.splitlines()] == [0, 1]
+
+
+def test_a_beginning_of_an_id_may_look_like_a_number(
+    minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINITUNE_TRIAL_ID_PREFIX", "12345")
+    fit(lambda config: {"loss": 1}, {}, storage_path=tmp_path, name="one")
+
+    status, out, _ = minitune("show", tmp_path / "one", "12345")
+    assert status == 0
+    assert out.startswith("trial           0 (12345_00000)\n")

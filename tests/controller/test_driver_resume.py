@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections import Counter as Tally
 from collections.abc import Callable
 from pathlib import Path
@@ -200,6 +201,35 @@ def test_classes_go_on_from_their_checkpoints(kind: type, how: str) -> None:
         assert repeated == [5]
     else:
         assert repeated == [], "an interrupt saves a class after its step"
+
+
+def test_an_interrupt_saves_a_class_between_its_checkpoints() -> None:
+    steps: list[int] = []
+
+    class Kind(SavedCounter):
+        def step(self) -> dict[str, Any]:
+            result = super().step()
+            steps.append(result["n"])
+            return result
+
+    cut(Kind, {"end": 9}, results=4, how="SIGINT", checkpoint_frequency=3)
+    grid = resume(Kind, callbacks=())
+    assert grid[0].metrics["n"] == 9
+    assert steps == [1, 2, 3, 4, 5, 6, 7, 8, 9]
+
+
+def test_a_trial_that_ends_by_itself_during_an_interrupt_has_ended() -> None:
+    class Kind(SavedCounter):
+        def step(self) -> dict[str, Any]:
+            if self.n == 1:
+                os.kill(os.getpid(), signal.SIGINT)
+            return super().step()
+
+    log = Log()
+    grid = fit(Kind, {"end": 2}, search_alg=LoggingSearcher(log), checkpoint_frequency=1)
+    assert grid.interrupted
+    assert log.of("searcher.on_trial_complete") == ["searcher.on_trial_complete 0 n=2 done"]
+    assert [record["status"] for record in journal_of() if record["type"] == "status"] == ["RUNNING", "TERMINATED"]
 
 
 def test_a_run_can_be_cut_again_and_again() -> None:

@@ -7,9 +7,9 @@ from collections import Counter as Tally
 from typing import Any
 
 import pytest
-from kit import Counter, SavedCounter, fit, report_n
+from kit import Counter, SavedCounter, counting, fit, report_n, virtual_executor
 
-from minitune import FIFOScheduler, Searcher, Stopper, grid_search, report
+from minitune import FIFOScheduler, Searcher, Stopper, Trial, grid_search, report
 from minitune.stopper import CombinedStopper, FunctionStopper, MaximumIterationStopper
 
 
@@ -54,6 +54,35 @@ def test_nonsense_is_refused_before_anything_runs(stop: Any) -> None:
     with pytest.raises(ValueError):
         fit(lambda config: started.append(1), stop=stop)
     assert not started
+
+
+@pytest.mark.parametrize("trainable", [counting(9), SavedCounter])
+def test_nothing_is_put_aside_any_more_when_the_run_ends(trainable: Any) -> None:
+    class PausesAllOthers(FIFOScheduler):
+        def on_trial_complete(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> None:
+            for other in tune_controller.get_live_trials():
+                if other is not trial:
+                    tune_controller.pause_trial(other)
+
+    class Enough(Stopper):
+        results = 0
+
+        def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+            self.results += 1
+            return False
+
+        def stop_all(self) -> bool:
+            return self.results >= 4
+
+    grid = fit(
+        trainable,
+        num_samples=3,
+        stop=Enough(),
+        scheduler=PausesAllOthers(),
+        executor=virtual_executor(),
+        **({"checkpoint_at_end": True} if trainable is SavedCounter else {}),
+    )
+    assert grid.num_terminated == 3
 
 
 def test_done_is_a_criterion_of_its_own() -> None:

@@ -424,6 +424,46 @@ def test_failed_restores_that_do_not_count(
     assert trial.status == status
 
 
+class LoadsBadlyTwice(Steps):
+    """Fails at steps 2 and 4, with a checkpoint before it; after each failure the first restore fails."""
+
+    def step(self) -> dict[str, Any]:
+        marker = Path(self.config["marker"])
+        result = super().step()
+        if self.n % 2 == 0 and not marker.with_suffix(f".{self.n}").exists():
+            marker.with_suffix(f".{self.n}").touch()
+            marker.touch()
+            raise RuntimeError("once, after a checkpoint")
+        return result
+
+    def load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        marker = Path(self.config["marker"])
+        if marker.exists():
+            marker.unlink()
+            raise OSError("the disk is slow today")
+        super().load_checkpoint(checkpoint)
+
+
+def test_only_failed_restores_in_a_row_are_counted_together(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MINITUNE_RESTORE_RETRY_NUM", "1")
+    (trial,) = run(
+        LoadsBadlyTwice,
+        config={"marker": str(tmp_path / "marker")},
+        stop={"n": 5},
+        max_failures=2,
+        checkpoint_config=CheckpointConfig(checkpoint_frequency=1),
+        verbose=0,
+    ).trials
+    assert trial.status == "TERMINATED"
+
+
+def test_an_empty_variable_is_as_good_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a shell, `VARIABLE= command` is the way to be rid of one; the older name of the setting counts then."""
+    monkeypatch.setenv("MINITUNE_TRIAL_ID_PREFIX", "")
+    monkeypatch.setenv("_TEST_TUNE_TRIAL_UUID", "old")
+    assert run(count, verbose=0).trials[0].trial_id == "old_00000"
+
+
 class Resets(Trainable):
     """Takes one second to become another trial."""
 

@@ -5,9 +5,19 @@ from __future__ import annotations
 import json
 
 import pytest
-from kit import Log, LoggingScheduler, PauseOnce, fit, is_gone, report_state, restored_state, virtual_executor
+from kit import (
+    Log,
+    LoggingScheduler,
+    PauseOnce,
+    SavedCounter,
+    fit,
+    is_gone,
+    report_state,
+    restored_state,
+    virtual_executor,
+)
 
-from minitune import TuneConfig, clock, get_context, grid_search, report
+from minitune import Callback, TuneConfig, clock, get_context, grid_search, report
 from minitune.error import TrialTimeoutError
 
 
@@ -198,3 +208,32 @@ def test_a_limit_ends_with_the_attempt_that_it_is_for(settings, attempts):
 def test_a_limit_that_is_none_is_refused(name):
     with pytest.raises(ValueError, match=f"{name} must be None, a number of seconds"):
         TuneConfig(**{name: -1})
+
+
+def test_a_save_is_no_report_that_is_late():
+    class SavesSlowly(SavedCounter):
+        def save_checkpoint(self, checkpoint_dir):
+            clock.current().sleep(5)
+            return super().save_checkpoint(checkpoint_dir)
+
+    limits = {"report_timeout_s": 3, "checkpoint_frequency": 1}
+    grid = fit(SavesSlowly, {"end": 3}, executor=virtual_executor(1), **limits)
+    assert grid[0].error is None
+    assert grid[0].metrics["n"] == 3
+
+
+def test_a_report_that_the_driver_had_no_time_to_read_is_not_late():
+    class HoldsTheDriverUp(Callback):
+        def on_trial_result(self, iteration, trials, trial, result, **info):
+            if trial.number == 0:
+                clock.current().sleep(10)
+
+    grid = fit(
+        sleeping,
+        {"seconds": grid_search([[1], [2, 2]])},
+        executor=virtual_executor(2),
+        report_timeout_s=3,
+        callbacks=[HoldsTheDriverUp()],
+    )
+    assert [result.error for result in grid] == [None, None]
+    assert grid[1].metrics["i"] == 1

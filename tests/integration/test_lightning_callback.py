@@ -71,3 +71,10 @@ def test_any_hook_will_do(tmp_path: Path, module: Any) -> None:
     assert (result.metrics["val_loss"], result.metrics["training_iteration"], result.checkpoint) == (0.75, 4, None)
     with pytest.raises(ValueError, match="on must be among train_batch_end, validation_end, but got 'epoch'"):
         module.TuneCallback("epoch")
+
+
+def test_without_any_metric_nothing_is_reported(tmp_path: Path, module: Any) -> None:
+    result = fit_with(tmp_path, module.TuneReportCheckpointCallback(["never logged"]))
+    assert result.error is None
+    assert result.metrics.get("training_iteration") is None
+    assert result.checkpoint is None

@@ -253,12 +253,15 @@ def test_new_columns_cost_few_rewritings(trial: Trial) -> None:
     logger = CSVLoggerCallback()
     start(logger, trial)
     path = Path(trial.local_path, "progress.csv")
-    inodes = set()
+    inodes: dict[int, Any] = {}
     for number in range(600):
         log(logger, trial, {"step": number, f"extra{number // 2}": number})
-        inodes.add(path.stat().st_ino)
+        if path.stat().st_ino not in inodes:
+            inodes[path.stat().st_ino] = path.open()  # else the next file could get the same number
         assert table(trial)[number]["step"] == str(number) if number % 50 == 0 else True
     end(logger, trial)
+    for file in inodes.values():
+        file.close()
     assert len(inodes) <= 12, "the rows have to double between two rewritings"
     rows = table(trial)
     assert all(row[f"extra{number // 2}"] == str(number) for number, row in enumerate(rows))

@@ -198,6 +198,18 @@ def test_a_member_without_a_number_is_replaced_at_its_next_turn(bad: Any) -> Non
         assert decision.facts["value"] is None
 
 
+def test_with_synch_all_members_without_a_number_are_replaced() -> None:
+    """They are more than the lower quarter."""
+    scheduler = pbt(synch=True)
+    context, trials = members(scheduler, 8)
+    for trial, value in zip(trials, [NAN, NAN, NAN, NAN, 1.0, 2.0, 3.0, 4.0], strict=True):
+        told(scheduler, context, trial, 2, value)
+        trial.record_checkpoint(SimpleNamespace(number=2, directory="c"))  # type: ignore[arg-type]
+        trial.move(Step.PAUSE)
+    scheduler.choose_trial_to_run(context)
+    assert {trial.number for verb, trial, *_ in context.requests if verb == "exploit"} == {0, 1, 2, 3}
+
+
 def test_a_member_without_a_number_is_never_a_donor() -> None:
     scheduler = pbt(quantile_fraction=0.5)
     context, trials = members(scheduler, 4)

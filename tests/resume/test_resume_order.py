@@ -19,7 +19,7 @@ from kit import (
     run_path,
 )
 
-from minitune import Trial, grid_search
+from minitune import ExperimentAnalysis, Trial, grid_search
 from minitune.execution import records
 from minitune.execution.failure import LOST
 from minitune.execution.journal import Journal
@@ -93,6 +93,7 @@ def test_a_lost_worker_is_no_failure_after_a_resume_either() -> None:
         "scheduler.on_trial_add 1 PENDING"
     ]
     assert {trial["attempt"] for trial in journal_of() if trial["type"] == "start"} == {1, 2}
+    assert ExperimentAnalysis(run_path()).trials[1].num_failures == 0
 
 
 # -- schedulers that draw --------------------------------------------------------------------------------------------

@@ -58,6 +58,17 @@ def test_seeding_after_the_configurations_is_the_same() -> None:
     assert configs(generator) == configs(basic(SPACE, 3, seed=7))
 
 
+def test_of_several_experiments_each_draws_for_itself_whenever_the_seed_comes() -> None:
+    before, after = BasicVariantGenerator(), BasicVariantGenerator()
+    before.set_seed(7)
+    for generator in (before, after):
+        generator.add_configurations([FakeExperiment({"x": uniform(0, 1)}), FakeExperiment({"x": uniform(0, 1)})])
+    after.set_seed(7)
+    first, second = configs(before)
+    assert first != second
+    assert configs(after) == [first, second]
+
+
 def test_a_table_is_the_same_in_every_process() -> None:
     code = (
         "import json, sys; sys.path.insert(0, sys.argv[1])\n"

@@ -163,6 +163,28 @@ def test_results_under_a_resampled_id_reach_the_searcher_under_its_name(tmp_path
     assert len(told) == 4
 
 
+def test_a_searcher_does_not_learn_from_drawn_trials_that_fail(tmp_path: Path) -> None:
+    """Both have reported a value before; what was drawn in the searcher's place is told to it as a point."""
+
+    def fails_at_five(config: dict[str, Any]) -> None:
+        tune.report({"loss": config["b"]})
+        if config["b"] == 5:
+            raise ValueError("five")
+
+    searcher = Stuck()
+    grid = minimise(
+        tmp_path,
+        {"a": 1, "b": tune.choice([4, 5, 6])},
+        fails_at_five,
+        search_alg=searcher,
+        num_samples=3,
+        on_duplicate="resample",
+    )
+
+    assert sorted(pairs(grid)) == [(1, 4), (1, 5), (1, 6)]
+    assert searcher.learned == [({"a": 1, "b": 6}, 6.0)]
+
+
 @pytest.mark.parametrize("batch", [False, True])
 def test_with_a_limiter_and_repeats(tmp_path: Path, batch: bool) -> None:
     inner = Stuck()

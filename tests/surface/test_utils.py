@@ -87,6 +87,10 @@ def test_slow_things_are_logged(caplog, monkeypatch):
     with warn_if_slow("nothing", threshold=1000) as fast:
         pass
     assert not fast.too_slow
+    caplog.clear()
+    with warn_if_slow("in secret", threshold=-1, disable=True):
+        pass
+    assert not caplog.records
 
 
 class Forgetful(Trainable):
