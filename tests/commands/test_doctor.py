@@ -8,7 +8,8 @@ import signal
 import sys
 from typing import Any
 
-from kit import Script, descendants_of
+import pytest
+from kit import Script, counting, cut, descendants_of, fit
 
 LIVE = """
 import os, time
@@ -52,6 +53,13 @@ def test_a_living_run_is_no_leftover_and_a_killed_one_is(script: Script) -> None
     told = doctor(script)
     assert told["unfinished"] == [str(script.storage / "live")]
     assert any(str(shared) in text for text in about_runs(told))
+
+
+@pytest.mark.parametrize("how", ["raise", "SIGINT"])
+def test_a_run_that_has_failed_or_was_interrupted_can_go_on(script: Script, how: str) -> None:
+    fit(counting(2), num_samples=3, name="whole", storage_path=script.storage)
+    cut(counting(2), num_samples=3, results=3, how=how, storage_path=script.storage)
+    assert doctor(script)["unfinished"] == [str(script.storage / "run")]
 
 
 def test_a_process_of_a_trial_whose_driver_is_gone_is_named(script: Script) -> None:

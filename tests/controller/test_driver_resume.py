@@ -299,6 +299,34 @@ def test_fresh_plug_ins_hear_of_the_first_part_once_and_then_of_the_rest(how: st
         assert sum("on_trial_result" in line for line in of_trial) == 6
 
 
+@pytest.mark.parametrize("how", ["raise", "SIGINT"])
+def test_a_fresh_searcher_hears_no_result_upon_which_the_scheduler_has_stopped_a_trial(how: str) -> None:
+    """For the result comes to it with the end of that trial; but it hears one before a stop from elsewhere."""
+
+    def decide(context: Any, trial: Trial, result: dict[str, Any]) -> str:
+        return "STOP" if trial.number == 0 and result["n"] == 2 else "CONTINUE"
+
+    first, second = Log(), Log()
+    settings: dict[str, Any] = {"num_samples": 3, "max_concurrent_trials": 1}
+    cut(
+        counting(3),
+        None,
+        results=4,
+        how=how,
+        search_alg=LoggingSearcher(first),
+        scheduler=LoggingScheduler(Log(), decide),
+        **settings,
+    )
+    resume(
+        counting(3),
+        callbacks=(),
+        search_alg=LoggingSearcher(second),
+        scheduler=LoggingScheduler(Log(), decide),
+        **settings,
+    )
+    assert [line for line in told(first) if " 0 " in line] == [line for line in told(second) if " 0 " in line]
+
+
 def test_callbacks_hear_only_of_the_rest() -> None:
     cut(counting(3), {"i": grid_search([0, 1])}, results=4, max_concurrent_trials=1)
     heard: list[tuple[int, int]] = []

@@ -179,6 +179,47 @@ def test_a_checkpoint_whose_report_was_never_sent_does_not_count(script):
     assert "goes on from checkpoint_000000" in stderr
 
 
+@pytest.mark.parametrize("end", ["dies", "is ended"])
+def test_of_a_checkpoint_whose_report_was_never_sent_nothing_is_left(script, end):
+    """The trial has no further attempt that would tidy up after the one before."""
+    stdout = script.run(
+        PRELUDE
+        + """
+    from minitune import Stopper
+
+    stuck = os.path.join(sys.argv[1], "stuck")
+
+    class Bomb:
+        times = 0
+        def __reduce__(self):
+            Bomb.times += 1
+            if Bomb.times == 2:  # the first time it is only checked
+                open(stuck, "w").close()
+                os.kill(os.getpid(), signal.SIGKILL) if sys.argv[2] == "dies" else time.sleep(600)
+            return int, ()
+
+    class WhenStuck(Stopper):
+        def __call__(self, trial_id, result):
+            return False
+
+        def stop_all(self):
+            return sys.argv[2] != "dies" and os.path.exists(stuck)
+
+    def trainable(config):
+        report({"i": 1}, checkpoint=save(1))
+        report({"i": 2, "bomb": Bomb()}, checkpoint=save(2))
+
+    run = RunConfig(name="run", verbose=0, stop=WhenStuck())
+    [result] = Tuner(trainable, run_config=run).fit()
+    print(result.metrics["i"], *sorted(name for name in os.listdir(result.path) if "checkpoint" in name))
+    """,
+        str(script.directory),
+        end,
+        MINITUNE_FORCE_TRIAL_CLEANUP_S="0.1",
+    )
+    assert stdout == "1 checkpoint_000000\n"
+
+
 NEEDY = """
 import os
 

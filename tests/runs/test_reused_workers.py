@@ -83,3 +83,18 @@ def masked(config: dict[str, Any]) -> None:
 def test_handlers_are_those_of_a_fresh_worker() -> None:
     grid = on_one_worker(masked)
     assert grid[0].metrics["handlers"] == grid[1].metrics["handlers"]
+
+
+def asked_to_end(config: dict[str, Any]) -> None:
+    report({"pid": os.getpid()})
+    if config["x"] == 1:
+        os.kill(os.getpid(), signal.SIGTERM)
+        for _ in range(1000):
+            pass
+        report({"pid": 0})
+
+
+def test_a_signal_that_nobody_has_asked_for_ends_the_process() -> None:
+    """It had been asked to end its first trial; it must not take this one for the same."""
+    grid = on_one_worker(asked_to_end)
+    assert "SIGTERM (15)" in str(grid[1].error)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from minitune import RunConfig, Searcher, TuneConfig, Tuner, get_context, sample_from, simulate, uniform
+from minitune._samplers import component_seed
 from minitune.schedulers import PopulationBasedTraining
 
 SPACE = {"x": uniform(0, 1), "y": sample_from(lambda config: random.random() + config["x"])}
@@ -81,3 +82,9 @@ def test_functions_of_a_scheduler(tmp_path: Path) -> None:
 
 def curve(config: dict[str, Any]) -> list[tuple[dict[str, Any], float]]:
     return [({"loss": config["x"] + 1 / step}, 1.0) for step in range(1, 9)]
+
+
+def test_parts_of_a_run_draw_from_seeds_of_their_own() -> None:
+    """The numbers are written down once: a difference would break the resuming of old runs."""
+    found = {name: component_seed(7, name) for name in ("searcher", "scheduler", "ids")}
+    assert found == {"searcher": 3450349831, "scheduler": 1160977335, "ids": 4157599793}
