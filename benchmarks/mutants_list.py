@@ -530,14 +530,14 @@ FAULTS: list[tuple[str, str, str, str]] = [
         "minitune/actor/zygote.py",
         "            elif self._keep_descendants and tracked.exit_code == 0:\n",
         "            elif self._keep_descendants:\n",
-        "tests/actor tests/runs/test_hostile_trials.py",
+        "tests/actor/test_actor_deaths.py",
     ),
     (
         "minitune/actor/zygote.py",
         "        if not (whole_group and tree.kill_group(tracked.pid, int(number))):\n"
         "            tree.send_signal(tracked.pid, int(number))\n",
         "        tree.send_signal(tracked.pid, int(number))\n",
-        "tests/actor tests/runs/test_hostile_trials.py",
+        "tests/actor/test_actor_deaths.py",
     ),
     (
         "minitune/actor/zygote.py",
@@ -1219,12 +1219,6 @@ FAULTS: list[tuple[str, str, str, str]] = [
         "                self._choose(trial, choice)\n            self._bring_forward()\n",
         "                self._choose(trial, choice)\n",
         "tests/resume/test_resume_order.py",
-    ),
-    (
-        "minitune/execution/replay.py",
-        "        for trial in self.state.unfinished.values():\n            trial.num_failures = 0\n",
-        "        for trial in self.state.unfinished.values():\n",
-        "tests/controller/test_driver_resume.py tests/resume/test_resume_choices.py",
     ),
     (
         "minitune/execution/replay.py",

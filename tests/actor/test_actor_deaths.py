@@ -264,6 +264,33 @@ def test_descendants_stay_after_a_normal_end_if_they_are_to(start_method: str, t
     wait_until(lambda: all(is_gone(member) for member in family), "the family is gone")
 
 
+def test_descendants_of_a_worker_that_has_crashed_do_not_stay(start_method: str, tmp_path: Path) -> None:
+    """Not even where they may stay after a normal end."""
+    pid_file = tmp_path / "pids"
+    with ActorGroup(keep_descendants=True) as group:
+        driver = Driver(group)
+        pid = driver.start("a", partial(Family, str(pid_file)))
+        family = read_pids(pid_file, driver.call("a", "start_all"))
+        os.kill(pid, signal.SIGKILL)
+        assert driver.ended("a").cause == "SIGKILL (9)"
+        assert [member for member in family if not is_gone(member)] == []
+
+
+def test_processes_of_a_trial_that_does_not_stop_may_clean_up(driver: Driver, tmp_path: Path) -> None:
+    driver.start("a")
+    driver.group.call("a", "call", _ignore_with_child, str(tmp_path))
+    wait_until(lambda: (tmp_path / "ready").exists(), "the child waits")
+    driver.group.stop("a", 0.05)
+    driver.ended("a")
+    assert (tmp_path / "cleaned up").exists()
+
+
+def _ignore_with_child(directory: str) -> None:
+    script = 'trap \'touch "$0/cleaned up"; exit\' TERM; touch "$0/ready"; while :; do sleep 0.01; done'
+    subprocess.Popen(["sh", "-c", script, directory])
+    Sleeper(os.devnull).ignore_everything()
+
+
 def test_a_process_forked_by_the_trial_gets_the_default_for_sigterm(driver: Driver, tmp_path: Path) -> None:
     driver.start("a")
     assert driver.call("a", "call", _terminate_a_child) == -signal.SIGTERM
