@@ -1732,14 +1732,6 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/schedulers/async_hyperband.py",
-        "        if standing is not None and standing.entry is not None:\n"
-        "            self._brackets[standing.bracket][standing.level].discard_waiting(standing.entry)\n"
-        "        return standing",
-        "        return standing",
-        "tests/plugins/test_asha.py",
-    ),
-    (
-        "minitune/schedulers/async_hyperband.py",
         "                self._standings[trial.trial_id].promoted = True\n",
         "",
         "tests/plugins/test_asha.py",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import pty
@@ -25,6 +26,7 @@ from minitune import (
     TuneConfig,
     Tuner,
     get_checkpoint,
+    get_context,
     grid_search,
     report,
     with_parameters,
@@ -82,6 +84,31 @@ def test_a_retry_is_run_again_from_the_checkpoint_that_it_began_at(minitune: Min
 
     status, out, _ = minitune("rerun", path, "0", "--from-scratch")
     assert (status, out.count("iteration")) == (3, 2)
+
+
+def endless(config: dict[str, Any]) -> None:
+    """Fails once after its second report; has no end of its own."""
+    start = int(Path(checkpoint.path, "step").read_text()) if (checkpoint := get_checkpoint()) else 0
+    for step in itertools.count(start):
+        if step == 2 and get_context().get_attempt() == 1 and not Path(config["mark"]).exists():
+            Path(config["mark"]).touch()
+            raise ZeroDivisionError("for once")
+        with tempfile.TemporaryDirectory() as directory:
+            Path(directory, "step").write_text(str(step + 1))
+            report({"step": step}, checkpoint=Checkpoint(directory))
+
+
+def test_what_was_stopped_after_a_retry_makes_as_many_reports_as_that_made(minitune: Minitune, tmp_path: Path) -> None:
+    settings = {"storage_path": tmp_path, "name": "retried", "max_failures": 1, "stop": {"training_iteration": 5}}
+    fit(endless, {"mark": str(tmp_path / "mark")}, **settings)
+
+    status, out, _ = minitune("rerun", tmp_path / "retried", "0")
+    assert status == 0
+    assert [line for line in out.splitlines() if line.startswith("iteration")] == [
+        "iteration 3: step=2",
+        "iteration 4: step=3",
+        "iteration 5: step=4",
+    ]
 
 
 def climb(config: dict[str, Any]) -> None:

@@ -15,13 +15,19 @@ from kit import (
     SavedCounter,
     counting,
     fit,
+    journal_of,
     logged_run,
     report_n,
+    report_state,
+    restored_state,
     virtual_executor,
 )
 
-from minitune import clock, report
+from minitune import Trial, clock, grid_search, report
+from minitune.clock import VirtualClock
 from minitune.decision import Decision
+from minitune.execution.devices import Machine
+from minitune.execution.inline import InlineTrialExecutor
 
 BEGIN = ["searcher.suggest 0", "scheduler.on_trial_add 0 PENDING", "callback.on_trial_start 0 PENDING"]
 END = ["callback.on_experiment_end"]
@@ -431,3 +437,32 @@ def test_a_decision_that_comes_while_a_class_is_saved_waits_and_the_stronger_one
     log, grid = logged_run(SavedCounter, {"end": 2}, decide=decide, num_samples=2)
     assert log.of("searcher.on_pause") == ["searcher.on_pause 0"]
     assert [result.metrics["n"] for result in grid] == [2, 2]
+
+
+def test_what_ends_a_worker_is_on_record_before_it_is_asked_to_end() -> None:
+    """A driver that is killed in between would not know after a resume why the trial was where it is."""
+    last: list[str] = []
+
+    class Noting(InlineTrialExecutor):
+        def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> None:
+            record = journal_of()[-1]
+            last.append(f"{record['type']} {record.get('decision') or record.get('status') or ''}".strip())
+            super().stop(actor_id, grace_s, keep, dump)
+
+    def decide(context: Any, trial: Trial, result: dict[str, Any]) -> str:
+        if trial.number == 0 and result["n"] == 3:
+            context.exploit_trial(context.get_live_trials()[1], trial, {"seconds": 1.0})
+        return "CONTINUE"
+
+    def trainable(config: dict[str, Any]) -> None:
+        for n in range(restored_state() + 1, 6):
+            clock.current().sleep(config["seconds"])
+            report_state(n, {"n": n})
+
+    fit(
+        trainable,
+        {"seconds": grid_search([1.0, 1.7])},
+        scheduler=LoggingScheduler(Log(), decide),
+        executor=Noting(Machine({"CPU": 4.0}, ()), VirtualClock()),
+    )
+    assert last == ["exploit", "result STOP", "result STOP"]

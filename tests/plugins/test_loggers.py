@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import math
 import os
@@ -384,6 +385,31 @@ def test_a_full_disk_is_told_once_and_ends_nothing(make: Any, trial: Trial, capl
 
 
 # -- base and pretty_print ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [JsonLoggerCallback, CSVLoggerCallback])
+def test_a_line_for_which_there_is_no_space_is_not_there_in_part(
+    make: Any, trial: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logger = make()
+    start(logger, trial)
+    log(logger, trial, {"loss": 1})
+    files = {path.name: path.read_bytes() for path in Path(trial.local_path).glob("[rp]*[sn]*")}
+    write = os.write
+    calls = []
+
+    def full(descriptor: int, data: bytes) -> int:
+        calls.append(data)
+        if len(calls) > 1:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(descriptor, data[: len(data) // 2])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        log(logger, trial, {"loss": 2})
+    assert len(calls) == 2
+    assert {path.name: path.read_bytes() for path in Path(trial.local_path).glob("[rp]*[sn]*")} == files
+    end(logger, trial)
 
 
 def test_a_logger_is_five_methods(trial: Trial) -> None:

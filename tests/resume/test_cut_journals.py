@@ -102,6 +102,25 @@ def test_a_run_that_was_cut_at_any_record(
         shutil.rmtree(copy)
 
 
+def test_a_trial_whose_last_result_is_on_record_does_not_run_again(tmp_path: Path) -> None:
+    """Unless it is a class that is to be saved at its end, and was not."""
+    steps: list[int] = []
+
+    class Kind(SavedCounter):
+        def step(self) -> dict[str, Any]:
+            steps.append(self.n)
+            return super().step()
+
+    fit(Kind, {"end": 2})
+    kinds = [record["type"] for record in journal_of()]
+    lines = (run_path() / "journal").read_bytes().splitlines(keepends=True)
+    last = len(kinds) - kinds[::-1].index("result")
+    steps.clear()
+    _, tuner = restore_copy(tmp_path, "cut", sum(map(len, lines[:last])), Kind)
+    assert table(tuner.fit())[0][1] == 2
+    assert steps == []
+
+
 def test_a_run_that_was_cut_at_any_byte_of_its_last_records(tmp_path: Path) -> None:
     whole = fit(counting(2), {"i": grid_search([1, 2])}, seed=1, max_concurrent_trials=1)
     lines = (run_path() / "journal").read_bytes().splitlines(keepends=True)

@@ -60,6 +60,26 @@ def test_a_searcher_goes_on_where_it_was_and_hears_each_thing_once(
     assert heard == newest_state("searcher-state", run_path("whole"))["heard"]
 
 
+@pytest.mark.parametrize("results", range(3, 12))
+def test_what_has_come_after_the_last_state_is_told_to_the_searcher(
+    results: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whole trials may have come and gone since then."""
+    monkeypatch.setenv("MINITUNE_GLOBAL_CHECKPOINT_S", "11")
+
+    def slowly(config: dict[str, Any]) -> None:
+        for n in range(1, 4):
+            clock.current().sleep(2)
+            report({"n": n, "score": n})
+
+    settings: dict[str, Any] = {"num_samples": 4, **ONE_BY_ONE}
+    fit(slowly, None, search_alg=Learner(5), name="whole", executor=virtual_executor(), **settings)
+    cut(slowly, None, results=results, search_alg=Learner(5), executor=virtual_executor(), **settings)
+    resume(slowly, callbacks=(), search_alg=Learner(5), executor=virtual_executor(), **settings)
+    whole = newest_state("searcher-state", run_path("whole"))["heard"]
+    assert set(newest_state("searcher-state")["heard"]) == set(whole)
+
+
 @pytest.mark.parametrize("results", [2, 3, 5])
 def test_a_searcher_that_was_told_of_an_interrupt_does_not_remember_that(results: int) -> None:
     whole = fit(counting(3), None, search_alg=Learner(5), num_samples=3, name="whole", **ONE_BY_ONE)
@@ -122,16 +142,18 @@ def test_a_searcher_that_is_not_saved_hears_all_again(caplog: pytest.LogCaptureF
     assert len(searcher.heard) == 3 * 4
 
 
-@pytest.mark.parametrize("damage", ["remove", "empty", "tear", "change"])
+@pytest.mark.parametrize("damage", ["remove", "empty", "tear", "change", "older"])
 def test_a_damaged_state_is_not_used(damage: str) -> None:
     fit(counting(2), None, search_alg=Learner(2), num_samples=3, **ONE_BY_ONE)
     whole = fit(counting(2), None, search_alg=Learner(2), num_samples=5, name="whole", **ONE_BY_ONE)
-    for path in run_path().glob("*-state*-*.pkl"):
+    paths = sorted(run_path().glob("*-state*-*.pkl"))
+    older = pickle.dumps({**pickle.loads(paths[-1].read_bytes()), "heard": []})
+    for path in paths:
         data = path.read_bytes()
         if damage == "remove":
             path.unlink()
         else:
-            path.write_bytes({"empty": b"", "tear": data[:-3], "change": data[:-1] + b"!"}[damage])
+            path.write_bytes({"empty": b"", "tear": data[:-3], "change": data[:-1] + b"!", "older": older}[damage])
     grid = resume(counting(2), add_samples=2)
     assert [result.config for result in grid] == [result.config for result in whole]
 
@@ -335,6 +357,16 @@ def test_callbacks_get_their_states_by_position(again: bool) -> None:
     assert counts == [7, 7, 6], "the result at which the run was cut off was shown to two of them, and comes again"
     if again:
         assert [callback.count for callback in given if isinstance(callback, Heard)] == counts
+
+
+def test_a_callback_of_another_class_does_not_get_the_state_of_the_one_before_it() -> None:
+    class Other(Heard):
+        pass
+
+    cut(counting(3), results=2, callbacks=[Heard("first"), Heard("second")])
+    given = [CutAfter(0), Other("first"), Heard("second")]
+    resume(counting(3), run_config=RunConfig(verbose=0, callbacks=given))
+    assert [callback.count for callback in given if isinstance(callback, Heard)] == [2, 3]
 
 
 def test_a_callback_that_cannot_be_saved_spoils_nothing(caplog: pytest.LogCaptureFixture) -> None:

@@ -310,6 +310,28 @@ def test_changes_by_a_scheduler_survive() -> None:
     assert grid[0].metrics["experiment_tag"] == "changed"
 
 
+def test_what_a_scheduler_has_added_to_waiting_trials_survives() -> None:
+    """Another driver's scheduler would add something else."""
+
+    class Numbers(FIFOScheduler):
+        def __init__(self, first: int):
+            self.next = first
+
+        def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
+            if "number" not in trial.config:
+                trial.set_config({**trial.config, "number": self.next})
+                self.next += 1
+
+    def trainable(config: dict[str, Any]) -> None:
+        counting(2)(config)
+
+    settings: dict[str, Any] = {"num_samples": 3, "max_concurrent_trials": 1}
+    cut(trainable, results=1, scheduler=Numbers(0), **settings)
+    added = [record["config"]["number"] for record in journal_of() if record["type"] == "change"]
+    grid = resume(trainable, callbacks=(), scheduler=Numbers(100), **settings)
+    assert added == [result.config["number"] for result in grid] == [0, 1, 2]
+
+
 def test_the_second_run_of_one_tuner_is_recorded_as_if_it_were_the_first() -> None:
     tuner = make_tuner(counting(2), None, search_alg=Learner(4), num_samples=3, max_concurrent_trials=1)
     first, second = tuner.fit(), tuner.fit()

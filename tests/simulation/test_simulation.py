@@ -196,6 +196,36 @@ def test_a_curve_with_a_state_goes_on_from_that_of_the_checkpoint() -> None:
     assert done.results[1].metrics["loss"] == -(2 * 2 + 0.5 * 6)  # the third step of the donor is being saved
 
 
+def counting_in_place(config: dict[str, Any], state: list[int] | None) -> Iterator[tuple[dict[str, Any], float, Any]]:
+    state = [0] if state is None else state
+    for _ in range(6):
+        state[0] += 1
+        yield {"loss": -state[0] * config["x"]}, 1.0, state
+
+
+def test_a_saved_state_stays_what_it_was_although_the_trial_goes_on_with_it() -> None:
+    config = TuneConfig(metric="loss", mode="min", scheduler=Exploiter())
+    done = simulate(counting_in_place, param_space={"x": grid_search([2, 1])}, tune_config=config, num_workers=2)
+
+    assert done.results[1].metrics["loss"] == -0.5 * (2 + 6)
+
+
+def test_training_that_a_failure_has_cut_short_counts() -> None:
+    config = TuneConfig(metric="loss", mode="min", num_samples=4)
+    done = simulate(
+        curve,
+        param_space={"x": 1},
+        tune_config=config,
+        run_config=RunConfig(failure_config=FailureConfig(-1)),
+        num_workers=2,
+        failure_rate=0.3,
+        seed=1,
+    )
+    whole = done.num_steps - done.num_failures
+    assert done.num_failures > 0
+    assert whole < done.training_s < done.num_steps
+
+
 def test_a_table_of_curves_is_run_in_order() -> None:
     table = {"a": curve({"x": 1}), "b": curve({"x": 0})[:4]}
     done = simulate(table, tune_config=TuneConfig(metric="loss", mode="min"))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from kit import wait_until
+from kit import BOUND_S, wait_until
 
 from minitune.execution import files
 from minitune.execution.housekeeper import Housekeeper
@@ -188,6 +188,15 @@ def test_a_trial_that_saves_often_is_not_settled_all_the_time(tmp_path: Path, bo
         assert housekeeper.settled("a") == (str(first),)
         housekeeper.close()
         assert housekeeper.settled("a") == (str(second),)
+
+
+def test_a_checkpoint_that_is_just_being_settled_has_to_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory, goes_on = tree(tmp_path / "checkpoint_000000"), threading.Event()
+    monkeypatch.setattr(files, "sync_descriptor", lambda descriptor: goes_on.wait(BOUND_S))
+    with Housekeeper() as housekeeper:
+        housekeeper.settle("a", str(directory))
+        wait_until(lambda: housekeeper.settled("a") == (str(directory),), "it is being settled")
+        goes_on.set()
 
 
 def test_a_checkpoint_that_is_gone_is_not_settled(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

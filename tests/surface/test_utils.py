@@ -23,7 +23,7 @@ from minitune.tune.utils import (
 )
 from minitune.tune.utils.mock_trainable import MyTrainableClass, register_mock_trainable
 
-from minitune import Trainable, TuneConfig, TuneError, Tuner
+from minitune import CheckpointConfig, FailureConfig, RunConfig, Trainable, TuneConfig, TuneError, Tuner
 
 
 def test_flattening_and_back():
@@ -152,6 +152,11 @@ def test_waiting_for_a_gpu(one_gpu):
     assert one_gpu.read_text() == ""
 
 
+def test_a_gpu_may_be_used_as_much_as_is_said(one_gpu):
+    one_gpu.write_text("90\n20\n")
+    assert wait_for_gpu(gpu_id=0, target_util=0.2, delay_s=0, retry=2) is True
+
+
 def test_a_gpu_that_is_not_freed_or_not_there(one_gpu):
     one_gpu.write_text("90\n90\n90\n")
     with pytest.raises(RuntimeError, match="not freed"):
@@ -177,3 +182,21 @@ def test_the_mock_trainable_by_name(tmp_path, monkeypatch):
     (result,) = tuner.fit()
     assert "failing on purpose in step 2" in str(result.error)
     assert result.metrics["episode_reward_mean"] == pytest.approx(0.46211715726)
+
+
+@pytest.mark.parametrize(("always", "ends_well"), [(False, True), (True, False)])
+def test_the_mock_trainable_fails_once_or_always(tmp_path, monkeypatch, always, ends_well):
+    monkeypatch.setenv("MINITUNE_STORAGE_PATH", str(tmp_path))
+    tuner = Tuner(
+        MyTrainableClass,
+        param_space={"mock_error": True, "persistent_error": always},
+        tune_config=TuneConfig(executor="inline"),
+        run_config=RunConfig(
+            stop={"training_iteration": 4},
+            verbose=0,
+            checkpoint_config=CheckpointConfig(checkpoint_frequency=1),
+            failure_config=FailureConfig(max_failures=3),
+        ),
+    )
+    (result,) = tuner.fit()
+    assert (result.error is None) == ends_well
