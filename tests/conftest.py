@@ -1,7 +1,10 @@
-"""What every test gets: a storage path of its own, bounds that scale, and the check that nothing is left behind.
+"""Every test gets the same surroundings, however pytest was started, and must leave nothing behind. See `kit` first.
+
+The surroundings are: a storage path of its own, a machine of four CPUs, the usual signals, umask and variables. So the
+suite passes under `nohup`, in cron, without a terminal and on a machine of any size.
 
 `MINITUNE_TEST_TIMEFACTOR` (default 1) multiplies every bound of the suite: set it to 10 on a crowded machine or under a
-debugger. A bound is never what a passing test waits for; it only ends a test that hangs. The whole suite runs in two
+debugger. A passing test never waits for a bound, which only ends a test that hangs. The whole suite runs in two
 processes, see `side_by_side`.
 """
 
@@ -10,6 +13,7 @@ from __future__ import annotations
 import compileall
 import os
 import shutil
+import signal
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
@@ -17,15 +21,44 @@ from pathlib import Path
 
 import psutil
 import pytest
-from run_scripts import script as script
 from side_by_side import pytest_runtestloop as pytest_runtestloop
 
-import minitune
-from minitune.testing.leftovers import FILES, KINDS, STRAGGLER_BOUND_S, Snapshot, is_helper, kill
+pytest.register_assert_rewrite("kit")
 
-TIME_FACTOR = float(os.environ.get("MINITUNE_TEST_TIMEFACTOR", "1"))
+from kit import Script, scaled_s  # noqa: E402  # pytest rewrites the asserts of what is imported from here on
+
+import minitune  # noqa: E402
+from minitune.testing.leftovers import FILES, KINDS, STRAGGLER_BOUND_S, Snapshot, is_helper, kill  # noqa: E402
+
 MARKER = "MINITUNE_TEST_SESSION"
 FOR_TESTS = ("MINITUNE_TEST_", "MINITUNE_START_METHOD")
+OF_THE_SHELL = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "PYTHONWARNINGS", "PYTHONOPTIMIZE", "PYTHONHASHSEED")
+"""Variables by which a user's shell changes the output or the behaviour of the programs that tests start."""
+
+
+def pytest_configure() -> None:
+    """Undo what a starter such as `nohup ... &` has done to signals, for the processes that tests start.
+
+    Ignored and blocked signals are inherited, and minitune leaves ignored ones ignored, so that most tests of signals
+    would wait in vain. A handler is not inherited: with one that does nothing, pytest itself goes on ignoring the
+    signal, as its starter wants, and each program that a test starts has the default.
+    """
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    for name in ("SIGHUP", "SIGTERM", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGTSTP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda number, frame: None)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in this process press Ctrl-C, too
+    if hasattr(signal, "SIGCHLD"):
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored, nobody hears how a child has ended
+    os.umask(0o022)
+
+
+def pytest_report_header() -> str:
+    """Say how long the suite takes, before it does."""
+    return "minitune: the whole suite takes about 5 minutes on two free cores; one folder, or -k, takes seconds"
 
 
 def pytest_sessionstart() -> None:
@@ -33,15 +66,18 @@ def pytest_sessionstart() -> None:
     compileall.compile_dir(str(Path(minitune.__file__).parent), quiet=2)
 
 
-def scaled_s(bound_s: float) -> float:
-    """A bound in seconds times `MINITUNE_TEST_TIMEFACTOR`."""
-    return bound_s * TIME_FACTOR
-
-
 @pytest.fixture
 def bound_s() -> Callable[[float], float]:
     """Scales a bound: `event.wait(bound_s(5))`."""
     return scaled_s
+
+
+@pytest.fixture
+def script(tmp_path: Path, nothing_left: None) -> Iterator[Script]:
+    """Scripts of a user, as processes of their own; see `kit.Script`."""
+    script = Script(tmp_path)
+    yield script
+    script.close()
 
 
 @pytest.fixture(scope="session")
@@ -90,11 +126,28 @@ def nothing_left(session_temporary: Path) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def storage_of_its_own(nothing_left: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs go to the test's own directory, and settings of the caller's shell stay out (two are meant for tests)."""
+    """Runs go to the test's own directory, on a machine of four CPUs and no GPU, wherever the tests run.
+
+    Settings of the caller's shell stay out, but for those that are meant for tests.
+    """
     for name in list(os.environ):
-        if name.startswith(("MINITUNE_", "GITHUB_")) and not name.startswith(FOR_TESTS):
+        if name in OF_THE_SHELL or (name.startswith(("MINITUNE_", "GITHUB_")) and not name.startswith(FOR_TESTS)):
             monkeypatch.delenv(name)
     monkeypatch.setenv("MINITUNE_STORAGE_PATH", str(tmp_path / "minitune_results"))
+    monkeypatch.setenv("MINITUNE_NUM_CPUS", "4")
+    monkeypatch.setenv("MINITUNE_NUM_GPUS", "0")
+
+
+@pytest.fixture
+def one_cpu(storage_of_its_own: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine with room for one trial: the others wait in the queue."""
+    monkeypatch.setenv("MINITUNE_NUM_CPUS", "1")
+
+
+@pytest.fixture
+def inline(storage_of_its_own: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every run of the test takes place in this process, also one that `tune.run` begins."""
+    monkeypatch.setenv("MINITUNE_EXECUTOR", "inline")
 
 
 def _left_entries(directory: Path) -> list[str]:

@@ -154,3 +154,69 @@ def test_searchers_are_compared(tmp_path: Path, bound_s: Callable[[float], float
     assert set(document) == {"seeds", "trials", "searchers", "functions", "parallel", "digits", "cost", "import"}
     assert all(len(values) == 2 for values in document["functions"]["branin"].values())
     assert "| minitune TPE | " in done.stdout
+
+
+# -- faults ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def mutants(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The module that puts faults into the code."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return importlib.import_module("mutants")
+
+
+def test_every_fault_of_the_list_has_its_place(mutants: Any) -> None:
+    """Change the list together with the code that it is about: `python benchmarks/mutants.py --check --move` helps."""
+    faults = mutants.all_faults()
+    assert [f"{fault}: {problem}" for fault, problem, _ in mutants.misplaced(faults)] == []
+    assert len({(fault.file, fault.old, fault.new) for fault in faults}) == len(faults) >= 300
+    folders = {path.parent.name for path in (BENCHMARKS.parent / "minitune").glob("*/__init__.py")}
+    assert {fault.folder for fault in faults} == folders | {"(root)"}
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, mutants: Any, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package of one function, with a test of half of what it does."""
+    for name in ("minitune", "tests"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "minitune" / "__init__.py").touch()
+    (tmp_path / "minitune" / "more.py").write_text("def more(x):\n    return x + 1 if x < 5 else 0\n")
+    test = "from minitune.more import more\n\ndef test_more():\n    assert more(1) == 2\n"
+    (tmp_path / "tests" / "test_more.py").write_text(test)
+    monkeypatch.setattr(mutants, "CHECKOUT", tmp_path)
+    return tmp_path
+
+
+def test_a_fault_is_noticed_if_a_test_fails(mutants: Any, checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tests = ["tests/test_more.py::test_more"]
+    faults = [
+        mutants.Fault("minitune/more.py", "x + 1", "x - 1", tests),
+        mutants.Fault("minitune/more.py", "x < 5", "x < 6", tests),
+    ]
+    assert list(mutants.misplaced(faults)) == []
+
+    mutants.try_all(faults, 2, 60.0, verbose=False)
+
+    assert [fault.noticed_by.partition(" - ")[0] for fault in faults] == [f"FAILED {tests[0]}", ""]
+    assert mutants.tell(faults) == 1
+    assert "all                  2        1   50.0%" in capsys.readouterr().out
+    assert (checkout / "minitune" / "more.py").read_text() == "def more(x):\n    return x + 1 if x < 5 else 0\n"
+
+
+def test_tests_that_fail_anyway_are_refused(mutants: Any, checkout: Path) -> None:
+    (checkout / "tests" / "test_more.py").write_text("def test_more():\n    assert False\n")
+    fault = mutants.Fault("minitune/more.py", "x + 1", "x - 1", ["tests/test_more.py"])
+    with pytest.raises(SystemExit, match=r"fail without any fault(.|\n)*test_more"):
+        mutants.try_all([fault], 1, 60.0, verbose=False)
+
+
+def test_the_list_follows_code_that_was_moved(mutants: Any, checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (checkout / "minitune" / "more.py").rename(checkout / "minitune" / "moved.py")
+    listed = checkout / "mutants_list.py"
+    listed.write_text('FAULTS = [("minitune/more.py", "x + 1", "x - 1", "tests/test_more.py")]\n')
+    monkeypatch.setattr(mutants, "LIST", listed)
+    fault = mutants.Fault("minitune/more.py", "x + 1", "x - 1", ["tests/test_more.py"])
+
+    assert mutants.check([fault], moves=True) == 1
+    assert '("minitune/moved.py", "x + 1", "x - 1", "tests/test_more.py")' in listed.read_text()

@@ -5,35 +5,18 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from kit import Script
 
 from minitune import __version__, cli
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
-@pytest.fixture
-def python(bound_s: Callable[[float], float]) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Runs a new interpreter that finds this package."""
-
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, *arguments],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=bound_s(30),
-        )
-
-    return run
-
-
-def test_the_version_is_shown(python: Callable[..., subprocess.CompletedProcess[str]]) -> None:
-    assert python("-m", "minitune", "--version").stdout == f"minitune {__version__}\n"
+def test_the_version_is_shown(script: Script) -> None:
+    assert script.run_command([sys.executable, "-m", "minitune", "--version"]).stdout == f"minitune {__version__}\n"
 
 
 def test_the_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -73,11 +56,13 @@ def test_what_follows_a_command_is_the_commands_own(capsys: pytest.CaptureFixtur
 
 
 def test_the_command_line_loads_nothing_that_only_a_run_needs(
-    python: Callable[..., subprocess.CompletedProcess[str]],
+    script: Script,
 ) -> None:
     heavy = ("cloudpickle", "psutil", "multiprocessing", "subprocess", "asyncio", "minitune.tuner")
 
-    done = python("-c", f"import sys, minitune.cli; print([name for name in {heavy} if name in sys.modules])")
+    done = script.run_command(
+        [sys.executable, "-c", f"import sys, minitune.cli; print([name for name in {heavy} if name in sys.modules])"]
+    )
 
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
 

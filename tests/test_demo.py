@@ -3,42 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import statistics
-import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kit import Script
 
 from minitune import Checkpoint
 from minitune.examples import quickstart
-
-ROOT = Path(__file__).resolve().parent.parent
-
-
-@pytest.fixture
-def run_demo(tmp_path: Path, bound_s: Callable[[float], float]) -> Callable[..., str]:
-    """Runs `minitune demo` in a new process and returns what it printed."""
-
-    def run(*arguments: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", "minitune", "demo", *arguments],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=bound_s(60),
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert done.stderr == ""
-        return done.stdout
-
-    return run
 
 
 def _reports(run: Path) -> dict[Path, list[dict[str, Any]]]:
@@ -91,13 +66,14 @@ def _check(output: str, storage: Path, seed: int, samples: int) -> tuple[str, st
     return figures
 
 
-def test_the_demo_shows_what_its_files_say_and_another_seed_is_another_run(
-    run_demo: Callable[..., str], tmp_path: Path
-) -> None:
+def test_the_demo_shows_what_its_files_say_and_another_seed_is_another_run(script: Script, tmp_path: Path) -> None:
     figures = {}
     for seed in (1, 2):
         storage = tmp_path / f"storage{seed}"
-        output = run_demo("--seed", str(seed), "--samples", "12", "--storage", str(storage))
+        command = [sys.executable, "-m", "minitune", "demo", "--seed", str(seed), "--samples", "12"]
+        done = script.run_command([*command, "--storage", str(storage)])
+        assert (done.returncode, done.stderr) == (0, ""), done.stdout
+        output = done.stdout
         figures[seed] = _check(output, storage, seed, 12)
         assert "12/12" in output, "the status of the run was not shown"
 

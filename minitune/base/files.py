@@ -397,7 +397,7 @@ def sync_directory(path: str) -> None:
 
 
 def settle(directory: str) -> None:
-    """Bring a checkpoint's directory to the disk: all files, all directories, and its own name. Blocks.
+    """Bring a checkpoint's directory to the disk: all files, all directories, its name and that of its trial. Blocks.
 
     Raises:
         OSError: If the directory is gone or a sync fails.
@@ -422,7 +422,10 @@ def settle_steps(directory: str) -> Iterator[None]:
             yield
         sync_directory(top)
         yield
-    sync_directory(os.path.dirname(directory))
+    trial_directory = os.path.dirname(directory)
+    sync_directory(trial_directory)
+    yield
+    sync_directory(os.path.dirname(trial_directory))
 
 
 def _raise(error: OSError) -> None:

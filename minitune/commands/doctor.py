@@ -249,7 +249,8 @@ def _orphans() -> Iterator[int]:
 
     for process in psutil.process_iter():
         try:
-            if _is_of_trial(process) and all(_is_of_trial(one) or one.pid == 1 for one in process.parents()):
+            # the environment of process 1 is another user's: it is not even looked at
+            if _is_of_trial(process) and all(one.pid == 1 or _is_of_trial(one) for one in process.parents()):
                 yield process.pid
         except (psutil.Error, OSError):
             continue  # it has ended, or it is somebody else's

@@ -74,7 +74,7 @@ class Disk:
 
     def free(self) -> None:
         """The run ends: the space is not needed any more."""
-        if self._held_bytes and self._is_there():
+        if self._is_there():  # also when all of it was given up: an empty file is left then
             with contextlib.suppress(OSError):
                 files.remove_file(self._path)
         self._held_bytes = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import sys
@@ -86,7 +87,14 @@ class OpenRun:
             if self.is_blank and self.run.has_trials():
                 raise self.run.lost_journal()
             sink = self._journal if self._listen is None else _Overheard(self._journal, self._listen)
-            self.recorder = Recorder(self.run, sink, self._manager, self._disk, self._dirname_creators)
+            self.recorder = Recorder(
+                self.run,
+                sink,
+                self._manager,
+                self._disk,
+                self._dirname_creators,
+                is_strict=self._durability == "strict",
+            )
         except BaseException:
             self.__exit__(None, None, None)
             raise
@@ -153,6 +161,8 @@ class OpenRun:
         self._journal.append(records.opened(os.getpid(), _start_time(), _boot_id(), socket.gethostname()))
         if self._durability != "process":
             self._journal.sync()  # from here on the run can be resumed, also after a power cut
+            with contextlib.suppress(PermissionError):  # one may write to a directory and yet not read it
+                files.sync_directory(os.path.dirname(self.run.path))
 
     def keeper(self, hooks: Hooks, context: DriverContext) -> StateKeeper:
         """What saves the states of the run's plug-ins."""

@@ -107,7 +107,10 @@ class ObjectStore:
 
     def _write(self, value: Any, text: str) -> StoredValue:
         run_path = os.path.dirname(self.directory)
-        files.make_directory(self.directory, within=run_path)
+        if not os.path.isdir(self.directory):
+            files.make_directory(self.directory, within=run_path)
+            if self._durability == "strict":
+                files.sync_directory(run_path)
         temporary = os.path.join(self.directory, files.temporary_name())
         descriptor = files.open_own(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, files.BLOB_MODE, within=run_path)
         try:

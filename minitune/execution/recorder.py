@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 from minitune.base import files
 from minitune.checkpoint import CheckpointRecord
 from minitune.decision import Decision
-from minitune.error import TrialError
+from minitune.error import TrialError, TuneError
 from minitune.execution import records
 from minitune.execution.checkpoint_manager import CheckpointManager, Surplus
 from minitune.execution.disk import Disk
@@ -64,6 +64,7 @@ class Recorder:
         checkpoints: Which checkpoints are kept.
         disk: Whether the run can be written down.
         dirname_creators: Make the names of trial directories, by experiment; None for the usual ones.
+        is_strict: Whether a checkpoint is on the disk before the record that names it is written.
 
     Attributes:
         is_closed: Whether it has been said how the run ends.
@@ -76,12 +77,15 @@ class Recorder:
         checkpoints: CheckpointManager,
         disk: Disk,
         dirname_creators: Sequence[Callable[[Trial], str] | None] = (None,),
+        *,
+        is_strict: bool = False,
     ):
         self.run = run
         self.disk = disk
         self._journal = journal
         self._checkpoints = checkpoints
         self._dirname_creators = dirname_creators
+        self._is_strict = is_strict
         self.is_closed = False
         self._pid = os.getpid()
         # by trial id, what plug-ins may change, as it is on record
@@ -233,6 +237,8 @@ class Recorder:
     ) -> None:
         """A result with what was decided upon it; on record before the worker hears of it."""
         metrics = {**result, CONFIG: None} if CONFIG in result else result
+        if checkpoint is not None and self._is_strict:
+            self._settle(trial, checkpoint)
         self._journal.append(
             records.result(
                 trial.trial_id,
@@ -286,8 +292,25 @@ class Recorder:
             reported: True if it came with a report, whose record has committed it already.
         """
         if not reported:
+            if self._is_strict:
+                self._settle(trial, kept.record)
             self._journal.append(records.checkpoint(trial.trial_id, trial.attempt, kept.report_number, kept.record))
         self._drop(self._checkpoints.add(trial, kept))
+
+    def _settle(self, trial: Trial, record: CheckpointRecord) -> None:
+        """Bring a checkpoint to the disk. Blocks.
+
+        Raises:
+            TuneError: If that fails: the promise of durability `strict` cannot be kept.
+        """
+        directory = os.path.join(trial.local_path, record.directory)
+        try:
+            files.settle(directory)
+        except OSError as error:
+            raise TuneError(
+                f"the checkpoint {directory} could not be brought to the disk ({error.strerror or error}); check the "
+                "disk, then resume the run"
+            ) from error
 
     def discard(self, trial: Trial, record: CheckpointRecord) -> bool:
         """A checkpoint is of no use: the one before it is the newest now. False if another trial still needs it."""

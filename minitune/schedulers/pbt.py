@@ -182,7 +182,7 @@ class PopulationBasedTraining(MetricScheduler):
         at = self._time_of(result)
         if at is None:
             return CONTINUE
-        self._forget_failed()
+        self._forget_failed(tune_controller)
         member = self._member(trial)
         self._population.hear(member, at, self._score_of(result))
         self._population.leave_line(member)
@@ -211,7 +211,7 @@ class PopulationBasedTraining(MetricScheduler):
 
     def choose_trial_to_run(self, tune_controller: SchedulerContext) -> Trial | None:
         """The waiting member that has trained least; with `synch`, of those that have not come to this turn yet."""
-        self._forget_failed()
+        self._forget_failed(tune_controller)
         if self._synch and self._have_all_arrived(tune_controller):
             self._take_turns(tune_controller)
         chosen = self._population.first_waiting(lambda trial_id: self._find(tune_controller, trial_id))
@@ -497,10 +497,10 @@ class PopulationBasedTraining(MetricScheduler):
             self._trials.update((trial.trial_id, trial) for trial in context.get_live_trials())
         return self._trials.get(trial_id)
 
-    def _forget_failed(self) -> None:
+    def _forget_failed(self, context: SchedulerContext) -> None:
         """Let those go that have failed for good; others are tried again."""
         for trial_id in sorted(self._failed):
-            trial = self._trials.get(trial_id)
+            trial = self._find(context, trial_id)
             if trial is None or trial.is_finished():
                 self._forget(trial_id)
             elif trial.phase is not Phase.QUEUED:

@@ -16,6 +16,7 @@ Runs are simulated, so the whole suite takes a second and starts no process. To 
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 import os
 import random
@@ -34,6 +35,8 @@ from minitune.tune_config import TuneConfig
 
 Curve = Iterator[tuple[dict[str, Any], float]]
 _EPOCHS = 16
+_MOST_ATTEMPTS = 1000
+"""How often the trials of one run may be started together. A good scheduler needs some dozens."""
 _DECISIONS = {TrialScheduler.CONTINUE, TrialScheduler.PAUSE, TrialScheduler.STOP, TrialScheduler.NOOP}
 
 
@@ -60,13 +63,25 @@ class SchedulerContract:
         """A run of `num_samples` trials, 8 by default, on `num_workers`, 3 by default."""
         tune = {"metric": "score", "mode": "max", "num_samples": 8}
         tune.update({name: options.pop(name) for name in tuple(options) if name in tune})
-        return simulate(
-            curve or self.curve,
-            param_space=self.param_space,
-            tune_config=TuneConfig(**tune, scheduler=scheduler or self.make_scheduler()),  # type: ignore[arg-type]  # checked there
-            run_config=RunConfig(failure_config=FailureConfig(options.pop("max_failures", 0))),
-            **{"num_workers": 3, "seed": 1, **options},
-        )
+        attempts = itertools.count(1)
+
+        def attempt(config: dict[str, Any]) -> Curve:
+            if next(attempts) > _MOST_ATTEMPTS:
+                raise _EndlessError
+            begun: Curve = (curve or self.curve)(config)
+            return begun
+
+        try:
+            return simulate(
+                attempt,
+                param_space=self.param_space,
+                tune_config=TuneConfig(**tune, scheduler=scheduler or self.make_scheduler()),  # type: ignore[arg-type]  # checked there
+                run_config=RunConfig(failure_config=FailureConfig(options.pop("max_failures", 0))),
+                **{"num_workers": 3, "seed": 1, **options},
+            )
+        except _EndlessError:
+            text = "the run does not end: trials have started over, or gone on from checkpoints"
+            raise AssertionError(f"{text}, {_MOST_ATTEMPTS} times") from None
 
     # -- every trial ends --------------------------------------------------------------------------------------------
 
@@ -99,11 +114,14 @@ class SchedulerContract:
 
     def test_values_that_are_no_numbers_do_no_harm(self) -> None:
         """NaN and infinities are reported by trainings that diverge: they neither raise nor win."""
+        bad: dict[float, float] = {}  # by the trial's x: the first one with a small x reports NaN, and so on
 
         def curve(config: dict[str, Any]) -> Curve:
-            bad = (math.nan, math.inf, -math.inf)[int(config["x"] * 1000) % 3]
+            x = config["x"]
+            if x < 0.5:
+                bad.setdefault(x, (math.nan, math.inf, -math.inf)[len(bad) % 3])
             for metrics, duration_s in self.curve(config):
-                yield ({"score": bad} if config["x"] < 0.5 else metrics), duration_s
+                yield ({"score": bad[x]} if x in bad else metrics), duration_s
 
         done = self.simulated(curve=curve, num_samples=12)
         assert {trial.status for trial in _trials(done)} == {TERMINATED}
@@ -158,6 +176,10 @@ class SchedulerContract:
         assert scheduler.metric == "score"
         assert not scheduler.set_search_properties("loss", "min")
         assert isinstance(scheduler.debug_string(), str)
+
+
+class _EndlessError(BaseException):
+    """Ends a run from within a trial. No `Exception`, for that would be the trial's failure."""
 
 
 def _trials(done: Simulation) -> list[Trial]:

@@ -1,24 +1,18 @@
-"""What the tests of actors share: waiting for events and processes with a bound."""
+"""A group of actors as the tests drive it: every wait for an event has a bound."""
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-import psutil
 from actor_samples import Counter
+from kit import BOUND_S
 
 from minitune.actor.group import ActorGroup
 from minitune.actor.messages import Ended, GroupEvent, Ready, Replied
 from minitune.actor.user_thread import Hosted
-
-TIME_FACTOR = float(os.environ.get("MINITUNE_TEST_TIMEFACTOR", "1"))
-BOUND_S = 20.0 * TIME_FACTOR
-"""Ends a wait that hangs; no passing test waits for it."""
 
 
 class Driver:
@@ -66,37 +60,3 @@ class Driver:
     def stop(self, actor_id: str, grace_s: float = BOUND_S) -> Ended:
         self.group.stop(actor_id, grace_s)
         return self.ended(actor_id)
-
-
-def marked_processes(marker: str) -> list[psutil.Process]:
-    """The living processes that carry a marker in their environment."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if any(marker in value for value in process.environ().values()):
-                found.append(process)
-        except (psutil.Error, OSError):
-            continue
-    return found
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    """Wait for something that nothing tells of."""
-    until = time.monotonic() + BOUND_S
-    while not condition():
-        assert time.monotonic() < until, f"waited {BOUND_S} s in vain until {what}"
-        time.sleep(0.005)
-
-
-def is_gone(pid: int) -> bool:
-    """Whether a process is dead; a zombie is."""
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
-
-
-def read_pids(path: Path, count: int) -> list[int]:
-    """Wait until `count` whole lines stand in a file, and read them as process ids."""
-    wait_until(lambda: path.exists() and path.read_text().count("\n") >= count, f"{count} pids stand in {path}")
-    return [int(line) for line in path.read_text().split()]

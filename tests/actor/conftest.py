@@ -6,7 +6,8 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from actor_driver import TIME_FACTOR, Driver, marked_processes
+from actor_driver import Driver
+from kit import TIME_FACTOR, marked_processes
 
 from minitune.actor.group import ActorGroup
 

@@ -13,8 +13,9 @@ from concurrent.futures import Executor, Future
 from functools import partial
 
 import pytest
-from actor_driver import BOUND_S, Driver
+from actor_driver import Driver
 from actor_samples import Brittle, Counter, Fatal, NeedsTwo, Nester
+from kit import BOUND_S
 
 from minitune.actor.group import ActorGroup
 from minitune.actor.messages import Ended, Failed, Ready, Replied

@@ -13,12 +13,14 @@ from pathlib import Path
 
 import psutil
 import pytest
-from actor_driver import BOUND_S, Driver, is_gone, marked_processes, read_pids, wait_until
+from actor_driver import Driver
 from actor_samples import Counter, Family, Sleeper
+from kit import BOUND_S, is_gone, marked_processes, read_pids, wait_until
 
 from minitune.actor import tree
+from minitune.actor.frames import encode
 from minitune.actor.group import ActorGroup
-from minitune.actor.messages import Ended, Failed, Place, Replied
+from minitune.actor.messages import Ended, Failed, Place, Replied, Returned
 from minitune.actor.user_thread import Hosted
 
 
@@ -167,6 +169,24 @@ def _garble() -> None:
         os.write(descriptor, b"garbage, and enough of it to fill the header of a frame")
 
 
+def test_a_worker_that_answers_what_it_was_not_asked_is_killed(driver: Driver) -> None:
+    """Else it would be waited for until its calls have got so far."""
+    driver.start("a")
+    driver.group.call("a", "call", _answer_ahead)
+    event = driver.ended("a")
+    assert event.cause == "protocol: call 1000 was answered, but the last one was 1"
+
+
+def _answer_ahead() -> None:
+    for descriptor in _channels():
+        os.write(descriptor, b"".join(encode(Returned(1000), 1_000_000)))
+
+
+def test_signals_never_go_to_whole_groups_by_accident() -> None:
+    """For the system, process 0 is the group of the sender, and -1 is everybody."""
+    assert not any(send(pid, 0) for pid in (1, 0, -1) for send in (tree.send_signal, tree.kill_group))
+
+
 def test_stop_unwinds_nothing_but_ends_an_idle_actor(driver: Driver) -> None:
     driver.start("a")
     event = driver.stop("a")
@@ -277,6 +297,33 @@ def test_descendants_stay_after_a_normal_end_if_they_are_to(start_method: str, t
     wait_until(lambda: all(is_gone(member) for member in family), "the family is gone")
 
 
+def test_descendants_of_a_worker_that_has_crashed_do_not_stay(start_method: str, tmp_path: Path) -> None:
+    """Not even where they may stay after a normal end."""
+    pid_file = tmp_path / "pids"
+    with ActorGroup(keep_descendants=True) as group:
+        driver = Driver(group)
+        pid = driver.start("a", partial(Family, str(pid_file)))
+        family = read_pids(pid_file, driver.call("a", "start_all"))
+        os.kill(pid, signal.SIGKILL)
+        assert driver.ended("a").cause == "SIGKILL (9)"
+        assert [member for member in family if not is_gone(member)] == []
+
+
+def test_processes_of_a_trial_that_does_not_stop_may_clean_up(driver: Driver, tmp_path: Path) -> None:
+    driver.start("a")
+    driver.group.call("a", "call", _ignore_with_child, str(tmp_path))
+    wait_until(lambda: (tmp_path / "ready").exists(), "the child waits")
+    driver.group.stop("a", 0.05)
+    driver.ended("a")
+    assert (tmp_path / "cleaned up").exists()
+
+
+def _ignore_with_child(directory: str) -> None:
+    script = 'trap \'touch "$0/cleaned up"; exit\' TERM; touch "$0/ready"; while :; do sleep 0.01; done'
+    subprocess.Popen(["sh", "-c", script, directory])
+    Sleeper(os.devnull).ignore_everything()
+
+
 def test_a_process_forked_by_the_trial_gets_the_default_for_sigterm(driver: Driver, tmp_path: Path) -> None:
     driver.start("a")
     assert driver.call("a", "call", _terminate_a_child) == -signal.SIGTERM
@@ -376,7 +423,8 @@ def test_an_exception_in_the_driver_leaves_nothing(start_method: str) -> None:
 _DRIVER = """
 import os, sys, time
 from functools import partial
-from actor_driver import Driver, read_pids
+from actor_driver import Driver
+from kit import read_pids
 from actor_samples import Family, Sleeper
 from pathlib import Path
 from minitune.actor import tree

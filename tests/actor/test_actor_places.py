@@ -13,8 +13,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from actor_driver import BOUND_S, Driver, read_pids, wait_until
+from actor_driver import Driver
 from actor_samples import FOREVER_S, Counter, Family, Sleeper
+from kit import BOUND_S, read_pids, wait_until
 
 from minitune.actor.messages import Ended, Failed, Parked, Place, Ready, Replied
 from minitune.actor.user_thread import Hosted
@@ -251,3 +252,10 @@ def test_a_started_event_comes_once(driver: Driver) -> None:
     driver.group.start("a", partial(Hosted, factory=Counter))
     assert isinstance(driver.next("a"), Ready)
     assert driver.group.wait(0) == []
+
+
+def test_a_worker_that_was_to_be_kept_can_be_stopped_for_good(driver: Driver) -> None:
+    driver.start("a")
+    driver.group.stop("a", BOUND_S, keep=True)
+    driver.group.stop("a", BOUND_S)
+    assert driver.ended("a").cause == "stopped"

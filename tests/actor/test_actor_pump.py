@@ -9,8 +9,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from actor_driver import BOUND_S, Driver, marked_processes, read_pids
+from actor_driver import Driver
 from actor_samples import Family, Sleeper
+from kit import BOUND_S, marked_processes, read_pids
 
 from minitune.actor.group import ActorGroup
 from minitune.actor.messages import Parked

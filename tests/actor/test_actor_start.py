@@ -18,8 +18,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from actor_driver import BOUND_S, Driver, is_gone, marked_processes, read_pids, wait_until
+from actor_driver import Driver
 from actor_samples import Counter, Family, Sleeper
+from kit import BOUND_S, is_gone, marked_processes, read_pids, wait_until
 
 from minitune.actor import limits, packets
 from minitune.actor.group import ActorGroup

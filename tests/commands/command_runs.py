@@ -6,7 +6,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from minitune import Checkpoint, ResultGrid, RunConfig, TuneConfig, Tuner, get_checkpoint, grid_search, report
+from kit import fit
+
+from minitune import Checkpoint, ResultGrid, get_checkpoint, grid_search, report
 
 
 def train(config: dict[str, Any]) -> None:
@@ -20,8 +22,7 @@ def train(config: dict[str, Any]) -> None:
             report({"loss": config["x"] + abs(step - 1)}, checkpoint=Checkpoint(directory))
 
 
-def fit(storage: Path, trainable: Any = train, name: str = "run") -> ResultGrid:
+def fit_three(storage: Path, trainable: Any = train, name: str = "run") -> ResultGrid:
     """Run a trainable under x = 0, 1, 2, in this process."""
-    tune = TuneConfig(metric="loss", mode="min", executor="inline", seed=1)
-    run_config = RunConfig(name=name, storage_path=str(storage), verbose=0)
-    return Tuner(trainable, param_space={"x": grid_search([0, 1, 2])}, tune_config=tune, run_config=run_config).fit()
+    space = {"x": grid_search([0, 1, 2])}
+    return fit(trainable, space, metric="loss", mode="min", seed=1, storage_path=storage, name=name)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_runs import fit
+from command_runs import fit_three
 
 from minitune import cli
 
@@ -16,7 +16,7 @@ from minitune import cli
 def storage(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the run lies, under the name `run`."""
     path = tmp_path_factory.mktemp("storage")
-    fit(path)
+    fit_three(path)
     return path
 
 

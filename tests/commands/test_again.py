@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import pty
@@ -16,7 +17,7 @@ from typing import Any
 
 import pytest
 from command_runs import train
-from run_scripts import Script
+from kit import Script, fit, report_state, restored_state
 
 from minitune import (
     Checkpoint,
@@ -25,6 +26,7 @@ from minitune import (
     TuneConfig,
     Tuner,
     get_checkpoint,
+    get_context,
     grid_search,
     report,
     with_parameters,
@@ -82,6 +84,31 @@ def test_a_retry_is_run_again_from_the_checkpoint_that_it_began_at(minitune: Min
 
     status, out, _ = minitune("rerun", path, "0", "--from-scratch")
     assert (status, out.count("iteration")) == (3, 2)
+
+
+def endless(config: dict[str, Any]) -> None:
+    """Fails once after its second report; has no end of its own."""
+    start = int(Path(checkpoint.path, "step").read_text()) if (checkpoint := get_checkpoint()) else 0
+    for step in itertools.count(start):
+        if step == 2 and get_context().get_attempt() == 1 and not Path(config["mark"]).exists():
+            Path(config["mark"]).touch()
+            raise ZeroDivisionError("for once")
+        with tempfile.TemporaryDirectory() as directory:
+            Path(directory, "step").write_text(str(step + 1))
+            report({"step": step}, checkpoint=Checkpoint(directory))
+
+
+def test_what_was_stopped_after_a_retry_makes_as_many_reports_as_that_made(minitune: Minitune, tmp_path: Path) -> None:
+    settings = {"storage_path": tmp_path, "name": "retried", "max_failures": 1, "stop": {"training_iteration": 5}}
+    fit(endless, {"mark": str(tmp_path / "mark")}, **settings)
+
+    status, out, _ = minitune("rerun", tmp_path / "retried", "0")
+    assert status == 0
+    assert [line for line in out.splitlines() if line.startswith("iteration")] == [
+        "iteration 3: step=2",
+        "iteration 4: step=3",
+        "iteration 5: step=4",
+    ]
 
 
 def climb(config: dict[str, Any]) -> None:
@@ -180,6 +207,59 @@ def test_nothing_of_another_user_is_loaded(minitune: Minitune, storage: Path, mo
         assert minitune("rerun", "run", "0")[0] == 0
     finally:
         os.chown(kept, 0, -1)
+
+
+def test_a_run_that_others_can_write_to_is_not_loaded(minitune: Minitune, tmp_path: Path) -> None:
+    """Its journal holds an object, which to load would run code of its author's choice."""
+    run = Path(fit(returns_its_object, {"object": Told(tmp_path / "told")}, storage_path=tmp_path).experiment_path)
+    (tmp_path / "told").unlink()
+    (run / "journal").chmod(0o666)
+    status, _, err = minitune("rerun", run, "0")
+    assert (status, "everybody can write to it" in err) == (1, True)
+    assert not (tmp_path / "told").exists(), "something was unpickled"
+    (run / "journal").chmod(0o644)
+    assert minitune("rerun", run, "0")[0] == 0
+    assert (tmp_path / "told").exists()
+
+
+class Told:
+    """Leaves a mark when it is unpickled."""
+
+    def __init__(self, mark: Path):
+        self.mark = mark
+
+    def __reduce__(self) -> Any:
+        return _tell, (self.mark,)
+
+
+def _tell(mark: Path) -> Told:
+    mark.touch()
+    return Told(mark)
+
+
+def returns_its_object(config: dict[str, Any]) -> dict[str, Any]:
+    return {"loss": 1, "mark": str(config["object"].mark)}
+
+
+def spoils_its_checkpoint(config: dict[str, Any]) -> None:
+    state = restored_state()
+    if checkpoint := get_checkpoint():
+        Path(checkpoint.path, "state").write_text("-1")
+    for n in range(state + 1, 4):
+        if n == 3:
+            raise ValueError("no luck")
+        report_state(n, {"n": n})
+
+
+def test_a_trial_that_spoils_its_checkpoint_spoils_a_copy(minitune: Minitune, tmp_path: Path) -> None:
+    run = Path(fit(spoils_its_checkpoint, max_failures=1, storage_path=tmp_path).experiment_path)
+    (state,) = run.glob("*/checkpoint_000001/state")
+    state.write_text("2")  # as it was before the run itself has spoiled it
+    before = content(run)
+    for _ in range(2):
+        status, out, _ = minitune("rerun", run, "0")
+        assert (status, "checkpoint_000001" in out, "iteration" in out) == (3, True, False)
+        assert content(run) == before
 
 
 TRAINED = """

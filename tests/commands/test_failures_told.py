@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_runs import fit
+from command_runs import fit_three
 
 from minitune import RunConfig, TuneConfig, TuneError, Tuner, with_resources
 
@@ -20,7 +20,7 @@ def verbose(config: dict[str, Any]) -> None:
 
 def test_an_error_of_many_lines_is_told_by_its_first(minitune: Minitune, tmp_path: Path) -> None:
     run = str(tmp_path / "run")
-    fit(tmp_path, verbose)
+    fit_three(tmp_path, verbose)
 
     for command in (["show", run], ["show", run, "0"], ["explain", run], ["rerun", run, "0"]):
         assert ": ValueError: the shapes do not fit\n" in minitune(*command)[1]

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_runs import fit, train
+from command_runs import fit_three, train
+from kit import fit
 
 from minitune import ResultGrid, RunConfig, TuneConfig, Tuner
 from minitune.analysis import ExperimentAnalysis
@@ -137,7 +138,7 @@ def third(config: dict[str, float]) -> dict[str, float]:
 
 
 def test_numbers_are_short_for_people_and_whole_for_programs(minitune: Minitune, tmp_path: Path) -> None:
-    fit(tmp_path, third, "thirds")
+    fit_three(tmp_path, third, "thirds")
     run = tmp_path / "thirds"
 
     for command in (["show", run, "1"], ["best", run]):
@@ -218,3 +219,27 @@ def test_driver_watch_and_summary_give_one_duration(
     assert seconds_of(minitune("watch", tmp_path / "timed")[1]) == [total]
     *_, summary = map(json.loads, (tmp_path / "ended").read_text().splitlines())
     assert abs(summary["elapsed_s"] - total) <= 0.005
+
+
+def test_rows_without_a_value_come_last_and_equal_nothing(minitune: Minitune, tmp_path: Path) -> None:
+    def reports_twice_or_less(config: dict[str, float]) -> dict[str, float]:
+        return {"loss": 1, **({"extra": config["x"]} if config["x"] != 1 else {})}
+
+    fit_three(tmp_path, reports_twice_or_less, "some")
+
+    for options, expected in ((["--sort", "extra"], [0, 2, 1]), (["--sort", "extra", "--desc"], [2, 0, 1])):
+        _, out, _ = minitune("ls", tmp_path / "some", "--json", *options)
+        assert [json.loads(line)["trial"] for line in out.splitlines()] == expected
+    _, out, _ = minitune("ls", tmp_path / "some", "--json", "--filter", "extra != 2")
+    assert [json.loads(line)["trial"] for line in out.splitlines()] == [0, 1]
+
+
+def test_a_beginning_of_an_id_may_look_like_a_number(
+    minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINITUNE_TRIAL_ID_PREFIX", "12345")
+    fit(lambda config: {"loss": 1}, {}, storage_path=tmp_path, name="one")
+
+    status, out, _ = minitune("show", tmp_path / "one", "12345")
+    assert status == 0
+    assert out.startswith("trial           0 (12345_00000)\n")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver_fakes import (
+from kit import (
     Counter,
     Log,
     LoggingCallback,
@@ -20,7 +20,7 @@ from driver_fakes import (
     restored_state,
 )
 
-from minitune import Callback, Checkpoint, CheckpointConfig, FailureConfig, Result, Trial, report
+from minitune import Callback, Checkpoint, CheckpointConfig, Result, Trial, report
 
 
 def kept(result: Result) -> list[int]:
@@ -45,7 +45,8 @@ def test_frequency_and_end(frequency: int, at_end: bool | None, saved_at: list[i
     grid = fit(
         SavedCounter,
         {"end": 7},
-        checkpoint=CheckpointConfig(checkpoint_frequency=frequency, checkpoint_at_end=at_end),
+        checkpoint_frequency=frequency,
+        checkpoint_at_end=at_end,
         callbacks=[LoggingCallback(log)],
     )
     assert [metrics["n"] for _, metrics in grid[0].best_checkpoints] == saved_at
@@ -67,7 +68,7 @@ def test_a_class_without_save_checkpoint_has_none() -> None:
 @pytest.mark.parametrize("trainable", [report_n(1), Counter])
 def test_what_cannot_be_saved_must_not_be_asked_to(config: CheckpointConfig, trainable: Any) -> None:
     with pytest.raises(ValueError, match=r"checkpoint_frequency and checkpoint_at_end must not be set"):
-        fit(trainable, checkpoint=config)
+        fit(trainable, checkpoint_config=config)
 
 
 def test_a_class_whose_step_ends_it_is_saved_at_the_end() -> None:
@@ -91,7 +92,7 @@ def test_should_checkpoint_comes_from_the_trial_or_from_a_callback() -> None:
         if result["n"] == 4:
             result["should_checkpoint"] = True
 
-    grid = fit(Asking, {"end": 5}, checkpoint=CheckpointConfig(checkpoint_at_end=False), callbacks=[Spy(at_result=ask)])
+    grid = fit(Asking, {"end": 5}, checkpoint_at_end=False, callbacks=[Spy(at_result=ask)])
     assert [metrics["n"] for _, metrics in grid[0].best_checkpoints] == [2, 4]
 
 
@@ -118,7 +119,7 @@ def scoring(config: dict[str, Any]) -> None:
     ],
 )
 def test_the_latest_and_the_best_are_kept(config: CheckpointConfig, expected: list[int]) -> None:
-    grid = fit(scoring, checkpoint=config)
+    grid = fit(scoring, checkpoint_config=config)
     assert kept(grid[0]) == expected
     assert grid[0].checkpoint is not None
     assert grid[0].checkpoint.path.endswith("checkpoint_000005")
@@ -128,7 +129,7 @@ def test_the_latest_and_the_best_are_kept(config: CheckpointConfig, expected: li
 
 def test_best_checkpoints_are_sorted_by_the_score() -> None:
     config = CheckpointConfig(num_to_keep=3, checkpoint_score_attribute="eval/score")
-    result = fit(scoring, checkpoint=config)[0]
+    result = fit(scoring, checkpoint_config=config)[0]
     assert [metrics["eval"]["score"] for _, metrics in result.best_checkpoints] == [5, 7, 9]
     assert result.get_best_checkpoint("eval/score", "max").path.endswith("checkpoint_000001")
     with pytest.raises(RuntimeError):
@@ -147,8 +148,9 @@ def test_a_retry_finds_its_checkpoint_although_few_are_kept() -> None:
 
     grid = fit(
         trainable,
-        failure=FailureConfig(max_failures=1),
-        checkpoint=CheckpointConfig(num_to_keep=1, checkpoint_score_attribute="score"),
+        max_failures=1,
+        num_to_keep=1,
+        checkpoint_score_attribute="score",
     )
     assert [row["training_iteration"] for row in grid[0].get_rows()] == [1, 2, 3, 4, 5, 6, 7]
     assert kept(grid[0]) == [0, 6], "the best, and the latest"
@@ -187,6 +189,7 @@ def test_a_strange_training_iteration_does_not_upset_the_driver(given: Any) -> N
     grid = fit(
         Strange,
         {"end": 4},
-        checkpoint=CheckpointConfig(checkpoint_frequency=2, checkpoint_at_end=False),
+        checkpoint_frequency=2,
+        checkpoint_at_end=False,
     )
     assert [metrics["n"] for _, metrics in grid[0].best_checkpoints] == [2, 4]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver_fakes import (
+from kit import (
     RUN,
     Counter,
     SavedCounter,
@@ -30,8 +30,6 @@ from driver_fakes import (
 
 from minitune import (
     Callback,
-    CheckpointConfig,
-    FailureConfig,
     RunConfig,
     Trial,
     Tuner,
@@ -144,7 +142,7 @@ def test_errors_are_appended_and_the_pickle_goes_with_the_last_failure() -> None
             assert trial.error_file is not None
             during.append(os.path.exists(os.path.join(trial.local_path, "error.pkl")))
 
-    (result,) = fit(trainable, failure=FailureConfig(max_failures=2), callbacks=[Look()])
+    (result,) = fit(trainable, max_failures=2, callbacks=[Look()])
     text = Path(result.path, "error.txt").read_text()
     heads = re.findall(r"^Failure # (\d) \(occurred at \d{4}-\d\d-\d\d_\d\d-\d\d-\d\d\)$", text, re.MULTILINE)
     assert heads == ["1", "2"]
@@ -173,7 +171,7 @@ def test_the_journal_tells_the_story_in_order() -> None:
                 raise ValueError("once")
             report_state(n, {"n": n})
 
-    fit(trainable, failure=FailureConfig(max_failures=1), checkpoint=CheckpointConfig(num_to_keep=1))
+    fit(trainable, max_failures=1, num_to_keep=1)
     story = [
         (record["type"], record.get("status") or record.get("number") or record.get("checkpoint"))
         for record in journal_of()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver_fakes import (
+from kit import (
     Counter,
     SavedCounter,
     Spy,
@@ -22,8 +22,6 @@ from driver_fakes import (
 )
 
 from minitune import (
-    CheckpointConfig,
-    FailureConfig,
     ResultGrid,
     Stopper,
     TrialError,
@@ -58,7 +56,7 @@ def failing_at(*iterations: int) -> Any:
 
 
 def test_a_retry_goes_on_from_the_latest_checkpoint() -> None:
-    grid = fit(failing_at(3, 5), failure=FailureConfig(max_failures=2))
+    grid = fit(failing_at(3, 5), max_failures=2)
     assert [row["training_iteration"] for row in grid[0].get_rows()] == [1, 2, 3, 4, 5]
     assert grid[0].error is None
     assert grid.num_errors == 0
@@ -78,8 +76,8 @@ def test_a_retry_of_a_class_goes_on_from_its_latest_checkpoint() -> None:
     grid = fit(
         Failing,
         {"end": 7},
-        failure=FailureConfig(max_failures=1),
-        checkpoint=CheckpointConfig(checkpoint_frequency=2),
+        max_failures=1,
+        checkpoint_frequency=2,
     )
     assert [row["n"] for row in grid[0].get_rows()] == [1, 2, 3, 4, 5, 5, 6, 7]
     assert [row["iterations_since_restore"] for row in grid[0].get_rows()] == [1, 2, 3, 4, 5, 1, 2, 3]
@@ -95,10 +93,42 @@ def test_a_retry_without_checkpoints_starts_from_the_beginning() -> None:
         if len(attempts) < 3:
             raise Unlucky(1)
 
-    grid = fit(trainable, failure=FailureConfig(max_failures=5))
+    grid = fit(trainable, max_failures=5)
     assert len(attempts) == 3
     assert [row["training_iteration"] for row in grid[0].get_rows()] == [1, 2] * 3
     assert grid[0].metrics["training_iteration"] == 2
+
+
+def test_statistics_count_each_report_of_the_live_view_once() -> None:
+    """What a retry takes back is in no mean and no maximum, however often the same checkpoint is gone back to."""
+    left = [1, 2, 3]
+
+    def trainable(config: dict[str, Any]) -> None:
+        for n in range(restored_state() + 1, 6):
+            if n == 2:
+                report_state(n, {"n": n})
+            else:
+                report({"n": n, "peak": 100 * len(left) + n})  # less with each attempt
+            if n == 4 and left:
+                raise Unlucky(left.pop())
+
+    spy = Spy()
+    grid = fit(trainable, max_failures=3, metric="n", mode="max", callbacks=[spy])
+    (trial,) = spy.trials
+    assert trial.metric_analysis["n"]["avg"] == 3
+    assert trial.metric_analysis["n"]["last-5-avg"] == 3
+    assert trial.metric_analysis["peak"] == {
+        "max": 301,
+        "min": 3,
+        "avg": (301 + 3 + 4 + 5) / 4,
+        "last": 5,
+        "last-5-avg": (301 + 3 + 4 + 5) / 4,
+        "last-10-avg": (301 + 3 + 4 + 5) / 4,
+    }
+    assert trial.report_count == 5
+    assert grid.get_best_result("peak", "max", scope="all").metrics["n"] == 5
+    restored = fit(trainable, max_failures=3, name="again")  # nothing is left to fail
+    assert restored[0].metrics["n"] == 5
 
 
 @pytest.mark.parametrize(("max_failures", "attempts"), [(0, 1), (1, 2), (3, 4)])
@@ -109,7 +139,7 @@ def test_so_many_retries_and_no_more(max_failures: int, attempts: int) -> None:
         count.append(1)
         raise Unlucky(7)
 
-    grid = fit(trainable, failure=FailureConfig(max_failures=max_failures))
+    grid = fit(trainable, max_failures=max_failures)
     assert len(count) == attempts
     assert (run_path() / Path(grid[0].path).name / "error.txt").read_text().count("Failure # ") == attempts
 
@@ -122,7 +152,7 @@ def test_minus_one_retries_without_end() -> None:
         if len(count) < 30:
             raise Unlucky(7)
 
-    grid = fit(trainable, failure=FailureConfig(max_failures=-1), executor=virtual_executor())  # it rests in between
+    grid = fit(trainable, max_failures=-1, executor=virtual_executor())  # it rests in between
     assert grid.num_terminated == 1
     assert len(count) == 30
 
@@ -139,7 +169,7 @@ def test_each_trial_has_its_own_retries_and_keeps_its_place() -> None:
             raise Unlucky(1)
         report({"i": config["i"]})
 
-    grid = fit(trainable, {"i": grid_search([0, 1, 2, 3])}, failure=FailureConfig(max_failures=1))
+    grid = fit(trainable, {"i": grid_search([0, 1, 2, 3])}, max_failures=1)
     assert order == [0, 1, 2, 3, 0, 2], "a retry goes to the back of the queue"
     assert [result.metrics["i"] for result in grid] == [0, 1, 2, 3]
 
@@ -156,8 +186,8 @@ def test_a_failed_restore_counts() -> None:
 
     grid = fit(
         Unloadable,
-        failure=FailureConfig(max_failures=1),
-        checkpoint=CheckpointConfig(checkpoint_frequency=1),
+        max_failures=1,
+        checkpoint_frequency=1,
     )
     assert isinstance(grid[0].error, OSError)
 
@@ -204,7 +234,7 @@ def test_fail_fast_starts_nothing_more() -> None:
         started.append(1)
         raise Unlucky(1)
 
-    grid = fit(trainable, failure=FailureConfig(fail_fast=True), num_samples=10, max_concurrent_trials=1)
+    grid = fit(trainable, fail_fast=True, num_samples=10, max_concurrent_trials=1)
     assert len(started) == 1
     assert grid.num_errors == 1
     assert grid.num_errors + grid.num_terminated == len(grid)
@@ -217,7 +247,7 @@ def test_fail_fast_raise_gives_the_original_exception() -> None:
         raise original
 
     with pytest.raises(Unlucky) as caught:
-        fit(trainable, failure=FailureConfig(fail_fast="raise"))
+        fit(trainable, fail_fast="raise")
     assert caught.value is original
 
 
@@ -240,7 +270,7 @@ def test_a_retry_that_comes_when_the_run_ends_is_ended_too() -> None:
     grid = fit(
         Failing,
         {"i": grid_search([0, 1])},
-        failure=FailureConfig(max_failures=-1),
+        max_failures=-1,
         stop=StopAll(),
         callbacks=[spy],
     )
@@ -282,7 +312,7 @@ def test_an_infeasible_trial_fails_fast_too() -> None:
     grid = fit(
         with_resources(report_n(3), lambda config: {"cpu": config["cpus"]}),
         {"cpus": grid_search([99, 1, 1])},
-        failure=FailureConfig(fail_fast=True),
+        fail_fast=True,
     )
     assert grid.num_errors == 1
     assert all(result.metrics.get("n", 0) < 3 for result in grid)

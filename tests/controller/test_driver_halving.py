@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import logging
-import os
 import random
-import signal
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from driver_fakes import SavedCounter, Spy, fit, journal_of, report_state, restored_state, resume
+from kit import SavedCounter, Spy, cut, fit, journal_of, report_state, restored_state, resume
 
 from minitune import (
     ASHAScheduler,
-    Callback,
-    FailureConfig,
-    RunConfig,
     Searcher,
     Trainable,
     Trial,
     TuneConfig,
-    TuneError,
     grid_search,
     report,
     uniform,
@@ -162,7 +156,7 @@ def test_failures_in_a_bracket(make: Callable[[], Any], retries: int) -> None:
                 raise RuntimeError("no luck")
             report_state(i, {"n": i, "score": config["x"]})
 
-    grid = fit(failing, NINE, scheduler=make(), failure=FailureConfig(max_failures=retries))
+    grid = fit(failing, NINE, scheduler=make(), max_failures=retries)
     assert grid.num_errors == (0 if retries else 2)
     got = [result.metrics.get("n", 0) for result in sorted(grid, key=lambda result: result.config["x"])]
     assert max(got) == 9
@@ -177,7 +171,7 @@ def test_a_failure_that_no_retry_can_help_does_not_hold_up_the_others() -> None:
         for i in range(restored_state() + 1, 100):
             report_state(i, {"n": i, "score": config["x"]} if config["x"] != 8 else {"n": i, "sore": 1})
 
-    grid = fit(train, NINE, scheduler=hyperband(), failure=FailureConfig(max_failures=5))
+    grid = fit(train, NINE, scheduler=hyperband(), max_failures=5)
     assert grid.num_errors == 1
     assert sorted(result.metrics["n"] for result in grid if not result.error) == [1, 1, 1, 1, 1, 3, 3, 9]
 
@@ -194,35 +188,6 @@ def test_fewer_trials_than_a_bracket_and_values_that_are_none() -> None:
 # -- resume ------------------------------------------------------------------------------------------------------------
 
 
-class CutAfter(Callback):
-    """Ends the run at a result: by an error, or so that it can be resumed."""
-
-    def __init__(self, results: int, how: str):
-        self.left = results
-        self.how = how
-
-    def on_trial_result(
-        self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
-    ) -> None:
-        self.left -= 1
-        if self.left == 0 and self.how == "raise":
-            raise RuntimeError("cut")
-        if self.left == 0:
-            os.kill(os.getpid(), signal.SIGINT)
-
-
-def interrupted(scheduler: Any, results: int, how: str, **settings: Any) -> None:
-    callbacks = [CutAfter(results, how)]
-    if how == "raise":
-        with pytest.raises(TuneError):
-            fit(saved, NINE, scheduler=scheduler, callbacks=callbacks, **settings)
-    else:
-        assert fit(saved, NINE, scheduler=scheduler, callbacks=callbacks, **settings).interrupted
-
-
-QUIET = RunConfig(verbose=0)
-
-
 @pytest.mark.parametrize(("how", "period"), [("raise", "auto"), ("raise", "0"), ("SIGINT", "auto")])
 @pytest.mark.parametrize("results", [1, 9, 10, 14, 20])
 def test_an_interrupted_bracket_goes_on_as_if_nothing_had_happened(
@@ -230,10 +195,10 @@ def test_an_interrupted_bracket_goes_on_as_if_nothing_had_happened(
 ) -> None:
     """Be its state told again, or saved at every turn and continued."""
     monkeypatch.setenv("MINITUNE_GLOBAL_CHECKPOINT_S", period)
-    interrupted(hyperband(), results, how)
+    cut(saved, NINE, results=results, how=how, scheduler=hyperband())
     spy = Spy()
     scheduler = hyperband()
-    grid = resume(saved, run_config=RunConfig(verbose=0, callbacks=[spy]), scheduler=scheduler)
+    grid = resume(saved, callbacks=[spy], scheduler=scheduler)
     assert grid.num_terminated == 9
     assert levels(grid) == HALVED
     assert scheduler.get_state()["brackets"] == []
@@ -243,9 +208,9 @@ def test_an_interrupted_bracket_goes_on_as_if_nothing_had_happened(
 @pytest.mark.parametrize("results", [5, 11])
 @pytest.mark.parametrize("variant", ["stop", "promote"])
 def test_asha_goes_on_after_an_interrupt(variant: str, results: int, how: str) -> None:
-    interrupted(promoting(variant=variant), results, how)
+    cut(saved, NINE, results=results, how=how, scheduler=promoting(variant=variant))
     scheduler = promoting(variant=variant)
-    grid = resume(saved, run_config=QUIET, scheduler=scheduler)
+    grid = resume(saved, callbacks=(), scheduler=scheduler)
     assert grid.num_terminated == 9
     assert levels(grid)[-1] == 9
     assert scheduler.get_state()["standings"] == {}
@@ -260,10 +225,9 @@ def test_the_median_rule_goes_on_after_an_interrupt(how: str) -> None:
 
     whole = make()
     fit(saved, NINE, scheduler=whole, stop={"n": 6}, name="whole", max_concurrent_trials=1)
-    interrupted(make(), 20, how, stop={"n": 6}, max_concurrent_trials=1)
+    cut(saved, NINE, results=20, how=how, scheduler=make(), stop={"n": 6}, max_concurrent_trials=1)
     scheduler = make()
-    again = RunConfig(verbose=0, stop={"n": 6})
-    resume(saved, run_config=again, scheduler=scheduler, max_concurrent_trials=1)
+    resume(saved, stop={"n": 6}, scheduler=scheduler, max_concurrent_trials=1)
     assert scheduler.debug_string() == whole.debug_string()
     assert len(scheduler.get_state()["curves"]) == 9
 
@@ -280,7 +244,7 @@ def test_failed_trials_that_are_tried_again_and_new_ones_find_a_place() -> None:
     assert first.num_errors == 2
     broken.clear()
     scheduler = hyperband()
-    grid = resume(train, errored=True, run_config=QUIET, scheduler=scheduler)
+    grid = resume(train, resume_errored=True, callbacks=(), scheduler=scheduler)
     assert grid.num_terminated == 9
     assert max(levels(grid)) == 9
     assert scheduler.get_state()["brackets"] == []

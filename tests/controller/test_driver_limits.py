@@ -7,7 +7,7 @@ import threading
 from typing import Any
 
 import pytest
-from driver_fakes import Counter, LastFirst, Log, LoggingSearcher, SavedCounter, Spy, fit, report_n, virtual_executor
+from kit import Counter, LastFirst, Log, LoggingSearcher, SavedCounter, Spy, fit, report_n, virtual_executor
 
 from minitune import BasicVariantGenerator, ConcurrencyLimiter, Trainable, clock, grid_search, report, with_resources
 from minitune.execution.inline import InlineTrialExecutor

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from driver_fakes import SavedCounter, Spy, fit
+from kit import SavedCounter, Spy, fit
 
 from minitune import BasicVariantGenerator, ConcurrencyLimiter, Searcher
 from minitune.schedulers import HyperBandScheduler

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from driver_fakes import fit
+from kit import fit
 
-from minitune import CheckpointConfig, grid_search, report
+from minitune import grid_search, report
 
 
 def huge(config: dict[str, Any]) -> None:
@@ -22,7 +22,8 @@ def test_an_int_that_no_float_can_hold_counts_as_infinite(mode: str, best: int) 
         {"x": grid_search([-1, 10**400, 2, -(10**400)])},
         metric="x",
         mode=mode,
-        checkpoint=CheckpointConfig(num_to_keep=1, checkpoint_score_attribute="x"),
+        num_to_keep=1,
+        checkpoint_score_attribute="x",
     )
     assert grid.num_terminated == 4
     assert [result.metrics["x"] for result in grid] == [-1, 10**400, 2, -(10**400)]

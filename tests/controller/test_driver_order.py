@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from driver_fakes import (
+from kit import (
     Counter,
     Log,
     LoggingCallback,
@@ -15,13 +15,19 @@ from driver_fakes import (
     SavedCounter,
     counting,
     fit,
+    journal_of,
     logged_run,
     report_n,
+    report_state,
+    restored_state,
     virtual_executor,
 )
 
-from minitune import CheckpointConfig, FailureConfig, clock, report
+from minitune import Trial, clock, grid_search, report
+from minitune.clock import VirtualClock
 from minitune.decision import Decision
+from minitune.execution.devices import Machine
+from minitune.execution.inline import InlineTrialExecutor
 
 BEGIN = ["searcher.suggest 0", "scheduler.on_trial_add 0 PENDING", "callback.on_trial_start 0 PENDING"]
 END = ["callback.on_experiment_end"]
@@ -144,7 +150,7 @@ def test_an_error_with_retries_left_and_then_the_final_one() -> None:
         report({"n": 1})
         raise RuntimeError("no luck")
 
-    log, grid = logged_run(trainable, failure=FailureConfig(max_failures=1))
+    log, grid = logged_run(trainable, max_failures=1)
     assert log.lines == [
         *BEGIN,
         *reported(1),
@@ -295,7 +301,7 @@ def test_stop_all_takes_a_last_checkpoint_of_a_class() -> None:
         SavedCounter,
         stop=LoggingStopper(log, stop_all_when=lambda: "stopper 0 n=2" in log.lines),
         callbacks=[LoggingCallback(log)],
-        checkpoint=CheckpointConfig(checkpoint_at_end=True),
+        checkpoint_at_end=True,
     )
     assert log.lines[-6:] == [
         "stopper 0 n=2",
@@ -312,7 +318,8 @@ def test_a_checkpoint_that_is_being_written_at_stop_all_still_counts() -> None:
     grid = fit(
         SavedCounter,
         stop=LoggingStopper(log, stop_all_when=lambda: "stopper 0 n=2" in log.lines),
-        checkpoint=CheckpointConfig(checkpoint_frequency=1, checkpoint_at_end=False),
+        checkpoint_frequency=1,
+        checkpoint_at_end=False,
     )
     assert [metrics["n"] for _, metrics in grid[0].best_checkpoints] == [1, 2]
     assert grid[0].metrics["done"] is True
@@ -336,7 +343,7 @@ def test_what_is_asked_for_while_the_run_ends_does_not_hold_it_up(verb: str) -> 
         scheduler=LoggingScheduler(log, decide),
         stop=stopper,
         num_samples=2,
-        checkpoint=CheckpointConfig(checkpoint_frequency=1),
+        checkpoint_frequency=1,
     )
     assert grid.num_terminated == 2
     assert [result.metrics["done"] for result in grid] == [True, True]
@@ -401,7 +408,7 @@ def test_fail_fast_ends_the_others_with_all_hooks(fail_fast: bool | str) -> None
             report({"n": n})
 
     log = Log()
-    settings: dict[str, Any] = {"log": log, "num_samples": 2, "failure": FailureConfig(fail_fast=fail_fast)}
+    settings: dict[str, Any] = {"log": log, "num_samples": 2, "fail_fast": fail_fast}
     if fail_fast == "raise":
         with pytest.raises(KeyError, match="no luck"):
             logged_run(trainable, **settings)
@@ -430,3 +437,32 @@ def test_a_decision_that_comes_while_a_class_is_saved_waits_and_the_stronger_one
     log, grid = logged_run(SavedCounter, {"end": 2}, decide=decide, num_samples=2)
     assert log.of("searcher.on_pause") == ["searcher.on_pause 0"]
     assert [result.metrics["n"] for result in grid] == [2, 2]
+
+
+def test_what_ends_a_worker_is_on_record_before_it_is_asked_to_end() -> None:
+    """A driver that is killed in between would not know after a resume why the trial was where it is."""
+    last: list[str] = []
+
+    class Noting(InlineTrialExecutor):
+        def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> None:
+            record = journal_of()[-1]
+            last.append(f"{record['type']} {record.get('decision') or record.get('status') or ''}".strip())
+            super().stop(actor_id, grace_s, keep, dump)
+
+    def decide(context: Any, trial: Trial, result: dict[str, Any]) -> str:
+        if trial.number == 0 and result["n"] == 3:
+            context.exploit_trial(context.get_live_trials()[1], trial, {"seconds": 1.0})
+        return "CONTINUE"
+
+    def trainable(config: dict[str, Any]) -> None:
+        for n in range(restored_state() + 1, 6):
+            clock.current().sleep(config["seconds"])
+            report_state(n, {"n": n})
+
+    fit(
+        trainable,
+        {"seconds": grid_search([1.0, 1.7])},
+        scheduler=LoggingScheduler(Log(), decide),
+        executor=Noting(Machine({"CPU": 4.0}, ()), VirtualClock()),
+    )
+    assert last == ["exploit", "result STOP", "result STOP"]

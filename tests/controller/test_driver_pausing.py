@@ -6,10 +6,11 @@ import logging
 from typing import Any
 
 import pytest
-from driver_fakes import (
+from kit import (
     Counter,
     LastFirst,
     Log,
+    LoggingScheduler,
     LoggingSearcher,
     SavedCounter,
     counting,
@@ -17,17 +18,19 @@ from driver_fakes import (
     report_n,
     report_state,
     restored_state,
+    virtual_executor,
 )
 
 from minitune import (
     ASHAScheduler,
-    CheckpointConfig,
-    FailureConfig,
     FIFOScheduler,
+    Resources,
     ResultGrid,
     Trial,
     TuneConfig,
     TuneError,
+    clock,
+    get_context,
     grid_search,
     report,
     simulate,
@@ -181,8 +184,8 @@ def test_until_it_has_a_checkpoint_of_its_own_a_trial_falls_back_on_its_donors()
         trainable,
         {"i": grid_search([0, 1])},
         scheduler=Exploit(),
-        checkpoint=CheckpointConfig(num_to_keep=1),
-        failure=FailureConfig(max_failures=1),
+        num_to_keep=1,
+        max_failures=1,
     )
     assert grid.num_errors == 0
     assert starts[:2] == [(0, 0), (1, 0)]
@@ -223,6 +226,30 @@ def test_resources_change_through_a_pause() -> None:
     assert held[0] == 1
     assert held[-1] == 3
     assert grid[0].metrics["n"] == 4
+
+
+def test_of_two_pauses_the_one_that_does_more_counts() -> None:
+    """Trial 0 asks for a pause of trial 1, which computes; when that has reported, its resources are to change, too."""
+
+    def trainable(config: dict[str, Any]) -> None:
+        for n in range(restored_state() + 1, 4):
+            clock.current().sleep(config["seconds"])
+            report_state(n, {"n": n, "cpus": get_context().get_trial_resources().required_resources["CPU"]})
+
+    def decide(context: Any, trial: Trial, result: dict[str, Any]) -> Any:
+        if trial.number == 0 and result["n"] == 1:
+            context.pause_trial(context.get_live_trials()[1])
+        if trial.number == 1 and result["n"] == 1:
+            return Decision("PAUSE", resources=Resources([{"CPU": 2}]))
+        return "CONTINUE"
+
+    grid = fit(
+        trainable,
+        {"seconds": grid_search([1, 2.5])},
+        scheduler=LoggingScheduler(Log(), decide),
+        executor=virtual_executor(4),
+    )
+    assert [row["cpus"] for row in grid[1].get_rows()] == [1, 2, 2]
 
 
 def test_a_scheduler_that_waits_for_the_end_of_the_supply_is_asked_again_when_it_comes() -> None:

@@ -6,16 +6,13 @@ import pickle
 from typing import Any
 
 import pytest
-from driver_fakes import RUN, SavedCounter, fit, journal_of, raiser, resume, run_path
+from kit import RUN, PauseOnce, SavedCounter, fit, journal_of, raiser, resume, run_path
 
 from minitune import (
     Callback,
-    CheckpointConfig,
     ConcurrencyLimiter,
-    FailureConfig,
     FIFOScheduler,
     ProgressReporter,
-    RunConfig,
     Searcher,
     Stopper,
     TuneError,
@@ -45,17 +42,6 @@ class Always(Searcher):
         return {"end": 6}
 
 
-class PauseOnce(FIFOScheduler):
-    def __init__(self) -> None:
-        self.paused: set[str] = set()
-
-    def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
-        if trial.trial_id in self.paused:
-            return self.CONTINUE
-        self.paused.add(trial.trial_id)
-        return self.PAUSE
-
-
 def spoiled(base: type, hook: str, error: BaseException) -> Any:
     """An instance of a subclass named `Spoiled` whose `hook` raises."""
     method = raiser(error)
@@ -74,8 +60,8 @@ def run_with(kind: str, hook: str, error: BaseException) -> Any:
     return fit(
         type("Failing", (Failing,), {"failed": []}),
         num_samples=2,
-        failure=FailureConfig(max_failures=1),
-        checkpoint=CheckpointConfig(checkpoint_frequency=1),
+        max_failures=1,
+        checkpoint_frequency=1,
         **settings,
     )
 
@@ -132,9 +118,8 @@ def resumed() -> Any:
         search_alg=Always(),
         scheduler=PauseOnce(),
         num_samples=2,
-        run_config=RunConfig(
-            verbose=0, failure_config=FailureConfig(1), checkpoint_config=CheckpointConfig(checkpoint_frequency=1)
-        ),
+        max_failures=1,
+        checkpoint_frequency=1,
     )
 
 

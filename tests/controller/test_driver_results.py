@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver_fakes import Counter, SavedCounter, counting, fit, make_tuner, report_n, run_path
+from kit import Counter, SavedCounter, counting, fit, make_tuner, report_n, run_path
 
 from minitune import (
     CheckpointConfig,
@@ -161,11 +161,6 @@ def test_a_registered_name_is_a_trainable() -> None:
 
 
 # -- run --------------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def inline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MINITUNE_EXECUTOR", "inline")
 
 
 @pytest.mark.usefixtures("inline")

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver_fakes import (
+from kit import (
     Counter,
+    CutAfter,
+    CutOff,
     LastFirst,
     Log,
     LoggingScheduler,
@@ -20,6 +22,8 @@ from driver_fakes import (
     SavedCounter,
     Spy,
     counting,
+    cut,
+    files_below,
     fit,
     journal_of,
     report_n,
@@ -33,11 +37,8 @@ from driver_fakes import (
 from minitune import (
     BasicVariantGenerator,
     Callback,
-    CheckpointConfig,
     ConcurrencyLimiter,
-    FailureConfig,
     FIFOScheduler,
-    RunConfig,
     Searcher,
     Stopper,
     Trial,
@@ -50,53 +51,10 @@ from minitune import (
 )
 from minitune.decision import Decision
 
+NOT_THE_SAME = ("journal", "lock", "trainable.pkl")
+"""The files of a run that a resume changes: the journal says that it was opened again, and the trainable is another."""
+
 SPACE = {"x": uniform(0, 1), "i": grid_search([0, 1, 2])}
-
-
-class CutOff(Exception):
-    """Ends a run in the middle."""
-
-
-class CutAfter(Callback):
-    """Ends the run at result number `results`, in the way given."""
-
-    def __init__(self, results: int, how: str = "raise"):
-        self.left = results
-        self.how = how
-
-    def on_trial_result(
-        self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
-    ) -> None:
-        self.left -= 1
-        if self.left == 0 and self.how == "raise":
-            raise CutOff
-        if self.left == 0 and self.how == "SIGINT":
-            os.kill(os.getpid(), signal.SIGINT)
-        if self.left == 0 and self.how == "exit":
-            raise SystemExit(1)
-
-
-def cut(trainable: Any, space: Any, results: int, how: str = "raise", **settings: Any) -> None:
-    """Run until so many results have been reported."""
-    callbacks = [CutAfter(results, how), *settings.pop("callbacks", [])]
-    if how == "SIGINT":
-        grid = fit(trainable, space, callbacks=callbacks, **settings)
-        assert grid.interrupted
-        return
-    with pytest.raises((TuneError, SystemExit)):
-        fit(trainable, space, callbacks=callbacks, **settings)
-
-
-WITHOUT_CALLBACKS = RunConfig(verbose=0)
-
-
-def snapshot(directory: Path) -> dict[str, bytes]:
-    """All files of a run but its journal, which says that it was opened again, and the trainable of then."""
-    return {
-        str(path.relative_to(directory)): path.read_bytes()
-        for path in sorted(directory.rglob("*"))
-        if path.is_file() and path.name not in ("journal", "lock", "trainable.pkl")
-    }
 
 
 # -- a finished run ---------------------------------------------------------------------------------------------------
@@ -107,7 +65,7 @@ def test_a_finished_run_has_nothing_left_to_do(trainable: Callable[..., Any]) ->
     trainable.__name__ = "trainable"  # type: ignore[attr-defined]
     spy = Spy()
     before = fit(trainable, SPACE, num_samples=2, callbacks=[spy])
-    files = snapshot(run_path())
+    files = files_below(run_path(), without=NOT_THE_SAME)
     analyses = [trial.metric_analysis for trial in spy.trials]
 
     def never(config: dict[str, Any]) -> None:
@@ -115,13 +73,13 @@ def test_a_finished_run_has_nothing_left_to_do(trainable: Callable[..., Any]) ->
 
     never.__name__ = "trainable"
     seen = Spy()
-    after = resume(never, run_config=RunConfig(verbose=0, callbacks=[seen]))
+    after = resume(never, callbacks=[seen])
     assert [result.metrics for result in after] == [result.metrics for result in before]
     assert [result.config for result in after] == [result.config for result in before]
     assert [result.path for result in after] == [result.path for result in before]
     assert [result.best_checkpoints for result in after] == [result.best_checkpoints for result in before]
     assert [trial.metric_analysis for trial in seen.trials] == analyses
-    assert snapshot(run_path()) == files
+    assert files_below(run_path(), without=NOT_THE_SAME) == files
     assert not after.interrupted
 
 
@@ -167,7 +125,7 @@ def test_a_run_that_was_ended_for_good_stays_ended(how: str) -> None:
     settings: dict[str, Any] = {
         "stopper": {"stop": Ended()},
         "time budget": {"time_budget_s": 5},
-        "fail fast": {"failure": FailureConfig(fail_fast=True)},
+        "fail fast": {"fail_fast": True},
     }[how]
     before = fit(trainable, num_samples=-1, executor=virtual_executor(1), **settings)
     count = len(runs)
@@ -195,15 +153,15 @@ def test_the_rest_is_done_and_nothing_twice(how: str, after: int) -> None:
     uncut = fit(trainable, SPACE, num_samples=2, seed=7, name="uncut")
     runs.clear()
     reports.clear()
-    cut(trainable, SPACE, after, how, num_samples=2, seed=7, max_concurrent_trials=2)
+    cut(trainable, SPACE, results=after, how=how, num_samples=2, seed=7, max_concurrent_trials=2)
     ended = {
         record["trial"]
         for record in journal_of()
         if record["type"] == "status" and record["status"] in ("TERMINATED", "ERROR")
     }
     configs = {record["trial"]: record["config"] for record in journal_of() if record["type"] == "trial"}
-    rows = {name: text for name, text in snapshot(run_path()).items() if name.endswith("result.json")}
-    grid = resume(trainable, run_config=WITHOUT_CALLBACKS)
+    rows = files_below(run_path(), "result.json")
+    grid = resume(trainable, callbacks=())
     assert [result.config for result in grid] == [result.config for result in uncut]
     assert [result.metrics["n"] for result in grid] == [4] * 6
     assert [result.metrics["training_iteration"] for result in grid] == [4] * 6
@@ -232,9 +190,9 @@ def test_classes_go_on_from_their_checkpoints(kind: type, how: str) -> None:
 
     settings: dict[str, Any] = {}
     if kind is SavedCounter:
-        settings["checkpoint"] = CheckpointConfig(checkpoint_frequency=2)
-    cut(Kind, {"end": 6}, 5, how, **settings)
-    grid = resume(Kind, run_config=RunConfig(verbose=0, checkpoint_config=settings.get("checkpoint")))
+        settings["checkpoint_frequency"] = 2
+    cut(Kind, {"end": 6}, results=5, how=how, **settings)
+    grid = resume(Kind, callbacks=(), **settings)
     assert grid[0].metrics["n"] == grid[0].metrics["training_iteration"] == 6
     repeated = [n for n, count in sorted(steps.items()) if count == 2]
     if kind is Counter:
@@ -245,23 +203,52 @@ def test_classes_go_on_from_their_checkpoints(kind: type, how: str) -> None:
         assert repeated == [], "an interrupt saves a class after its step"
 
 
+def test_an_interrupt_saves_a_class_between_its_checkpoints() -> None:
+    steps: list[int] = []
+
+    class Kind(SavedCounter):
+        def step(self) -> dict[str, Any]:
+            result = super().step()
+            steps.append(result["n"])
+            return result
+
+    cut(Kind, {"end": 9}, results=4, how="SIGINT", checkpoint_frequency=3)
+    grid = resume(Kind, callbacks=())
+    assert grid[0].metrics["n"] == 9
+    assert steps == [1, 2, 3, 4, 5, 6, 7, 8, 9]
+
+
+def test_a_trial_that_ends_by_itself_during_an_interrupt_has_ended() -> None:
+    class Kind(SavedCounter):
+        def step(self) -> dict[str, Any]:
+            if self.n == 1:
+                os.kill(os.getpid(), signal.SIGINT)
+            return super().step()
+
+    log = Log()
+    grid = fit(Kind, {"end": 2}, search_alg=LoggingSearcher(log), checkpoint_frequency=1)
+    assert grid.interrupted
+    assert log.of("searcher.on_trial_complete") == ["searcher.on_trial_complete 0 n=2 done"]
+    assert [record["status"] for record in journal_of() if record["type"] == "status"] == ["RUNNING", "TERMINATED"]
+
+
 def test_a_run_can_be_cut_again_and_again() -> None:
-    cut(counting(5), SPACE, 3, seed=3)
-    for _ in range(3):
+    cut(counting(5), SPACE, results=3, seed=3)
+    for results in (5, 7, 9):
         with pytest.raises(TuneError):
-            resume(counting(5), run_config=RunConfig(verbose=0, callbacks=[CutAfter(2)]))
-    grid = resume(counting(5), run_config=WITHOUT_CALLBACKS)
+            resume(counting(5), callbacks=[CutAfter(results)])
+    grid = resume(counting(5), callbacks=())
     assert [result.metrics["n"] for result in grid] == [5, 5, 5]
     assert [[row["n"] for row in result.get_rows()] for result in grid] == [[1, 2, 3, 4, 5]] * 3
 
 
 def test_the_directory_may_have_moved(tmp_path: Path) -> None:
-    cut(counting(4), SPACE, 6)
+    cut(counting(4), SPACE, results=6)
     moved = tmp_path / "elsewhere"
     run_path().rename(moved)
     assert Tuner.can_restore(moved)
     assert not Tuner.can_restore(run_path())
-    grid = Tuner.restore(str(moved), counting(4), run_config=WITHOUT_CALLBACKS).fit()
+    grid = resume(counting(4), path=moved, callbacks=())
     assert [result.metrics["n"] for result in grid] == [4, 4, 4]
     assert grid.experiment_path == str(moved)
     assert all(result.path.startswith(str(moved)) and os.path.isdir(result.path) for result in grid)
@@ -285,8 +272,8 @@ def test_fresh_plug_ins_hear_of_the_first_part_once_and_then_of_the_rest(how: st
     cut(
         counting(3),
         None,
-        8,
-        how,
+        results=8,
+        how=how,
         search_alg=searcher(first),
         scheduler=LoggingScheduler(first),
         num_samples=5,
@@ -295,7 +282,7 @@ def test_fresh_plug_ins_hear_of_the_first_part_once_and_then_of_the_rest(how: st
     suggested = len(first.of("searcher.suggest"))
     grid = resume(
         counting(3),
-        run_config=WITHOUT_CALLBACKS,
+        callbacks=(),
         search_alg=searcher(second),
         scheduler=LoggingScheduler(second),
         num_samples=5,
@@ -312,11 +299,39 @@ def test_fresh_plug_ins_hear_of_the_first_part_once_and_then_of_the_rest(how: st
         assert sum("on_trial_result" in line for line in of_trial) == 6
 
 
+@pytest.mark.parametrize("how", ["raise", "SIGINT"])
+def test_a_fresh_searcher_hears_no_result_upon_which_the_scheduler_has_stopped_a_trial(how: str) -> None:
+    """For the result comes to it with the end of that trial; but it hears one before a stop from elsewhere."""
+
+    def decide(context: Any, trial: Trial, result: dict[str, Any]) -> str:
+        return "STOP" if trial.number == 0 and result["n"] == 2 else "CONTINUE"
+
+    first, second = Log(), Log()
+    settings: dict[str, Any] = {"num_samples": 3, "max_concurrent_trials": 1}
+    cut(
+        counting(3),
+        None,
+        results=4,
+        how=how,
+        search_alg=LoggingSearcher(first),
+        scheduler=LoggingScheduler(Log(), decide),
+        **settings,
+    )
+    resume(
+        counting(3),
+        callbacks=(),
+        search_alg=LoggingSearcher(second),
+        scheduler=LoggingScheduler(Log(), decide),
+        **settings,
+    )
+    assert [line for line in told(first) if " 0 " in line] == [line for line in told(second) if " 0 " in line]
+
+
 def test_callbacks_hear_only_of_the_rest() -> None:
-    cut(counting(3), {"i": grid_search([0, 1])}, 4, max_concurrent_trials=1)
+    cut(counting(3), {"i": grid_search([0, 1])}, results=4, max_concurrent_trials=1)
     heard: list[tuple[int, int]] = []
     spy = Spy(lambda trial, result: heard.append((trial.number, result["n"])))
-    resume(counting(3), run_config=RunConfig(verbose=0, callbacks=[spy]))
+    resume(counting(3), callbacks=[spy])
     assert heard == [(1, 1), (1, 2), (1, 3)], "the report that was cut off has not been recorded"
 
 
@@ -327,11 +342,9 @@ def test_a_searcher_that_now_proposes_something_else_does_not_change_the_past(
         def suggest(self, trial_id: str) -> dict[str, Any]:
             return {"i": super().suggest(trial_id)["i"] + 100}
 
-    cut(counting(2), None, 3, search_alg=LoggingSearcher(Log()), num_samples=4, max_concurrent_trials=1)
+    cut(counting(2), None, results=3, search_alg=LoggingSearcher(Log()), num_samples=4, max_concurrent_trials=1)
     log = Log()
-    grid = resume(
-        counting(2), run_config=WITHOUT_CALLBACKS, search_alg=Other(log), num_samples=4, max_concurrent_trials=1
-    )
+    grid = resume(counting(2), callbacks=(), search_alg=Other(log), num_samples=4, max_concurrent_trials=1)
     assert [result.config["i"] for result in grid] == [0, 1, 102, 103]
     assert caplog.text.count("does not propose what it had proposed") == 1
     assert len(log.of("searcher.on_trial_complete")) == 4
@@ -347,18 +360,16 @@ def test_a_searcher_that_hesitates_is_asked_again() -> None:
             self.asked += 1
             return {"i": self.asked // 3} if self.asked % 3 == 0 else None
 
-    cut(counting(2), None, 5, search_alg=Hesitant(), num_samples=5, max_concurrent_trials=1)
-    grid = resume(
-        counting(2), run_config=WITHOUT_CALLBACKS, search_alg=Hesitant(), num_samples=5, max_concurrent_trials=1
-    )
+    cut(counting(2), None, results=5, search_alg=Hesitant(), num_samples=5, max_concurrent_trials=1)
+    grid = resume(counting(2), callbacks=(), search_alg=Hesitant(), num_samples=5, max_concurrent_trials=1)
     assert [result.config["i"] for result in grid] == [1, 2, 3, 4, 5]
     assert len({result.metrics["trial_id"] for result in grid}) == 5
 
 
 def test_a_limit_of_the_search_still_holds_after_a_resume() -> None:
-    cut(counting(3), SPACE, 7, num_samples=3, search_alg=BasicVariantGenerator(max_concurrent=2))
+    cut(counting(3), SPACE, results=7, num_samples=3, search_alg=BasicVariantGenerator(max_concurrent=2))
     spy = Spy()
-    grid = resume(counting(3), run_config=RunConfig(verbose=0, callbacks=[spy]))
+    grid = resume(counting(3), callbacks=[spy])
     assert grid.num_terminated == 9
     assert spy.most_running == 2
 
@@ -367,8 +378,8 @@ def test_a_limit_of_the_search_still_holds_after_a_resume() -> None:
 @pytest.mark.parametrize("after", [3, 8, 15])
 def test_paused_trials_are_taken_up_again(how: str, after: int) -> None:
     settings: dict[str, Any] = {"num_samples": 4, "max_concurrent_trials": 2}
-    cut(SavedCounter, {"end": 5}, after, how, scheduler=LastFirst(), **settings)
-    grid = resume(SavedCounter, run_config=WITHOUT_CALLBACKS, scheduler=LastFirst(), **settings)
+    cut(SavedCounter, {"end": 5}, results=after, how=how, scheduler=LastFirst(), **settings)
+    grid = resume(SavedCounter, callbacks=(), scheduler=LastFirst(), **settings)
     assert [result.metrics["n"] for result in grid] == [5] * 4
 
 
@@ -387,11 +398,11 @@ def test_what_the_scheduler_had_asked_for_is_not_done_again() -> None:
         def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
             pauses.append(trial.trial_id)
 
-    checkpoint = CheckpointConfig(checkpoint_frequency=1)
-    cut(SavedCounter, {"end": 6}, 7, "raise", scheduler=PauseOthers(), num_samples=2, checkpoint=checkpoint)
+    cut(SavedCounter, {"end": 6}, results=7, scheduler=PauseOthers(), num_samples=2, checkpoint_frequency=1)
     grid = resume(
         SavedCounter,
-        run_config=RunConfig(verbose=0, callbacks=[Watch()], checkpoint_config=checkpoint),
+        callbacks=[Watch()],
+        checkpoint_frequency=1,
         scheduler=PauseOthers(),
         num_samples=2,
     )
@@ -423,12 +434,10 @@ def test_an_exploit_that_was_cut_off_is_still_carried_out() -> None:
                 raise CutOff
 
     space = {"i": grid_search(["donor", "taker"])}
-    checkpoint = CheckpointConfig(num_to_keep=1)
     with pytest.raises(TuneError):
-        fit(trainable, space, scheduler=Exploit(), callbacks=[CutAtStart()], checkpoint=checkpoint)
+        fit(trainable, space, scheduler=Exploit(), callbacks=[CutAtStart()], num_to_keep=1)
     assert starts == [("donor", 0), ("taker", 0)]
-    again = RunConfig(verbose=0, checkpoint_config=checkpoint)
-    grid = resume(trainable, run_config=again, scheduler=Exploit())
+    grid = resume(trainable, num_to_keep=1, scheduler=Exploit())
     assert [result.config["i"] for result in grid] == ["donor", "given"]
     (donor, own), (taker, given) = starts[2:]
     assert (donor, taker) == ("donor", "given")
@@ -452,7 +461,7 @@ def test_what_the_scheduler_had_asked_for_last_is_still_done() -> None:
 
     with pytest.raises(TuneError):
         fit(counting(6), scheduler=StopOther(), num_samples=2, callbacks=[CutAtSave()])
-    grid = resume(counting(6), run_config=WITHOUT_CALLBACKS, scheduler=StopOther(), num_samples=2)
+    grid = resume(counting(6), callbacks=(), scheduler=StopOther(), num_samples=2)
     assert [result.metrics["n"] for result in grid] == [6, 2]
     assert grid.num_terminated == 2
 
@@ -460,35 +469,23 @@ def test_what_the_scheduler_had_asked_for_last_is_still_done() -> None:
 # -- failed trials ----------------------------------------------------------------------------------------------------
 
 
-def flaky(bad: list[int]) -> Callable[[dict[str, Any]], None]:
-    """Trials whose `i` is in `bad` fail at iteration 3."""
-
-    def flaky(config: dict[str, Any]) -> None:
-        for n in range(restored_state() + 1, 6):
-            if n == 3 and config["i"] in bad:
-                raise ValueError("no luck")
-            report_state(n, {"n": n})
-
-    return flaky
-
-
 def test_failed_trials_go_on_from_their_checkpoints_if_wanted() -> None:
     bad = [0, 2]
-    first = fit(flaky(bad), SPACE, scheduler=FIFOScheduler())
+    first = fit(counting(5, bad=bad, at=3), SPACE, scheduler=FIFOScheduler())
     assert first.num_errors == 2
-    same = resume(flaky([]))
+    same = resume(counting(5, bad=[], at=3))
     assert [result.metrics["n"] for result in same] == [2, 5, 2]
     log = Log()
-    second = resume(flaky([2]), errored=True, scheduler=LoggingScheduler(log))
+    second = resume(counting(5, bad=[2], at=3), resume_errored=True, scheduler=LoggingScheduler(log))
     assert [result.error is None for result in second] == [True, True, False]
     assert log.of("scheduler.on_trial_add").count("scheduler.on_trial_add 0 PENDING") == 2, "it is new again"
-    third = resume(flaky([]), errored=True)
+    third = resume(counting(5, bad=[], at=3), resume_errored=True)
     assert [result.metrics["n"] for result in third] == [5, 5, 5]
     assert third.num_errors == 0
     assert [[row["n"] for row in result.get_rows()] for result in third] == [[1, 2, 3, 4, 5]] * 3
     assert not Path(third[2].path, "error.pkl").exists()
     assert Path(third[2].path, "error.txt").read_text().count("Failure # ") == 2
-    fourth = resume(flaky([0, 1, 2]), errored=True)
+    fourth = resume(counting(5, bad=[0, 1, 2], at=3), resume_errored=True)
     assert [result.metrics for result in fourth] == [result.metrics for result in third]
 
 
@@ -503,21 +500,21 @@ class StopOthers(FIFOScheduler):
 
 
 def test_a_trial_that_was_resumed_and_then_stopped_can_be_read_again() -> None:
-    fit(flaky([0, 1, 2]), SPACE)
-    stopped = resume(flaky([]), errored=True, max_concurrent_trials=1, scheduler=StopOthers())
+    fit(counting(5, bad=[0, 1, 2], at=3), SPACE)
+    stopped = resume(counting(5, bad=[], at=3), resume_errored=True, max_concurrent_trials=1, scheduler=StopOthers())
     assert [result.metrics["n"] for result in stopped] == [5, 2, 2]
-    again = resume(flaky([]))
+    again = resume(counting(5, bad=[], at=3))
     assert again.num_terminated == 3
     assert [result.metrics for result in again] == [result.metrics for result in stopped]
 
 
 def test_what_waits_after_a_resume_and_is_stopped_then_was_not_running() -> None:
     """The second driver stops a trial that had a worker only under the first; a third one must not mistake that."""
-    cut(counting(5), None, 4, num_samples=2)
-    first = resume(counting(5), run_config=WITHOUT_CALLBACKS, max_concurrent_trials=1, scheduler=StopOthers())
+    cut(counting(5), None, results=4, num_samples=2)
+    first = resume(counting(5), callbacks=(), max_concurrent_trials=1, scheduler=StopOthers())
     assert [(result.metrics["n"], result.metrics["done"]) for result in first] == [(5, True), (1, False)]
     log = Log()
-    second = resume(counting(5), run_config=WITHOUT_CALLBACKS, scheduler=LoggingScheduler(log))
+    second = resume(counting(5), callbacks=(), scheduler=LoggingScheduler(log))
     assert [result.metrics for result in second] == [result.metrics for result in first]
     assert log.of("scheduler.on_trial_remove") == ["scheduler.on_trial_remove 1 PENDING"]
 
@@ -529,18 +526,18 @@ def test_retries_start_anew_with_each_resume() -> None:
         attempts.append(1)
         raise ValueError("no luck")
 
-    fit(trainable, failure=FailureConfig(max_failures=2))
+    fit(trainable, max_failures=2)
     assert len(attempts) == 3
-    resume(trainable, errored=True)
+    resume(trainable, resume_errored=True)
     assert len(attempts) == 6
 
 
 def test_a_damaged_checkpoint_is_passed_over() -> None:
-    cut(counting(5), None, 4)
+    cut(counting(5), None, results=4)
     (newest,) = run_path().glob("*/checkpoint_000002")  # the one after it has come with a report that was cut off
     (newest / "state").write_text("99999")
     (newest / "more").write_text("x")
-    grid = resume(counting(5), run_config=WITHOUT_CALLBACKS)
+    grid = resume(counting(5), callbacks=())
     assert grid[0].metrics["n"] == 5
     assert [row["n"] for row in grid[0].get_rows()] == [1, 2, 3, 3, 4, 5]
 
@@ -571,8 +568,8 @@ def test_a_damaged_journal_is_no_new_start() -> None:
 
 
 def test_a_torn_end_costs_only_the_last_record() -> None:
-    cut(counting(4), SPACE, 9)
+    cut(counting(4), SPACE, results=9)
     with open(run_path() / "journal", "ab") as file:
         file.write(b'00000000 {"type": "result", "tri')
-    grid = resume(counting(4), run_config=WITHOUT_CALLBACKS)
+    grid = resume(counting(4), callbacks=())
     assert [result.metrics["n"] for result in grid] == [4, 4, 4]

@@ -6,13 +6,12 @@ import random
 from typing import Any
 
 import pytest
-from driver_fakes import Counter, Log, LoggingSearcher, SavedCounter, Spy, fit, make_tuner, report_n, virtual_executor
+from kit import Counter, Log, LoggingSearcher, SavedCounter, Spy, fit, make_tuner, report_n, virtual_executor
 
 from minitune import (
     BasicVariantGenerator,
     Callback,
     ConcurrencyLimiter,
-    FailureConfig,
     FIFOScheduler,
     Searcher,
     Stopper,
@@ -63,7 +62,7 @@ def test_each_suggestion_is_told_of_exactly_once_however_its_trial_ends(wrap: An
         search_alg=wrap(LoggingSearcher(log)),
         scheduler=PauseOrStop(),
         num_samples=10,
-        failure=FailureConfig(max_failures=1),
+        max_failures=1,
         executor=virtual_executor(),
     )
     assert ends(log) == [str(number) for number in range(10)]
@@ -100,7 +99,7 @@ def test_also_when_the_run_is_cut_short(how: str) -> None:
         num_samples=-1,
         stop=StopAll() if how != "callback" else lambda trial_id, result: result["n"] > 3,
         time_budget_s=None if how == "stop_all" else 10,
-        failure=FailureConfig(fail_fast=how == "fail fast"),
+        fail_fast=how == "fail fast",
         executor=virtual_executor(),
     )
     assert ends(log) == sorted(str(number) for number in range(len(grid)))
@@ -226,15 +225,15 @@ def test_a_tuner_can_fit_twice() -> None:
 SPACE = {"a": uniform(0, 1), "b": choice(["x", "y", "z"]), "c": grid_search([1, 2])}
 
 
-def configs(**tune: Any) -> list[dict[str, Any]]:
+def three_configs(**tune: Any) -> list[dict[str, Any]]:
     return [result.config for result in fit(report_n(1), SPACE, num_samples=3, **tune)]
 
 
 def test_a_seed_fixes_the_configurations() -> None:
-    assert configs(seed=1) == configs(seed=1)
-    assert configs(seed=1) != configs(seed=2)
-    assert configs(seed=1) != configs(seed=1, search_alg=BasicVariantGenerator(random_state=3))
-    assert configs(seed=1, search_alg=BasicVariantGenerator(random_state=3)) == configs(
+    assert three_configs(seed=1) == three_configs(seed=1)
+    assert three_configs(seed=1) != three_configs(seed=2)
+    assert three_configs(seed=1) != three_configs(seed=1, search_alg=BasicVariantGenerator(random_state=3))
+    assert three_configs(seed=1, search_alg=BasicVariantGenerator(random_state=3)) == three_configs(
         seed=2, search_alg=BasicVariantGenerator(random_state=3)
     )
 
@@ -243,17 +242,17 @@ def test_without_a_seed_the_global_generator_decides() -> None:
     state = random.getstate()
     try:
         random.seed(5)
-        first = configs()
+        first = three_configs()
         random.seed(5)
-        assert configs() == first
-        assert configs() != first
+        assert three_configs() == first
+        assert three_configs() != first
     finally:
         random.setstate(state)
 
 
 def test_with_a_seed_the_global_generator_is_not_touched() -> None:
     before = random.getstate()
-    configs(seed=1, scheduler=FIFOScheduler())
+    three_configs(seed=1, scheduler=FIFOScheduler())
     assert random.getstate() == before
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver_fakes import Log, LoggingCallback, LoggingScheduler, fit, journal_of
+from kit import Log, LoggingCallback, LoggingScheduler, fit, journal_of
 
-from minitune import FailureConfig, Stopper, Trial, grid_search, report
+from minitune import Stopper, Trial, grid_search, report
 
 WAIT = "minitune.execution.tune_controller.VERDICT_S"
 FOR_EVER_S = 3600.0
@@ -114,7 +114,7 @@ def test_where_it_may_be_retried_it_is_at_once(monkeypatch: pytest.MonkeyPatch) 
             _kill(signal.SIGTERM)
         report({"n": 1})
 
-    [result] = fit(trainable, executor="local", failure=FailureConfig(max_failures=1))
+    [result] = fit(trainable, executor="local", max_failures=1)
     assert (result.error, result.metrics["n"]) == (None, 1)
 
 
@@ -161,7 +161,7 @@ def test_the_verdict_ends_a_run_that_fails_fast(fail_fast: Any, monkeypatch: pyt
             report({"n": 1})
 
     space = {"i": grid_search([0, 1, 2])}
-    settings = {"executor": "local", "failure": FailureConfig(fail_fast=fail_fast)}
+    settings = {"executor": "local", "fail_fast": fail_fast}
     if fail_fast == "raise":
         with pytest.raises(KeyboardInterrupt):
             fit(trainable, space, **settings)

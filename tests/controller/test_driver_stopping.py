@@ -8,14 +8,14 @@ from collections import Counter as Tally
 from typing import Any
 
 import pytest
-from driver_fakes import Counter, SavedCounter, fit, report_n, resume, run_path, virtual_executor
+from kit import Counter, SavedCounter, counting, fit, report_n, resume, run_path, virtual_executor
 
 from minitune import (
     ASHAScheduler,
-    FailureConfig,
     FIFOScheduler,
     Searcher,
     Stopper,
+    Trial,
     TuneError,
     Tuner,
     grid_search,
@@ -68,6 +68,35 @@ def test_nonsense_is_refused_before_anything_runs(stop: Any) -> None:
     with pytest.raises(ValueError):
         fit(lambda config: started.append(1), stop=stop)
     assert not started
+
+
+@pytest.mark.parametrize("trainable", [counting(9), SavedCounter])
+def test_nothing_is_put_aside_any_more_when_the_run_ends(trainable: Any) -> None:
+    class PausesAllOthers(FIFOScheduler):
+        def on_trial_complete(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> None:
+            for other in tune_controller.get_live_trials():
+                if other is not trial:
+                    tune_controller.pause_trial(other)
+
+    class Enough(Stopper):
+        results = 0
+
+        def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+            self.results += 1
+            return False
+
+        def stop_all(self) -> bool:
+            return self.results >= 4
+
+    grid = fit(
+        trainable,
+        num_samples=3,
+        stop=Enough(),
+        scheduler=PausesAllOthers(),
+        executor=virtual_executor(),
+        **({"checkpoint_at_end": True} if trainable is SavedCounter else {}),
+    )
+    assert grid.num_terminated == 3
 
 
 def test_done_is_a_criterion_of_its_own() -> None:
@@ -126,7 +155,7 @@ def test_a_result_without_the_metric_fails_only_its_trial_and_without_retry() ->
         {"good": grid_search([True, False, True])},
         metric="eval/loss",
         mode="min",
-        failure=FailureConfig(max_failures=3),
+        max_failures=3,
     )
     assert [result.error is None for result in grid] == [True, False, True]
     text = str(grid[1].error)
@@ -160,10 +189,9 @@ NEVER_REPORTED = "2 trials have failed for want of a metric that no trial has ev
 
 @pytest.mark.parametrize("num_retries", [0, -1])
 def test_a_metric_that_no_trial_has_ever_reported_ends_the_run_at_the_second_failure(num_retries: int) -> None:
-    failure = FailureConfig(max_failures=num_retries)
     hint = "reported were: acc, evall/loss. Did you mean 'evall/loss'?"
     with pytest.raises(TuneError, match=NEVER_REPORTED + re.escape(hint)) as caught:
-        fit(sometimes, {"good": grid_search([False] * 9)}, failure=failure, **ONE_BY_ONE)
+        fit(sometimes, {"good": grid_search([False] * 9)}, max_failures=num_retries, **ONE_BY_ONE)
     assert isinstance(caught.value, ValueError)  # what Ray Tune's searchers and schedulers raise
     results = Tuner.restore(str(run_path()), sometimes).get_results()
     assert [type(result.error).__name__ for result in results if result.error] == ["TrialError"] * 2
@@ -174,8 +202,8 @@ def test_such_a_run_goes_on_under_the_right_name() -> None:
     with pytest.raises(TuneError, match=NEVER_REPORTED):
         fit(sometimes, space, **ONE_BY_ONE)
     with pytest.raises(TuneError, match=NEVER_REPORTED):
-        resume(sometimes, errored=True, **ONE_BY_ONE)
-    grid = resume(sometimes, errored=True, **{**ONE_BY_ONE, "metric": "acc"})
+        resume(sometimes, resume_errored=True, **ONE_BY_ONE)
+    grid = resume(sometimes, resume_errored=True, **{**ONE_BY_ONE, "metric": "acc"})
     assert [result.metrics["acc"] for result in grid] == [1, 1, 1]
 
 
@@ -190,7 +218,7 @@ def test_a_metric_that_some_trial_has_reported_has_the_right_name() -> None:
 
     space = {"good": grid_search([True, False, False, False])}
     assert fit(fails_later, space, **ONE_BY_ONE).num_errors == 4
-    assert resume(fails_later, errored=True, **ONE_BY_ONE).num_errors == 4
+    assert resume(fails_later, resume_errored=True, **ONE_BY_ONE).num_errors == 4
 
 
 def test_a_metric_in_a_result_that_lacks_another_one_was_reported() -> None:
@@ -207,9 +235,8 @@ def test_a_metric_in_a_result_that_lacks_another_one_was_reported() -> None:
 
 def test_a_run_that_ends_for_another_reason_already_does_not_raise() -> None:
     """The second trial is in a step when the first one's failure ends the run, and is to be saved after it."""
-    failure = FailureConfig(fail_fast=True)
     space = {"end": grid_search([3, 3])}
-    grid = fit(SavedCounter, space, failure=failure, metric="loss", mode="min", executor=virtual_executor())
+    grid = fit(SavedCounter, space, fail_fast=True, metric="loss", mode="min", executor=virtual_executor())
     assert grid.num_errors == 2
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver_fakes import Log, LoggingSearcher, SavedCounter, Spy, report_state, restored_state
+from kit import Log, LoggingSearcher, SavedCounter, Spy, report_state, restored_state
 
 from minitune import (
     Callback,
@@ -97,7 +97,7 @@ def donors(context: Any) -> list[Trial]:
     return [trial for trial in context.get_live_trials() if trial.last_result.get("n", 0) < STEPS]
 
 
-class CutAfter(Callback):
+class CutAtHook(Callback):
     """Raises at the n-th call of any hook of a trial; at the minus n-th it presses Ctrl-C."""
 
     def __init__(self, calls: int):
@@ -238,7 +238,7 @@ def test_the_run_ends_in_order(
         for cut in cuts:
             ended_by = "cut off"
             try:
-                tuner(Log(), [CutAfter(cut)]).fit()
+                tuner(Log(), [CutAtHook(cut)]).fit()
             except TuneError as error:
                 ended_by = str(error)
             assert "cut off" in ended_by

@@ -7,17 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driver_fakes import Counter, Spy, fit, report_state, restored_state, resume, run_path
+from kit import Counter, Spy, cut, fit, report_state, restored_state, resume, run_path
 
 from minitune import (
-    Callback,
-    CheckpointConfig,
-    FailureConfig,
     ResultGrid,
     Searcher,
     Trainable,
-    Trial,
-    TuneError,
     get_checkpoint,
     grid_search,
     report,
@@ -116,8 +111,7 @@ def test_a_population_trains_to_its_end(
 ) -> None:
     monkeypatch.setenv("MINITUNE_NUM_CPUS", cpus)
     trainable, tune = KINDS[kind]
-    checkpoint = CheckpointConfig(num_to_keep=1)
-    grid = fit(trainable, SPACE, scheduler=pbt(**settings), checkpoint=checkpoint, seed=1, **tune)
+    grid = fit(trainable, SPACE, scheduler=pbt(**settings), num_to_keep=1, seed=1, **tune)
     check(grid)
     assert exploits()
     assert grid[0].metrics["score"] > 4 * END, "it did not stay with what it had begun with"
@@ -182,7 +176,7 @@ def test_a_member_that_fails_before_its_first_checkpoint_goes_on_from_the_best()
         Fragile,
         {"lr": 50.0, "name": grid_search(["robust", "fragile"])},
         scheduler=pbt(perturbation_interval=2),
-        failure=FailureConfig(max_failures=1),
+        max_failures=1,
         seed=1,
     )
     check(grid)
@@ -261,8 +255,7 @@ def test_a_replay_can_be_cut_and_gone_on_with(tmp_path: Path) -> None:
         + "\n"
         + json.dumps(["0", "1", 9, 9, {"lr": 2.0}, {"lr": 3.0}])
     )
-    with pytest.raises(TuneError):
-        fit(Climber, scheduler=PopulationBasedTrainingReplay(policy), callbacks=[CutAt(6)])
+    cut(Climber, results=6, scheduler=PopulationBasedTrainingReplay(policy))
     (result,) = resume(Climber)
     assert result.metrics["rates"] == [1.0] * 4 + [2.0] * 5 + [3.0] * 11
 
@@ -270,32 +263,10 @@ def test_a_replay_can_be_cut_and_gone_on_with(tmp_path: Path) -> None:
 # -- resume ------------------------------------------------------------------------------------------------------------
 
 
-class CutAt(Callback):
-    """Ends the run at result number `results`, once."""
-
-    def __init__(self, results: int):
-        self.left = results
-
-    def on_trial_result(
-        self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
-    ) -> None:
-        self.left -= 1
-        if self.left == 0:
-            raise RuntimeError("cut")
-
-    def get_state(self) -> dict[str, Any]:
-        return {"left": self.left}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self.left = state["left"]
-
-
 @pytest.mark.parametrize("results", [1, 9, 17, 18, 19, 20, 26, 33, 47])
 @pytest.mark.parametrize("settings", [{}, {"synch": True}], ids=["", "synch"])
 def test_a_population_that_was_cut_off_goes_on(results: int, settings: dict[str, Any]) -> None:
-    checkpoint = CheckpointConfig(num_to_keep=1)
-    with pytest.raises(TuneError):
-        fit(Climber, SPACE, scheduler=pbt(**settings), checkpoint=checkpoint, callbacks=[CutAt(results)], seed=1)
+    cut(Climber, SPACE, results=results, scheduler=pbt(**settings), num_to_keep=1, seed=1)
     before = exploits() if (run_path() / "pbt_global.txt").exists() else []
     grid = resume(Climber)
     check(grid)

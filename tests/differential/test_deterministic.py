@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit import virtual_executor
 
 from minitune import (
     Callback,
@@ -133,9 +134,10 @@ def run_config(storage: Path, **more: Any) -> RunConfig:
     return RunConfig(**{"storage_path": str(storage), "verbose": 0, "stop": {"training_iteration": LAST}, **more})
 
 
-def fit(how: str, storage: Path, cpus: int = WINDOW, space: Any = None, run: Any = None, **more: Any) -> ResultGrid:
-    executor = InlineTrialExecutor(Machine({"CPU": cpus}, ()), VirtualClock())
-    config = tune_config(how, deterministic=True, executor=executor, **more)
+def fit_slowly(
+    how: str, storage: Path, cpus: int = WINDOW, space: Any = None, run: Any = None, **more: Any
+) -> ResultGrid:
+    config = tune_config(how, deterministic=True, executor=virtual_executor(cpus), **more)
     return Tuner(
         Slow, param_space=space or space_of(how), tune_config=config, run_config=run or run_config(storage)
     ).fit()
@@ -157,8 +159,8 @@ def table(results: ResultGrid, *, with_ids: bool = True) -> list[Any]:
 
 @pytest.mark.parametrize("how", LEARNING)
 def test_one_table_on_any_machine_that_of_the_virtual_one(how: str, tmp_path: Path) -> None:
-    small = fit(how, tmp_path, cpus=WINDOW)
-    large = fit(how, tmp_path, cpus=2 * WINDOW)
+    small = fit_slowly(how, tmp_path, cpus=WINDOW)
+    large = fit_slowly(how, tmp_path, cpus=2 * WINDOW)
     virtual = virtual_run(how, tmp_path)
     assert table(small) == table(large)
     assert [text.replace("sim_", "") for text in map(str, table(virtual.results, with_ids=False))] == [
@@ -175,7 +177,7 @@ def virtual_run(how: str, storage: Path, **more: Any) -> Simulation:
 
 def test_other_numbers_give_other_runs(tmp_path: Path) -> None:
     tables = [
-        table(fit("TPE", tmp_path, **more), with_ids=False)
+        table(fit_slowly("TPE", tmp_path, **more), with_ids=False)
         for more in ({}, {"seed": 8}, {"max_concurrent_trials": WINDOW - 1})
     ]
     assert tables[0] != tables[1] != tables[2] != tables[0]
@@ -188,7 +190,7 @@ def test_failures_and_retries_have_their_places(tmp_path: Path) -> None:
         failure_config=FailureConfig(max_failures=1),
         checkpoint_config=CheckpointConfig(checkpoint_frequency=2),
     )
-    grids = [fit("ASHA", tmp_path, cpus, space, run) for cpus in (WINDOW, 2 * WINDOW)]
+    grids = [fit_slowly("ASHA", tmp_path, cpus, space, run) for cpus in (WINDOW, 2 * WINDOW)]
     assert table(grids[0]) == table(grids[1])
     assert [str(result.error).splitlines()[-1:] for result in grids[0]] == [
         str(result.error).splitlines()[-1:] for result in grids[1]
@@ -197,7 +199,7 @@ def test_failures_and_retries_have_their_places(tmp_path: Path) -> None:
 
 
 def test_workers_that_are_reused_change_nothing(tmp_path: Path) -> None:
-    assert table(fit("PBT", tmp_path, reuse_actors=True)) == table(fit("PBT", tmp_path))
+    assert table(fit_slowly("PBT", tmp_path, reuse_actors=True)) == table(fit_slowly("PBT", tmp_path))
 
 
 def crashing(config: dict[str, Any]) -> None:
@@ -250,7 +252,7 @@ def test_a_hang_is_a_failure_and_those_who_wait_for_it_have_not_hung(tmp_path: P
 
 def test_a_machine_without_room_for_the_window_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TuneError, match=r"max_concurrent_trials=4 .* room for 3 here: .* {CPU: 1}.* {CPU: 3}"):
-        fit("ASHA", tmp_path, cpus=3)
+        fit_slowly("ASHA", tmp_path, cpus=3)
     wide = with_resources(Slow, {"cpu": 2})
     executor = InlineTrialExecutor(Machine({"CPU": 7}, ()), VirtualClock())
     config = tune_config("ASHA", deterministic=True, executor=executor)
@@ -342,7 +344,7 @@ def test_an_interrupt_is_not_held_up(tmp_path: Path, caplog: pytest.LogCaptureFi
     config.executor = InlineTrialExecutor(Machine({"CPU": WINDOW}, ()), VirtualClock())
     resumed = Tuner.restore(grid.experiment_path, Stuck, tune_config=config, run_config=run_config(tmp_path)).fit()
     assert not resumed.interrupted
-    assert [result.config for result in resumed] == [result.config for result in fit("ASHA", tmp_path)]
+    assert [result.config for result in resumed] == [result.config for result in fit_slowly("ASHA", tmp_path)]
     said = [text for text in map(logging.LogRecord.getMessage, caplog.records) if "without the stop" in text]
     assert len(said) == 1
     assert "a new run with seed=7" in said[0]

@@ -26,6 +26,8 @@ from minitune import (
 from minitune.config import ResumeConfig, ResumeType, SyncConfig
 from minitune.search import BasicVariantGenerator
 
+pytestmark = pytest.mark.usefixtures("inline")
+
 
 def fields_of(kind: Any) -> list[tuple[str, Any]]:
     return [(field.name, field.default) for field in dataclasses.fields(kind)]

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kit import CutAfter, SavedCounter, journal_of, run_path
 
-from minitune import CheckpointConfig, Trainable, TuneError, grid_search, report, run, uniform
+from minitune import CheckpointConfig, TuneError, grid_search, report, run, uniform
 from minitune._run import run_experiments
 from minitune.callback import Callback
-from minitune.execution import journal
 from minitune.experiment.experiment import Experiment
 from minitune.registry import get_trainable
 from minitune.schedulers import FIFOScheduler
 from minitune.stopper import MaximumIterationStopper, TimeoutStopper
 
-
-def storage() -> Path:
-    return Path(os.environ["MINITUNE_STORAGE_PATH"])
+pytestmark = pytest.mark.usefixtures("inline")
 
 
 def count(config: dict[str, Any]) -> None:
@@ -27,23 +24,12 @@ def count(config: dict[str, Any]) -> None:
         report({"n": i})
 
 
+class Steps(SavedCounter):
+    """A class of a user."""
+
+
 def fails(config: dict[str, Any]) -> None:
     raise RuntimeError("on purpose")
-
-
-class Steps(Trainable):
-    def setup(self, config: dict[str, Any]) -> None:
-        self.n = 0
-
-    def step(self) -> dict[str, Any]:
-        self.n += 1
-        return {"n": self.n}
-
-    def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any]:
-        return {"n": self.n}
-
-    def load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        self.n = checkpoint["n"]
 
 
 # -- several in one run --------------------------------------------------------------------------------------------
@@ -62,7 +48,7 @@ def test_each_has_its_own_trainable_space_and_limits() -> None:
     assert [trial.last_result["n"] for trial in trials] == [2, 2, 5, 5]
     assert [trial.trial_id[-5:] for trial in trials] == ["00000", "00001", "00002", "00003"]
     assert len({trial.trial_id[:5] for trial in trials}) == 1
-    assert {trial.local_experiment_path for trial in trials} == {str(storage() / "functions")}
+    assert {trial.local_experiment_path for trial in trials} == {str(run_path("functions"))}
 
 
 def test_each_has_its_own_checkpoints() -> None:
@@ -82,7 +68,7 @@ def test_each_has_its_own_checkpoints() -> None:
 
 def test_each_has_its_own_retries_names_resources_and_start(tmp_path: Path) -> None:
     run_experiments(Experiment("first", Steps, stop={"n": 2}), verbose=0)
-    (checkpoint,) = (storage() / "first").glob("*/checkpoint_*")
+    (checkpoint,) = (run_path("first")).glob("*/checkpoint_*")
     plain = Experiment("plain", Steps, stop={"n": 3})
     other = Experiment(
         "other",
@@ -114,8 +100,8 @@ def test_one_failure_is_everybodys() -> None:
 def test_one_after_the_other() -> None:
     experiments = {"a": {"run": count}, "b": {"run": Steps, "stop": MaximumIterationStopper(2)}}
     first, second = run_experiments(experiments, verbose=0, concurrent=False)
-    assert first.local_experiment_path == str(storage() / "a")
-    assert second.local_experiment_path == str(storage() / "b")
+    assert first.local_experiment_path == str(run_path("a"))
+    assert second.local_experiment_path == str(run_path("b"))
     assert second.last_result["n"] == 2
 
 
@@ -140,25 +126,13 @@ def test_what_is_the_same_for_all_is_not_said(caplog: pytest.LogCaptureFixture) 
     assert "have no effect" not in caplog.text
 
 
-class EndsAfter(Callback):
-    """Ends the driver as if the machine had failed, after so many results."""
-
-    def __init__(self, results: int):
-        self.left = results
-
-    def on_trial_result(self, **info: Any) -> None:
-        self.left -= 1
-        if not self.left:
-            raise RuntimeError("the driver ends")
-
-
 def test_several_are_resumed() -> None:
     experiments = {
         "both": {"run": Steps, "stop": {"n": 4}, "checkpoint_config": CheckpointConfig(checkpoint_frequency=1)},
         "second": {"run": count, "config": {"x": grid_search([1, 2])}, "stop": {"n": 3}},
     }
-    with pytest.raises(TuneError, match="the driver ends"):
-        run_experiments(experiments, verbose=0, callbacks=[EndsAfter(5)])
+    with pytest.raises(TuneError):
+        run_experiments(experiments, verbose=0, callbacks=[CutAfter(5)])
     trials = run_experiments(experiments, verbose=0, resume=True)
     assert [(trial.trainable_name, trial.last_result["n"]) for trial in trials] == [
         ("Steps", 4),
@@ -166,7 +140,7 @@ def test_several_are_resumed() -> None:
         ("count", 3),
     ]
     assert [trial.stopping_criterion for trial in trials] == [{"n": 4}, {"n": 3}, {"n": 3}]
-    records = [record for record in journal.read(storage() / "both" / "journal") if record["type"] == "trial"]
+    records = [record for record in journal_of("both") if record["type"] == "trial"]
     assert [record["experiment"] for record in records] == [0, 1, 1]
 
 

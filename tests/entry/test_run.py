@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit import SavedCounter, run_path
 
 from minitune import (
     ASHAScheduler,
@@ -42,6 +43,8 @@ from minitune.execution.devices import Machine
 from minitune.execution.inline import InlineTrialExecutor
 from minitune.search import ConcurrencyLimiter
 
+pytestmark = pytest.mark.usefixtures("inline")
+
 
 def storage() -> Path:
     return Path(os.environ["MINITUNE_STORAGE_PATH"])
@@ -52,26 +55,11 @@ def count(config: dict[str, Any]) -> None:
         report({"n": i, "score": i * config.get("x", 1)})
 
 
-class Steps(Trainable):
-    def setup(self, config: dict[str, Any]) -> None:
-        self.n = 0
-
-    def step(self) -> dict[str, Any]:
-        self.n += 1
-        return {"n": self.n, "loss": (self.n - 3) ** 2}
-
-    def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any]:
-        return {"n": self.n}
-
-    def load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        self.n = checkpoint["n"]
-
-
 def test_a_function_over_a_grid() -> None:
     analysis = run(count, name="exp", config={"x": grid_search([1, 2])}, metric="score", mode="max", verbose=0)
     assert [trial.status for trial in analysis.trials] == ["TERMINATED"] * 2
     assert analysis.best_config == {"x": 2}
-    assert {Path(trial.local_path).parent for trial in analysis.trials} == {storage() / "exp"}
+    assert {Path(trial.local_path).parent for trial in analysis.trials} == {run_path("exp")}
 
 
 def test_a_registered_name_names_the_trials() -> None:
@@ -182,6 +170,12 @@ def test_what_has_no_meaning_here(caplog: pytest.LogCaptureFixture) -> None:
     run(count, sync_config=object(), verbose=0)
     run(count, sync_config=object(), verbose=0)
     assert caplog.text.count("sync_config is ignored") <= 1
+
+
+class Steps(SavedCounter):
+    def step(self) -> dict[str, Any]:
+        result = super().step()
+        return {**result, "loss": (self.n - 3) ** 2}
 
 
 def fails_once(directory: Path) -> Any:
@@ -588,6 +582,46 @@ def test_failed_restores_that_do_not_count(
         verbose=0,
     ).trials
     assert trial.status == status
+
+
+class LoadsBadlyTwice(Steps):
+    """Fails at steps 2 and 4, with a checkpoint before it; after each failure the first restore fails."""
+
+    def step(self) -> dict[str, Any]:
+        marker = Path(self.config["marker"])
+        result = super().step()
+        if self.n % 2 == 0 and not marker.with_suffix(f".{self.n}").exists():
+            marker.with_suffix(f".{self.n}").touch()
+            marker.touch()
+            raise RuntimeError("once, after a checkpoint")
+        return result
+
+    def load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        marker = Path(self.config["marker"])
+        if marker.exists():
+            marker.unlink()
+            raise OSError("the disk is slow today")
+        super().load_checkpoint(checkpoint)
+
+
+def test_only_failed_restores_in_a_row_are_counted_together(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MINITUNE_RESTORE_RETRY_NUM", "1")
+    (trial,) = run(
+        LoadsBadlyTwice,
+        config={"marker": str(tmp_path / "marker")},
+        stop={"n": 5},
+        max_failures=2,
+        checkpoint_config=CheckpointConfig(checkpoint_frequency=1),
+        verbose=0,
+    ).trials
+    assert trial.status == "TERMINATED"
+
+
+def test_an_empty_variable_is_as_good_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a shell, `VARIABLE= command` is the way to be rid of one; the older name of the setting counts then."""
+    monkeypatch.setenv("MINITUNE_TRIAL_ID_PREFIX", "")
+    monkeypatch.setenv("_TEST_TUNE_TRIAL_UUID", "old")
+    assert run(count, verbose=0).trials[0].trial_id == "old_00000"
 
 
 class Resets(Trainable):

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
+from kit import scaled_s
 
 from minitune.clock import VirtualClock
 from minitune.execution.devices import Machine
@@ -18,7 +18,7 @@ from minitune.testing.executor_contract import TrialExecutorContract  # noqa: E4
 
 
 class Contract(TrialExecutorContract):
-    bound_s = 30.0 * float(os.environ.get("MINITUNE_TEST_TIMEFACTOR", "1"))
+    bound_s = scaled_s(30)
 
 
 class TestInline(Contract):

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import functools
 import logging
-import os
 import subprocess
 import sys
-import textwrap
 import threading
 import traceback
 from collections.abc import Callable, Iterator
@@ -15,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit import Script
 
 import minitune
 from minitune.clock import VirtualClock, current
@@ -24,7 +23,6 @@ from minitune.execution.trial_executor import CallReturned
 from minitune.testing.executor_actors import Account, Worker
 from minitune.testing.executor_watch import Watch
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 MACHINE = Machine({"CPU": 3.0}, ())
 
 
@@ -161,24 +159,15 @@ def test_a_time_budget_ends_a_simulated_run_in_the_middle_of_a_step() -> None:
 # -- the debugger ------------------------------------------------------------------------------------------------------
 
 
-def _run_script(directory: Path, source: str, commands: list[str], *options: str) -> subprocess.CompletedProcess[str]:
-    script = directory / "script.py"
-    script.write_text(textwrap.dedent(source), encoding="utf-8")
-    env = {**os.environ, "PYTHONPATH": str(REPOSITORY), "MINITUNE_EXECUTOR": "inline", "PYTHONUNBUFFERED": "1"}
-    return subprocess.run(
-        [sys.executable, *options, str(script)],
-        input="".join(command + "\n" for command in commands),
-        capture_output=True,
-        text=True,
-        env=env,
-        cwd=directory,
-        timeout=60 * float(os.environ.get("MINITUNE_TEST_TIMEFACTOR", "1")),
-    )
+def _run_script(script: Script, source: str, typed: list[str], *options: str) -> subprocess.CompletedProcess[str]:
+    """Run a script that runs its trials itself; the lines are typed at the debugger."""
+    command = [sys.executable, *options, str(script.write(source))]
+    return script.run_command(command, stdin="".join(f"{line}\n" for line in typed), MINITUNE_EXECUTOR="inline")
 
 
-def test_breakpoint_in_a_trial(tmp_path: Path) -> None:
+def test_breakpoint_in_a_trial(script: Script) -> None:
     done = _run_script(
-        tmp_path,
+        script,
         """
         import minitune
 
@@ -201,9 +190,9 @@ def test_breakpoint_in_a_trial(tmp_path: Path) -> None:
     assert "losses [100, 10]" in done.stdout
 
 
-def test_post_mortem_of_a_trial(tmp_path: Path) -> None:
+def test_post_mortem_of_a_trial(script: Script) -> None:
     done = _run_script(
-        tmp_path,
+        script,
         """
         import minitune
 
@@ -223,7 +212,7 @@ def test_post_mortem_of_a_trial(tmp_path: Path) -> None:
 
     assert "ValueError: too many: 7" in done.stdout + done.stderr
     where, layers, *_ = done.stdout.split("(Pdb) ")[1:]
-    assert "script.py(6)objective()" in where
+    assert "script_1.py(6)objective()" in where
     assert layers == "7\n"
 
 
@@ -259,9 +248,9 @@ def test_the_user_function_is_the_very_object_of_the_script() -> None:
 # -- the end -----------------------------------------------------------------------------------------------------------
 
 
-def test_code_that_ignores_the_stop_does_not_hold_the_script(tmp_path: Path) -> None:
+def test_code_that_ignores_the_stop_does_not_hold_the_script(script: Script) -> None:
     done = _run_script(
-        tmp_path,
+        script,
         """
         import os, sys, threading
         os.environ["MINITUNE_FORCE_TRIAL_CLEANUP_S"] = "0"

@@ -10,11 +10,10 @@ import signal
 import sys
 import textwrap
 import time
-from typing import Any
 
 import psutil
 import pytest
-from run_scripts import is_gone
+from kit import descendants_of, is_gone
 
 PRELUDE = """
     import os, signal, sys, threading, time
@@ -50,29 +49,6 @@ RESUME = (
 )
 
 
-def journal(script, run: str = "run") -> bytes:
-    return (script.storage / run / "journal").read_bytes()
-
-
-def records_in(script) -> list[dict[str, Any]]:
-    """The whole records; a torn end is none."""
-    return [json.loads(line[9:]) for line in journal(script).splitlines(keepends=True) if line.endswith(b"\n")]
-
-
-def results_in(script) -> list[dict[str, Any]]:
-    return [record for record in records_in(script) if record["type"] == "result"]
-
-
-def wait_for_reports(script, trials: int = 2) -> None:
-    """Until so many trials have something on record."""
-    run = script.storage / "run"
-    script.wait_until(lambda: sum(path.stat().st_size > 0 for path in run.glob("*/result.json")) >= trials)
-
-
-def workers_of(driver) -> list[psutil.Process]:
-    return psutil.Process(driver.pid).children(recursive=True)
-
-
 def assert_gone(processes: list[psutil.Process]) -> None:
     psutil.wait_procs(processes, timeout=5)
     assert all(is_gone(process.pid) for process in processes)
@@ -92,7 +68,7 @@ def test_sigusr1_ends_the_run_in_order_and_fit_returns(script):
     """,
         MINITUNE_NUM_CPUS="2",
     )
-    wait_for_reports(script)
+    script.wait_for_reports(2)
     driver.send_signal(signal.SIGUSR1)
     stdout, stderr = script.finish(driver)
     assert (stdout, driver.returncode) == ("True 2 0 True\n", 0), stderr
@@ -116,7 +92,7 @@ def test_the_users_own_handler_is_called_when_the_run_is_in_order(script, name):
         name,
         MINITUNE_NUM_CPUS="2",
     )
-    wait_for_reports(script)
+    script.wait_for_reports(2)
     driver.send_signal(getattr(signal, name))
     stdout, stderr = script.finish(driver)
     assert (stdout, driver.returncode) == (f"mine {name} True\nTrue\n", 0), stderr
@@ -134,7 +110,7 @@ def test_a_shell_sees_the_exit_code_of_the_signal(script, name, code):
     )
     command = ["sh", "-c", '"$0" "$1" & echo $! > pid; wait $!; echo "code $?"', sys.executable, str(path)]
     shell = script.start_command(command, MINITUNE_NUM_CPUS="2")
-    wait_for_reports(script)
+    script.wait_for_reports(2)
     pid = int((script.directory / "pid").read_text())
     os.kill(pid, getattr(signal, name))
     while name == "SIGINT" and shell.poll() is None and not is_gone(pid):
@@ -182,7 +158,7 @@ def test_five_hundred_signals_at_bad_moments_tear_nothing(script):
     )
     assert stdout == "500 0 True True\n"
     seen: dict[str, list[int]] = {}
-    for record in results_in(script):
+    for record in script.records(type="result"):
         seen.setdefault(record["trial"], []).append(record["metrics"]["i"])
     assert len(seen) == 2
     assert all(numbers == list(range(1, len(numbers) + 1)) for numbers in seen.values())
@@ -200,8 +176,8 @@ def test_ctrl_c_in_a_notebook_reaches_the_cell_and_no_worker(script):
         "print(len(asyncio.run(kernel())))\n"
     )
     driver = script.start_command(["setsid", sys.executable, str(path)], MINITUNE_NUM_CPUS="2")
-    wait_for_reports(script)
-    workers = workers_of(driver)
+    script.wait_for_reports(2)
+    workers = descendants_of(driver)
     os.killpg(driver.pid, signal.SIGINT)
     stdout, stderr = script.finish(driver)
     assert (stdout, driver.returncode) == ("True 2\n2\n", 0), stderr
@@ -289,7 +265,7 @@ def test_a_driver_that_was_stopped_takes_nobody_for_late(script):
     """,
         MINITUNE_NUM_CPUS="2",
     )
-    wait_for_reports(script)
+    script.wait_for_reports(2)
     driver.send_signal(signal.SIGSTOP)
     until = time.monotonic() + 0.8
     script.wait_until(lambda: time.monotonic() > until)
@@ -300,7 +276,7 @@ def test_a_driver_that_was_stopped_takes_nobody_for_late(script):
 
 def test_a_live_run_is_locked_and_free_at_once_when_its_driver_was_killed(script):
     driver = script.start(PRELUDE + "    tuner_of(slow).fit()\n", MINITUNE_NUM_CPUS="2")
-    wait_for_reports(script)
+    script.wait_for_reports(2)
     second = script.start(RESUME)
     _, stderr = script.finish(second)
     last = stderr.splitlines()[-1]
@@ -340,17 +316,17 @@ def test_what_report_has_returned_for_is_on_record_when_the_driver_is_killed(scr
     )
     driver = script.start(source, str(witness), MINITUNE_NUM_CPUS="2")
     script.wait_until(lambda: witness.exists() and witness.read_text().count("\n") >= lines)
-    workers = workers_of(driver)
+    workers = descendants_of(driver)
     driver.kill()
     driver.wait()
     assert_gone(workers)
-    recorded = {(r["trial"][-5:], r["metrics"]["i"]) for r in results_in(script)}
+    recorded = {(r["trial"][-5:], r["metrics"]["i"]) for r in script.records(type="result")}
     heard = {(f"{int(x):05d}", int(i)) for x, i in map(str.split, witness.read_text().splitlines())}
     assert len(heard) >= lines
     assert heard <= recorded
     assert script.run(source, str(witness), "restore") == "[True, True] 0\n"
     live: dict[str, list[int]] = {}
-    for record in records_in(script):
+    for record in script.records():
         if record["type"] == "rollback":
             del live[record["trial"]][record["number"] :]
         elif record["type"] == "result":
@@ -374,7 +350,7 @@ def test_a_driver_that_is_killed_while_a_trial_holds_the_interpreters_lock_in_c(
         MINITUNE_NUM_CPUS="2",
     )
     script.wait_until(lambda: len(list(script.storage.glob("stuck-*"))) == 2)
-    workers = workers_of(driver)
+    workers = descendants_of(driver)
     assert len(workers) >= 2
     driver.kill()
     assert_gone(workers)
@@ -495,7 +471,7 @@ def test_a_child_that_a_plug_in_forks_ends_nothing_of_the_run(script, leaves, co
         "[4, 4, 4] 0 {'an': 'object'}",
         f"11 [{code}]",
     ], stderr
-    kinds = [record["type"] for record in records_in(script)]
+    kinds = [record["type"] for record in script.records()]
     assert [kinds.count(kind) for kind in ("open", "result", "close")] == [1, 15, 1]
     if leaves == "return":
         assert stderr.count("TuneError: ") == stderr.count("has forked, and the child came back from it") == 11
@@ -592,10 +568,10 @@ def test_sys_exit_in_a_plug_in_passes_and_the_run_can_be_resumed(script):
     assert driver.returncode == 7
     assert "Traceback" not in stderr
     for kind in kinds:
-        assert b'"type":"close","reason":"error"' in journal(script, kind)
+        assert b'"type":"close","reason":"error"' in (script.storage / kind / "journal").read_bytes()
         pids = {
             json.loads(line[9:])["metrics"]["pid"]
-            for line in journal(script, kind).splitlines()
+            for line in (script.storage / kind / "journal").read_bytes().splitlines()
             if b'"type":"result"' in line
         }
         assert len(pids) == 2
@@ -660,8 +636,8 @@ def test_a_callback_that_hangs_at_the_end_holds_nothing_but_itself(script):
     """
     )
     script.wait_until(lambda: (script.storage / "hangs").exists())
-    assert b'"type":"close","reason":"finished"' in journal(script)
-    assert workers_of(driver) == []
+    assert b'"type":"close","reason":"finished"' in (script.storage / "run" / "journal").read_bytes()
+    assert descendants_of(driver) == []
     driver.send_signal(signal.SIGINT)
     _, stderr = script.finish(driver)
     assert driver.returncode in (130, -signal.SIGINT)

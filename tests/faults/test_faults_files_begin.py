@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kit import records_in
 
 LOOP = """
     import os, signal, sys
@@ -96,10 +96,6 @@ KILLED_AT = (
 )
 
 
-def records_of(journal: Path) -> list[dict[str, Any]]:
-    return [json.loads(line[9:]) for line in journal.read_text().splitlines()]
-
-
 def test_the_same_script_started_again_begins_or_goes_on(script: Any) -> None:
     lines = script.run(KILLED_AT).splitlines()
     assert len(lines) == 22
@@ -108,7 +104,7 @@ def test_the_same_script_started_again_begins_or_goes_on(script: Any) -> None:
         assert found == ["3", "3", name], line
     for name in {line.partition("|")[0] for line in lines}:
         run = script.storage / name
-        records = records_of(run / "journal")
+        records = records_in(run / "journal")
         assert [record["type"] for record in records].count("run") == 1, name
         assert isinstance(records[0]["seed"], int)
         assert not list(run.glob(".tmp-*")), name
@@ -156,7 +152,7 @@ def test_two_drivers_that_begin_at_once_do_not_share_a_directory(script: Any) ->
     print(start_or_go_on("run").num_terminated)
     """
     )
-    records = records_of(script.storage / "run" / "journal")
+    records = records_in(script.storage / "run" / "journal")
     assert [record["type"] for record in records].count("run") == 1
 
 

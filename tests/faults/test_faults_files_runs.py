@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit import RUN, cut, fit, flip_byte, journal_of, resume, run_path
 
 from minitune import (
     Callback,
     Checkpoint,
-    CheckpointConfig,
     ResultGrid,
     RunConfig,
-    Trial,
     TuneConfig,
     Tuner,
     get_checkpoint,
@@ -32,7 +31,6 @@ from minitune.base import files
 from minitune.error import JournalCorruptError, TuneError
 from minitune.execution import journal
 
-RUN = "run"
 STARTS: list[tuple[int, int]] = []
 """(x, step that it goes on from) of each start of a trial in this test."""
 
@@ -40,32 +38,6 @@ STARTS: list[tuple[int, int]] = []
 @pytest.fixture(autouse=True)
 def no_starts_yet() -> None:
     STARTS.clear()
-
-
-def run_path() -> Path:
-    return Path(os.environ["MINITUNE_STORAGE_PATH"]) / RUN
-
-
-def records() -> list[dict[str, Any]]:
-    return list(journal.read(run_path() / "journal"))
-
-
-class CutOff(Exception):
-    """The driver ends here, with nothing done about it."""
-
-
-class CutAt(Callback):
-    """Ends the driver at the n-th result."""
-
-    def __init__(self, results: int):
-        self.left = results
-
-    def on_trial_result(
-        self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
-    ) -> None:
-        self.left -= 1
-        if self.left == 0:
-            raise CutOff
 
 
 def counter(config: dict[str, Any]) -> None:
@@ -80,24 +52,8 @@ def counter(config: dict[str, Any]) -> None:
             report({"n": n}, checkpoint=Checkpoint.from_directory(directory))
 
 
-def fit(trainable: Any = counter, *, callbacks: Any = None, xs: Any = (1, 2), **checkpoint: Any) -> ResultGrid:
-    return Tuner(
-        trainable,
-        param_space={"x": grid_search(list(xs))},
-        tune_config=TuneConfig(executor="inline", max_concurrent_trials=1),
-        run_config=RunConfig(
-            name=RUN, verbose=0, callbacks=callbacks, checkpoint_config=CheckpointConfig(**checkpoint)
-        ),
-    ).fit()
-
-
-def resume(trainable: Any = counter, path: Path | None = None) -> ResultGrid:
-    return Tuner.restore(str(path or run_path()), trainable, run_config=RunConfig(verbose=0)).fit()
-
-
-def interrupted_fit(results: int, **settings: Any) -> None:
-    with pytest.raises(TuneError):
-        fit(callbacks=[CutAt(results)], **settings)
+IN_TURN: dict[str, Any] = {"space": {"x": grid_search([1, 2])}, "max_concurrent_trials": 1}
+"""Two trials, one after the other."""
 
 
 def rows(grid: ResultGrid) -> list[list[int]]:
@@ -108,7 +64,7 @@ def rows(grid: ResultGrid) -> list[list[int]]:
 
 
 def test_a_damaged_journal_is_refused_and_its_beginning_can_be_kept() -> None:
-    interrupted_fit(9)
+    cut(counter, results=9, **IN_TURN)
     file = run_path() / "journal"
     lines = file.read_bytes().splitlines(keepends=True)
     place = next(i for i, line in enumerate(lines) if b'"number":3' in line and b'"type":"result"' in line)
@@ -117,24 +73,24 @@ def test_a_damaged_journal_is_refused_and_its_beginning_can_be_kept() -> None:
     file.write_bytes(b"".join([*lines[:place], damaged, *lines[place + 1 :]]))
 
     with pytest.raises(JournalCorruptError, match=rf"bad line at byte {len(b''.join(lines[:place]))}.*journal\.repair"):
-        resume()
+        resume(counter, callbacks=())
     assert file.read_bytes() == b"".join([*lines[:place], damaged, *lines[place + 1 :]]), "nothing was touched"
 
     repaired = journal.repair(file)
     assert file.read_bytes() == b"".join(lines[:place])
     assert repaired.aside is not None
     assert Path(repaired.aside).read_bytes() == b"".join([damaged, *lines[place + 1 :]])
-    grid = resume()
+    grid = resume(counter, callbacks=())
     assert [result.metrics["n"] for result in grid] == [6, 6]
     assert STARTS[-2:] == [(1, 2), (2, 0)], "what stands after the bad line is not known any more"
 
 
 def test_a_torn_line_is_set_aside_and_the_run_goes_on() -> None:
-    interrupted_fit(9)
+    cut(counter, results=9, **IN_TURN)
     file = run_path() / "journal"
     before = file.read_bytes()
     file.write_bytes(before + b'0123abcd {"type":"res')
-    grid = resume()
+    grid = resume(counter, callbacks=())
     assert rows(grid) == [[1, 2, 3, 4, 5, 6]] * 2
     assert file.read_bytes().startswith(before)
     assert (run_path() / "journal.torn-1").read_bytes() == b'0123abcd {"type":"res'
@@ -143,7 +99,7 @@ def test_a_torn_line_is_set_aside_and_the_run_goes_on() -> None:
 @pytest.mark.parametrize("damage", ["absent", "empty", "torn"])
 @pytest.mark.parametrize("name", ["tuner.pkl", "journal"])
 def test_a_run_without_its_main_files_is_an_error_and_no_new_start(name: str, damage: str) -> None:
-    fit()
+    fit(counter, **IN_TURN)
     file = run_path() / name
     whole = file.read_bytes()
     if damage == "absent":
@@ -153,27 +109,21 @@ def test_a_run_without_its_main_files_is_an_error_and_no_new_start(name: str, da
     assert Tuner.can_restore(run_path())
     before = sorted(run_path().parent.iterdir())
     with pytest.raises(TuneError, match=name):
-        resume()
+        resume(counter, callbacks=())
     assert sorted(run_path().parent.iterdir()) == before
     for aside in run_path().glob("journal.torn-*"):
         aside.unlink()
     file.write_bytes(whole)
-    assert rows(resume()) == [[1, 2, 3, 4, 5, 6]] * 2
+    assert rows(resume(counter, callbacks=())) == [[1, 2, 3, 4, 5, 6]] * 2
 
 
 # -- checkpoints -------------------------------------------------------------------------------------------------------
 
 
-def change_a_byte(directory: Path) -> None:
-    data = bytearray((directory / "weights").read_bytes())
-    data[500] ^= 1
-    (directory / "weights").write_bytes(data)
-
-
 DAMAGES: dict[str, Callable[[Path], Any]] = {
     "a file removed": lambda directory: (directory / "weights").unlink(),
     "a file shortened": lambda directory: os.truncate(directory / "weights", 10),
-    "a byte changed": change_a_byte,
+    "a byte changed": lambda directory: flip_byte(directory / "weights", 500),
     "a file more": lambda directory: (directory / "more").touch(),
     "the directory removed": shutil.rmtree,
 }
@@ -181,23 +131,23 @@ DAMAGES: dict[str, Callable[[Path], Any]] = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_checkpoint_gives_way_to_the_one_before(damage: str, caplog: pytest.LogCaptureFixture) -> None:
-    interrupted_fit(5)
+    cut(counter, results=5, **IN_TURN)
     newest = next(run_path().glob("*/checkpoint_000003"))
     DAMAGES[damage](newest)
-    grid = resume()
+    grid = resume(counter, callbacks=())
     assert "checkpoint_000003" in caplog.text
     assert STARTS[1] == (1, 3)
     assert [result.metrics["n"] for result in grid] == [6, 6]
-    assert [r["number"] for r in records() if r["type"] == "rollback"] == [3]
+    assert [r["number"] for r in journal_of() if r["type"] == "rollback"] == [3]
 
 
 def test_without_any_whole_checkpoint_the_trial_begins_anew(caplog: pytest.LogCaptureFixture) -> None:
-    interrupted_fit(5)
+    cut(counter, results=5, **IN_TURN)
     for directory in run_path().glob("*/checkpoint_*"):
         shutil.rmtree(directory)
-    grid = resume()
+    grid = resume(counter, callbacks=())
     assert STARTS[1] == (1, 0)
-    assert [r["number"] for r in records() if r["type"] == "rollback"] == [0]
+    assert [r["number"] for r in journal_of() if r["type"] == "rollback"] == [0]
     assert [result.metrics["n"] for result in grid] == [6, 6]
 
 
@@ -241,14 +191,14 @@ def test_a_process_killed_while_it_copies_leaves_no_half_checkpoint(script: Any,
 
 
 def test_what_a_killed_worker_was_copying_is_removed_at_the_next_open() -> None:
-    interrupted_fit(3)
+    cut(counter, results=3, **IN_TURN)
     trial = max(run_path().glob("*/checkpoint_*")).parent
     half, unknown = trial / ".tmp-000007-1", trial / "checkpoint_000007"
     for directory in (half, unknown):
         directory.mkdir()
         (directory / "weights").touch()
     (trial / "mine.txt").touch()
-    resume()
+    resume(counter, callbacks=())
     assert not half.exists()
     assert not unknown.exists()
     assert (trial / "mine.txt").exists()
@@ -310,7 +260,7 @@ def test_a_trial_whose_directory_was_removed_fails_alone(has_checkpoints: bool) 
             else:
                 report({"n": n})
 
-    grid = fit(trainable)
+    grid = fit(trainable, **IN_TURN)
     (error,) = grid.errors
     gone = next(result for result in grid if result.error)
     assert gone.path in str(error)
@@ -355,11 +305,11 @@ def test_a_storage_path_that_cannot_be_written_is_an_error_before_any_trial(
 
 
 def test_a_run_that_was_moved_goes_on(tmp_path: Path) -> None:
-    interrupted_fit(9)
+    cut(counter, results=9, **IN_TURN)
     moved = tmp_path / "elsewhere" / "other name"
     moved.parent.mkdir()
     run_path().rename(moved)
-    grid = resume(path=moved)
+    grid = resume(counter, path=moved, callbacks=())
     assert rows(grid) == [[1, 2, 3, 4, 5, 6]] * 2
     assert STARTS[2] == (2, 2)
     assert not run_path().exists()
@@ -368,10 +318,10 @@ def test_a_run_that_was_moved_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_finished_run_can_be_resumed_again_and_again() -> None:
-    fit()
+    fit(counter, **IN_TURN)
     table = None
     for _ in range(3):
-        grid = resume()
+        grid = resume(counter, callbacks=())
         assert rows(grid) == [[1, 2, 3, 4, 5, 6]] * 2
         assert table in (None, [result.metrics for result in grid])
         table = [result.metrics for result in grid]
@@ -390,13 +340,19 @@ def test_checkpoints_stay_within_the_budget() -> None:
             seen.append(sum(sizes))
 
     budget, one = 4000, 1001
-    grid = fit(xs=range(1, 11), callbacks=[Measure()], max_total_bytes=budget)
+    grid = fit(
+        counter,
+        {"x": grid_search(range(1, 11))},
+        max_concurrent_trials=1,
+        callbacks=[Measure()],
+        max_total_bytes=budget,
+    )
     assert grid.num_terminated == 10
     left = sorted(str(path.relative_to(run_path())) for path in run_path().glob("*/checkpoint_*"))
     assert len(left) <= budget // one
     assert max(seen) <= budget + 2 * one, "at most one more for each trial that runs, and one that waits for its end"
-    named = {(r["trial"], (r.get("checkpoint") or {}).get("number")) for r in records() if r["type"] == "result"} - {
-        (r["trial"], r["checkpoint"]) for r in records() if r["type"] == "drop"
+    named = {(r["trial"], (r.get("checkpoint") or {}).get("number")) for r in journal_of() if r["type"] == "result"} - {
+        (r["trial"], r["checkpoint"]) for r in journal_of() if r["type"] == "drop"
     }
     assert len(named) == len(left), "the record names what is there, and nothing else"
 
@@ -428,7 +384,7 @@ def test_a_sync_that_fails_is_tried_once_more_and_then_ends_the_run(
         with pytest.raises(TuneError, match=r"could not be brought to the disk .*Input/output error"):
             tuner.fit()
         left[0] = 0
-        assert [result.metrics["n"] for result in resume()] == [6]
+        assert [result.metrics["n"] for result in resume(counter, callbacks=())] == [6]
 
 
 # -- the user's own directories ----------------------------------------------------------------------------------------
@@ -447,7 +403,7 @@ def test_a_reported_directory_of_the_users_is_copied_and_stays_what_it_is(tmp_pa
         report({"n": 2}, checkpoint=Checkpoint.from_directory(own))
         (own / "deep" / "state").write_text("third")
 
-    (result,) = fit(trainable, xs=[1])
+    (result,) = fit(trainable, {"x": 1})
     copies = [checkpoint.path for checkpoint, _ in result.best_checkpoints]
     assert sorted(os.path.basename(path) for path in copies) == ["checkpoint_000000", "checkpoint_000001"]
     assert [Path(path, "deep", "state").read_text() for path in sorted(copies)] == ["first", "second"]

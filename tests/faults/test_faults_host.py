@@ -8,6 +8,7 @@ import sys
 import textwrap
 
 import pytest
+from kit import control_group, fake_nvidia_smi
 
 PRELUDE = """
     import json, os, sys, time
@@ -20,27 +21,9 @@ PRELUDE = """
 """
 
 
-def process_group(limit: int) -> str:
-    """A control group that may hold so many processes and threads; empty if none can be made."""
-    for parent in ("/sys/fs/cgroup/pids", "/sys/fs/cgroup"):
-        path = os.path.join(parent, f"minitune-test-{os.getpid()}")
-        try:
-            os.mkdir(path)
-        except OSError:
-            continue
-        try:
-            with open(os.path.join(path, "pids.max"), "w") as file:
-                file.write(str(limit))
-        except OSError:
-            os.rmdir(path)
-            continue
-        return path
-    return ""
-
-
 def test_fewer_processes_than_trials_are_waited_for_and_said_once(script):
     """The driver, its threads, what workers are copied from, and two threads of each worker have to fit."""
-    group = process_group(12)
+    group = control_group({"/sys/fs/cgroup/pids": "pids.max", "/sys/fs/cgroup": "pids.max"}, 12)
     if not group:
         pytest.skip("no control group with a limit of processes can be made here")
     path = script.directory / "driver.py"
@@ -71,10 +54,7 @@ def test_fewer_processes_than_trials_are_waited_for_and_said_once(script):
 
 
 def test_a_device_is_not_given_away_while_its_last_user_unwinds(script):
-    (script.directory / "bin").mkdir()
-    command = script.directory / "bin" / "nvidia-smi"
-    command.write_text("#!/bin/sh\necho 'GPU 0: Fake (UUID: GPU-0)'\n")
-    command.chmod(0o755)
+    command = fake_nvidia_smi(script.directory / "bin", "echo 'GPU 0: Fake (UUID: GPU-0)'")
     stdout = script.run(
         PRELUDE
         + """
@@ -101,6 +81,7 @@ def test_a_device_is_not_given_away_while_its_last_user_unwinds(script):
         str(script.directory),
         PATH=f"{command.parent}{os.pathsep}{os.environ['PATH']}",
         MINITUNE_NUM_CPUS="8",
+        MINITUNE_NUM_GPUS=None,
     )
     devices, ready = stdout.splitlines()
     assert json.loads(devices) == [["0", True]] * 3

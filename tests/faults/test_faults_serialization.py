@@ -7,7 +7,7 @@ import signal
 import sys
 
 import pytest
-from run_scripts import is_gone
+from kit import is_gone
 
 PRELUDE = """
     import ctypes, json, os, signal, sys, tempfile, threading, time

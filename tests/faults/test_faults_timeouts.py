@@ -5,13 +5,20 @@ from __future__ import annotations
 import json
 
 import pytest
-from run_scripts import is_gone
+from kit import (
+    Log,
+    LoggingScheduler,
+    PauseOnce,
+    SavedCounter,
+    fit,
+    is_gone,
+    report_state,
+    restored_state,
+    virtual_executor,
+)
 
-from minitune import RunConfig, TuneConfig, Tuner, clock, grid_search
-from minitune.clock import VirtualClock
+from minitune import Callback, TuneConfig, clock, get_context, grid_search, report
 from minitune.error import TrialTimeoutError
-from minitune.execution.devices import Machine
-from minitune.execution.inline import InlineTrialExecutor
 
 
 @pytest.fixture
@@ -140,23 +147,93 @@ def test_a_broken_limit_is_a_failure_that_is_retried(script):
     script.run(source)
 
 
-def test_limits_hold_on_a_virtual_clock(tmp_path):
-    def trainable(config):
-        clock.current().sleep(config["seconds"])
-        return {"slept": config["seconds"]}
+def sleeping(config):
+    """Sleeps before each of its reports, so many seconds of the executor's clock."""
+    for i, seconds in enumerate(config["seconds"]):
+        clock.current().sleep(seconds)
+        report({"i": i})
 
-    executor = InlineTrialExecutor(Machine({"CPU": 2}, ()), VirtualClock())
-    grid = Tuner(
-        trainable,
-        param_space={"seconds": grid_search([1, 5])},
-        tune_config=TuneConfig(executor=executor, report_timeout_s=3),
-        run_config=RunConfig(storage_path=tmp_path, verbose=0),
-    ).fit()
-    assert grid[0].metrics["slept"] == 1
+
+@pytest.mark.parametrize("limits", [{"report_timeout_s": 3}, {"trial_timeout_s": 3}], ids=" ".join)
+def test_limits_hold_on_a_virtual_clock(limits):
+    grid = fit(sleeping, {"seconds": grid_search([[1], [5]])}, executor=virtual_executor(2), **limits)
+    assert grid[0].error is None
+    assert grid[0].metrics["i"] == 0
     assert isinstance(grid[1].error, TrialTimeoutError)
+
+
+def test_a_trial_may_be_slow_as_long_as_it_reports():
+    grid = fit(sleeping, {"seconds": [2] * 9}, executor=virtual_executor(), report_timeout_s=3)
+    assert grid[0].error is None
+    (result,) = fit(sleeping, {"seconds": [2, 2]}, executor=virtual_executor(), trial_timeout_s=3, name="all of it")
+    assert "not done after 3.0 s (last: iteration 1)" in str(result.error)
+
+
+def always(decision):
+    return lambda context, trial, result: decision
+
+
+@pytest.mark.parametrize(
+    ("settings", "attempts"),
+    [
+        ({}, 3),
+        ({"stop": {"i": 1}}, 3),
+        ({"scheduler": LoggingScheduler(Log(), always("STOP"))}, 3),
+        ({"scheduler": PauseOnce(), "num_to_keep": 1}, 6),
+        ({"max_failures": 1}, 6),
+    ],
+    ids=["they return", "they reach a limit", "they are stopped", "they are paused", "they are tried again"],
+)
+def test_a_limit_ends_with_the_attempt_that_it_is_for(settings, attempts):
+    """Trials take turns on one CPU: each attempt has its three seconds, however many have gone before it."""
+    starts = []
+
+    def trainable(config):
+        starts.append(clock.current().monotonic())
+        for i in range(restored_state(), 2):
+            clock.current().sleep(1)
+            if "max_failures" in settings and get_context().get_attempt() == 1 and i == 1:
+                raise ValueError("for once")
+            report_state(i + 1, {"i": i})
+        clock.current().sleep(0.5)
+
+    limits = {"trial_timeout_s": 3, "report_timeout_s": 2}
+    grid = fit(trainable, num_samples=3, executor=virtual_executor(1), **limits, **settings)
+    assert not grid.errors
+    assert len(starts) == attempts
+    assert starts[-1] > 3 or attempts == 3
 
 
 @pytest.mark.parametrize("name", ["trial_timeout_s", "report_timeout_s"])
 def test_a_limit_that_is_none_is_refused(name):
     with pytest.raises(ValueError, match=f"{name} must be None, a number of seconds"):
         TuneConfig(**{name: -1})
+
+
+def test_a_save_is_no_report_that_is_late():
+    class SavesSlowly(SavedCounter):
+        def save_checkpoint(self, checkpoint_dir):
+            clock.current().sleep(5)
+            return super().save_checkpoint(checkpoint_dir)
+
+    limits = {"report_timeout_s": 3, "checkpoint_frequency": 1}
+    grid = fit(SavesSlowly, {"end": 3}, executor=virtual_executor(1), **limits)
+    assert grid[0].error is None
+    assert grid[0].metrics["n"] == 3
+
+
+def test_a_report_that_the_driver_had_no_time_to_read_is_not_late():
+    class HoldsTheDriverUp(Callback):
+        def on_trial_result(self, iteration, trials, trial, result, **info):
+            if trial.number == 0:
+                clock.current().sleep(10)
+
+    grid = fit(
+        sleeping,
+        {"seconds": grid_search([[1], [2, 2]])},
+        executor=virtual_executor(2),
+        report_timeout_s=3,
+        callbacks=[HoldsTheDriverUp()],
+    )
+    assert [result.error for result in grid] == [None, None]
+    assert grid[1].metrics["i"] == 1

@@ -8,7 +8,7 @@ import re
 import signal
 
 import pytest
-from run_scripts import is_gone
+from kit import control_group, is_gone
 
 PRELUDE = """
     import json, os, resource, signal, sys, tempfile, threading, time
@@ -151,27 +151,9 @@ def test_no_memory_is_an_ordinary_error_and_costs_the_worker(script):
     assert len({own[0], in_report[0], last[0]}) == 3, "no worker is used again"
 
 
-def memory_group() -> str:
-    """A control group that may hold 200 MB, or the reason why there is none."""
-    parents = {"/sys/fs/cgroup/memory": "memory.limit_in_bytes", "/sys/fs/cgroup": "memory.max"}
-    for parent, limit in parents.items():
-        path = os.path.join(parent, f"minitune-test-{os.getpid()}")
-        try:
-            os.mkdir(path)
-        except OSError:
-            continue
-        try:
-            with open(os.path.join(path, limit), "w") as file:
-                file.write("200000000")
-        except OSError:
-            os.rmdir(path)
-            continue
-        return path
-    return ""
-
-
 def test_death_for_lack_of_memory_is_told_by_what_the_kernel_says(script):
-    group = memory_group()
+    limits = {"/sys/fs/cgroup/memory": "memory.limit_in_bytes", "/sys/fs/cgroup": "memory.max"}
+    group = control_group(limits, 200_000_000)
     if not group:
         pytest.skip("no control group with a limit of memory can be made here")
     try:

@@ -11,8 +11,9 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from kit import fit
 
-from minitune import Result, RunConfig, TuneConfig, Tuner
+from minitune import Result
 
 NAME = "minitune.integration.pytorch_lightning"
 
@@ -51,15 +52,13 @@ def module(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     sys.modules.pop(NAME, None)
 
 
-def fit(path: Path, callback: Any) -> Result:
-    run_config = RunConfig(name="run", storage_path=str(path), verbose=0)
-    tune_config = TuneConfig(executor="inline")
-    return Tuner(lambda config: Trainer(callback).fit(), tune_config=tune_config, run_config=run_config).fit()[0]
+def fit_with(path: Path, callback: Any) -> Result:
+    return fit(lambda config: Trainer(callback).fit(), storage_path=path)[0]
 
 
 def test_validations_are_reported_and_saved_but_not_the_check_before(tmp_path: Path, module: Any) -> None:
     callback = module.TuneReportCheckpointCallback({"loss": "val_loss", "other": "nobody"}, filename="trainer.ckpt")
-    result = fit(tmp_path, callback)
+    result = fit_with(tmp_path, callback)
     assert result.error is None
     assert (result.metrics["loss"], result.metrics["training_iteration"]) == (0.75, 2)
     assert "other" not in result.metrics
@@ -68,7 +67,14 @@ def test_validations_are_reported_and_saved_but_not_the_check_before(tmp_path: P
 
 def test_any_hook_will_do(tmp_path: Path, module: Any) -> None:
     on = ["train_batch_end", "validation_end"]
-    result = fit(tmp_path, module.TuneReportCheckpointCallback(save_checkpoints=False, on=on))
+    result = fit_with(tmp_path, module.TuneReportCheckpointCallback(save_checkpoints=False, on=on))
     assert (result.metrics["val_loss"], result.metrics["training_iteration"], result.checkpoint) == (0.75, 4, None)
     with pytest.raises(ValueError, match="on must be among train_batch_end, validation_end, but got 'epoch'"):
         module.TuneCallback("epoch")
+
+
+def test_without_any_metric_nothing_is_reported(tmp_path: Path, module: Any) -> None:
+    result = fit_with(tmp_path, module.TuneReportCheckpointCallback(["never logged"]))
+    assert result.error is None
+    assert result.metrics.get("training_iteration") is None
+    assert result.checkpoint is None

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit import PauseOnce, fit
 
 import minitune as tune
-from minitune import Callback, CheckpointConfig, FailureConfig, ResultGrid, RunConfig, TuneConfig, Tuner
+from minitune import Callback, CheckpointConfig, FailureConfig, ResultGrid
 from minitune.callback import HOOKS
 from minitune.error import TuneError
-from minitune.schedulers import FIFOScheduler, TrialScheduler
 
 
 class Recorder(Callback):
@@ -77,32 +77,13 @@ def saving(config: dict[str, Any]) -> None:
         tune.report({"i": i}, checkpoint=tune.Checkpoint(config["directory"]) if i != 1 else None)
 
 
-class PauseOnce(FIFOScheduler):
-    paused = False
-
-    def on_trial_result(self, controller: Any, trial: Any, result: dict[str, Any]) -> str:
-        if self.paused or result["training_iteration"] < 2:
-            return TrialScheduler.CONTINUE
-        self.paused = True
-        return TrialScheduler.PAUSE
-
-    def choose_trial_to_run(self, controller: Any) -> Any:
-        waiting = [trial for trial in controller.get_trials() if trial.status in ("PENDING", "PAUSED")]
-        return waiting[0] if waiting else None
-
-
-def fit(trainable: Any, *callbacks: Callback, space: Any = None, tune_config: Any = None, **run: Any) -> ResultGrid:
-    return Tuner(
-        trainable,
-        param_space=space or {},
-        tune_config=TuneConfig(executor="inline", **(tune_config or {})),
-        run_config=RunConfig(**{"name": "run", "verbose": 0, "callbacks": list(callbacks), **run}),
-    ).fit()
+def fit_heard(trainable: Any, *callbacks: Callback, space: Any = None, **settings: Any) -> ResultGrid:
+    return fit(trainable, space or {}, callbacks=list(callbacks), **settings)
 
 
 def record(trainable: Any, **kwargs: Any) -> list[str]:
     recorder = Recorder()
-    fit(trainable, recorder, **kwargs)
+    fit_heard(trainable, recorder, **kwargs)
     assert recorder.seen[0] == "setup"
     assert recorder.seen[-1] == "experiment_end"
     return recorder.seen[1:-1]
@@ -170,7 +151,7 @@ def test_a_stop_criterion_marks_the_result() -> None:
 
 def test_a_pause_saves_and_goes_on() -> None:
     config = CheckpointConfig(checkpoint_at_end=False)
-    assert record(Steps, tune_config={"scheduler": PauseOnce()}, checkpoint_config=config)[2:8] == [
+    assert record(Steps, scheduler=PauseOnce(2), checkpoint_config=config)[2:8] == [
         "result RUNNING 1 - 2",
         "checkpoint RUNNING 2 - 0",
         "save RUNNING 2 0",
@@ -182,7 +163,7 @@ def test_a_pause_saves_and_goes_on() -> None:
 
 def test_hooks_get_keywords() -> None:
     recorder = Recorder()
-    fit(Steps, recorder, checkpoint_config=CheckpointConfig(checkpoint_at_end=True))
+    fit_heard(Steps, recorder, checkpoint_config=CheckpointConfig(checkpoint_at_end=True))
     loop = {"iteration", "trials"}
     assert recorder.keywords == {
         "setup": {"stop", "num_samples", "total_num_samples", "time_budget_s"},
@@ -205,7 +186,7 @@ def test_a_setup_of_old_gets_nothing(caplog: pytest.LogCaptureFixture) -> None:
             self.is_set_up = True
 
     old = Old()
-    fit(Steps, old)
+    fit_heard(Steps, old)
     assert old.is_set_up
     assert "Old.setup should take stop, num_samples, total_num_samples" in caplog.text
 
@@ -220,7 +201,7 @@ def test_a_change_is_seen_by_loggers_and_kept() -> None:
             result["should_checkpoint"] = result["count"] == 2
 
     at_end = CheckpointConfig(checkpoint_at_end=False)
-    result = fit(Steps, Change(), checkpoint_config=at_end)[0]
+    result = fit_heard(Steps, Change(), checkpoint_config=at_end)[0]
     assert result.metrics["twice"] == 8
     lines = [json.loads(line) for line in Path(result.path, "result.json").read_text().splitlines()]
     assert [line["twice"] for line in lines] == [2, 4, 6, 8]
@@ -233,7 +214,7 @@ def test_an_exception_ends_the_run_and_names_the_hook() -> None:
             raise KeyError("mine")
 
     with pytest.raises(TuneError, match=r"Broken\.on_trial_result raised KeyError") as caught:
-        fit(Steps, Broken())
+        fit_heard(Steps, Broken())
     assert isinstance(caught.value.__cause__, KeyError)
 
 
@@ -244,7 +225,7 @@ def test_a_slow_hook_is_named_once(monkeypatch: pytest.MonkeyPatch, caplog: pyte
 
     monkeypatch.setenv("TUNE_WARN_THRESHOLD_S", "0")
     with caplog.at_level(logging.WARNING, "minitune"):
-        fit(Steps, Slow())
+        fit_heard(Steps, Slow())
     assert caplog.text.count("Slow.on_trial_result took") == 1
 
 
@@ -272,7 +253,7 @@ def test_they_come_after_the_users(module: str, variable: str, monkeypatch: pyte
         def setup(self, **info: Any) -> None:
             log.append("Mine")
 
-    fit(Steps, Mine())
+    fit_heard(Steps, Mine())
     assert log == ["Mine", "Second", "First"]
 
 
@@ -280,11 +261,11 @@ def test_they_come_after_the_users(module: str, variable: str, monkeypatch: pyte
 def test_a_wrong_one_is_told_with_the_variable(module: str, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_TUNE_CALLBACKS", path)
     with pytest.raises(ValueError, match="RAY_TUNE_CALLBACKS must name callback classes") as caught:
-        fit(Steps)
+        fit_heard(Steps)
     assert repr(path) in str(caught.value)
 
 
 @pytest.mark.parametrize("wrong", [object(), Callback], ids=["an object", "a class"])
 def test_what_is_no_callback_is_refused(wrong: Any) -> None:
     with pytest.raises(ValueError, match="callbacks must hold Callback objects"):
-        fit(Steps, wrong)
+        fit_heard(Steps, wrong)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from run_scripts import Script
+from kit import Script
 
 import minitune as tune
 from minitune import Callback, RunConfig, TuneConfig, TuneError, Tuner

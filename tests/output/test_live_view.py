@@ -13,10 +13,11 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from kit import fit
 from terminal import Terminal
 
 import minitune as tune
-from minitune import Callback, CLIReporter, RunConfig, TuneConfig, Tuner
+from minitune import Callback, CLIReporter, TuneConfig, Tuner
 from minitune._live import ErrorKind, Row, Snapshot, progress_text, render, seconds_left
 from minitune._screen import Screen, open_screen
 from minitune._text import cut, cut_front, duration, one_line, width_of, without_moves
@@ -51,13 +52,10 @@ def train(config: dict[str, Any]) -> None:
     tune.report({"loss": config["x"]})
 
 
-def fit(count: int = 4, callbacks: Any = (), at_once: int | None = None, **run: Any) -> None:
-    Tuner(
-        train,
-        param_space={"x": tune.grid_search(list(range(count)))},
-        tune_config=TuneConfig(metric="loss", mode="min", executor="inline", max_concurrent_trials=at_once),
-        run_config=RunConfig(callbacks=list(callbacks), **run),
-    ).fit()
+def fit_four(count: int = 4, callbacks: Any = (), at_once: int | None = None, **run: Any) -> None:
+    space = {"x": tune.grid_search(list(range(count)))}
+    settings = {"metric": "loss", "mode": "min", "max_concurrent_trials": at_once, "name": None, "verbose": None, **run}
+    fit(train, space, callbacks=list(callbacks), **settings)
 
 
 # -- lines -------------------------------------------------------------------------------------------------------------
@@ -163,7 +161,7 @@ def test_one_run_at_a_time_draws(terminal: Terminal) -> None:
         screen = begin()
         screen.draw(["block"])
         assert open_screen() is None
-        fit(1)
+        fit_four(1)
         screen.draw(["block"])
         screen.close()
         begin().close()
@@ -197,7 +195,7 @@ def test_a_terminal_that_cannot_move_its_cursor_gets_lines(
 ) -> None:
     monkeypatch.setenv("TERM", name)
     with terminal:
-        fit()
+        fit_four()
     assert "\x1b" not in terminal.raw
     assert terminal.lines()[0].startswith("Run of 4 trials (min loss); results in ")
 
@@ -214,8 +212,8 @@ def test_a_run_on_a_terminal(terminal: Terminal, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("NO_COLOR", "1")
     handler = signal.getsignal(signal.SIGCONT)
     with terminal:
-        fit(12, [OnResult(lambda x: print("result", x))])
-        fit(1, name="second")
+        fit_four(12, [OnResult(lambda x: print("result", x))])
+        fit_four(1, name="second")
     assert signal.getsignal(signal.SIGCONT) is handler
 
     lines = terminal.lines()
@@ -231,7 +229,7 @@ def test_a_run_on_a_terminal(terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 
 def test_blocks_of_a_reporter_of_the_users_are_redrawn_in_place(terminal: Terminal) -> None:
     with terminal:
-        fit(12, [OnResult(lambda x: print("result", x))], progress_reporter=CLIReporter(max_report_frequency=0))
+        fit_four(12, [OnResult(lambda x: print("result", x))], progress_reporter=CLIReporter(max_report_frequency=0))
     lines = terminal.lines()
     assert sum("== Status ==" in line for frame in terminal.frames for line in frame) > 5
     assert lines[: lines.index("== Status ==")] == [f"result {x}" for x in range(12) if x != 9]
@@ -243,7 +241,7 @@ def test_the_end_of_a_long_run_on_a_small_terminal(terminal: Terminal) -> None:
     terminal.columns = 60
     terminal.resize(60, 30)
     with terminal:
-        fit(100)
+        fit_four(100)
     lines = terminal.lines()
     (head,) = (line for line in lines if line.startswith("| Trial name"))
     assert {len(line) for line in lines if line.startswith(("| ", "+-"))} == {len(head)}
@@ -254,24 +252,24 @@ def test_the_end_of_a_long_run_on_a_small_terminal(terminal: Terminal) -> None:
 
 def test_a_run_in_a_thread(terminal: Terminal) -> None:
     with terminal:
-        thread = threading.Thread(target=fit)
+        thread = threading.Thread(target=fit_four)
         thread.start()
         thread.join()
     assert "Number of trials: 4/4 (4 TERMINATED)" in terminal.lines()
 
 
 def test_a_run_that_ends_early_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    fit(5, [OnResult(lambda x: os.kill(os.getpid(), signal.SIGINT) if x == 2 else None)], at_once=1)
+    fit_four(5, [OnResult(lambda x: os.kill(os.getpid(), signal.SIGINT) if x == 2 else None)], at_once=1)
     assert (
         "Ended early: interrupted by SIGINT; 2 of 3 trials had ended, 1 was cut short, 0 had no result yet\n"
         in capsys.readouterr().out
     )
-    fit(1)
+    fit_four(1)
     assert "Ended early" not in capsys.readouterr().out
 
 
 def test_a_pipe_gets_few_lines(capfd: pytest.CaptureFixture[str]) -> None:
-    fit(200)
+    fit_four(200)
     text, errors = capfd.readouterr()
     assert len(text.splitlines()) <= 40
     assert "\x1b" not in text

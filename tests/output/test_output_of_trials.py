@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit import fit, resume
 
 import minitune as tune
 from minitune import FailureConfig, ProgressReporter, ResultGrid, RunConfig, Tuner
@@ -22,12 +23,8 @@ def talk(config: dict[str, Any]) -> None:
         raise ValueError("on purpose")
 
 
-def fit(tmp_path: Path, fails: bool = False, **run: Any) -> ResultGrid:
-    return Tuner(
-        talk,
-        param_space={"fails": fails},
-        run_config=RunConfig(name="run", storage_path=str(tmp_path), **run),
-    ).fit()
+def fit_talking(fails: bool = False, **run: Any) -> ResultGrid:
+    return fit(talk, {"fails": fails}, **{"executor": "local", "verbose": None, **run})
 
 
 def printed(text: str, result: tune.Result) -> list[str]:
@@ -36,7 +33,7 @@ def printed(text: str, result: tune.Result) -> list[str]:
 
 
 def test_it_is_shown_under_the_name_of_its_trial(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (result,) = fit(tmp_path, verbose=1, show_output=True)
+    (result,) = fit_talking(verbose=1, show_output=True)
 
     text = capsys.readouterr().out
     assert printed(text, result) == ["before", "problem", "after", "no end"]
@@ -44,18 +41,18 @@ def test_it_is_shown_under_the_name_of_its_trial(tmp_path: Path, capsys: pytest.
 
 
 def test_it_is_shown_once_over_failures_and_resumes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (result,) = fit(tmp_path, fails=True, verbose=2, failure_config=FailureConfig(max_failures=1), log_to_file="all")
+    (result,) = fit_talking(fails=True, verbose=2, failure_config=FailureConfig(max_failures=1), log_to_file="all")
     lines = printed(capsys.readouterr().out, result)
     assert lines.count("before") == 2
     assert any("on purpose" in line for line in lines) is False
 
-    (result,) = Tuner.restore(str(tmp_path / "run"), talk, resume_errored=True).fit()
+    (result,) = resume(talk, resume_errored=True)
     assert printed(capsys.readouterr().out, result).count("before") == 2
 
 
 @pytest.mark.parametrize("verbose", [0, 1])
 def test_it_is_shown_only_if_asked_for(tmp_path: Path, capfd: pytest.CaptureFixture[str], verbose: int) -> None:
-    (result,) = fit(tmp_path, verbose=verbose)
+    (result,) = fit_talking(verbose=verbose)
 
     assert "before" not in capfd.readouterr().out
     assert Path(result.path, "stdout").read_text() == "before\nafter\nno end"
@@ -65,7 +62,7 @@ def test_it_is_shown_only_if_asked_for(tmp_path: Path, capfd: pytest.CaptureFixt
 def test_it_is_all_that_is_shown_if_only_that_is_asked_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], run: dict[str, Any]
 ) -> None:
-    (result,) = fit(tmp_path, show_output=True, **run)
+    (result,) = fit_talking(show_output=True, **run)
 
     text = capsys.readouterr().out
     assert printed(text, result) == ["before", "problem", "after", "no end"]
@@ -77,7 +74,7 @@ def test_it_is_shown_by_a_reporter_that_has_no_place_for_it(tmp_path: Path, caps
         def should_report(self, trials: Any, done: bool = False) -> bool:
             return False
 
-    (result,) = fit(tmp_path, show_output=True, progress_reporter=Mine())
+    (result,) = fit_talking(show_output=True, progress_reporter=Mine())
 
     assert printed(capsys.readouterr().out, result) == ["before", "problem", "after", "no end"]
 

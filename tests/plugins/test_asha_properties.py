@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 
 import pytest
-from plugin_fakes import FakeContext, make_trial
+from kit import FakeContext, make_trial
 
 from minitune.schedulers import ASHAScheduler
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plugin_fakes import FakeContext, make_trial, run_trial
+from kit import FakeContext, make_trial, run_trial
 
 from minitune.experiment.lifecycle import Step
 from minitune.experiment.trial import Trial

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plugin_fakes import make_trial, run_trial
+from kit import make_trial, run_trial
 
 from minitune.experiment.trial import Trial
 from minitune.logger import CSVLoggerCallback, JsonLoggerCallback, LoggerCallback, pretty_print
@@ -254,12 +254,15 @@ def test_new_columns_cost_few_rewritings(trial: Trial) -> None:
     logger = CSVLoggerCallback()
     start(logger, trial)
     path = Path(trial.local_path, "progress.csv")
-    inodes = set()
+    inodes: dict[int, Any] = {}
     for number in range(600):
         log(logger, trial, {"step": number, f"extra{number // 2}": number})
-        inodes.add(path.stat().st_ino)
+        if path.stat().st_ino not in inodes:
+            inodes[path.stat().st_ino] = path.open()  # else the next file could get the same number
         assert table(trial)[number]["step"] == str(number) if number % 50 == 0 else True
     end(logger, trial)
+    for file in inodes.values():
+        file.close()
     assert len(inodes) <= 12, "the rows have to double between two rewritings"
     rows = table(trial)
     assert all(row[f"extra{number // 2}"] == str(number) for number, row in enumerate(rows))
@@ -386,6 +389,31 @@ def test_a_full_disk_is_told_once_and_ends_nothing(
 
 
 # -- base and pretty_print ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [JsonLoggerCallback, CSVLoggerCallback])
+def test_a_line_for_which_there_is_no_space_is_not_there_in_part(
+    make: Any, trial: Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logger = make()
+    start(logger, trial)
+    log(logger, trial, {"loss": 1})
+    files = {path.name: path.read_bytes() for path in Path(trial.local_path).glob("[rp]*[sn]*")}
+    write = os.write
+    calls = []
+
+    def full(descriptor: int, data: bytes) -> int:
+        calls.append(data)
+        if len(calls) > 1:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(descriptor, data[: len(data) // 2])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        log(logger, trial, {"loss": 2})
+    assert len(calls) == 2
+    assert {path.name: path.read_bytes() for path in Path(trial.local_path).glob("[rp]*[sn]*")} == files
+    end(logger, trial)
 
 
 def test_a_logger_is_five_methods(trial: Trial) -> None:

@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 import pytest
-from plugin_fakes import FakeContext, make_trial, run_trial
+from kit import FakeContext, make_trial, run_trial
 
 from minitune.experiment.lifecycle import Step
 from minitune.experiment.trial import Trial

@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 import pytest
-from plugin_fakes import FakeContext, make_trial
+from kit import FakeContext, make_trial
 from toy_population import Loop
 
 from minitune import TuneError, choice, lograndint, loguniform, randint, uniform
@@ -173,3 +173,15 @@ def test_the_kernel_fits_what_was_observed() -> None:
 def test_equal_points_are_no_trouble() -> None:
     model = GaussianProcess.fitted([(0.0, 0.5)] * 30, [1.0, -1.0] * 15)
     assert abs(model.mean((0.0, 0.5))) < 0.1
+
+
+def test_the_model_learns_from_the_latest_gains_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long run takes no more and more time for each choice."""
+    monkeypatch.setattr("minitune.schedulers.pb2._WINDOW", 5)
+    scheduler = pb2()
+    loop = Loop(scheduler, [{"x": 0.2}, {"x": 0.9}], {"score": 0.0}, climb())
+    for _ in range(12):
+        loop.step()
+    times = [gain[0] for gain in scheduler.get_state()["gains"]]
+    assert len(times) == 5
+    assert min(times) > 2

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from plugin_fakes import FakeContext, make_trial, run_trial
+from kit import FakeContext, make_trial, run_trial
 from toy_population import Loop, share_solved, solve
 
 from minitune import Trial, TuneError, choice, grid_search, sample_from, uniform
@@ -34,7 +34,7 @@ def pbt(**settings: Any) -> PopulationBasedTraining:
             **settings,
         }
     )
-    scheduler.set_seed(settings.get("seed", 0))
+    scheduler.set_seed(0)
     return scheduler
 
 
@@ -246,12 +246,55 @@ def test_a_member_without_a_number_is_replaced_at_its_next_turn(bad: Any) -> Non
         assert decision.facts["value"] is None
 
 
+def test_with_synch_all_members_without_a_number_are_replaced() -> None:
+    """They are more than the lower quarter."""
+    scheduler = pbt(synch=True)
+    context, trials = members(scheduler, 8)
+    for trial, value in zip(trials, [NAN, NAN, NAN, NAN, 1.0, 2.0, 3.0, 4.0], strict=True):
+        told(scheduler, context, trial, 2, value)
+        trial.record_checkpoint(SimpleNamespace(number=2, directory="c"))  # type: ignore[arg-type]
+        trial.move(Step.PAUSE)
+    scheduler.choose_trial_to_run(context)
+    assert {trial.number for verb, trial, *_ in context.requests if verb == "exploit"} == {0, 1, 2, 3}
+
+
 def test_a_member_without_a_number_is_never_a_donor() -> None:
     scheduler = pbt(quantile_fraction=0.5)
     context, trials = members(scheduler, 4)
     for trial in trials:
         decision = told(scheduler, context, trial, 2, NAN)
         assert decision.exploit is None or decision.exploit[0] is trial
+
+
+def test_who_has_failed_without_a_checkpoint_becomes_a_copy_of_one_that_has_a_number() -> None:
+    """Half of the population has only reported NaN; they stand among the upper half for want of others."""
+    for seed in range(10):
+        scheduler = pbt(quantile_fraction=0.5)
+        scheduler.set_seed(seed)
+        context, trials = members(scheduler, 4)
+        for trial, value in zip(trials, [NAN, NAN, 3.0, 1.0], strict=True):
+            told(scheduler, context, trial, 2, value)
+            trial.record_checkpoint(SimpleNamespace(number=2, directory="c"))  # type: ignore[arg-type]
+        failed = make_trial(4, config={"lr": 4.0}, experiment_tag="4")
+        context.trials.append(failed)
+        scheduler.on_trial_add(context, failed)
+        scheduler.on_trial_add(context, failed)  # tried again, with nothing to go on from
+        ((verb, trial, donor, _),) = context.requests
+        assert (verb, trial) == ("exploit", failed)
+        assert donor in trials[2:]
+
+
+def test_nobody_is_copied_where_nobody_has_a_number() -> None:
+    scheduler = pbt(quantile_fraction=0.5)
+    context, trials = members(scheduler, 4)
+    for trial in trials:
+        told(scheduler, context, trial, 2, NAN)
+        trial.record_checkpoint(SimpleNamespace(number=2, directory="c"))  # type: ignore[arg-type]
+    failed = make_trial(4, config={"lr": 4.0}, experiment_tag="4")
+    context.trials.append(failed)
+    scheduler.on_trial_add(context, failed)
+    scheduler.on_trial_add(context, failed)
+    assert context.requests == []
 
 
 def test_small_is_good_where_the_user_says_so() -> None:

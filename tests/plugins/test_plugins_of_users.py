@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit import fit
 
-from minitune.config import FailureConfig, RunConfig
 from minitune.error import TuneError
 from minitune.experiment.experiment import Experiment
 from minitune.experiment.trial import Trial
@@ -18,8 +18,6 @@ from minitune.search import BasicVariantGenerator, ConcurrencyLimiter, Repeater,
 from minitune.space import grid_search, uniform
 from minitune.stopper import Stopper
 from minitune.trainable.session import report
-from minitune.tune_config import TuneConfig
-from minitune.tuner import Tuner
 
 
 def train(config: dict[str, Any]) -> None:
@@ -29,11 +27,8 @@ def train(config: dict[str, Any]) -> None:
         report({"score": config["x"] * (i + 1), "nest": {"v": i}})
 
 
-def fit(path: Path, space: dict[str, Any], num_samples: int = 1, stop: Any = None, **kwargs: Any) -> ResultGrid:
-    failure_config = FailureConfig(max_failures=kwargs.pop("max_failures", 0))
-    run_config = RunConfig(storage_path=str(path), name="run", stop=stop, verbose=0, failure_config=failure_config)
-    tune_config = TuneConfig(num_samples=num_samples, executor="inline", seed=1, **kwargs)
-    return Tuner(train, param_space=space, tune_config=tune_config, run_config=run_config).fit()
+def fit_with(path: Path, space: dict[str, Any], num_samples: int = 1, **settings: Any) -> ResultGrid:
+    return fit(train, space, num_samples=num_samples, seed=1, storage_path=path, **settings)
 
 
 class Telling:
@@ -94,7 +89,7 @@ class CutInHalf(Telling, TrialScheduler):
 
 def test_a_scheduler_that_pauses_stops_and_changes_others(tmp_path: Path) -> None:
     scheduler = CutInHalf()
-    grid = fit(tmp_path, {"x": grid_search([1, 2, 3, 4])}, scheduler=scheduler)
+    grid = fit_with(tmp_path, {"x": grid_search([1, 2, 3, 4])}, scheduler=scheduler)
     assert scheduler.of("add") == [[n, "PENDING"] for n in range(4)]
     assert scheduler.of("remove") == [[0, "PAUSED"], [1, "PAUSED"]]
     # a function without checkpoints starts anew when it goes on
@@ -123,7 +118,7 @@ class AsksForAPause(FIFOScheduler):
 
 def test_a_scheduler_that_asks_and_returns_noop(tmp_path: Path) -> None:
     scheduler = AsksForAPause()
-    grid = fit(tmp_path, {"x": grid_search([1, 2])}, scheduler=scheduler)
+    grid = fit_with(tmp_path, {"x": grid_search([1, 2])}, scheduler=scheduler)
     assert scheduler.asked == 2
     assert [result.metrics["score"] for result in grid] == [4, 8]
 
@@ -137,7 +132,7 @@ def test_a_scheduler_hears_of_every_failure(tmp_path: Path) -> None:
             self.note("error", trial, trial.num_failures)
 
     scheduler = Hears()
-    grid = fit(tmp_path, {"x": 1, "fail": 1}, scheduler=scheduler, max_failures=1)
+    grid = fit_with(tmp_path, {"x": 1, "fail": 1}, scheduler=scheduler, max_failures=1)
     assert scheduler.told == [("add", 0, "PENDING"), ("error", 0, 1), ("add", 0, "PENDING"), ("error", 0, 2)]
     assert len(grid.errors) == 1
 
@@ -182,7 +177,7 @@ class Counting(Telling, Searcher):
 
 def test_a_searcher_hears_of_steps_and_of_each_end_once(tmp_path: Path) -> None:
     searcher = Counting(failing=2)
-    fit(tmp_path, {"n": 2}, 3, search_alg=searcher, max_concurrent_trials=1)
+    fit_with(tmp_path, {"n": 2}, 3, search_alg=searcher, max_concurrent_trials=1)
     assert searcher.told == [
         *[("suggest", 0, 1), ("result", 0, 0), ("result", 0, 1), ("complete", 0, 2, False)],
         *[("suggest", 1, 2), ("result", 1, 0), ("complete", 1, None, True)],
@@ -193,7 +188,7 @@ def test_a_searcher_hears_of_steps_and_of_each_end_once(tmp_path: Path) -> None:
 def test_a_batch_holds_although_trials_run_one_by_one(tmp_path: Path) -> None:
     searcher = Counting()
     limited = ConcurrencyLimiter(searcher, max_concurrent=2, batch=True)
-    fit(tmp_path, {"n": 1}, 3, search_alg=limited)
+    fit_with(tmp_path, {"n": 1}, 3, search_alg=limited)
     kinds = [(what, number) for what, number, *_ in searcher.told if what != "result"]
     assert [one for one in kinds if one[0] == "complete"] == [("complete", n) for n in range(3)]
     assert kinds.index(("complete", 0)) > kinds.index(("suggest", 1))
@@ -202,23 +197,25 @@ def test_a_batch_holds_although_trials_run_one_by_one(tmp_path: Path) -> None:
 
 def test_repeats_are_told_of_as_their_mean(tmp_path: Path) -> None:
     searcher = Counting()
-    grid = fit(tmp_path, {"n": 1}, 4, search_alg=ConcurrencyLimiter(Repeater(searcher, repeat=2), max_concurrent=1))
+    grid = fit_with(
+        tmp_path, {"n": 1}, 4, search_alg=ConcurrencyLimiter(Repeater(searcher, repeat=2), max_concurrent=1)
+    )
     assert [(r.config["x"], r.config["__trial_index__"]) for r in grid] == [(1, 0), (1, 1), (2, 0), (2, 1)]
     assert searcher.of("complete") == [[0, 1, False], [2, 2, False]]
 
 
 def test_a_searcher_that_is_finished_ends_the_run(tmp_path: Path) -> None:
-    assert len(fit(tmp_path, {"n": 1}, -1, search_alg=Counting(answer=Searcher.FINISHED))) == 2
+    assert len(fit_with(tmp_path, {"n": 1}, -1, search_alg=Counting(answer=Searcher.FINISHED))) == 2
 
 
 def test_a_suggestion_of_the_wrong_type_is_named(tmp_path: Path) -> None:
     with pytest.raises(TuneError, match=r"suggest\(\) must return a dict, None or .*Counting returned \[1\]"):
-        fit(tmp_path, {"n": 1}, 3, search_alg=Counting(answer=[1]))
+        fit_with(tmp_path, {"n": 1}, 3, search_alg=Counting(answer=[1]))
 
 
 def test_a_searcher_with_its_own_space_takes_no_domains(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="param_space must hold constants only, but got a domain at 'y'"):
-        fit(tmp_path, {"y": uniform(0, 1)}, search_alg=Counting())
+        fit_with(tmp_path, {"y": uniform(0, 1)}, search_alg=Counting())
 
 
 def test_a_search_algorithm_of_the_old_form(tmp_path: Path) -> None:
@@ -230,7 +227,7 @@ def test_a_search_algorithm_of_the_old_form(tmp_path: Path) -> None:
             return super().set_search_properties(metric, mode, config)
 
     search_alg = Every()
-    assert len(fit(tmp_path, {"x": grid_search([1, 2]), "n": 1}, search_alg=search_alg)) == 2
+    assert len(fit_with(tmp_path, {"x": grid_search([1, 2]), "n": 1}, search_alg=search_alg)) == 2
 
 
 class MakesTrials(SearchAlgorithm):
@@ -267,7 +264,7 @@ class MakesTrials(SearchAlgorithm):
 
 def test_a_search_algorithm_that_makes_its_trials_itself(tmp_path: Path) -> None:
     search_alg = MakesTrials()
-    grid = fit(tmp_path, {"n": 3}, stop={"nest/v": 1}, search_alg=search_alg)
+    grid = fit_with(tmp_path, {"n": 3}, stop={"nest/v": 1}, search_alg=search_alg)
     assert [result.config for result in grid] == [{"x": x, "n": 3} for x in (1, 2, 3)]
     assert [result.metrics["training_iteration"] for result in grid] == [2, 2, 2]
     assert search_alg.saved
@@ -291,7 +288,7 @@ class EndsAll(Stopper):
 
 def test_a_stopper_sees_nested_results_and_ends_the_run(tmp_path: Path) -> None:
     stopper, searcher = EndsAll(), Counting()
-    grid = fit(tmp_path, {}, 4, stop=stopper, search_alg=searcher, max_concurrent_trials=1)
+    grid = fit_with(tmp_path, {}, 4, stop=stopper, search_alg=searcher, max_concurrent_trials=1)
     assert stopper.seen == [0, 1, 2, 0, 1]
     assert [result.metrics["training_iteration"] for result in grid] == [3, 2]
     assert searcher.of("complete") == [[0, 3, False], [1, 4, False]]
@@ -308,5 +305,5 @@ def test_a_stopper_sees_nested_results_and_ends_the_run(tmp_path: Path) -> None:
     ],
 )
 def test_rules(tmp_path: Path, stop: Any, iterations: list[int]) -> None:
-    grid = fit(tmp_path, {"x": grid_search([1, 2])}, stop=stop)
+    grid = fit_with(tmp_path, {"x": grid_search([1, 2])}, stop=stop)
     assert [result.metrics["training_iteration"] for result in grid] == iterations

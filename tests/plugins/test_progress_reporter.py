@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plugin_fakes import make_trial, run_trial
+from kit import make_trial, run_trial
 
 from minitune import clock
 from minitune.error import RemoteError, TrialError, trial_error

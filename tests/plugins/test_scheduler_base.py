@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from plugin_fakes import FakeContext, make_trial, run_trial
+from kit import FakeContext, make_trial, run_trial
 
 from minitune import schedulers
 from minitune.experiment.lifecycle import Step

@@ -177,6 +177,7 @@ def test_timeout_runs_from_the_first_question_and_survives_a_resume() -> None:
     with clock.use(clock.VirtualClock(100.0)) as _:
         now = clock.current()
         stopper = TimeoutStopper(datetime.timedelta(seconds=10))
+        assert stopper.seconds_left() == 10  # which starts nothing
         now.sleep(1000)
         assert not stopper.stop_all()
         assert stopper.seconds_left() == 10

@@ -9,7 +9,7 @@ import copy
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from plugin_fakes import FakeContext, make_trial, run_trial
+from kit import FakeContext, make_trial, run_trial
 
 from minitune import uniform
 from minitune.checkpoint import CheckpointRecord

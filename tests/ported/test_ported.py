@@ -13,9 +13,10 @@ from typing import Any
 from unittest.mock import ANY as ANYTHING
 
 import pytest
+from kit import scaled_s
 from ported_scripts import NAMES, OUTCOMES, REPOSITORY, SCRIPTS, environment, outcome, ported
 
-_BOUND_S = 60 * float(os.environ.get("MINITUNE_TEST_TIMEFACTOR", "1"))
+_BOUND_S = scaled_s(60)
 
 # These run in processes as users' scripts do. The others run inline, where the same is decided five times as fast.
 IN_PROCESSES = {

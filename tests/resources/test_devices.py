@@ -10,6 +10,7 @@ from typing import Any
 
 import psutil
 import pytest
+from kit import fake_nvidia_smi
 
 from minitune.execution.devices import Host, detect_gpus, machine_resources, memory_bytes, usable_cpus, visible_devices
 
@@ -54,10 +55,8 @@ def nvidia_smi(tmp_path: Path) -> Callable[[str], Callable[[], int]]:
     """Puts a script named nvidia-smi on the host's PATH; what it returns counts how often it was started."""
 
     def install(body: str) -> Callable[[], int]:
-        (tmp_path / "bin").mkdir(exist_ok=True)
-        script, log = tmp_path / "bin" / "nvidia-smi", tmp_path / "calls"
-        script.write_text(f'#!/bin/sh\necho "$@" >> {log}\n{body}\n')
-        script.chmod(0o755)
+        log = tmp_path / "calls"
+        fake_nvidia_smi(tmp_path / "bin", f'echo "$@" >> {log}\n{body}')
         return lambda: log.read_text().splitlines().count("-L") if log.exists() else 0
 
     return install

@@ -38,6 +38,15 @@ def test_as_many_fit_as_by_arithmetic(amount: float, total: float, places: int) 
     assert book.free() == book.totals() == {"CPU": total}
 
 
+def test_sums_of_fractions_are_what_they_are_on_paper() -> None:
+    """Thirteen times three tenths and one tenth are four, although 0.1 * 3 is a little more than 0.3."""
+    book = ledger(4)
+    for number in range(13):
+        book.acquire(f"three {number}", Resources.of({"cpu": 0.1 * 3}))
+    book.acquire("one", Resources.of({"cpu": 0.1}))
+    assert book.free() == {"CPU": 0}
+
+
 def test_memory_is_counted_to_the_byte() -> None:
     book = ledger(8, memory=16_000_000_000)
     assert fill(book, Resources.of({"memory": 8_000_000_001})) == 1
@@ -122,6 +131,7 @@ def test_what_waits_for_others_is_not_infeasible() -> None:
 
 def test_what_was_written_off_is_gone_for_good() -> None:
     book = ledger(4, 2)
+    book.check(Resources.of({"cpu": 4}))
     book.acquire("unkillable", Resources.of({"cpu": 1, "gpu": 0.5}))
     book.write_off("unkillable")
     assert book.totals() == book.free() == {"CPU": 3, "GPU": 1.5}

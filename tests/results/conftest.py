@@ -6,15 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
-from result_runs import fit, training
+from kit import fit
+from result_runs import training
 
 from minitune import ResultGrid, grid_search
-
-
-@pytest.fixture(autouse=True)
-def small_machine(storage_of_its_own: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MINITUNE_NUM_CPUS", "4")
-    monkeypatch.setenv("MINITUNE_NUM_GPUS", "0")
 
 
 @pytest.fixture

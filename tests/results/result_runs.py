@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from minitune import Checkpoint, ResultGrid, RunConfig, TuneConfig, Tuner, report
+from minitune import Checkpoint, report
 
 LOSSES = {0: [3.0, 1.0, 2.0], 1: [2.0, 5.0, math.nan], 2: [4.0, -math.inf]}
 
@@ -19,12 +19,3 @@ def training(config: dict[str, Any]) -> None:
             report({"loss": loss, "eval": {"step": step}}, checkpoint=Checkpoint.from_directory(directory))
     if config["i"] == 2:
         raise ValueError("two is too many")
-
-
-def fit(trainable: Any, space: Any, name: str = "run", **tune: Any) -> ResultGrid:
-    return Tuner(
-        trainable,
-        param_space=space,
-        tune_config=TuneConfig(**{"executor": "inline", **tune}),
-        run_config=RunConfig(name=name, verbose=0),
-    ).fit()

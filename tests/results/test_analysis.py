@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from result_runs import fit
+from kit import fit
 
 from minitune import ExperimentAnalysis, FailureConfig, Result, ResultGrid, RunConfig, TuneConfig, Tuner, report
 from minitune.execution.read_run import read_run

@@ -68,6 +68,13 @@ def test_nan_is_neither_maximum_nor_minimum(nan_at: int) -> None:
     assert math.isnan(found["avg"])
 
 
+def test_what_is_no_number_has_no_statistics() -> None:
+    """A truth value is an int to Python; but there is no mean of them to optimise."""
+    found = of([{"flag": True, "text": "1", "nothing": None, "list": [1], "complex": 1j, "loss": 1}])
+
+    assert list(found.as_dict()) == ["loss"]
+
+
 def test_infinities_and_huge_ints_count_as_infinite() -> None:
     found = of([{"loss": value} for value in (1, math.inf, -(10**400), 10**400, 2)]).as_dict()["loss"]
 

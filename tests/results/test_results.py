@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from result_runs import fit
+from kit import fit, report_n
 
 from minitune import Checkpoint, ExperimentAnalysis, Result, ResultGrid, TrialError, report
 
@@ -276,3 +276,11 @@ def test_a_trial_that_never_reported_has_its_id_and_error() -> None:
     read = Result.from_path(grid[0].path)
     assert read.config == {"i": 0}
     assert "KeyError" in str(read.error)
+
+
+def test_the_directory_of_a_trial_alone_tells_its_configuration(tmp_path: Path) -> None:
+    """Taken out of its run, and without the file that has it in each row."""
+    (result,) = fit(report_n(2), {"x": 1}, storage_path=tmp_path)
+    shutil.copytree(result.path, tmp_path / "alone")
+    (tmp_path / "alone" / "result.json").unlink()
+    assert Result.from_path(tmp_path / "alone").config == {"x": 1}

@@ -8,51 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from resume_fakes import Learner, counting, fit, journal_of, newest_state, run_path
+from kit import Learner, PauseOnce, SavedCounter, counting, fit, journal_of, newest_state, resume, run_path
 
 from minitune import (
-    CheckpointConfig,
-    FailureConfig,
-    FIFOScheduler,
     ResultGrid,
-    RunConfig,
-    Trainable,
-    Trial,
     Tuner,
     grid_search,
     report,
     uniform,
 )
-
-
-class Saved(Trainable):
-    """Counts to three, over pauses and resumes."""
-
-    def setup(self, config: dict[str, Any]) -> None:
-        self.n = 0
-
-    def step(self) -> dict[str, Any]:
-        self.n += 1
-        return {"n": self.n, "done": self.n == 3}
-
-    def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any]:
-        return {"n": self.n}
-
-    def load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        self.n = checkpoint["n"]
-
-
-class Halves(FIFOScheduler):
-    """Pauses each trial at its second result, for once."""
-
-    def __init__(self) -> None:
-        self.paused: set[str] = set()
-
-    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
-        if result["training_iteration"] == 2 and trial.trial_id not in self.paused:
-            self.paused.add(trial.trial_id)
-            return self.PAUSE
-        return self.CONTINUE
 
 
 def fails_once(config: dict[str, Any]) -> None:
@@ -65,17 +29,19 @@ def fails_once(config: dict[str, Any]) -> None:
     report({"n": 2})
 
 
+pytestmark = pytest.mark.usefixtures("inline")
+
 SPACE = {"i": grid_search([0, 1, 2]), "x": uniform(0, 1)}
 CASES: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "search": (counting(2), None, {"search_alg": Learner(3), "num_samples": 3, "max_concurrent_trials": 1}),
     "two at a time": (counting(2), SPACE, {"max_concurrent_trials": 2}),
-    "class": (Saved, SPACE, {"max_concurrent_trials": 2}),
+    "class": (SavedCounter, {**SPACE, "end": 3}, {"max_concurrent_trials": 2}),
     "pauses": (
-        Saved,
-        {"i": grid_search([0, 1])},
-        {"scheduler": Halves(), "run": {"checkpoint_config": CheckpointConfig(checkpoint_frequency=1)}},
+        SavedCounter,
+        {"i": grid_search([0, 1]), "end": 3},
+        {"scheduler": PauseOnce(2), "checkpoint_frequency": 1},
     ),
-    "retries": (fails_once, {"i": grid_search([0, 1])}, {"run": {"failure_config": FailureConfig(max_failures=1)}}),
+    "retries": (fails_once, {"i": grid_search([0, 1])}, {"max_failures": 1}),
 }
 
 
@@ -136,6 +102,25 @@ def test_a_run_that_was_cut_at_any_record(
         shutil.rmtree(copy)
 
 
+def test_a_trial_whose_last_result_is_on_record_does_not_run_again(tmp_path: Path) -> None:
+    """Unless it is a class that is to be saved at its end, and was not."""
+    steps: list[int] = []
+
+    class Kind(SavedCounter):
+        def step(self) -> dict[str, Any]:
+            steps.append(self.n)
+            return super().step()
+
+    fit(Kind, {"end": 2})
+    kinds = [record["type"] for record in journal_of()]
+    lines = (run_path() / "journal").read_bytes().splitlines(keepends=True)
+    last = len(kinds) - kinds[::-1].index("result")
+    steps.clear()
+    _, tuner = restore_copy(tmp_path, "cut", sum(map(len, lines[:last])), Kind)
+    assert table(tuner.fit())[0][1] == 2
+    assert steps == []
+
+
 def test_a_run_that_was_cut_at_any_byte_of_its_last_records(tmp_path: Path) -> None:
     whole = fit(counting(2), {"i": grid_search([1, 2])}, seed=1, max_concurrent_trials=1)
     lines = (run_path() / "journal").read_bytes().splitlines(keepends=True)
@@ -153,7 +138,7 @@ def test_a_run_that_is_cut_again_while_it_is_gone_on_with(tmp_path: Path) -> Non
     whole = fit(counting(3), SPACE, seed=5, max_concurrent_trials=1)
     lines = (run_path() / "journal").read_bytes().splitlines(keepends=True)
     os.truncate(run_path() / "journal", sum(map(len, lines[: len(lines) // 2])))
-    resumed = Tuner.restore(run_path(), counting(3), run_config=RunConfig(verbose=0)).fit()
+    resumed = resume(counting(3), callbacks=())
     assert table(resumed) == table(whole)
     lines = (run_path() / "journal").read_bytes().splitlines(keepends=True)
     for number in range(len(lines) // 3, len(lines), 3):

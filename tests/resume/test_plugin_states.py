@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import random
-import signal
 import threading
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
-from resume_fakes import (
-    CutAfter,
-    Learner,
-    counting,
-    cut,
-    fit,
-    journal_of,
-    newest_state,
-    restore,
-    run_path,
-)
+from kit import CutAfter, Learner, counting, cut, fit, journal_of, newest_state, resume, run_path, virtual_executor
 
 from minitune import (
     Callback,
@@ -38,12 +26,10 @@ from minitune import (
     report,
     uniform,
 )
-from minitune.clock import VirtualClock
-from minitune.execution.devices import Machine
-from minitune.execution.inline import InlineTrialExecutor
 from minitune.stopper import MaximumIterationStopper, TimeoutStopper
 
-QUIET = RunConfig(verbose=0)
+pytestmark = pytest.mark.usefixtures("inline")
+
 ONE_BY_ONE: dict[str, Any] = {"max_concurrent_trials": 1}
 
 
@@ -66,29 +52,40 @@ def test_a_searcher_goes_on_where_it_was_and_hears_each_thing_once(
     def searcher() -> Searcher:
         return ConcurrencyLimiter(Learner(5), 1) if limited else Learner(5)
 
-    whole = fit(counting(3), None, search_alg=searcher(), num_samples=4, run={"name": "whole"}, **ONE_BY_ONE)
+    whole = fit(counting(3), None, search_alg=searcher(), num_samples=4, name="whole", **ONE_BY_ONE)
     cut(counting(3), None, results=results, search_alg=searcher(), num_samples=4, **ONE_BY_ONE)
-    grid = restore(counting(3), run_config=QUIET).fit()
+    grid = resume(counting(3), callbacks=())
     assert [result.config for result in grid] == [result.config for result in whole]
     heard = newest_state("searcher-state")["heard"]
     assert heard == newest_state("searcher-state", run_path("whole"))["heard"]
 
 
+@pytest.mark.parametrize("results", range(3, 12))
+def test_what_has_come_after_the_last_state_is_told_to_the_searcher(
+    results: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whole trials may have come and gone since then."""
+    monkeypatch.setenv("MINITUNE_GLOBAL_CHECKPOINT_S", "11")
+
+    def slowly(config: dict[str, Any]) -> None:
+        for n in range(1, 4):
+            clock.current().sleep(2)
+            report({"n": n, "score": n})
+
+    settings: dict[str, Any] = {"num_samples": 4, **ONE_BY_ONE}
+    fit(slowly, None, search_alg=Learner(5), name="whole", executor=virtual_executor(), **settings)
+    cut(slowly, None, results=results, search_alg=Learner(5), executor=virtual_executor(), **settings)
+    resume(slowly, callbacks=(), search_alg=Learner(5), executor=virtual_executor(), **settings)
+    whole = newest_state("searcher-state", run_path("whole"))["heard"]
+    assert set(newest_state("searcher-state")["heard"]) == set(whole)
+
+
 @pytest.mark.parametrize("results", [2, 3, 5])
 def test_a_searcher_that_was_told_of_an_interrupt_does_not_remember_that(results: int) -> None:
-    class Interrupt(CutAfter):
-        def on_trial_result(
-            self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
-        ) -> None:
-            self.left -= 1
-            if self.left == 0:
-                os.kill(os.getpid(), signal.SIGINT)
-
-    whole = fit(counting(3), None, search_alg=Learner(5), num_samples=3, run={"name": "whole"}, **ONE_BY_ONE)
-    callbacks = {"callbacks": [Interrupt(results)]}
-    assert fit(counting(3), None, search_alg=Learner(5), num_samples=3, run=callbacks, **ONE_BY_ONE).interrupted
+    whole = fit(counting(3), None, search_alg=Learner(5), num_samples=3, name="whole", **ONE_BY_ONE)
+    cut(counting(3), None, results=results, how="SIGINT", search_alg=Learner(5), num_samples=3, **ONE_BY_ONE)
     assert list(run_path().glob("searcher-state-*")), "it was saved before it was told"
-    grid = restore(counting(3), run_config=QUIET).fit()
+    grid = resume(counting(3), callbacks=())
     assert [result.config for result in grid] == [result.config for result in whole]
     assert newest_state("searcher-state")["heard"] == newest_state("searcher-state", run_path("whole"))["heard"]
 
@@ -121,7 +118,7 @@ def test_the_files_of_a_searcher_are_its_own(again: bool, monkeypatch: pytest.Mo
     cut(counting(2), None, results=5, search_alg=Unrepeatable(), num_samples=5, **ONE_BY_ONE)
     recorded = {record["trial"]: record["config"]["i"] for record in journal_of() if record["type"] == "trial"}
     settings = TuneConfig(executor="inline", search_alg=Unrepeatable(), num_samples=5, max_concurrent_trials=1)
-    grid = restore(counting(2), run_config=QUIET, tune_config=settings if again else None).fit()
+    grid = resume(counting(2), callbacks=(), tune_config=settings if again else None)
     configs = {result.metrics["trial_id"]: result.config["i"] for result in grid}
     assert configs.items() >= recorded.items()
     proposed, results = newest_state("searcher-state")
@@ -135,27 +132,29 @@ def test_a_searcher_that_is_not_saved_hears_all_again(caplog: pytest.LogCaptureF
             raise NotImplementedError
 
     cut(counting(2), None, results=3, search_alg=NotSaved(), num_samples=3, **ONE_BY_ONE)
-    fit(counting(2), None, search_alg=NotSaved(), num_samples=3, run={"name": "whole"}, **ONE_BY_ONE)
+    fit(counting(2), None, search_alg=NotSaved(), num_samples=3, name="whole", **ONE_BY_ONE)
     assert caplog.text.count("state of the searcher cannot be saved") <= 2
     searcher = NotSaved()
     settings = TuneConfig(executor="inline", search_alg=searcher, num_samples=3, max_concurrent_trials=1)
-    grid = restore(counting(2), run_config=QUIET, tune_config=settings).fit()
+    grid = resume(counting(2), callbacks=(), tune_config=settings)
     assert len(grid) == 3
     assert set(Counter(searcher.heard).values()) == {1}
     assert len(searcher.heard) == 3 * 4
 
 
-@pytest.mark.parametrize("damage", ["remove", "empty", "tear", "change"])
+@pytest.mark.parametrize("damage", ["remove", "empty", "tear", "change", "older"])
 def test_a_damaged_state_is_not_used(damage: str) -> None:
     fit(counting(2), None, search_alg=Learner(2), num_samples=3, **ONE_BY_ONE)
-    whole = fit(counting(2), None, search_alg=Learner(2), num_samples=5, run={"name": "whole"}, **ONE_BY_ONE)
-    for path in run_path().glob("*-state*-*.pkl"):
+    whole = fit(counting(2), None, search_alg=Learner(2), num_samples=5, name="whole", **ONE_BY_ONE)
+    paths = sorted(run_path().glob("*-state*-*.pkl"))
+    older = pickle.dumps({**pickle.loads(paths[-1].read_bytes()), "heard": []})
+    for path in paths:
         data = path.read_bytes()
         if damage == "remove":
             path.unlink()
         else:
-            path.write_bytes({"empty": b"", "tear": data[:-3], "change": data[:-1] + b"!"}[damage])
-    grid = restore(counting(2), add_samples=2).fit()
+            path.write_bytes({"empty": b"", "tear": data[:-3], "change": data[:-1] + b"!", "older": older}[damage])
+    grid = resume(counting(2), add_samples=2)
     assert [result.config for result in grid] == [result.config for result in whole]
 
 
@@ -165,8 +164,8 @@ def test_a_state_that_does_not_fit_is_named_and_not_used(caplog: pytest.LogCaptu
             raise ValueError("from another time")
 
     fit(counting(2), None, search_alg=Picky(2), num_samples=3, **ONE_BY_ONE)
-    whole = fit(counting(2), None, search_alg=Learner(2), num_samples=5, run={"name": "whole"}, **ONE_BY_ONE)
-    grid = restore(counting(2), add_samples=2).fit()
+    whole = fit(counting(2), None, search_alg=Learner(2), num_samples=5, name="whole", **ONE_BY_ONE)
+    grid = resume(counting(2), add_samples=2)
     assert "from another time" in caplog.text
     assert [result.config for result in grid] == [result.config for result in whole]
 
@@ -174,7 +173,7 @@ def test_a_state_that_does_not_fit_is_named_and_not_used(caplog: pytest.LogCaptu
 def test_only_two_states_of_a_component_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINITUNE_GLOBAL_CHECKPOINT_S", "0")
     fit(counting(3), {"x": uniform(0, 1)}, search_alg=None, num_samples=3)
-    fit(counting(3), None, search_alg=Learner(), num_samples=3, run={"name": "other"})
+    fit(counting(3), None, search_alg=Learner(), num_samples=3, name="other")
     names = Counter(path.name.rpartition("-")[0] for name in ("run", "other") for path in run_path(name).glob("*-*.*"))
     states = {name: count for name, count in names.items() if "state" in name}
     assert states == {
@@ -217,7 +216,7 @@ def test_a_scheduler_finds_its_trials_again(results: int, save_period: str) -> N
         def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
             assert all(trial.last_result["n"] == 3 for trial in trials)
 
-    restore(counting(3), run_config=RunConfig(verbose=0, callbacks=[Look()])).fit()
+    resume(counting(3), callbacks=[Look()])
     seen: list[Any] = []
 
     class Keep(Ranks):
@@ -226,7 +225,7 @@ def test_a_scheduler_finds_its_trials_again(results: int, save_period: str) -> N
 
     scheduler = Keep()
     settings = TuneConfig(executor="inline", scheduler=scheduler, num_samples=3)
-    restore(counting(3), run_config=QUIET, tune_config=settings).fit()
+    resume(counting(3), callbacks=(), tune_config=settings)
     assert not seen, "the state of another class is not for it"
     assert scheduler.told == [f"{trial} {n}" for trial in range(3) for n in (1, 2, 3)]
     assert {trial.number: best for trial, best in scheduler.best.items()} == {0: 3, 1: 3, 2: 3}
@@ -252,7 +251,7 @@ def test_a_scheduler_with_files_of_its_own(save_period: str) -> None:
             self.told = Path(checkpoint_path).read_text().splitlines()
 
     cut(counting(3), {"i": 1}, results=5, scheduler=Files(), num_samples=3, **ONE_BY_ONE)
-    restore(counting(3), run_config=QUIET).fit()
+    resume(counting(3), callbacks=())
     path = max(run_path().glob("scheduler-state-*.pkl"))
     assert path.read_text().split("\n") == [f"{trial} {n}" for trial in range(3) for n in (1, 2, 3)]
 
@@ -263,9 +262,9 @@ def test_a_scheduler_that_cannot_be_saved_is_told_again(caplog: pytest.LogCaptur
             return {"lock": threading.Lock()}
 
     cut(counting(3), {"i": 1}, results=5, scheduler=Locked(), num_samples=2, **ONE_BY_ONE)
-    restore(counting(3), run_config=QUIET).fit()
+    resume(counting(3), callbacks=())
     assert "the state of the scheduler cannot be saved" in caplog.text
-    assert [result.metrics["n"] for result in restore(counting(3), run_config=QUIET).fit()] == [3, 3]
+    assert [result.metrics["n"] for result in resume(counting(3), callbacks=())] == [3, 3]
 
 
 # -- stoppers ------------------------------------------------------------------------------------------------------
@@ -274,8 +273,7 @@ def test_a_scheduler_that_cannot_be_saved_is_told_again(caplog: pytest.LogCaptur
 def test_a_resumed_run_has_the_rest_of_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINITUNE_GLOBAL_CHECKPOINT_S", "0")
 
-    def executor() -> InlineTrialExecutor:
-        return InlineTrialExecutor(Machine({"CPU": 1}, ()), VirtualClock())
+    forever: dict[str, Any] = {"num_samples": -1, "time_budget_s": 10}
 
     def trainable(config: dict[str, Any]) -> None:
         for n in range(1, 100):
@@ -291,11 +289,9 @@ def test_a_resumed_run_has_the_rest_of_its_time(monkeypatch: pytest.MonkeyPatch)
             if result["n"] == 6:
                 raise KeyboardInterrupt
 
-    interrupt = {"callbacks": [Interrupt()]}
     with pytest.raises(KeyboardInterrupt):
-        fit(trainable, {}, run=interrupt, num_samples=-1, time_budget_s=10, executor=executor())
-    settings = TuneConfig(executor=executor(), num_samples=-1, time_budget_s=10)
-    grid = restore(trainable, run_config=QUIET, tune_config=settings).fit()
+        fit(trainable, callbacks=[Interrupt()], executor=virtual_executor(1), **forever)
+    grid = resume(trainable, callbacks=(), executor=virtual_executor(1), **forever)
     assert 4 <= grid[0].metrics["n"] <= 6, "five or six of ten seconds were used up"
 
 
@@ -312,16 +308,16 @@ class Third(Stopper):
 
 @pytest.mark.parametrize("results", [1, 2, 4, 5])
 def test_a_stopper_counts_each_result_once(results: int, save_period: str) -> None:
-    whole = fit(counting(9), {"i": 1}, num_samples=3, run={"name": "whole", "stop": Third()}, **ONE_BY_ONE)
-    cut(counting(9), {"i": 1}, results=results, num_samples=3, run={"stop": Third()}, **ONE_BY_ONE)
-    grid = restore(counting(9)).fit()
+    whole = fit(counting(9), {"i": 1}, num_samples=3, name="whole", stop=Third(), **ONE_BY_ONE)
+    cut(counting(9), {"i": 1}, results=results, num_samples=3, stop=Third(), **ONE_BY_ONE)
+    grid = resume(counting(9))
     assert [result.metrics["n"] for result in grid] == [result.metrics["n"] for result in whole] == [3, 3, 3]
 
 
 def test_other_stop_criteria_can_be_given() -> None:
-    cut(counting(9), {"i": 1}, results=2, num_samples=2, run={"stop": [Third(), TimeoutStopper(60)]}, **ONE_BY_ONE)
+    cut(counting(9), {"i": 1}, results=2, num_samples=2, stop=[Third(), TimeoutStopper(60)], **ONE_BY_ONE)
     stop = [MaximumIterationStopper(2), TimeoutStopper(60), TimeoutStopper(70)]
-    grid = restore(counting(9), run_config=RunConfig(verbose=0, stop=stop)).fit()
+    grid = resume(counting(9), run_config=RunConfig(verbose=0, stop=stop))
     assert [result.metrics["n"] for result in grid] == [2, 2]
 
 
@@ -352,10 +348,10 @@ class Heard(Callback):
 def test_callbacks_get_their_states_by_position(again: bool) -> None:
     callbacks = [Heard("first"), Heard("second"), CutAfter(4), Heard("third")]
     with pytest.raises(TuneError):
-        fit(counting(3), {"i": 1}, num_samples=2, run={"callbacks": callbacks}, **ONE_BY_ONE)
+        fit(counting(3), {"i": 1}, num_samples=2, callbacks=callbacks, **ONE_BY_ONE)
     given = [Heard("first"), Heard("second"), CutAfter(0), Heard("third")]
     settings = RunConfig(verbose=0, callbacks=given) if again else None
-    restore(counting(3), run_config=settings).fit()
+    resume(counting(3), run_config=settings)
     states = newest_state("callback-states")
     counts = [pickle.loads(state)["count"] for name, state in states if name == "Heard"]
     assert counts == [7, 7, 6], "the result at which the run was cut off was shown to two of them, and comes again"
@@ -363,13 +359,23 @@ def test_callbacks_get_their_states_by_position(again: bool) -> None:
         assert [callback.count for callback in given if isinstance(callback, Heard)] == counts
 
 
+def test_a_callback_of_another_class_does_not_get_the_state_of_the_one_before_it() -> None:
+    class Other(Heard):
+        pass
+
+    cut(counting(3), results=2, callbacks=[Heard("first"), Heard("second")])
+    given = [CutAfter(0), Other("first"), Heard("second")]
+    resume(counting(3), run_config=RunConfig(verbose=0, callbacks=given))
+    assert [callback.count for callback in given if isinstance(callback, Heard)] == [2, 3]
+
+
 def test_a_callback_that_cannot_be_saved_spoils_nothing(caplog: pytest.LogCaptureFixture) -> None:
     class Bad(Heard):
         def get_state(self) -> dict[str, Any]:
             return {"lock": threading.Lock()}
 
-    fit(counting(3), {"i": 1}, run={"callbacks": [Heard("good"), Bad("bad")]})
+    fit(counting(3), {"i": 1}, callbacks=[Heard("good"), Bad("bad")])
     assert "the state of Bad cannot be saved" in caplog.text
     good = Heard("good")
-    restore(counting(3), run_config=RunConfig(verbose=0, callbacks=[good, Heard("bad")])).fit()
+    resume(counting(3), callbacks=[good, Heard("bad")])
     assert good.count == 3

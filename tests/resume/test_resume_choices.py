@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from resume_fakes import RUN, Learner, counting, cut, fit, journal_of, make_tuner, newest_state, restore, run_path
+from kit import RUN, Learner, counting, cut, fit, journal_of, make_tuner, newest_state, restore, resume, run_path
 
 from minitune import (
     Callback,
     FIFOScheduler,
-    RunConfig,
     Stopper,
     Trial,
     TuneConfig,
@@ -24,8 +23,9 @@ from minitune import (
 from minitune._run import parse_resume
 from minitune.config import ResumeConfig, ResumeType
 
+pytestmark = pytest.mark.usefixtures("inline")
+
 GRID = {"i": grid_search([0, 1, 2]), "x": uniform(0, 1)}
-QUIET = RunConfig(verbose=0)
 
 
 def outcome_of(grid: Any) -> list[tuple[int, bool]]:
@@ -46,7 +46,7 @@ def go_on(trainable: Any, **choice: ResumeType) -> list[Trial]:
 def test_a_failed_trial_is_begun_anew_in_the_place_of_the_old_one() -> None:
     first = fit(counting(3, bad=[0, 2]), GRID)
     assert outcome_of(first) == [(1, True), (3, False), (1, True)]
-    second = restore(counting(3), restart_errored=True).fit()
+    second = resume(counting(3), restart_errored=True)
     assert outcome_of(second) == [(3, False)] * 3
     assert [result.config for result in second] == [result.config for result in first]
     for old, new in zip(first, second, strict=True):
@@ -55,7 +55,7 @@ def test_a_failed_trial_is_begun_anew_in_the_place_of_the_old_one() -> None:
         assert (old.path == new.path) == is_same
         assert [row["n"] for row in new.get_rows()] == [1, 2, 3]
     assert Path(first[0].path, "error.txt").exists(), "what had failed is still there to be looked at"
-    third = restore(counting(3)).fit()
+    third = resume(counting(3))
     assert [result.metrics for result in third] == [result.metrics for result in second]
     looked = restore(counting(3)).get_results()
     assert [result.metrics for result in looked] == [result.metrics for result in second]
@@ -63,24 +63,24 @@ def test_a_failed_trial_is_begun_anew_in_the_place_of_the_old_one() -> None:
 
 def test_to_go_on_has_precedence_over_to_begin_anew() -> None:
     first = fit(counting(3, bad=[1]), GRID)
-    second = restore(counting(3), resume_errored=True, restart_errored=True).fit()
+    second = resume(counting(3), resume_errored=True, restart_errored=True)
     assert outcome_of(second) == [(3, False)] * 3
     assert second[1].metrics["trial_id"] == first[1].metrics["trial_id"]
 
 
 def test_a_resume_config_stands_in_place_of_the_flags() -> None:
     first = fit(counting(3, bad=[1]), GRID)
-    second = restore(counting(3), resume_errored=True, _resume_config=ResumeConfig(errored=ResumeType.RESTART)).fit()
+    second = resume(counting(3), resume_errored=True, _resume_config=ResumeConfig(errored=ResumeType.RESTART))
     assert outcome_of(second) == [(3, False)] * 3
     assert second[1].metrics["trial_id"] != first[1].metrics["trial_id"]
 
 
 def test_what_was_begun_anew_can_fail_and_be_cut_short_again() -> None:
     fit(counting(3, bad=[0]), GRID)
-    restore(counting(3, bad=[0]), restart_errored=True).fit()
-    grid = restore(counting(3, bad=[0]), restart_errored=True).fit()
+    resume(counting(3, bad=[0]), restart_errored=True)
+    grid = resume(counting(3, bad=[0]), restart_errored=True)
     assert outcome_of(grid) == [(1, True), (3, False), (3, False)]
-    grid = restore(counting(3), resume_errored=True).fit()
+    grid = resume(counting(3), resume_errored=True)
     assert outcome_of(grid) == [(3, False)] * 3
     assert len({result.metrics["trial_id"] for result in grid}) == 3
 
@@ -97,11 +97,11 @@ def test_unfinished_trials_can_be_left_as_they_are() -> None:
             ran.append(trial.trial_id)
 
     known = {record["trial"] for record in journal_of() if record["type"] == "trial"}
-    grid = restore(counting(4), resume_unfinished=False, run_config=RunConfig(verbose=0, callbacks=[Watch()])).fit()
+    grid = resume(counting(4), resume_unfinished=False, callbacks=[Watch()])
     assert grid.num_terminated == 6
     assert not known & set(ran)
     assert len(known | set(ran)) == 6, "what had not been drawn yet still runs"
-    again = restore(counting(4)).fit()
+    again = resume(counting(4))
     assert [result.metrics for result in again] == [result.metrics for result in grid]
 
 
@@ -109,7 +109,7 @@ def test_a_searcher_hears_of_the_end_of_those_that_are_left() -> None:
     cut(counting(3), None, results=4, search_alg=Learner(), num_samples=4, max_concurrent_trials=1)
     searcher = Learner()
     settings = TuneConfig(executor="inline", search_alg=searcher, num_samples=4, max_concurrent_trials=1)
-    restore(counting(3), resume_unfinished=False, tune_config=settings, run_config=QUIET).fit()
+    resume(counting(3), resume_unfinished=False, tune_config=settings, callbacks=())
     assert [line for line in searcher.heard if "complete" in line] == [f"complete {n:05d}" for n in range(4)]
     assert len(set(searcher.heard)) == len(searcher.heard)
 
@@ -132,7 +132,7 @@ def test_finished_trials_can_go_on() -> None:
     trials = go_on(counting(4), finished=ResumeType.RESUME)
     assert [trial.last_result["n"] for trial in trials] == [4, 4, 4]
     assert [trial.last_result["training_iteration"] for trial in trials] == [4, 4, 4]
-    again = restore(counting(4)).fit()
+    again = resume(counting(4))
     assert outcome_of(again) == [(4, False)] * 3
 
 
@@ -147,17 +147,17 @@ def test_finished_trials_can_be_begun_anew() -> None:
 
 
 def test_a_run_can_be_extended_again_and_again() -> None:
-    whole = fit(counting(2), GRID, num_samples=4, seed=3, run={"name": "whole"})
+    whole = fit(counting(2), GRID, num_samples=4, seed=3, name="whole")
     first = fit(counting(2), GRID, num_samples=1, seed=3)
     paths = [result.path for result in first]
-    restore(counting(2), add_samples=2).fit()
-    restore(counting(2)).fit()
-    grid = restore(counting(2), add_samples=1).fit()
+    resume(counting(2), add_samples=2)
+    resume(counting(2))
+    grid = resume(counting(2), add_samples=1)
     assert [result.config for result in grid] == [result.config for result in whole]
     assert outcome_of(grid) == [(2, False)] * 12
     assert [result.path for result in grid][:3] == paths
     assert all(len(result.get_rows()) == 2 for result in grid), "nothing has run twice"
-    assert len(restore(counting(2)).fit()) == 12
+    assert len(resume(counting(2))) == 12
 
 
 def test_what_a_killed_driver_was_about_to_remove_goes_from_trials_that_have_ended() -> None:
@@ -168,15 +168,15 @@ def test_what_a_killed_driver_was_about_to_remove_goes_from_trials_that_have_end
     for directory in (retired, dropped):
         directory.mkdir()
         (directory / "state").write_text("7")
-    restore(counting(2)).fit()
+    resume(counting(2))
     assert [sorted(path.iterdir()) for path in paths] == before
 
 
 def test_a_search_is_extended_from_where_the_searcher_was() -> None:
     settings: dict[str, Any] = {"max_concurrent_trials": 1}
-    whole = fit(counting(2), None, search_alg=Learner(), num_samples=5, run={"name": "whole"}, **settings)
+    whole = fit(counting(2), None, search_alg=Learner(), num_samples=5, name="whole", **settings)
     fit(counting(2), None, search_alg=Learner(), num_samples=3, **settings)
-    grid = restore(counting(2), add_samples=2).fit()
+    grid = resume(counting(2), add_samples=2)
     assert [result.config for result in grid] == [result.config for result in whole]
 
 
@@ -193,9 +193,9 @@ def test_a_run_that_its_stopper_had_ended_is_extended_if_that_is_wanted() -> Non
         def stop_all(self) -> bool:
             return self.results >= self.limit
 
-    first = fit(counting(2), GRID, run={"stop": Enough()}, max_concurrent_trials=1)
+    first = fit(counting(2), GRID, stop=Enough(), max_concurrent_trials=1)
     assert len(first) < 3 or first[2].metrics.get("n") is None
-    grid = restore(counting(2), add_samples=1, run_config=QUIET).fit()
+    grid = resume(counting(2), add_samples=1, callbacks=())
     assert len(grid) == 6
     assert sum(result.metrics.get("n") == 2 for result in grid) >= 4
 
@@ -250,7 +250,7 @@ def test_what_could_not_be_recorded_has_to_be_passed_again() -> None:
     with pytest.raises(TuneError, match=r"tune_config must be passed again.*search_alg"):
         restore(counting(1))
     settings = TuneConfig(executor="inline", search_alg=Learner(), num_samples=3)
-    assert len(restore(counting(1), tune_config=settings).fit()) == 3
+    assert len(resume(counting(1), tune_config=settings)) == 3
 
 
 @pytest.mark.parametrize("content", [b"", b"garbage", None])
@@ -283,7 +283,7 @@ def test_a_run_without_its_journal_is_no_new_start() -> None:
     (run_path() / "journal").unlink()
     assert Tuner.can_restore(run_path())
     with pytest.raises(TuneError, match="journal is missing"):
-        restore(counting(1)).fit()
+        resume(counting(1))
 
 
 def test_changes_by_a_scheduler_survive() -> None:
@@ -305,9 +305,31 @@ def test_changes_by_a_scheduler_survive() -> None:
         def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
             seen.append((trial.config, trial.experiment_tag, trial.resources.required_resources))
 
-    grid = restore(trainable, run_config=RunConfig(verbose=0, callbacks=[Watch()])).fit()
+    grid = resume(trainable, callbacks=[Watch()])
     assert seen == [({"i": 5}, "changed", {"CPU": 2})]
     assert grid[0].metrics["experiment_tag"] == "changed"
+
+
+def test_what_a_scheduler_has_added_to_waiting_trials_survives() -> None:
+    """Another driver's scheduler would add something else."""
+
+    class Numbers(FIFOScheduler):
+        def __init__(self, first: int):
+            self.next = first
+
+        def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
+            if "number" not in trial.config:
+                trial.set_config({**trial.config, "number": self.next})
+                self.next += 1
+
+    def trainable(config: dict[str, Any]) -> None:
+        counting(2)(config)
+
+    settings: dict[str, Any] = {"num_samples": 3, "max_concurrent_trials": 1}
+    cut(trainable, results=1, scheduler=Numbers(0), **settings)
+    added = [record["config"]["number"] for record in journal_of() if record["type"] == "change"]
+    grid = resume(trainable, callbacks=(), scheduler=Numbers(100), **settings)
+    assert added == [result.config["number"] for result in grid] == [0, 1, 2]
 
 
 def test_the_second_run_of_one_tuner_is_recorded_as_if_it_were_the_first() -> None:
@@ -316,7 +338,7 @@ def test_the_second_run_of_one_tuner_is_recorded_as_if_it_were_the_first() -> No
     assert Path(second.experiment_path).name == "run_1"
     for path in Path(second.experiment_path).glob("*-state*-*"):
         path.unlink()
-    third = Tuner.restore(second.experiment_path, counting(2), add_samples=1).fit()
+    third = resume(counting(2), path=second.experiment_path, add_samples=1)
     assert [result.config for result in second] == [result.config for result in first]
     assert [result.config for result in third][:3] == [result.config for result in first]
     heard = newest_state("searcher-state", Path(third.experiment_path))["heard"]

@@ -8,7 +8,7 @@ import re
 import signal
 
 import pytest
-from run_scripts import is_gone
+from kit import is_gone
 
 PRELUDE = """
     import ctypes, json, os, signal, sys, tempfile, threading, time
@@ -32,10 +32,6 @@ PRELUDE = """
 """
 
 
-def trial_directories(script) -> list:
-    return sorted((script.storage / "run").glob("trainable_*"))
-
-
 def test_a_trial_that_exits_goes_on_from_its_checkpoint(script):
     process = script.start(
         PRELUDE
@@ -57,7 +53,7 @@ def test_a_trial_that_exits_goes_on_from_its_checkpoint(script):
     [warning] = stderr.splitlines()
     for text in ("trainable_", "exit code 3", "attempt 2 of 2", "checkpoint_000001"):
         assert text in warning
-    _, directory = trial_directories(script)
+    _, directory = script.trial_directories()
     assert not (directory / "error.pkl").exists()
     assert "exit code 3" in (directory / "error.txt").read_text()
     rows = [json.loads(line)["training_iteration"] for line in (directory / "result.json").read_text().splitlines()]
@@ -94,7 +90,7 @@ def test_a_killed_worker_is_an_error_that_says_all_there_is_to_know(script):
     assert (alive[0], alive[3]) == (2, "None")
     for x, (iteration, pid, _, error) in enumerate(dead):
         assert iteration == 1
-        directory = trial_directories(script)[x]
+        directory = script.trial_directories()[x]
         for text in ("SIGKILL (9)", f"pid {pid}", "iteration 1", f"last words of {x}", str(directory), "out of memory"):
             assert text in error
         assert re.search(r"peak memory \d+ MiB", error)
@@ -114,7 +110,7 @@ def test_a_crash_in_c_leaves_the_python_stack(script):
     print(result.error)
     """
     )
-    [directory] = trial_directories(script)
+    [directory] = script.trial_directories()
     for text in (stdout, (directory / "error.txt").read_text(), (directory / "stderr").read_text()):
         assert "Segmentation fault" in text
         assert "in deeply_inside" in text
@@ -182,6 +178,47 @@ def test_a_checkpoint_whose_report_was_never_sent_does_not_count(script):
     assert json.loads(stdout) == [3, 2, ["checkpoint_000000"]], stderr
     assert "SIGKILL (9)" in stderr
     assert "goes on from checkpoint_000000" in stderr
+
+
+@pytest.mark.parametrize("end", ["dies", "is ended"])
+def test_of_a_checkpoint_whose_report_was_never_sent_nothing_is_left(script, end):
+    """The trial has no further attempt that would tidy up after the one before."""
+    stdout = script.run(
+        PRELUDE
+        + """
+    from minitune import Stopper
+
+    stuck = os.path.join(sys.argv[1], "stuck")
+
+    class Bomb:
+        times = 0
+        def __reduce__(self):
+            Bomb.times += 1
+            if Bomb.times == 2:  # the first time it is only checked
+                open(stuck, "w").close()
+                os.kill(os.getpid(), signal.SIGKILL) if sys.argv[2] == "dies" else time.sleep(600)
+            return int, ()
+
+    class WhenStuck(Stopper):
+        def __call__(self, trial_id, result):
+            return False
+
+        def stop_all(self):
+            return sys.argv[2] != "dies" and os.path.exists(stuck)
+
+    def trainable(config):
+        report({"i": 1}, checkpoint=save(1))
+        report({"i": 2, "bomb": Bomb()}, checkpoint=save(2))
+
+    run = RunConfig(name="run", verbose=0, stop=WhenStuck())
+    [result] = Tuner(trainable, run_config=run).fit()
+    print(result.metrics["i"], *sorted(name for name in os.listdir(result.path) if "checkpoint" in name))
+    """,
+        str(script.directory),
+        end,
+        MINITUNE_FORCE_TRIAL_CLEANUP_S="0.1",
+    )
+    assert stdout == "1 checkpoint_000000\n"
 
 
 NEEDY = """
@@ -263,7 +300,7 @@ def test_a_config_that_json_cannot_hold_keeps_its_classes_over_a_resume(script):
     """
     )
     assert script.run(source, str(script.directory), "fit") == "None [True, True, 42] True\n"
-    text = (trial_directories(script)[0] / "params.json").read_text()
+    text = (script.trial_directories()[0] / "params.json").read_text()
     assert "Colour.RED" in text
     (script.storage / "run").rename(script.storage / "finished")
     (script.directory / "first").touch()
@@ -398,7 +435,7 @@ def test_a_trial_that_kills_its_parent_again_and_again_fails_and_the_others_go_o
     assert f"last report: iteration {killer[0]}" in killer[2]
     assert [(i, error) for i, _, error in others] == [(7, None)] * 4
     assert max(attempt for _, attempt, _ in others) <= 3
-    assert killer[2] in (trial_directories(script)[0] / "error.txt").read_text()
+    assert killer[2] in (script.trial_directories()[0] / "error.txt").read_text()
 
 
 HOLDERS = {

@@ -306,7 +306,7 @@ def test_a_checkpoint_is_settled_when_there_is_room_again(
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         yield
 
-    monkeypatch.setattr("minitune.execution.files.settle_steps", settle)
+    monkeypatch.setattr("minitune.base.files.settle_steps", settle)
     with Housekeeper() as housekeeper:
         housekeeper.settle("a", str(tmp_path))
         assert housekeeper.wait_idle(30.0)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from run_scripts import is_gone
+from kit import is_gone
 
 PRELUDE = """
     import json, os, signal, subprocess, sys, threading, time
@@ -23,10 +23,6 @@ PRELUDE = """
     def show(results):
         print(json.dumps([[r.metrics.get("y"), str(r.error)] for r in results]))
 """
-
-
-def trial_directories(script) -> list[Path]:
-    return sorted((script.storage / "run").glob("trainable_*"))
 
 
 # -- trials that break their own process -------------------------------------------------------------------------------
@@ -111,7 +107,7 @@ def test_a_reused_worker_is_clean(script):
         assert {key: value for key, value in state.items() if value != seen[0][key]} == {}
     assert seen[0]["directory"]
     assert len(set(pids)) == 1, "one worker served them all"
-    assert [(d / "stdout").read_text() for d in trial_directories(script)] == [
+    assert [(d / "stdout").read_text() for d in script.trial_directories()] == [
         "from first\n",
         "",
         "from second\n",
@@ -132,7 +128,7 @@ def test_fifty_trials_on_one_worker_have_their_own_lines_only(script):
 
     fit(trainable, list(range(50)), reuse_actors=True)
     """, MINITUNE_NUM_CPUS="1")  # fmt: skip
-    for x, directory in enumerate(trial_directories(script)):
+    for x, directory in enumerate(script.trial_directories()):
         assert (directory / "stdout").read_text() == f"print {x}\nwrite {x}\n"
         assert (directory / "stderr").read_text() == f"error {x}\n"
 
@@ -154,7 +150,7 @@ def test_whatever_writes_to_the_output_of_a_trial_its_lines_are_in_order(script)
     [result] = fit(trainable, [0])
     assert result.error is None, result.error
     """, PYTHONUNBUFFERED="")  # fmt: skip
-    [directory] = trial_directories(script)
+    [directory] = script.trial_directories()
     kinds = ("print", "write", "child", "logging", "C")
     assert (directory / "stdout").read_text() == "".join(f"{i} {kind}\n" for i in range(3) for kind in kinds)
 

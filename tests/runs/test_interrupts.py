@@ -8,6 +8,7 @@ import signal
 
 import psutil
 import pytest
+from kit import descendants_of
 
 RUN = """
     import os, signal, sys, time
@@ -30,20 +31,10 @@ RUN = """
 """
 
 
-def running_workers(script, driver, count: int) -> list[psutil.Process]:
-    """The processes below the driver, as soon as `count` trials have reported."""
-    run = script.storage / "run"
-
-    def has_begun() -> bool:
-        return sum(path.stat().st_size > 0 for path in run.glob("*/result.json")) >= count
-
-    script.wait_until(has_begun)
-    return psutil.Process(driver.pid).children(recursive=True)
-
-
 def test_ctrl_c_ends_the_run_with_its_results_and_a_hint(script):
     driver = script.start(RUN, str(script.directory), MINITUNE_NUM_CPUS="2")
-    workers = running_workers(script, driver, 2)
+    script.wait_for_reports(2)
+    workers = descendants_of(driver)
     driver.send_signal(signal.SIGINT)
     stdout, stderr = script.finish(driver)
     assert driver.returncode == 0, stderr
@@ -57,7 +48,7 @@ def test_ctrl_c_ends_the_run_with_its_results_and_a_hint(script):
 
 def test_an_interrupted_run_can_be_resumed(script):
     driver = script.start(RUN, str(script.directory), MINITUNE_NUM_CPUS="2")
-    running_workers(script, driver, 2)
+    script.wait_for_reports(2)
     driver.send_signal(signal.SIGINT)
     script.finish(driver)
     stdout = script.run(
@@ -81,7 +72,8 @@ def test_a_second_ctrl_c_kills_at_once(script):
         "        except BaseException:\n            time.sleep(600)\n        finally:\n",
     )
     driver = script.start(stubborn, str(script.directory), MINITUNE_NUM_CPUS="2")
-    workers = running_workers(script, driver, 2)
+    script.wait_for_reports(2)
+    workers = descendants_of(driver)
     driver.send_signal(signal.SIGINT)
     journal = script.storage / "run" / "journal"
     size = journal.stat().st_size
@@ -102,7 +94,8 @@ def test_a_second_ctrl_c_kills_at_once(script):
 @pytest.mark.parametrize(("name", "code"), [("SIGTERM", -signal.SIGTERM), ("SIGHUP", -signal.SIGHUP)])
 def test_a_termination_signal_ends_the_run_in_order_and_then_the_process(script, name, code):
     driver = script.start(RUN, str(script.directory), MINITUNE_NUM_CPUS="2")
-    workers = running_workers(script, driver, 2)
+    script.wait_for_reports(2)
+    workers = descendants_of(driver)
     driver.send_signal(getattr(signal, name))
     script.finish(driver)
     assert driver.returncode == code

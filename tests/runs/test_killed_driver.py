@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from kit import records_in
 
 RUN = """
     import os, sys
@@ -32,12 +33,6 @@ RUN = """
 """
 
 
-def records(journal: Path) -> list[dict]:
-    """The complete records of a journal, read as text."""
-    lines = journal.read_bytes().splitlines(keepends=True)
-    return [json.loads(line[9:]) for line in lines if line.endswith(b"\n")]
-
-
 def count(journal: Path, text: bytes) -> int:
     return journal.read_bytes().count(text) if journal.exists() else 0
 
@@ -54,7 +49,7 @@ def test_restore_finishes_the_basic_experiment(script, seed):
     _, alive = psutil.wait_procs(workers, timeout=5)
     assert not alive, "the workers die with their driver"
 
-    before = records(journal)
+    before = records_in(journal)
     acknowledged = {r["trial"]: r["metrics"] for r in before if r["type"] == "result"}
     finished = {r["trial"] for r in before if r["type"] == "status" and r["status"] == "TERMINATED"}
     configs = {r["trial"]: r["config"] for r in before if r["type"] == "trial"}
@@ -63,7 +58,7 @@ def test_restore_finishes_the_basic_experiment(script, seed):
 
     script.run(RUN, "restore", str(witness))
 
-    after = records(journal)
+    after = records_in(journal)
     assert after[: len(before)] == before, "the journal is only appended to"
     assert {r["trial"]: r["config"] for r in after if r["type"] == "trial" and r["trial"] in configs} == configs
     runs_after = Counter(witness.read_text().split())

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from run_scripts import is_gone
+from kit import fake_nvidia_smi, is_gone
 
 MEET = """
     import json, os, sys, time
@@ -133,17 +133,6 @@ THREADS = os.environ.get("OMP_NUM_THREADS")
 """A module of the user's: what it remembers is what a library would see when it is imported."""
 
 
-def fake_gpus(directory: Path, count: int) -> dict[str, str]:
-    """The environment of a machine with so many GPUs, as far as `nvidia-smi` can tell."""
-    (directory / "bin").mkdir()
-    command = directory / "bin" / "nvidia-smi"
-    lines = "\n".join(f"GPU {index}: Fake (UUID: GPU-{index})" for index in range(count))
-    command.write_text(f"#!/bin/sh\ncat <<'END'\n{lines}\nEND\n")
-    command.chmod(0o755)
-    path = f"{command.parent}{os.pathsep}{os.environ['PATH']}"
-    return {"PATH": path, "MINITUNE_NUM_CPUS": "8", "CUDA_VISIBLE_DEVICES": ""}
-
-
 GPUS = """
     import json, os, subprocess, sys, time
     from minitune import RunConfig, Tuner, grid_search, with_resources
@@ -185,6 +174,14 @@ GPUS = """
 """
 
 
+def four_gpus(directory: Path) -> dict[str, str | None]:
+    """The environment of a machine with four GPUs, as far as `nvidia-smi` can tell."""
+    listing = "\n".join(f"GPU {index}: Fake (UUID: GPU-{index})" for index in range(4))
+    command = fake_nvidia_smi(directory / "bin", f"cat <<'END'\n{listing}\nEND")
+    path = f"{command.parent}{os.pathsep}{os.environ['PATH']}"
+    return {"PATH": path, "MINITUNE_NUM_CPUS": "8", "MINITUNE_NUM_GPUS": None, "CUDA_VISIBLE_DEVICES": ""}
+
+
 @pytest.mark.parametrize(
     ("size", "asked", "visible", "expected"),
     [
@@ -196,7 +193,7 @@ GPUS = """
 )
 def test_devices_are_chosen_before_imports_and_never_held_twice(script, size, asked, visible, expected):
     (script.directory / "probe.py").write_text(PROBE)
-    environment = fake_gpus(script.directory, 4)
+    environment = four_gpus(script.directory)
     if visible is None:
         del environment["CUDA_VISIBLE_DEVICES"]
     else:
@@ -265,7 +262,7 @@ def test_a_gang_gives_each_child_its_devices_and_leaves_nothing_when_it_is_kille
         gang, after = tuner.fit()
         print(json.dumps([gang.metrics, after.metrics, str(gang.error)], default=str))
         """,
-        **{**fake_gpus(script.directory, 4), "MINITUNE_NUM_CPUS": "2", "CUDA_VISIBLE_DEVICES": "0,1,2,3"},
+        **{**four_gpus(script.directory), "MINITUNE_NUM_CPUS": "2", "CUDA_VISIBLE_DEVICES": "0,1,2,3"},
     )
     gang, after, error = json.loads(stdout)
     assert gang["seen"] == ["0", "1,2"]

@@ -6,14 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit import fit
 
 from minitune import (
     ExperimentAnalysis,
-    FailureConfig,
     ResultGrid,
-    RunConfig,
     Trainable,
-    TuneConfig,
     Tuner,
     get_context,
     report,
@@ -41,10 +39,9 @@ class Class(Trainable):
         return {"seed": self.seed, "done": True}
 
 
-def fit(trainable: Any, storage: Path, failures: int = 0, **settings: Any) -> ResultGrid:
-    run_config = RunConfig(storage_path=str(storage), verbose=0, failure_config=FailureConfig(max_failures=failures))
-    config = TuneConfig(**{"num_samples": 4, "executor": "inline", **settings})
-    return Tuner(trainable, param_space={"x": uniform(0, 1)}, tune_config=config, run_config=run_config).fit()
+def fit_seeded(trainable: Any, storage: Path, failures: int = 0, **settings: Any) -> ResultGrid:
+    settings = {"num_samples": 4, "max_failures": failures, "storage_path": storage, "name": None, **settings}
+    return fit(trainable, {"x": uniform(0, 1)}, **settings)
 
 
 def seeds(grid: ResultGrid) -> list[int]:
@@ -53,16 +50,16 @@ def seeds(grid: ResultGrid) -> list[int]:
 
 @pytest.mark.parametrize("executor", ["inline", "local"])
 def test_each_trial_has_a_seed_of_its_own(executor: str, tmp_path: Path) -> None:
-    found = seeds(fit(Class, tmp_path, seed=3, executor=executor))
+    found = seeds(fit_seeded(Class, tmp_path, seed=3, executor=executor))
     assert len(set(found)) == 4
     assert all(type(seed) is int and 0 <= seed < 2**32 for seed in found)
-    assert found == seeds(fit(function, tmp_path, seed=3, failures=2))
-    assert found == seeds(fit(Class, tmp_path, seed=3, num_samples=6))[:4]
-    assert not {*found} & {*seeds(fit(Class, tmp_path, seed=4))}
+    assert found == seeds(fit_seeded(function, tmp_path, seed=3, failures=2))
+    assert found == seeds(fit_seeded(Class, tmp_path, seed=3, num_samples=6))[:4]
+    assert not {*found} & {*seeds(fit_seeded(Class, tmp_path, seed=4))}
 
 
 def test_attempts_and_resumed_runs_keep_it(tmp_path: Path) -> None:
-    failed = fit(function, tmp_path, failures=1)
+    failed = fit_seeded(function, tmp_path, failures=1)
     assert failed.num_errors == 4
     for how in ("resume_errored", "restart_errored"):
         resumed = Tuner.restore(failed.experiment_path, function, **{how: True}).fit()
@@ -74,19 +71,19 @@ def test_attempts_and_resumed_runs_keep_it(tmp_path: Path) -> None:
 
 
 def test_samples_that_are_added_are_those_of_a_larger_run(tmp_path: Path) -> None:
-    first = fit(Class, tmp_path, seed=5)
+    first = fit_seeded(Class, tmp_path, seed=5)
     more = Tuner.restore(first.experiment_path, Class, add_samples=2).fit()
-    whole = fit(Class, tmp_path, seed=5, num_samples=6)
+    whole = fit_seeded(Class, tmp_path, seed=5, num_samples=6)
     assert [(one.config, one.metrics["seed"]) for one in more] == [(one.config, one.metrics["seed"]) for one in whole]
 
 
 @pytest.mark.parametrize("given", [None, 0, 12345])
 def test_a_run_tells_its_seed_and_repeats_with_it(given: int | None, tmp_path: Path) -> None:
-    grid = fit(Class, tmp_path, seed=given)
+    grid = fit_seeded(Class, tmp_path, seed=given)
     assert grid.seed is not None
     assert given is None or grid.seed == given
     assert ExperimentAnalysis(grid.experiment_path).seed == grid.seed
-    again = fit(Class, tmp_path, seed=grid.seed)
+    again = fit_seeded(Class, tmp_path, seed=grid.seed)
     assert [(one.config, one.metrics["seed"]) for one in again] == [(one.config, one.metrics["seed"]) for one in grid]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
-from run_scripts import Script
+from kit import Script
 
 KINDS = """
     import functools

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from search_fakes import FakeExperiment, all_trials, basic, configs
+from kit import FakeExperiment, all_trials, basic, configs
 
 from minitune.experiment import Trial
 from minitune.search import BasicVariantGenerator, SearchAlgorithm
@@ -68,10 +68,21 @@ def test_seeding_after_the_configurations_is_the_same() -> None:
     assert configs(generator) == configs(basic(SPACE, 3, seed=7))
 
 
+def test_of_several_experiments_each_draws_for_itself_whenever_the_seed_comes() -> None:
+    before, after = BasicVariantGenerator(), BasicVariantGenerator()
+    before.set_seed(7)
+    for generator in (before, after):
+        generator.add_configurations([FakeExperiment({"x": uniform(0, 1)}), FakeExperiment({"x": uniform(0, 1)})])
+    after.set_seed(7)
+    first, second = configs(before)
+    assert first != second
+    assert configs(after) == [first, second]
+
+
 def test_a_table_is_the_same_in_every_process() -> None:
     code = (
         "import json, sys; sys.path.insert(0, sys.argv[1])\n"
-        "from search_fakes import basic, configs\n"
+        "from kit import basic, configs\n"
         "from minitune.space import *\n"
         "space = {'a': grid_search([1, 2]), 'b': choice({'x', 'y', 'z'}), 'c': randn(), 'd': lograndint(1, 10**6)}\n"
         "print(json.dumps(configs(basic(space, 4))))"
@@ -79,7 +90,7 @@ def test_a_table_is_the_same_in_every_process() -> None:
     outputs = set()
     for hash_seed in ("0", "1"):
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)}
-        command = [sys.executable, "-c", code, str(Path(__file__).parent)]
+        command = [sys.executable, "-c", code, str(Path(__file__).parents[1])]
         outputs.add(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
     assert len(outputs) == 1
     # Written down once; a difference would break the resuming of old runs.

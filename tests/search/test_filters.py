@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from search_fakes import Listed
+from kit import Listed, fit
 
 import minitune as tune
 from minitune.search import ConcurrencyLimiter, Repeater, SearchAlgorithm, Searcher
@@ -22,10 +22,8 @@ def loss(config: dict[str, Any]) -> dict[str, Any]:
     return {"loss": config.get("a", 0) + config.get("b", 0)}
 
 
-def fit(storage: Path, space: Any = None, trainable: Any = loss, **options: Any) -> tune.ResultGrid:
-    settings = {"executor": "inline", "metric": "loss", "mode": "min", "seed": 3, **options}
-    run = tune.RunConfig(name="run", storage_path=str(storage), verbose=0)
-    return tune.Tuner(trainable, param_space=space, tune_config=tune.TuneConfig(**settings), run_config=run).fit()
+def minimise(storage: Path, space: Any = None, trainable: Any = loss, **options: Any) -> tune.ResultGrid:
+    return fit(trainable, space, storage_path=storage, **{"metric": "loss", "mode": "min", "seed": 3, **options})
 
 
 def pairs(grid: tune.ResultGrid) -> list[tuple[Any, ...]]:
@@ -66,7 +64,7 @@ def test_a_small_space_is_tried_once_and_then_the_search_ends_with_the_reason(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, num_samples: int
 ) -> None:
     caplog.set_level(logging.INFO, "minitune")
-    grid = fit(tmp_path, NINE, num_samples=num_samples, on_duplicate="resample")
+    grid = minimise(tmp_path, NINE, num_samples=num_samples, on_duplicate="resample")
 
     assert sorted(pairs(grid)) == [(a, b) for a in (1, 2, 3) for b in (4, 5, 6)]
     assert caplog.text.count("all 9 configurations of the search space have been tried") == 1
@@ -83,25 +81,25 @@ def test_the_reason_is_part_of_what_the_run_shows_at_its_end(
 
 
 def test_by_default_a_configuration_may_be_tried_again(tmp_path: Path) -> None:
-    grid = fit(tmp_path, {"a": tune.choice([1])}, num_samples=3)
+    grid = minimise(tmp_path, {"a": tune.choice([1])}, num_samples=3)
     assert pairs(grid) == [(1,)] * 3
 
 
 def test_a_grid_is_not_gone_through_twice(tmp_path: Path) -> None:
-    grid = fit(tmp_path, {"a": tune.grid_search([1, 2]), "b": 4}, num_samples=3, on_duplicate="resample")
+    grid = minimise(tmp_path, {"a": tune.grid_search([1, 2]), "b": 4}, num_samples=3, on_duplicate="resample")
     assert pairs(grid) == [(1, 4), (2, 4)]
 
 
 def test_grid_and_choice_together_are_tried_completely(tmp_path: Path) -> None:
     space = {"a": tune.grid_search([1, 2]), "b": tune.choice([4, 5, 6])}
-    grid = fit(tmp_path, space, num_samples=40, on_duplicate="resample")
+    grid = minimise(tmp_path, space, num_samples=40, on_duplicate="resample")
     assert sorted(pairs(grid)) == [(a, b) for a in (1, 2) for b in (4, 5, 6)]
 
 
 def test_a_point_given_twice_is_tried_once_and_one_outside_of_the_space_does_not_count(tmp_path: Path) -> None:
     points = [{"a": 1, "b": 4}, {"a": 1, "b": 4}, {"a": 7, "b": 4}]
     searcher = tune.BasicVariantGenerator(points_to_evaluate=points)
-    grid = fit(tmp_path, NINE, search_alg=searcher, num_samples=50, on_duplicate="resample")
+    grid = minimise(tmp_path, NINE, search_alg=searcher, num_samples=50, on_duplicate="resample")
 
     assert pairs(grid)[0] == (1, 4)
     assert pairs(grid).count((1, 4)) == 1
@@ -110,7 +108,7 @@ def test_a_point_given_twice_is_tried_once_and_one_outside_of_the_space_does_not
 
 def test_what_nobody_can_count_ends_when_nothing_new_comes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     space = {"a": tune.sample_from(lambda: 1)}
-    grid = fit(tmp_path, space, num_samples=3, on_duplicate="resample")
+    grid = minimise(tmp_path, space, num_samples=3, on_duplicate="resample")
 
     assert pairs(grid) == [(1,)]
     assert "proposals were all refused" in caplog.text
@@ -118,7 +116,7 @@ def test_what_nobody_can_count_ends_when_nothing_new_comes(tmp_path: Path, caplo
 
 def test_a_searcher_that_repeats_itself_is_helped_out(tmp_path: Path) -> None:
     searcher = Stuck()
-    grid = fit(tmp_path, NINE, search_alg=searcher, num_samples=50, on_duplicate="resample")
+    grid = minimise(tmp_path, NINE, search_alg=searcher, num_samples=50, on_duplicate="resample")
 
     assert sorted(pairs(grid)) == [(a, b) for a in (1, 2, 3) for b in (4, 5, 6)]
     assert pairs(grid)[0] == (1, 4)
@@ -130,7 +128,7 @@ def test_a_searcher_that_repeats_itself_is_helped_out(tmp_path: Path) -> None:
 
 
 def test_a_searcher_with_a_space_of_its_own_ends_the_search(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    grid = fit(tmp_path, search_alg=Stuck(takes_space=False), num_samples=5, on_duplicate="resample")
+    grid = minimise(tmp_path, search_alg=Stuck(takes_space=False), num_samples=5, on_duplicate="resample")
 
     assert len(grid) == 1
     assert "had been tried before" in caplog.text
@@ -138,7 +136,7 @@ def test_a_searcher_with_a_space_of_its_own_ends_the_search(tmp_path: Path, capl
 
 def test_nothing_is_drawn_where_the_searcher_knows_more_than_the_run(tmp_path: Path) -> None:
     for number, space in enumerate([{}, {"b": tune.choice([1, 2])}]):
-        grid = fit(tmp_path / str(number), space, search_alg=Stuck(), num_samples=5, on_duplicate="resample")
+        grid = minimise(tmp_path / str(number), space, search_alg=Stuck(), num_samples=5, on_duplicate="resample")
         assert pairs(grid) == [(1, 4)] or sorted(pairs(grid)) == [(4, 1)]
 
 
@@ -157,7 +155,7 @@ def test_results_under_a_resampled_id_reach_the_searcher_under_its_name(tmp_path
             self.told[trial_id] = None if result is None else result["loss"]
 
     searcher = Second()
-    grid = fit(tmp_path, search_alg=searcher, num_samples=4, max_concurrent_trials=1, on_duplicate="resample")
+    grid = minimise(tmp_path, search_alg=searcher, num_samples=4, max_concurrent_trials=1, on_duplicate="resample")
 
     assert pairs(grid) == [(0,), (1,), (2,), (3,)]
     told = {trial_id: value for trial_id, value in searcher.told.items() if value is not None}
@@ -165,11 +163,33 @@ def test_results_under_a_resampled_id_reach_the_searcher_under_its_name(tmp_path
     assert len(told) == 4
 
 
+def test_a_searcher_does_not_learn_from_drawn_trials_that_fail(tmp_path: Path) -> None:
+    """Both have reported a value before; what was drawn in the searcher's place is told to it as a point."""
+
+    def fails_at_five(config: dict[str, Any]) -> None:
+        tune.report({"loss": config["b"]})
+        if config["b"] == 5:
+            raise ValueError("five")
+
+    searcher = Stuck()
+    grid = minimise(
+        tmp_path,
+        {"a": 1, "b": tune.choice([4, 5, 6])},
+        fails_at_five,
+        search_alg=searcher,
+        num_samples=3,
+        on_duplicate="resample",
+    )
+
+    assert sorted(pairs(grid)) == [(1, 4), (1, 5), (1, 6)]
+    assert searcher.learned == [({"a": 1, "b": 6}, 6.0)]
+
+
 @pytest.mark.parametrize("batch", [False, True])
 def test_with_a_limiter_and_repeats(tmp_path: Path, batch: bool) -> None:
     inner = Stuck()
     searcher = ConcurrencyLimiter(Repeater(inner, repeat=2), 2, batch=batch)
-    grid = fit(tmp_path, NINE, search_alg=searcher, num_samples=50, on_duplicate="resample")
+    grid = minimise(tmp_path, NINE, search_alg=searcher, num_samples=50, on_duplicate="resample")
 
     counts = Counter((result.config["a"], result.config["b"]) for result in grid)
     assert len(counts) == 9
@@ -179,7 +199,7 @@ def test_with_a_limiter_and_repeats(tmp_path: Path, batch: bool) -> None:
 
 def test_a_search_algorithm_that_makes_its_trials_itself_says_so(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"cannot be kept by SearchAlgorithm, which makes its trials itself"):
-        fit(tmp_path, search_alg=SearchAlgorithm(), on_duplicate="resample")
+        minimise(tmp_path, search_alg=SearchAlgorithm(), on_duplicate="resample")
 
 
 @pytest.mark.parametrize(
@@ -228,7 +248,7 @@ def test_how_many_configurations_there_are(space: Any, size: float) -> None:
 
 def test_what_violates_a_constraint_is_drawn_anew(tmp_path: Path) -> None:
     space = {"a": tune.uniform(0, 1), "b": tune.uniform(0, 1)}
-    grid = fit(tmp_path, space, num_samples=20, constraints=[lambda c: c["a"] < c["b"], lambda c: c["a"] > 0.1])
+    grid = minimise(tmp_path, space, num_samples=20, constraints=[lambda c: c["a"] < c["b"], lambda c: c["a"] > 0.1])
     assert len(grid) == 20
     assert all(0.1 < a < b for a, b in pairs(grid))
 
@@ -241,7 +261,7 @@ def test_points_of_a_grid_that_violate_one_are_left_out_and_counted(
     def in_order(config: dict[str, Any]) -> bool:
         return bool(config["a"] < config["b"])
 
-    assert pairs(fit(tmp_path, space, constraints=[in_order])) == [(1, 2), (1, 3), (2, 3)]
+    assert pairs(minimise(tmp_path, space, constraints=[in_order])) == [(1, 2), (1, 3), (2, 3)]
     assert "6 points of the grid were left out: 'in_order' 6 times" in caplog.text
 
 
@@ -251,7 +271,7 @@ def test_a_constraint_that_nothing_fulfils_is_an_error_that_names_it(tmp_path: P
 
     for space in ({"a": tune.uniform(0, 1)}, {"a": tune.grid_search([1, 2])}, NINE):
         with pytest.raises(ValueError, match=r"proposals in a row were refused .*'impossible'.*loosen the constraint"):
-            fit(tmp_path / str(len(str(space))), space, constraints=[impossible])
+            minimise(tmp_path / str(len(str(space))), space, constraints=[impossible])
 
 
 @pytest.mark.parametrize(
@@ -265,7 +285,7 @@ def test_a_constraint_that_nothing_fulfils_is_an_error_that_names_it(tmp_path: P
 @pytest.mark.parametrize("searcher", [None, Listed({"a": 1})])
 def test_a_constraint_that_fails_is_an_error(tmp_path: Path, constraint: Any, text: str, searcher: Any) -> None:
     with pytest.raises(ValueError, match=text):
-        fit(tmp_path, {"a": tune.choice([1])}, search_alg=searcher, constraints=[constraint])
+        minimise(tmp_path, {"a": tune.choice([1])}, search_alg=searcher, constraints=[constraint])
 
 
 def test_a_constraint_cannot_change_the_configuration(tmp_path: Path) -> None:
@@ -273,7 +293,7 @@ def test_a_constraint_cannot_change_the_configuration(tmp_path: Path) -> None:
         config["inner"]["a"] = 5
         return True
 
-    grid = fit(tmp_path, {"inner": {"a": tune.choice([1])}}, constraints=[meddles])
+    grid = minimise(tmp_path, {"inner": {"a": tune.choice([1])}}, constraints=[meddles])
     assert grid[0].config == {"inner": {"a": 1}}
 
 
@@ -281,26 +301,26 @@ def test_a_constraint_cannot_change_the_configuration(tmp_path: Path) -> None:
 def test_a_point_to_evaluate_that_violates_one_is_refused_at_once(tmp_path: Path, kind: Any) -> None:
     searcher = kind(points_to_evaluate=[{"a": 3, "b": 4}])
     with pytest.raises(ValueError, match=r"every point to evaluate must fulfil the constraint .*but got \{'a': 3"):
-        fit(tmp_path, NINE, search_alg=searcher, constraints=[lambda c: c["a"] < 3])
+        minimise(tmp_path, NINE, search_alg=searcher, constraints=[lambda c: c["a"] < 3])
     assert not (tmp_path / "run").exists()
 
 
 def test_a_point_to_evaluate_is_completed_within_the_constraints(tmp_path: Path) -> None:
     space = {"a": tune.uniform(0, 1), "b": tune.uniform(0, 1)}
     ordered = [lambda c: c["a"] < c["b"]]
-    grid = fit(
+    grid = minimise(
         tmp_path, space, search_alg=tune.BasicVariantGenerator(points_to_evaluate=[{"a": 0.9}]), constraints=ordered
     )
     assert grid[0].config["a"] == 0.9 < grid[0].config["b"]
     with pytest.raises(ValueError, match=r"a point to evaluate must leave values that fulfil the constraints.*'a': 1"):
-        fit(tmp_path / "2", space, search_alg=tune.BasicVariantGenerator([{"a": 1.0}]), constraints=ordered)
+        minimise(tmp_path / "2", space, search_alg=tune.BasicVariantGenerator([{"a": 1.0}]), constraints=ordered)
 
 
 @pytest.mark.parametrize("own", [True, False])
 def test_a_space_of_which_little_is_feasible(tmp_path: Path, own: bool) -> None:
     space = {"x": tune.uniform(0, 1)}
     searcher = tune.TPESearch(space if own else None)
-    grid = fit(tmp_path, {} if own else space, search_alg=searcher, num_samples=12, constraints=[narrow])
+    grid = minimise(tmp_path, {} if own else space, search_alg=searcher, num_samples=12, constraints=[narrow])
     assert len(grid) == 12
     assert all(0.5 < result.config["x"] < 0.51 for result in grid)
 
@@ -313,7 +333,7 @@ def narrow(config: dict[str, Any]) -> bool:
 def test_constraints_and_duplicates_together(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "minitune")
     for number, searcher in enumerate([None, Stuck()]):
-        grid = fit(
+        grid = minimise(
             tmp_path / str(number),
             NINE,
             search_alg=searcher,
@@ -327,7 +347,7 @@ def test_constraints_and_duplicates_together(tmp_path: Path, caplog: pytest.LogC
 
 def test_conditional_parameters_reach_the_trial_only_where_they_belong(tmp_path: Path) -> None:
     kinds = [{"kind": "svm", "c": tune.loguniform(1e-3, 1e3)}, {"kind": "tree", "depth": tune.randint(1, 9)}]
-    grid = fit(tmp_path, {"model": tune.choice(kinds)}, num_samples=20, on_duplicate="resample")
+    grid = minimise(tmp_path, {"model": tune.choice(kinds)}, num_samples=20, on_duplicate="resample")
     names = {result.config["model"]["kind"]: set(result.config["model"]) for result in grid}
     assert names == {"svm": {"kind", "c"}, "tree": {"kind", "depth"}}
 
@@ -338,7 +358,7 @@ def test_conditional_parameters_reach_the_trial_only_where_they_belong(tmp_path:
 @pytest.mark.parametrize("searcher", [None, Stuck()])
 def test_a_run_that_goes_on_tries_nothing_again(tmp_path: Path, searcher: Any) -> None:
     options = {"search_alg": searcher, "on_duplicate": "resample", "constraints": [lambda c: c["a"] < 3]}
-    first = fit(tmp_path, NINE, num_samples=4, **options)
+    first = minimise(tmp_path, NINE, num_samples=4, **options)
     tuner = tune.Tuner.restore(str(tmp_path / "run"), loss, add_samples=50)
     grid = tuner.fit()
 
@@ -347,7 +367,7 @@ def test_a_run_that_goes_on_tries_nothing_again(tmp_path: Path, searcher: Any) -
 
 
 def test_more_choices_on_resume_are_tried(tmp_path: Path) -> None:
-    fit(tmp_path, {"a": tune.choice([1, 2])}, num_samples=5, on_duplicate="resample")
+    minimise(tmp_path, {"a": tune.choice([1, 2])}, num_samples=5, on_duplicate="resample")
     space = {"a": tune.choice([1, 2, 3])}
     grid = tune.Tuner.restore(str(tmp_path / "run"), loss, param_space=space, add_samples=5).fit()
     assert sorted(pairs(grid)) == [(1,), (2,), (3,)]
@@ -364,7 +384,9 @@ def test_an_equal_trial_gets_the_earlier_result_and_does_not_run(tmp_path: Path)
         for step in range(2):
             tune.report({"loss": config["a"] - step})
 
-    grid = fit(tmp_path, {"a": tune.grid_search([1, 2])}, counted, num_samples=4, on_duplicate="reuse")
+    grid = minimise(
+        tmp_path, {"a": tune.grid_search([1, 2])}, counted, num_samples=4, max_concurrent_trials=2, on_duplicate="reuse"
+    )
 
     assert len(runs) == 2
     assert [result.metrics["loss"] for result in grid] == [0, 1] * 4
@@ -386,7 +408,9 @@ def test_what_has_failed_is_tried_again(tmp_path: Path) -> None:
             raise OSError("not yet")
         return {"loss": 1}
 
-    grid = fit(tmp_path, {"a": tune.choice([1])}, fails_once, num_samples=4, on_duplicate="reuse")
+    grid = minimise(
+        tmp_path, {"a": tune.choice([1])}, fails_once, num_samples=4, max_concurrent_trials=2, on_duplicate="reuse"
+    )
     assert len(runs) == 2
     assert len(grid.errors) == 1
     assert grid.num_terminated == 3
@@ -394,13 +418,13 @@ def test_what_has_failed_is_tried_again(tmp_path: Path) -> None:
 
 def test_the_searcher_hears_of_a_reused_result_as_of_any_other(tmp_path: Path) -> None:
     searcher = Stuck()
-    grid = fit(tmp_path, NINE, search_alg=searcher, num_samples=200, max_concurrent_trials=1, on_duplicate="reuse")
+    grid = minimise(tmp_path, NINE, search_alg=searcher, num_samples=200, max_concurrent_trials=1, on_duplicate="reuse")
     assert len(grid) == 200
     assert searcher.told == [(trial_id, False) for trial_id in searcher.asked]
 
 
 def test_a_search_without_end_ends_when_every_result_is_known(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "minitune")
-    grid = fit(tmp_path, NINE, num_samples=-1, on_duplicate="reuse")
+    grid = minimise(tmp_path, NINE, num_samples=-1, on_duplicate="reuse")
     assert len(set(pairs(grid))) == 9
     assert "all 9 configurations of the search space have been tried" in caplog.text

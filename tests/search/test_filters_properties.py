@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from search_fakes import FakeExperiment
+from kit import FakeExperiment, spaces
 
 from minitune import space
 from minitune.search import BasicVariantGenerator, ConcurrencyLimiter, SearchAlgorithm, Searcher, SearchGenerator
@@ -52,30 +52,16 @@ def _draw(domain: Any, state: int) -> Any:
     return domain
 
 
-def spaces() -> Any:
-    numbers = st.sampled_from(
-        [
-            space.uniform(0, 1),
-            space.loguniform(1e-5, 1),
-            space.quniform(0, 1, 0.5),
-            space.randint(0, 3),
-            space.qlograndint(2, 8, 2),
-            space.choice(["a", "b"]),
-            space.choice([1, 1.0, None]),
-            7,
-        ]
-    )
-    nested = st.recursive(
-        numbers,
-        lambda inner: st.one_of(
-            st.dictionaries(st.sampled_from("xy"), inner, min_size=1, max_size=2),
-            st.lists(st.dictionaries(st.sampled_from("pq"), inner, max_size=2), min_size=1, max_size=3).map(
-                space.choice
-            ),
-        ),
-        max_leaves=5,
-    )
-    return st.dictionaries(st.sampled_from("abc"), nested, min_size=1, max_size=2)
+FEW_VALUES = [
+    space.uniform(0, 1),
+    space.loguniform(1e-5, 1),
+    space.quniform(0, 1, 0.5),
+    space.randint(0, 3),
+    space.qlograndint(2, 8, 2),
+    space.choice(["a", "b"]),
+    space.choice([1, 1.0, None]),
+    7,
+]
 
 
 def algorithm(kind: str, param_space: Any, rules: Rules, seed: int) -> tuple[SearchAlgorithm, Searcher | None]:
@@ -96,7 +82,7 @@ def is_even(config: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("kind", ["random", "tpe", "searcher", "limited"])
-@hypothesis.given(spaces(), st.booleans(), st.integers(0, 99))
+@hypothesis.given(spaces(names="abc", leaves=FEW_VALUES), st.booleans(), st.integers(0, 99))
 @SETTINGS
 def test_nothing_invalid_and_nothing_twice(kind: str, param_space: Any, constrained: bool, seed: int) -> None:
     rules = Rules("resample", (is_even,) if constrained else ())

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from minitune import RunConfig, Searcher, TuneConfig, Tuner, get_context, sample_from, simulate, uniform
+from minitune._samplers import component_seed
 from minitune.schedulers import PopulationBasedTraining
 
 SPACE = {"x": uniform(0, 1), "y": sample_from(lambda config: random.random() + config["x"])}
@@ -19,7 +20,7 @@ def trainable(config: dict[str, Any]) -> dict[str, Any]:
     return {"loss": config["x"], "seed": get_context().get_trial_seed()}
 
 
-def configs(storage: Path, **settings: Any) -> list[dict[str, Any]]:
+def three_configs(storage: Path, **settings: Any) -> list[dict[str, Any]]:
     space = None if "search_alg" in settings else SPACE
     config = TuneConfig(**{"num_samples": 3, "executor": "inline", **settings})
     run_config = RunConfig(storage_path=str(storage), verbose=0)
@@ -39,7 +40,7 @@ def test_the_seed_counts_and_the_state_does_not(search_alg: Any, tmp_path: Path)
         random.seed(state)
         before = random.getstate()
         given = {} if search_alg is None else {"search_alg": search_alg()}
-        found = configs(tmp_path, seed=seed, **given, **more)
+        found = three_configs(tmp_path, seed=seed, **given, **more)
         assert random.getstate() == before
         return found
 
@@ -52,7 +53,7 @@ def test_the_seed_counts_and_the_state_does_not(search_alg: Any, tmp_path: Path)
 def test_without_a_seed_the_state_counts(tmp_path: Path) -> None:
     def drawn(state: int) -> list[dict[str, Any]]:
         random.seed(state)
-        return configs(tmp_path)
+        return three_configs(tmp_path)
 
     assert drawn(1) == drawn(1) != drawn(2)
 
@@ -81,3 +82,9 @@ def test_functions_of_a_scheduler(tmp_path: Path) -> None:
 
 def curve(config: dict[str, Any]) -> list[tuple[dict[str, Any], float]]:
     return [({"loss": config["x"] + 1 / step}, 1.0) for step in range(1, 9)]
+
+
+def test_parts_of_a_run_draw_from_seeds_of_their_own() -> None:
+    """The numbers are written down once: a difference would break the resuming of old runs."""
+    found = {name: component_seed(7, name) for name in ("searcher", "scheduler", "ids")}
+    assert found == {"searcher": 3450349831, "scheduler": 1160977335, "ids": 4157599793}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from search_fakes import FakeExperiment, Listed, Recording, all_trials, configs, suggesting
+from kit import FakeExperiment, Listed, Recording, all_trials, configs, suggesting
 
 from minitune.experiment.lifecycle import Step
 from minitune.experiment.trial import Trial

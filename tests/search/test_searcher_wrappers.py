@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 import pytest
-from search_fakes import Listed, Recording, all_trials, suggesting
+from kit import Listed, Recording, all_trials, suggesting
 
 from minitune.search import ConcurrencyLimiter, Repeater, Searcher
 

@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 import pytest
-from search_fakes import all_trials, basic, configs
+from kit import all_trials, basic, configs
 
 from minitune import space
 from minitune.search import BasicVariantGenerator

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from search_fakes import Recording
+from kit import Recording
 
 import minitune as tune
 from minitune.search import ConcurrencyLimiter, Study, TPESearch, study

@@ -230,6 +230,19 @@ def test_a_name_that_is_used_again_stands_for_a_new_trial() -> None:
     assert searcher.get_state()["live"] == {}
 
 
+def test_a_trial_whose_name_is_used_again_counts_with_its_last_value() -> None:
+    renamed, again = search(SQUARE), search(SQUARE)
+    for number in range(30):
+        for searcher, name in ((renamed, f"t{number}"), (again, "again")):
+            config = searcher.suggest(name)
+            assert isinstance(config, dict)
+            searcher.on_trial_result(name, {"loss": sphere(config), "training_iteration": 1})
+            if searcher is renamed:
+                searcher.on_trial_complete(name)
+
+    assert renamed.suggest("next") == again.suggest("again")
+
+
 # -- points, warm start, state -----------------------------------------------------------------------------------------
 
 
@@ -296,6 +309,15 @@ def test_a_saved_state_goes_to_a_searcher_whose_space_comes_later(tmp_path: Path
     restored.set_search_properties(None, None, SQUARE)
 
     assert restored.suggest("next") == searcher.suggest("next")
+
+
+def test_a_searcher_that_goes_on_gives_each_point_once() -> None:
+    points = [{"x": 0.1}, {"x": 0.2}, {"x": 0.3}]
+    first, second = (search({"x": space.uniform(0, 1)}, points_to_evaluate=points) for _ in range(2))
+    assert first.suggest("a") == points[0]
+
+    second.set_state(first.get_state())
+    assert [second.suggest(name) for name in "bc"] == points[1:]
 
 
 def test_a_seed_fixes_everything() -> None:

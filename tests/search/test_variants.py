@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any
 
 import pytest
-from search_fakes import all_trials, basic, configs
+from kit import all_trials, basic, configs
 
 from minitune.search.variant_generator import (
     RecursiveDependencyError,
@@ -20,7 +20,7 @@ from minitune.search.variant_generator import (
     has_unresolved_values,
     parse_spec_vars,
 )
-from minitune.space import choice, grid_search, loguniform, randint, randn, sample_from, uniform
+from minitune.space import choice, fits, grid_search, loguniform, randint, randn, sample_from, uniform
 
 
 def variants(space: dict[str, Any], **kwargs: Any) -> list[dict[str, Any]]:
@@ -420,3 +420,19 @@ def test_the_members_of_a_space_sorted() -> None:
     assert constants == [(("a", "y"), 5), (("l", 1), 6)]
     assert [path for path, _ in domains] == [("l", 0), ("f",)]
     assert [(path, grid.categories) for path, grid in grids] == [(("a", "x"), [3]), (("b",), [1, 2])]
+
+
+def test_what_a_space_could_resolve_to() -> None:
+    searched = {"a": uniform(0, 1), "b": {"c": choice([1, 2]), "kept": "x"}, "d": [uniform(0, 1), 7]}
+    fitting = {"a": 0.5, "b": {"c": 2, "kept": "x"}, "d": [0.5, 7]}
+    assert fits(searched, fitting)
+    for bad in (
+        {**fitting, "a": 1.5},
+        {**fitting, "more": 1},
+        {"a": 0.5, "b": {"c": 2, "kept": "x"}},
+        {**fitting, "b": {"c": 3, "kept": "x"}},
+        {**fitting, "b": {"c": 2, "kept": "y"}},
+        {**fitting, "d": [0.5]},
+        {**fitting, "d": [0.5, 8]},
+    ):
+        assert not fits(searched, bad)

@@ -143,7 +143,7 @@ def test_what_is_no_step_of_a_curve_is_refused(step: Any) -> None:
     assert "curve" in str(done.results.errors[0])
 
 
-class PauseOnce(TrialScheduler):
+class Rests(TrialScheduler):
     """Pauses each trial after its third result."""
 
     def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
@@ -153,7 +153,7 @@ class PauseOnce(TrialScheduler):
 
 
 def test_a_pause_goes_on_from_the_checkpoint_or_starts_over() -> None:
-    saved, lost = on_grid(2, PauseOnce()), on_grid(2, PauseOnce(), can_save=False)
+    saved, lost = on_grid(2, Rests()), on_grid(2, Rests(), can_save=False)
 
     assert lengths(saved) == lengths(lost) == [9, 9]
     assert (saved.num_steps, lost.num_steps) == (18, 24)
@@ -194,6 +194,36 @@ def test_a_curve_with_a_state_goes_on_from_that_of_the_checkpoint() -> None:
     done = simulate(stateful, param_space={"x": grid_search([2, 1])}, tune_config=config, num_workers=2)
 
     assert done.results[1].metrics["loss"] == -(2 * 2 + 0.5 * 6)  # the third step of the donor is being saved
+
+
+def counting_in_place(config: dict[str, Any], state: list[int] | None) -> Iterator[tuple[dict[str, Any], float, Any]]:
+    state = [0] if state is None else state
+    for _ in range(6):
+        state[0] += 1
+        yield {"loss": -state[0] * config["x"]}, 1.0, state
+
+
+def test_a_saved_state_stays_what_it_was_although_the_trial_goes_on_with_it() -> None:
+    config = TuneConfig(metric="loss", mode="min", scheduler=Exploiter())
+    done = simulate(counting_in_place, param_space={"x": grid_search([2, 1])}, tune_config=config, num_workers=2)
+
+    assert done.results[1].metrics["loss"] == -0.5 * (2 + 6)
+
+
+def test_training_that_a_failure_has_cut_short_counts() -> None:
+    config = TuneConfig(metric="loss", mode="min", num_samples=4)
+    done = simulate(
+        curve,
+        param_space={"x": 1},
+        tune_config=config,
+        run_config=RunConfig(failure_config=FailureConfig(-1)),
+        num_workers=2,
+        failure_rate=0.3,
+        seed=1,
+    )
+    whole = done.num_steps - done.num_failures
+    assert done.num_failures > 0
+    assert whole < done.training_s < done.num_steps
 
 
 def test_a_table_of_curves_is_run_in_order() -> None:

@@ -222,6 +222,17 @@ def test_the_budget_takes_ended_trials_but_the_best_of_them(tmp_path: Path) -> N
     assert run.manager.total_bytes == 60
 
 
+def test_the_budget_spares_the_one_that_is_the_newest_again(tmp_path: Path) -> None:
+    run = make(tmp_path, max_total_bytes=25)
+    one, two = run.trial("a"), run.trial("b")
+    run.commit(one)
+    run.commit(one)
+    run.carry_out(run.manager.discard(one, one.checkpoints[-1].record))
+    run.commit(two, size=30)
+
+    assert run.numbers(one) == [0]
+
+
 def test_the_budget_leaves_what_a_retry_or_a_resume_needs(tmp_path: Path) -> None:
     run = make(tmp_path, max_total_bytes=15)
     failed, running = run.trial("a"), run.trial("b")

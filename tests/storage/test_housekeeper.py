@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from kit import BOUND_S, wait_until
 
 from minitune.base import files
 from minitune.execution.housekeeper import Housekeeper
@@ -175,6 +176,27 @@ def test_only_the_newest_checkpoint_of_a_trial_waits_to_be_settled(tmp_path: Pat
     housekeeper.close()
 
     assert housekeeper.settled("a")[0] == str(directories[-1])
+
+
+def test_a_trial_that_saves_often_is_not_settled_all_the_time(tmp_path: Path, bound_s: Bound) -> None:
+    first, second, other = (tree(tmp_path / f"checkpoint_{n:06d}") for n in range(3))
+    with Housekeeper() as housekeeper:
+        for key, directory in (("a", first), ("a", second), ("b", other)):
+            housekeeper.settle(key, str(directory))
+            if directory is not second:
+                wait_until(lambda key=key: housekeeper.settled(key), "the checkpoint is on the disk")  # type: ignore[misc]  # mypy knows no defaults of lambdas
+        assert housekeeper.settled("a") == (str(first),)
+        housekeeper.close()
+        assert housekeeper.settled("a") == (str(second),)
+
+
+def test_a_checkpoint_that_is_just_being_settled_has_to_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory, goes_on = tree(tmp_path / "checkpoint_000000"), threading.Event()
+    monkeypatch.setattr(files, "sync_descriptor", lambda descriptor: goes_on.wait(BOUND_S))
+    with Housekeeper() as housekeeper:
+        housekeeper.settle("a", str(directory))
+        wait_until(lambda: housekeeper.settled("a") == (str(directory),), "it is being settled")
+        goes_on.set()
 
 
 def test_a_checkpoint_that_is_gone_is_not_settled(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -7,7 +7,7 @@ import sys
 import textwrap
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -168,6 +168,31 @@ def test_a_stale_file_without_content_is_taken_over(tmp_path: Path, monkeypatch:
     with RunLock(tmp_path / "lock"):
         pass
     assert [file.name for file in tmp_path.iterdir()] == ["lock"]
+
+
+def test_of_two_that_find_a_stale_file_one_gets_the_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other one has just replaced the file when this one takes it away."""
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    path = tmp_path / "lock"
+    with other_process(path, "exclusive") as dead:
+        dead.kill()
+        dead.wait()
+    faster: list[subprocess.Popen[bytes]] = []
+    replace = os.replace
+
+    with ExitStack() as stack:
+
+        def replace_late(source: str, target: str) -> None:
+            if not faster:
+                faster.append(stack.enter_context(other_process(path, "exclusive")))
+            replace(source, target)
+
+        monkeypatch.setattr(os, "replace", replace_late)
+        with pytest.raises(RunLockedError):
+            RunLock(path).acquire()
+        holder = read_holder(path)
+        assert holder is not None
+        assert holder.pid == faster[0].pid
 
 
 def test_a_file_system_without_record_locks_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

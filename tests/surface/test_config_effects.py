@@ -12,9 +12,10 @@ from typing import Any
 
 import psutil
 import pytest
+from kit import SavedCounter, fit
 
 import minitune
-from minitune import CheckpointConfig, FailureConfig, ResumeConfig, RunConfig, TuneConfig, Tuner, tune
+from minitune import CheckpointConfig, FailureConfig, ResumeConfig, tune
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -72,31 +73,11 @@ def fails(config: dict[str, Any]) -> dict[str, Any]:
     return {"attempts": len(mark.read_text())}
 
 
-class Counter(minitune.Trainable):
-    """Counts its steps; ends after four."""
-
-    def setup(self, config: dict[str, Any]) -> None:
-        self.steps = 0
-
-    def step(self) -> dict[str, Any]:
-        self.steps += 1
-        return {"steps": self.steps, "done": self.steps == 4}
-
-    def save_checkpoint(self, directory: str) -> dict[str, Any]:
-        return {"steps": self.steps}
-
-    def load_checkpoint(self, state: Any) -> None:
-        self.steps = state["steps"]
-
-
-def fit(storage: str, trainable: Any = steps, space: Any = None, tune: Any = None, **run: Any) -> minitune.ResultGrid:
+def fit_steps(
+    storage: str, trainable: Any = steps, space: Any = None, tune: Any = None, **run: Any
+) -> minitune.ResultGrid:
     """The results of a run in this process."""
-    run_config = RunConfig(**{"storage_path": storage, "verbose": 0, **run})
-    return Tuner(trainable, param_space=space, tune_config=_config(tune or {}), run_config=run_config).fit()
-
-
-def _config(given: dict[str, Any]) -> TuneConfig:
-    return TuneConfig(**{"executor": "inline", **given})
+    return fit(trainable, space, **{"name": None, "storage_path": storage, **(tune or {}), **run})
 
 
 def kept(grid: minitune.ResultGrid, key: str = "step") -> list[Any]:
@@ -113,44 +94,44 @@ GRID = {"x": tune.grid_search([1, 3, 2])}
 @shows("TuneConfig.mode")
 def _(storage: str) -> None:
     for mode, x in (("min", 1), ("max", 3)):
-        assert fit(storage, space=GRID, tune={"metric": "x", "mode": mode}).get_best_result().config["x"] == x
+        assert fit_steps(storage, space=GRID, tune={"metric": "x", "mode": mode}).get_best_result().config["x"] == x
 
 
 @shows("TuneConfig.metric")
 def _(storage: str) -> None:
-    (error,) = fit(storage, tune={"metric": "loss", "mode": "min"}).errors
+    (error,) = fit_steps(storage, tune={"metric": "loss", "mode": "min"}).errors
     assert "loss" in str(error)
-    assert fit(storage, space=GRID, tune={"metric": "x", "mode": "max"}).get_best_result().metrics["x"] == 6
+    assert fit_steps(storage, space=GRID, tune={"metric": "x", "mode": "max"}).get_best_result().metrics["x"] == 6
 
 
 @shows("TuneConfig.search_alg")
 def _(storage: str) -> None:
     search = minitune.BasicVariantGenerator(points_to_evaluate=[{"x": 0.5}])
-    assert fit(storage, space={"x": tune.uniform(0, 1)}, tune={"search_alg": search})[0].config == {"x": 0.5}
+    assert fit_steps(storage, space={"x": tune.uniform(0, 1)}, tune={"search_alg": search})[0].config == {"x": 0.5}
 
 
 @shows("TuneConfig.scheduler")
 def _(storage: str) -> None:
     scheduler = minitune.ASHAScheduler(metric="x", mode="max", max_t=2)
-    assert fit(storage, tune={"scheduler": scheduler})[0].metrics["x"] == 1
-    assert fit(storage)[0].metrics["x"] == 3
+    assert fit_steps(storage, tune={"scheduler": scheduler})[0].metrics["x"] == 1
+    assert fit_steps(storage)[0].metrics["x"] == 3
 
 
 @shows("TuneConfig.on_duplicate")
 def _(storage: str) -> None:
     for choice, number in (("allow", 3), ("resample", 1), ("reuse", 3)):
-        assert len(fit(storage, tune={"num_samples": 3, "on_duplicate": choice})) == number
+        assert len(fit_steps(storage, tune={"num_samples": 3, "on_duplicate": choice})) == number
 
 
 @shows("TuneConfig.constraints")
 def _(storage: str) -> None:
-    grid = fit(storage, space=GRID, tune={"constraints": [lambda config: config["x"] != 3]})
+    grid = fit_steps(storage, space=GRID, tune={"constraints": [lambda config: config["x"] != 3]})
     assert [result.config["x"] for result in grid] == [1, 2]
 
 
 @shows("TuneConfig.num_samples")
 def _(storage: str) -> None:
-    assert len(fit(storage, space=GRID, tune={"num_samples": 2})) == 6
+    assert len(fit_steps(storage, space=GRID, tune={"num_samples": 2})) == 6
 
 
 @shows("TuneConfig.time_budget_s")
@@ -159,31 +140,31 @@ def _(storage: str) -> None:
         while True:
             minitune.report({"x": 1})
 
-    assert fit(storage, endless, tune={"time_budget_s": 0.01})[0].metrics["x"] == 1
+    assert fit_steps(storage, endless, tune={"time_budget_s": 0.01})[0].metrics["x"] == 1
 
 
 @shows("TuneConfig.trial_name_creator")
 def _(storage: str) -> None:
-    grid = fit(storage, space={"x": 7}, tune={"trial_name_creator": lambda trial: f"x_is_{trial.config['x']}"})
+    grid = fit_steps(storage, space={"x": 7}, tune={"trial_name_creator": lambda trial: f"x_is_{trial.config['x']}"})
     assert os.path.basename(grid[0].path).startswith("x_is_7")
 
 
 @shows("TuneConfig.trial_dirname_creator")
 def _(storage: str) -> None:
-    grid = fit(storage, space={"x": 7}, tune={"trial_dirname_creator": lambda trial: f"x_is_{trial.config['x']}"})
+    grid = fit_steps(storage, space={"x": 7}, tune={"trial_dirname_creator": lambda trial: f"x_is_{trial.config['x']}"})
     assert os.path.basename(grid[0].path) == "x_is_7"
 
 
 @shows("TuneConfig.seed")
 def _(storage: str) -> None:
     space = {"x": tune.uniform(0, 1)}
-    first, again, other = (fit(storage, space=space, tune={"seed": seed})[0].config["x"] for seed in (1, 1, 2))
+    first, again, other = (fit_steps(storage, space=space, tune={"seed": seed})[0].config["x"] for seed in (1, 1, 2))
     assert first == again != other
 
 
 @shows("TuneConfig.executor")
 def _(storage: str) -> None:
-    assert fit(storage, lambda config: {"x": os.getpid()})[0].metrics["x"] == os.getpid()
+    assert fit_steps(storage, lambda config: {"x": os.getpid()})[0].metrics["x"] == os.getpid()
 
 
 # -- RunConfig ---------------------------------------------------------------------------------------------------------
@@ -191,36 +172,36 @@ def _(storage: str) -> None:
 
 @shows("RunConfig.name")
 def _(storage: str) -> None:
-    assert fit(storage, name="mine").experiment_path == os.path.join(storage, "mine")
-    assert os.path.basename(fit(storage).experiment_path).startswith("steps_")
+    assert fit_steps(storage, name="mine").experiment_path == os.path.join(storage, "mine")
+    assert os.path.basename(fit_steps(storage).experiment_path).startswith("steps_")
 
 
 @shows("RunConfig.storage_path")
 def _(storage: str) -> None:
     elsewhere = os.path.join(storage, "elsewhere")
-    assert os.path.dirname(fit(storage, storage_path=elsewhere).experiment_path) == elsewhere
+    assert os.path.dirname(fit_steps(storage, storage_path=elsewhere).experiment_path) == elsewhere
 
 
 @shows("RunConfig.local_dir")
 def _(storage: str) -> None:
     elsewhere = os.path.join(storage, "elsewhere")
-    assert os.path.dirname(fit(storage, storage_path=None, local_dir=elsewhere).experiment_path) == elsewhere
+    assert os.path.dirname(fit_steps(storage, storage_path=None, local_dir=elsewhere).experiment_path) == elsewhere
 
 
 @shows("RunConfig.failure_config")
 def _(storage: str) -> None:
-    grid = fit(storage, fails, {"failures": 1}, failure_config=FailureConfig(max_failures=1))
+    grid = fit_steps(storage, fails, {"failures": 1}, failure_config=FailureConfig(max_failures=1))
     assert grid[0].metrics["attempts"] == 2
 
 
 @shows("RunConfig.checkpoint_config")
 def _(storage: str) -> None:
-    assert kept(fit(storage, space={"saves": True}, checkpoint_config=CheckpointConfig(num_to_keep=1))) == [3]
+    assert kept(fit_steps(storage, space={"saves": True}, checkpoint_config=CheckpointConfig(num_to_keep=1))) == [3]
 
 
 @shows("RunConfig.stop")
 def _(storage: str) -> None:
-    assert fit(storage, stop={"x": 2})[0].metrics["x"] == 2
+    assert fit_steps(storage, stop={"x": 2})[0].metrics["x"] == 2
 
 
 @shows("RunConfig.callbacks")
@@ -231,7 +212,7 @@ def _(storage: str) -> None:
         def on_trial_result(self, iteration: int, trials: Any, trial: Any, result: Any, **info: Any) -> None:
             seen.append(result["x"])
 
-    fit(storage, callbacks=[Watch()])
+    fit_steps(storage, callbacks=[Watch()])
     assert seen == [0, 1, 2, 3]
 
 
@@ -249,7 +230,7 @@ class Reporter(minitune.ProgressReporter):
 
 def _blocks(storage: str, **run: Any) -> int:
     reporter = Reporter()
-    fit(storage, progress_reporter=reporter, **run)
+    fit_steps(storage, progress_reporter=reporter, **run)
     return reporter.blocks
 
 
@@ -278,7 +259,7 @@ def _(storage: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("MINITUNE_EXECUTOR")
         for keeps in (False, True):
-            grid = fit(storage, starts, tune={"executor": "local"}, keep_descendants=keeps)
+            grid = fit_steps(storage, starts, tune={"executor": "local"}, keep_descendants=keeps)
             children.append(grid[0].metrics["child"])
     assert not psutil.pid_exists(children[0])
     child = psutil.Process(children[1])
@@ -292,7 +273,7 @@ def _(storage: str) -> None:
 @shows("FailureConfig.max_failures")
 def _(storage: str) -> None:
     for retries, num_errors in ((0, 1), (1, 0), (-1, 0)):
-        grid = fit(storage, fails, {"failures": 1}, failure_config=FailureConfig(max_failures=retries))
+        grid = fit_steps(storage, fails, {"failures": 1}, failure_config=FailureConfig(max_failures=retries))
         assert grid.num_errors == num_errors
 
 
@@ -300,41 +281,41 @@ def _(storage: str) -> None:
 def _(storage: str) -> None:
     space = {"failures": 1, "n": tune.grid_search([1, 2, 3])}
     one_by_one = {"max_concurrent_trials": 1}
-    assert fit(storage, fails, space, one_by_one).num_errors == 3
-    assert fit(storage, fails, space, one_by_one, failure_config=FailureConfig(fail_fast=True)).num_errors == 1
+    assert fit_steps(storage, fails, space, one_by_one).num_errors == 3
+    assert fit_steps(storage, fails, space, one_by_one, failure_config=FailureConfig(fail_fast=True)).num_errors == 1
     with pytest.raises(OSError, match="not yet"):
-        fit(storage, fails, space, one_by_one, failure_config=FailureConfig(fail_fast="raise"))
+        fit_steps(storage, fails, space, one_by_one, failure_config=FailureConfig(fail_fast="raise"))
 
 
 @shows("CheckpointConfig.num_to_keep")
 def _(storage: str) -> None:
-    assert kept(fit(storage, space={"saves": True})) == [0, 1, 2, 3]
-    assert kept(fit(storage, space={"saves": True}, checkpoint_config=CheckpointConfig(2))) == [2, 3]
+    assert kept(fit_steps(storage, space={"saves": True})) == [0, 1, 2, 3]
+    assert kept(fit_steps(storage, space={"saves": True}, checkpoint_config=CheckpointConfig(2))) == [2, 3]
 
 
 @shows("CheckpointConfig.checkpoint_score_attribute")
 def _(storage: str) -> None:
     best = CheckpointConfig(num_to_keep=1, checkpoint_score_attribute="score")
-    assert kept(fit(storage, space={"saves": True}, checkpoint_config=best)) == [1]
+    assert kept(fit_steps(storage, space={"saves": True}, checkpoint_config=best)) == [1]
 
 
 @shows("CheckpointConfig.checkpoint_score_order")
 def _(storage: str) -> None:
     worst = CheckpointConfig(num_to_keep=1, checkpoint_score_attribute="score", checkpoint_score_order="min")
-    assert kept(fit(storage, space={"saves": True}, checkpoint_config=worst)) == [3]
+    assert kept(fit_steps(storage, space={"saves": True}, checkpoint_config=worst)) == [3]
 
 
 @shows("CheckpointConfig.checkpoint_frequency")
 def _(storage: str) -> None:
     every_third = CheckpointConfig(checkpoint_frequency=3, checkpoint_at_end=False)
-    assert kept(fit(storage, Counter, checkpoint_config=every_third), "steps") == [3]
+    assert kept(fit_steps(storage, SavedCounter, {"end": 4}, checkpoint_config=every_third), "n") == [3]
 
 
 @shows("CheckpointConfig.checkpoint_at_end")
 def _(storage: str) -> None:
     for at_end, steps_kept in ((None, [4]), (True, [4]), (False, [])):
         config = CheckpointConfig(checkpoint_at_end=at_end)
-        assert kept(fit(storage, Counter, checkpoint_config=config), "steps") == steps_kept
+        assert kept(fit_steps(storage, SavedCounter, {"end": 4}, checkpoint_config=config), "n") == steps_kept
 
 
 # -- ResumeConfig ------------------------------------------------------------------------------------------------------
@@ -397,4 +378,8 @@ def test_every_field_has_an_effect() -> None:
 @pytest.mark.parametrize("test_id", sorted(set(ELSEWHERE.values())))
 def test_the_test_that_shows_an_effect_exists(test_id: str) -> None:
     path, _, name = test_id.partition("::")
-    assert f"def {name}(" in (ROOT / path).read_text(encoding="utf-8")
+    before, _, body = (ROOT / path).read_text(encoding="utf-8").partition(f"def {name}(")
+    assert body, "there is no such test"
+    test = before.rpartition("\n\n\n")[2] + body.partition("\n\n\n")[0]
+    for field in [field.partition(".")[2] for field, shown_by in ELSEWHERE.items() if shown_by == test_id]:
+        assert field in test, f"it does not set {field}"

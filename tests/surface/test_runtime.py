@@ -6,9 +6,10 @@ import logging
 import pickle
 
 import pytest
+from kit import fit
 
 import minitune as ray
-from minitune import Callback, RunConfig, Trainable, TuneConfig, Tuner, grid_search, report, with_parameters
+from minitune import Callback, Trainable, Tuner, grid_search, report, with_parameters
 from minitune.exceptions import ObjectLostError
 
 
@@ -19,14 +20,8 @@ def fresh_runtime():
     ray.shutdown()
 
 
-def fit(trainable, tmp_path, executor="inline", **run_config):
-    tuner = Tuner(
-        trainable,
-        param_space=run_config.pop("param_space", {}),
-        tune_config=TuneConfig(executor=executor),
-        run_config=RunConfig(storage_path=str(tmp_path), verbose=0, **run_config),
-    )
-    return tuner.fit()
+def fit_here(trainable, tmp_path, param_space=None, **settings):
+    return fit(trainable, param_space or {}, storage_path=tmp_path, **settings)
 
 
 def test_totals_are_what_init_says():
@@ -55,7 +50,7 @@ def test_init_twice():
 
 def test_a_run_counts_as_the_start(tmp_path):
     assert not ray.is_initialized()
-    fit(lambda config: {"x": 1}, tmp_path)
+    fit_here(lambda config: {"x": 1}, tmp_path)
     assert ray.is_initialized()
 
 
@@ -84,7 +79,7 @@ def test_runs_have_the_totals_of_init_and_say_what_is_left(tmp_path):
             seen.append(ray.available_resources())
 
     ray.init(num_cpus=3, resources={"tokens": 5})
-    fit(ray.with_resources(lambda config: {"x": 1}, {"cpu": 2, "tokens": 4}), tmp_path, callbacks=[Watch()])
+    fit_here(ray.with_resources(lambda config: {"x": 1}, {"cpu": 2, "tokens": 4}), tmp_path, callbacks=[Watch()])
     assert [(left["CPU"], left["tokens"]) for left in seen] == [(1.0, 1.0)]
     assert ray.available_resources()["CPU"] == 3
 
@@ -92,7 +87,7 @@ def test_runs_have_the_totals_of_init_and_say_what_is_left(tmp_path):
 def test_local_mode_runs_trials_in_this_process(tmp_path):
     here = []
     ray.init(local_mode=True)
-    fit(lambda config: here.append(1) or {"x": 1}, tmp_path, executor="local")
+    fit_here(lambda config: here.append(1) or {"x": 1}, tmp_path, executor="local")
     assert here == [1]
 
 
@@ -135,7 +130,7 @@ def test_references_in_a_space_and_in_a_trial(tmp_path, executor):
         report({"length": ray.get(own), "started": ray.is_initialized()})
 
     refs = [ray.put([1]), ray.put([1, 2])]
-    first, second = fit(objective, tmp_path, executor, param_space={"data": grid_search(refs)})
+    first, second = fit_here(objective, tmp_path, executor=executor, param_space={"data": grid_search(refs)})
     assert (first.metrics["length"], second.metrics["length"]) == (2, 3)
     assert first.metrics["started"]
     assert first.config["data"] == refs[0]
@@ -153,7 +148,7 @@ def test_a_restored_run_gets_the_references_of_the_new_space(tmp_path):
     def space():
         return {"data": grid_search([ray.put([1]), ray.put([1, 2])]), "nested": {"more": ray.put([0] * 10)}}
 
-    assert fit(objective, tmp_path, param_space=space(), name="run").num_errors == 2
+    assert fit_here(objective, tmp_path, param_space=space(), name="run").num_errors == 2
     (tmp_path / "mended").touch()
     ray.shutdown()
     results = Tuner.restore(str(tmp_path / "run"), objective, restart_errored=True, param_space=space()).fit()
@@ -164,7 +159,7 @@ def test_a_reference_bound_to_a_function_arrives_as_its_value(tmp_path):
     def objective(config, data, scale):
         report({"sum": sum(data) * scale})
 
-    (result,) = fit(with_parameters(objective, data=ray.put([1, 2]), scale=10), tmp_path)
+    (result,) = fit_here(with_parameters(objective, data=ray.put([1, 2]), scale=10), tmp_path)
     assert result.metrics["sum"] == 30
 
 
@@ -176,7 +171,7 @@ def test_a_reference_bound_to_a_class_arrives_as_its_value(tmp_path):
         def step(self):
             return {"sum": sum(self.data), "done": True}
 
-    (result,) = fit(with_parameters(Sum, data=ray.put([1, 2])), tmp_path)
+    (result,) = fit_here(with_parameters(Sum, data=ray.put([1, 2])), tmp_path)
     assert result.metrics["sum"] == 3
 
 

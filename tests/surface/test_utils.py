@@ -8,6 +8,7 @@ import threading
 from collections import OrderedDict
 
 import pytest
+from kit import fake_nvidia_smi
 from minitune.tune.utils import (
     date_str,
     deep_update,
@@ -22,7 +23,7 @@ from minitune.tune.utils import (
 )
 from minitune.tune.utils.mock_trainable import MyTrainableClass, register_mock_trainable
 
-from minitune import Trainable, TuneConfig, TuneError, Tuner
+from minitune import CheckpointConfig, FailureConfig, RunConfig, Trainable, TuneConfig, TuneError, Tuner
 
 
 def test_flattening_and_back():
@@ -86,6 +87,10 @@ def test_slow_things_are_logged(caplog, monkeypatch):
     with warn_if_slow("nothing", threshold=1000) as fast:
         pass
     assert not fast.too_slow
+    caplog.clear()
+    with warn_if_slow("in secret", threshold=-1, disable=True):
+        pass
+    assert not caplog.records
 
 
 class Forgetful(Trainable):
@@ -137,9 +142,7 @@ def one_gpu(tmp_path, monkeypatch):
     """A machine with one GPU, whose used memory (of 100) stands in the returned file."""
     used = tmp_path / "used"
     used.write_text("90\n0\n")
-    program = tmp_path / "nvidia-smi"
-    program.write_text(f'#!/bin/sh\necho "0, GPU-11, $(head -n 1 {used}), 100"\nsed -i 1d {used}\n')
-    program.chmod(0o755)
+    fake_nvidia_smi(tmp_path, f'echo "0, GPU-11, $(head -n 1 {used}), 100"\nsed -i 1d {used}')
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     return used
 
@@ -147,6 +150,11 @@ def one_gpu(tmp_path, monkeypatch):
 def test_waiting_for_a_gpu(one_gpu):
     assert wait_for_gpu(gpu_id=0, delay_s=0) is True
     assert one_gpu.read_text() == ""
+
+
+def test_a_gpu_may_be_used_as_much_as_is_said(one_gpu):
+    one_gpu.write_text("90\n20\n")
+    assert wait_for_gpu(gpu_id=0, target_util=0.2, delay_s=0, retry=2) is True
 
 
 def test_a_gpu_that_is_not_freed_or_not_there(one_gpu):
@@ -174,3 +182,21 @@ def test_the_mock_trainable_by_name(tmp_path, monkeypatch):
     (result,) = tuner.fit()
     assert "failing on purpose in step 2" in str(result.error)
     assert result.metrics["episode_reward_mean"] == pytest.approx(0.46211715726)
+
+
+@pytest.mark.parametrize(("always", "ends_well"), [(False, True), (True, False)])
+def test_the_mock_trainable_fails_once_or_always(tmp_path, monkeypatch, always, ends_well):
+    monkeypatch.setenv("MINITUNE_STORAGE_PATH", str(tmp_path))
+    tuner = Tuner(
+        MyTrainableClass,
+        param_space={"mock_error": True, "persistent_error": always},
+        tune_config=TuneConfig(executor="inline"),
+        run_config=RunConfig(
+            stop={"training_iteration": 4},
+            verbose=0,
+            checkpoint_config=CheckpointConfig(checkpoint_frequency=1),
+            failure_config=FailureConfig(max_failures=3),
+        ),
+    )
+    (result,) = tuner.fit()
+    assert (result.error is None) == ends_well

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from kit import is_gone, read_pids, wait_until
 
 from minitune import cli
 
@@ -111,6 +112,29 @@ def test_a_script_that_does_not_end_is_killed(ci: Run, monkeypatch: pytest.Monke
     status, told = ci("import threading; threading.Event().wait()", "--budget-s", "0.1")
     assert status == 1
     assert "did not end in time and was killed" in told
+
+
+def test_children_of_a_killed_script_go_with_it(ci: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those that do not listen, and have a session of their own."""
+    monkeypatch.setattr("minitune.commands.ci.GRACE_S", 0.2)
+    program = "import os, signal, subprocess, sys, time\n"
+    child = (
+        program
+        + "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        + "grandchild = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        + "print(os.getpid(), grandchild.pid, sep='\\n', file=open(sys.argv[1], 'a'), flush=True)\n"
+        + "time.sleep(600)\n"
+    )
+    script = program + (
+        f"for own in (False, True):\n"
+        f"    subprocess.Popen([sys.executable, '-c', {child!r}, sys.argv[1]], start_new_session=own)\n"
+        f"time.sleep(600)\n"
+    )
+    pids = tmp_path / "pids"
+    status, told = ci(script, "--budget-s", "8", arguments=(str(pids),))
+    assert (status, "did not end in time and was killed" in told) == (1, True)
+    found = read_pids(pids, 4)
+    wait_until(lambda: all(is_gone(pid) for pid in found), "the children are gone")
 
 
 ENDLESS = """

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit import fit
 
-from minitune import RunConfig, TuneConfig, Tuner, grid_search, report, run, simulate
+from minitune import grid_search, report, run, simulate
 from minitune.testing import smoke
 
 
@@ -17,13 +18,9 @@ def train(config: dict[str, Any]) -> None:
         raise ValueError("lr | is\n<too> `large`")
 
 
-def fit(tmp_path: Path, values: list[float], **more: Any) -> None:
-    Tuner(
-        train,
-        param_space={"lr": grid_search(values), **more},
-        tune_config=TuneConfig(metric="loss", mode="min", executor="inline"),
-        run_config=RunConfig(storage_path=tmp_path / "runs", name="my_run", verbose=0),
-    ).fit()
+def fit_rates(tmp_path: Path, values: list[float], **more: Any) -> None:
+    space = {"lr": grid_search(values), **more}
+    fit(train, space, metric="loss", mode="min", storage_path=tmp_path / "runs", name="my_run")
 
 
 @pytest.fixture
@@ -34,7 +31,7 @@ def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_run_adds_counts_the_best_trial_and_each_error_once(tmp_path: Path, page: Path) -> None:
     page.write_text("before\n")
-    fit(tmp_path, [0.5, 0.25, 2, 3], note="a|b")
+    fit_rates(tmp_path, [0.5, 0.25, 2, 3], note="a|b")
     lines = page.read_text().splitlines()
     assert lines[:2] == ["before", r"### my\_run"]
     assert "4 trials in" in lines[3]
@@ -57,10 +54,10 @@ def test_older_ways_into_a_run_tell_too_and_smoke_tests_and_simulations_do_not(t
 
 def test_it_can_be_turned_off_and_sent_elsewhere(tmp_path: Path, page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINITUNE_STEP_SUMMARY", "0")
-    fit(tmp_path, [1])
+    fit_rates(tmp_path, [1])
     assert not page.exists()
     monkeypatch.setenv("MINITUNE_STEP_SUMMARY", str(tmp_path / "other.md"))
-    fit(tmp_path, [1])
+    fit_rates(tmp_path, [1])
     assert not page.exists()
     assert (tmp_path / "other.md").exists()
 
@@ -69,8 +66,8 @@ def test_a_file_that_cannot_be_written_is_one_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "nowhere" / "page.md"))
-    fit(tmp_path, [1])
-    fit(tmp_path, [1])
+    fit_rates(tmp_path, [1])
+    fit_rates(tmp_path, [1])
     assert caplog.text.count("the file of GITHUB_STEP_SUMMARY cannot be written") == 1
 
 
@@ -80,13 +77,13 @@ class Nasty:
 
 
 def test_odd_values_do_no_harm(tmp_path: Path, page: Path) -> None:
-    fit(tmp_path, [10**400, 1, 2**70], odd=Nasty())
+    fit_rates(tmp_path, [10**400, 1, 2**70], odd=Nasty())
     assert page.read_text().count("| odd | &lt;repr\\(\\) raised RuntimeError&gt; |") == 1
 
 
 def test_the_page_does_not_grow_without_bound(tmp_path: Path, page: Path) -> None:
-    fit(tmp_path, [2], **{f"p{number}": "x" * 10_000 for number in range(100)})
+    fit_rates(tmp_path, [2], **{f"p{number}": "x" * 10_000 for number in range(100)})
     assert 1_000 < page.stat().st_size < 20_000
     page.write_bytes(b"." * 999_990)
-    fit(tmp_path, [1])
+    fit_rates(tmp_path, [1])
     assert page.stat().st_size == 999_990

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from trainable_fakes import FakeDriver
+from kit import FakeDriver
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
-from trainable_fakes import FakeDriver, pull
+from kit import FakeDriver, pull
 
 from minitune import Trainable, Tuner
 from minitune.trainable import with_parameters

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import errno
 import gc
 import os
 import pickle
@@ -14,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit import Injured, SavedCounter, fit
 
+from minitune import Callback, Trial, report
 from minitune.checkpoint import (
     DICT_CHECKPOINT_FILE,
     METADATA_FILE,
@@ -273,3 +276,66 @@ def test_modes_of_files_are_kept_and_their_directories_can_be_removed(source: Pa
     copy = trial / record.directory / "sub"
     assert copy.joinpath("weights").stat().st_mode & 0o777 == 0o440
     assert copy.stat().st_mode & 0o700 == 0o700
+
+
+# -- as they are kept -------------------------------------------------------------------------------------------------
+
+
+def test_a_copy_has_the_modes_of_its_source(source: Path, tmp_path: Path) -> None:
+    """Who else may read a model, and whether a script in it can be run, is the user's choice."""
+    (source / "sub" / "weights").chmod(0o600)
+    (source / "run.sh").write_text("#!/bin/sh\n")
+    (source / "run.sh").chmod(0o755)
+    (source / "read_only").touch(mode=0o444)
+    trial = tmp_path / "trial"
+    trial.mkdir()
+    copy = trial / commit_copy(source, trial, 0, 1).directory
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in copy.rglob("*") if path.is_file()}
+    assert modes == {"weights": 0o600, "run.sh": 0o755, "read_only": 0o444}
+
+
+class Failures(Callback):
+    """Notes what is in a trial's directory when it has failed."""
+
+    def __init__(self) -> None:
+        self.seen: list[list[str]] = []
+
+    def note(self, trial: Trial, **info: Any) -> None:
+        self.seen.append(sorted(os.listdir(trial.local_path)))
+
+    on_trial_recover = on_trial_error = note
+
+    def left_over(self) -> list[str]:
+        return [name for names in self.seen for name in names if name.startswith((".tmp", "checkpoint_"))]
+
+
+FULL = OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_copy_that_fails_leaves_nothing_behind(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk is full after the first file; at the next attempt there is space again."""
+    monkeypatch.setattr(os, "chmod", Injured(os.chmod, FULL, at=[2]))
+    (source / "more").write_text("m")
+
+    def trainable(config: dict[str, Any]) -> None:
+        report({"n": 1}, checkpoint=Checkpoint(source))
+
+    failures = Failures()
+    (result,) = fit(trainable, max_failures=1, callbacks=[failures])
+    assert result.error is None
+    assert len(failures.seen) == 1
+    assert failures.left_over() == []
+    assert "No space left" in Path(result.path, "error.txt").read_text()
+
+
+def test_a_save_that_fails_leaves_nothing_behind() -> None:
+    class Saves(SavedCounter):
+        def save_checkpoint(self, checkpoint_dir: str) -> None:  # type: ignore[override]  # files of its own
+            Path(checkpoint_dir, "half").touch()
+            raise FULL
+
+    failures = Failures()
+    (result,) = fit(Saves, {"end": 2}, callbacks=[failures])
+    assert "No space left" in str(result.error)
+    assert len(failures.seen) == 1
+    assert failures.left_over() == []

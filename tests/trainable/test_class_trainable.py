@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trainable_fakes import BOUND_S, FakeDriver, pull, settle
+from kit import BOUND_S, FakeDriver, pull, settle
 
 from minitune import clock
 from minitune.checkpoint import Checkpoint, matches

@@ -10,7 +10,7 @@ from queue import SimpleQueue
 from typing import Any
 
 import pytest
-from trainable_fakes import BOUND_S, FakeDriver, pull, reports_of, settle, values_of
+from kit import BOUND_S, FakeDriver, pull, reports_of, settle, values_of
 
 from minitune.checkpoint import Checkpoint
 from minitune.error import TrialStopped
@@ -379,6 +379,45 @@ def test_an_exception_that_strikes_in_report_leaves_the_hand_over_in_order(drive
         signal.signal(signal.SIGUSR1, before)
     assert steps == ["struck"]
     assert answers == [0, 1, 2, None]
+
+
+def test_an_exception_that_ends_the_function_in_report_is_told_at_the_next_pull(driver: FakeDriver) -> None:
+    """It struck between two pulls, as one out of a signal handler may; the trial must not count as ended well."""
+    if not hasattr(signal, "pthread_kill"):
+        pytest.skip("needs signals")
+
+    def on_signal(number: int, frame: Any) -> None:
+        if not struck.is_set():
+            struck.set()
+            raise ZeroDivisionError("struck")
+
+    def fn(config: dict[str, Any]) -> None:
+        report({"x": 0})
+
+    struck, ended = threading.Event(), threading.Event()
+    queue = MainThread()
+    actor = FunctionActor(fn, driver.info(), queue, Allocation())
+    answers: list[Any] = []
+
+    def control() -> None:
+        answers.append(settle(actor.train()).metrics["x"])
+        while not struck.is_set():
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+            struck.wait(0.01)
+        ended.wait(BOUND_S)
+        answers.append(actor.train().exception(BOUND_S))
+
+    before = signal.signal(signal.SIGUSR1, on_signal)
+    try:
+        thread = threading.Thread(target=control)
+        thread.start()
+        queue.run_one()
+        ended.set()
+        thread.join(BOUND_S)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert answers[0] == 0
+    assert str(answers[1]) == "struck"
 
 
 class MainThread:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit import fit
 
 import minitune as tune
 from minitune.value_file import Spot, ValueFile, read_value
@@ -39,13 +40,11 @@ def file(tmp_path: Path) -> Any:
     made.close()
 
 
-def fit(trainable: Any, storage: Path, **options: Any) -> tune.ResultGrid:
-    return tune.Tuner(
-        trainable,
-        param_space={"x": tune.grid_search([1, 2, 3]), **options.pop("space", {})},
-        tune_config=tune.TuneConfig(max_concurrent_trials=1, **options),
-        run_config=tune.RunConfig(storage_path=str(storage), verbose=0),
-    ).fit()
+def fit_in_turn(trainable: Any, storage: Path, **options: Any) -> tune.ResultGrid:
+    """Three trials with worker processes, one after the other."""
+    space = {"x": tune.grid_search([1, 2, 3]), **options.pop("space", {})}
+    settings = {"executor": "local", "max_concurrent_trials": 1, "name": None, "storage_path": storage, **options}
+    return fit(trainable, space, **settings)
 
 
 @pytest.mark.parametrize("sizes", [[], [10], [3 * MB], [70_000, 5, 2 * MB + 1, 2 * MB], [100_000]])
@@ -152,7 +151,7 @@ def test_a_trial_may_write_and_no_other_sees_it(tmp_path: Path, how: str, reuse_
     trainable = {"bound": tune.with_parameters(bound, data=data), "put": bound, "closure": closure}[how]
     space = {"data": tune.put(data)} if how == "put" else {}
     try:
-        grid = fit(trainable, tmp_path, space=space, reuse_actors=reuse_actors and how != "closure")
+        grid = fit_in_turn(trainable, tmp_path, space=space, reuse_actors=reuse_actors and how != "closure")
     finally:
         tune.shutdown()
     assert [result.error for result in grid] == [None] * 3

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from trainable_fakes import FakeDriver, pull, reports_of, settle
+from kit import FakeDriver, pull, reports_of, settle
 
 from minitune import clock
 from minitune.checkpoint import Checkpoint, matches

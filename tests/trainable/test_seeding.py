@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit import PauseOnce, SavedCounter, fit
 
 from minitune import Checkpoint, FailureConfig, RunConfig, Trainable, TuneConfig, Tuner, get_checkpoint, grid_search
 from minitune.trainable import report
@@ -88,6 +89,38 @@ def test_what_follows_a_checkpoint_is_new_but_fixed(tmp_path: Path) -> None:
     first, second = run()
     assert first != second
     assert run() == (first, second)
+
+
+class Draws(SavedCounter):
+    """Draws in each step, and keeps what it has drawn over pauses."""
+
+    def setup(self, config: dict[str, Any]) -> None:
+        super().setup(config)
+        self.drawn: list[float] = []
+
+    def step(self) -> dict[str, Any]:
+        import random
+
+        self.drawn.append(random.random())
+        return {**super().step(), "drawn": list(self.drawn)}
+
+    def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any]:
+        return {"n": self.n, "drawn": self.drawn}
+
+    def load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        self.n, self.drawn = checkpoint["n"], list(checkpoint["drawn"])
+
+
+@pytest.mark.parametrize("executor", ["inline", "local"])
+def test_a_class_that_was_restored_does_not_draw_the_same_again(executor: str) -> None:
+    def draw(name: str) -> list[float]:
+        (result,) = fit(Draws, {"end": 6}, seed=1, scheduler=PauseOnce(3), executor=executor, name=name)
+        drawn: list[float] = result.metrics["drawn"]
+        return drawn
+
+    first = draw("first")
+    assert len(set(first)) == 6
+    assert draw("second") == first
 
 
 @pytest.mark.parametrize("executor", ["inline", "local"])

@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 import pytest
-from trainable_fakes import FakeDriver, pull
+from kit import FakeDriver, pull
 
 from minitune.pickling import dumps
 from minitune.resources import Resources

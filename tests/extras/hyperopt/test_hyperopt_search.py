@@ -8,6 +8,7 @@ from typing import Any
 
 import hyperopt
 import pytest
+from kit import fit
 
 import minitune as tune
 from minitune.search.equality import config_key
@@ -221,17 +222,15 @@ def train(config: dict[str, Any]) -> None:
         tune.report({"loss": (config["x"] - 0.3) ** 2 + 1 / (step + 1)})
 
 
-def fit(storage: Path, space: Any, search: Any, **options: Any) -> tune.ResultGrid:
-    settings = {"executor": "inline", "metric": "loss", "mode": "min", "num_samples": 12, "seed": 3, **options}
-    run = tune.RunConfig(name="run", storage_path=str(storage), verbose=0)
-    config = tune.TuneConfig(search_alg=search, **settings)
-    return tune.Tuner(train, param_space=space, tune_config=config, run_config=run).fit()
+def minimise(storage: Path, space: Any, search: Any, **options: Any) -> tune.ResultGrid:
+    settings = {"metric": "loss", "mode": "min", "num_samples": 12, "seed": 3, **options}
+    return fit(train, space, search_alg=search, storage_path=storage, **settings)
 
 
 def test_a_run(tmp_path: Path) -> None:
     space = {"x": tune.uniform(0, 1), "twice": tune.sample_from(lambda config: 2 * config["x"])}
     search = HyperOptSearch(points_to_evaluate=[{"x": 0.3}], n_initial_points=3)
-    grid = fit(tmp_path, space, search, scheduler=tune.ASHAScheduler(max_t=3, grace_period=1))
+    grid = minimise(tmp_path, space, search, scheduler=tune.ASHAScheduler(max_t=3, grace_period=1))
     assert [result.config["twice"] for result in grid] == [2 * result.config["x"] for result in grid]
     assert grid[0].config["x"] == 0.3
     assert tune.Tuner.restore(str(tmp_path / "run"), train, add_samples=2).fit().num_terminated == 14
@@ -239,10 +238,10 @@ def test_a_run(tmp_path: Path) -> None:
 
 def test_duplicates_and_constraints(tmp_path: Path) -> None:
     space = {"x": tune.choice([0, 1, 2]), "y": tune.choice([0, 1, 2])}
-    grid = fit(tmp_path, space, HyperOptSearch(), num_samples=50, on_duplicate="resample")
+    grid = minimise(tmp_path, space, HyperOptSearch(), num_samples=50, on_duplicate="resample")
     assert len({(result.config["x"], result.config["y"]) for result in grid}) == len(grid) == 9
     near = [lambda config: config["x"] < 0.05]
-    grid = fit(tmp_path / "2", {}, HyperOptSearch({"x": tune.uniform(0, 1)}), constraints=near)
+    grid = minimise(tmp_path / "2", {}, HyperOptSearch({"x": tune.uniform(0, 1)}), constraints=near)
     assert len(grid) == 12
     search = HyperOptSearch({"x": HP.uniform("x", 0, 1)}, points_to_evaluate=[{"x": 0.5}])
     with pytest.raises(ValueError, match="constraint"):

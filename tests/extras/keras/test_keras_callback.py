@@ -9,12 +9,13 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
+from kit import fit
 
-from minitune import Result, RunConfig, TuneConfig, Tuner
+from minitune import Result
 from minitune.integration.keras import TuneReportCheckpointCallback
 
 
-def fit(path: Path, *, epochs: int = 3, **options: Any) -> Result:
+def fit_line(path: Path, *, epochs: int = 3, **options: Any) -> Result:
     """The result of a trial that trains a line, with the callback."""
 
     def train(config: dict[str, Any]) -> None:
@@ -24,12 +25,11 @@ def fit(path: Path, *, epochs: int = 3, **options: Any) -> Result:
         callback = TuneReportCheckpointCallback(**options)
         model.fit(x, x.sum(axis=1), epochs=epochs, batch_size=4, verbose=0, callbacks=[callback])
 
-    run_config = RunConfig(name="run", storage_path=str(path), verbose=0)
-    return Tuner(train, tune_config=TuneConfig(executor="inline"), run_config=run_config).fit()[0]
+    return fit(train, storage_path=path)[0]
 
 
 def test_epochs_are_reported_and_models_saved(tmp_path: Path) -> None:
-    result = fit(tmp_path)
+    result = fit_line(tmp_path)
     assert result.error is None
     assert result.metrics["training_iteration"] == 3
     assert {"loss", "mae"} <= set(result.metrics)
@@ -41,7 +41,7 @@ def test_epochs_are_reported_and_models_saved(tmp_path: Path) -> None:
 
 
 def test_metrics_are_renamed_and_models_saved_at_the_end_only(tmp_path: Path) -> None:
-    result = fit(tmp_path, metrics={"error": "mae"}, checkpoint_on="train_end")
+    result = fit_line(tmp_path, metrics={"error": "mae"}, checkpoint_on="train_end")
     assert result.error is None
     assert result.metrics["training_iteration"] == 4
     assert len(result.best_checkpoints) == 1
@@ -50,7 +50,7 @@ def test_metrics_are_renamed_and_models_saved_at_the_end_only(tmp_path: Path) ->
 
 
 def test_batches_may_be_reported_without_models(tmp_path: Path) -> None:
-    result = fit(tmp_path, metrics="loss", checkpoint_on=(), report_metrics_on=["train_batch_end", "epoch_end"])
+    result = fit_line(tmp_path, metrics="loss", checkpoint_on=(), report_metrics_on=["train_batch_end", "epoch_end"])
     assert result.error is None
     assert result.metrics["training_iteration"] == 3 * 2 + 3
     assert result.checkpoint is None

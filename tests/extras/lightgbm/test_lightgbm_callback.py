@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import lightgbm
 import numpy as np
 import pytest
+from kit import fit
 
-from minitune import ResultGrid, RunConfig, TuneConfig, Tuner
 from minitune.integration.lightgbm import TuneReportCheckpointCallback
 
 _RANDOM = random.Random(0)
@@ -28,11 +27,6 @@ _PARAMS = {
 }
 
 
-def fit(path: Path, train: Callable[[dict[str, Any]], Any]) -> ResultGrid:
-    run_config = RunConfig(name="run", storage_path=str(path), verbose=0)
-    return Tuner(train, tune_config=TuneConfig(executor="inline"), run_config=run_config).fit()
-
-
 def boost(callback: TuneReportCheckpointCallback) -> None:
     data = lightgbm.Dataset(_ROWS, _LABELS)
     lightgbm.train(_PARAMS, data, 5, valid_sets=[data], valid_names=["eval"], callbacks=[callback])
@@ -43,7 +37,7 @@ def boost(callback: TuneReportCheckpointCallback) -> None:
     [({}, 1), ({"checkpoint_at_end": False}, 0), ({"frequency": 2}, 3), ({"frequency": 5}, 1)],
 )
 def test_rounds_are_reported_and_models_saved(tmp_path: Path, options: dict[str, Any], checkpoints: int) -> None:
-    (result,) = fit(tmp_path, lambda config: boost(TuneReportCheckpointCallback(**options)))
+    (result,) = fit(lambda config: boost(TuneReportCheckpointCallback(**options)))
     assert result.error is None
     assert result.metrics["training_iteration"] == 5
     assert {"eval-binary_logloss", "eval-binary_error"} <= set(result.metrics)
@@ -52,7 +46,7 @@ def test_rounds_are_reported_and_models_saved(tmp_path: Path, options: dict[str,
 
 def test_metrics_are_renamed_and_the_model_comes_back(tmp_path: Path) -> None:
     callback = TuneReportCheckpointCallback({"loss": "eval-binary_logloss"}, filename="mine.txt")
-    (result,) = fit(tmp_path, lambda config: boost(callback))
+    (result,) = fit(lambda config: boost(callback))
     assert result.metrics["loss"] > 0
     assert os.listdir(result.checkpoint.path) == ["mine.txt"]
     assert TuneReportCheckpointCallback.get_model(result.checkpoint, "mine.txt").num_trees() == 5
@@ -63,7 +57,7 @@ def test_cross_validation_has_means_and_deviations(tmp_path: Path) -> None:
         callback = TuneReportCheckpointCallback(checkpoint_at_end=False)
         lightgbm.cv(_PARAMS, lightgbm.Dataset(_ROWS, _LABELS), 3, nfold=2, stratified=False, callbacks=[callback])
 
-    (result,) = fit(tmp_path, train)
+    (result,) = fit(train)
     assert result.error is None
     assert result.metrics["training_iteration"] == 3
     assert {"valid-binary_error-mean", "valid-binary_error-stdv"} <= set(result.metrics)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from kit import fit
 
 from minitune import (
     ASHAScheduler,
@@ -52,20 +53,16 @@ def trainable(config: dict[str, Any]) -> None:
         report({**SCALARS, **ARRAYS, "loss": config["x"]})
 
 
-def fit(tmp_path: Path, executor: str, **tune: Any) -> ResultGrid:
+def fit_arrays(tmp_path: Path, executor: str, **tune: Any) -> ResultGrid:
     values = [np.float64(1.0), np.float32("nan"), np.float64(0.5), np.float64("inf")]
-    return Tuner(
-        trainable,
-        param_space={"x": grid_search(values), "n": np.int64(3), "eye": np.eye(2)},
-        tune_config=TuneConfig(metric="loss", mode="min", executor=executor, **tune),
-        run_config=RunConfig(name="run", storage_path=str(tmp_path), verbose=0),
-    ).fit()
+    space = {"x": grid_search(values), "n": np.int64(3), "eye": np.eye(2)}
+    return fit(trainable, space, metric="loss", mode="min", executor=executor, storage_path=tmp_path, **tune)
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("executor", ["inline", "local"])
 def test_values_come_back_as_they_are_and_the_best_is_a_number(tmp_path: Path, executor: str) -> None:
-    fresh = fit(tmp_path, executor)
+    fresh = fit_arrays(tmp_path, executor)
     resumed = Tuner.restore(str(tmp_path / "run"), trainable).fit()
     for grid in (fresh, resumed):
         assert not grid.errors
@@ -83,7 +80,7 @@ def test_values_come_back_as_they_are_and_the_best_is_a_number(tmp_path: Path, e
 
 
 def test_the_files_hold_numbers_and_short_text(tmp_path: Path) -> None:
-    [result, *_] = fit(tmp_path, "inline")
+    [result, *_] = fit_arrays(tmp_path, "inline")
     [row, _] = [json.loads(line) for line in (Path(result.path) / "result.json").read_text().splitlines()]
     numbers = {"f16": 0.5, "f64": 0.1, "i8": -3, "u64": 2**64 - 1, "bool": True, "zero": 2.5}
     assert {key: row[key] for key in numbers} == numbers
@@ -99,7 +96,7 @@ def test_the_files_hold_numbers_and_short_text(tmp_path: Path) -> None:
 
 def test_asha_and_the_retention_of_checkpoints_take_them_as_numbers(tmp_path: Path) -> None:
     scheduler = ASHAScheduler(max_t=2, grace_period=1, reduction_factor=2)
-    grid = fit(tmp_path, "inline", scheduler=scheduler)
+    grid = fit_arrays(tmp_path, "inline", scheduler=scheduler)
     assert not grid.errors
     assert grid.get_best_result().config["x"] == 0.5
     assert CheckpointConfig(num_to_keep=np.int64(1)).num_to_keep == 1

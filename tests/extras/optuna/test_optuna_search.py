@@ -9,6 +9,7 @@ from typing import Any
 
 import optuna
 import pytest
+from kit import fit
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import TrialState
 
@@ -178,10 +179,10 @@ def test_an_evaluated_point_with_a_mistake_is_refused_by_name() -> None:
 
 
 def test_a_finished_run_as_history(tmp_path: Path) -> None:
-    grid = fit(tmp_path, {"x": tune.uniform(0, 1), "k": 7}, None)
+    grid = minimise(tmp_path, {"x": tune.uniform(0, 1), "k": 7}, None)
     search = OptunaSearch()
     search.add_evaluated_trials(tune.ExperimentAnalysis(grid.experiment_path), metric="loss")
-    fit(tmp_path / "2", {"x": tune.uniform(0, 1), "k": 7}, search, num_samples=2)
+    minimise(tmp_path / "2", {"x": tune.uniform(0, 1), "k": 7}, search, num_samples=2)
     assert len(search.study.trials) == 14
     assert search.study.trials[3].params == {"x": grid[3].config["x"]}
 
@@ -249,18 +250,16 @@ def train(config: dict[str, Any]) -> None:
         tune.report({"loss": (config["x"] - 0.3) ** 2 + 1 / (step + 1)})
 
 
-def fit(storage: Path, space: Any, search: Any, **options: Any) -> tune.ResultGrid:
-    settings = {"executor": "inline", "metric": "loss", "mode": "min", "num_samples": 12, "seed": 3, **options}
-    run = tune.RunConfig(name="run", storage_path=str(storage), verbose=0)
-    config = tune.TuneConfig(search_alg=search, **settings)
-    return tune.Tuner(train, param_space=space, tune_config=config, run_config=run).fit()
+def minimise(storage: Path, space: Any, search: Any, **options: Any) -> tune.ResultGrid:
+    settings = {"metric": "loss", "mode": "min", "num_samples": 12, "seed": 3, **options}
+    return fit(train, space, search_alg=search, storage_path=storage, **settings)
 
 
 @pytest.mark.parametrize("scheduler", [None, tune.ASHAScheduler(max_t=3, grace_period=1)])
 def test_a_run(tmp_path: Path, scheduler: Any) -> None:
     search = OptunaSearch(points_to_evaluate=[{"x": 0.3}])
     space = {"x": tune.uniform(0, 1), "twice": tune.sample_from(lambda config: 2 * config["x"])}
-    grid = fit(tmp_path, space, search, scheduler=scheduler, max_concurrent_trials=2)
+    grid = minimise(tmp_path, space, search, scheduler=scheduler, max_concurrent_trials=2)
     assert [result.config["twice"] for result in grid] == [2 * result.config["x"] for result in grid]
     assert grid[0].config["x"] == 0.3
     assert {trial.state for trial in search.study.trials} == {TrialState.COMPLETE}
@@ -269,9 +268,9 @@ def test_a_run(tmp_path: Path, scheduler: Any) -> None:
 
 def test_duplicates_and_constraints(tmp_path: Path) -> None:
     space = {"x": tune.choice([0, 1, 2]), "y": tune.choice([0, 1, 2])}
-    grid = fit(tmp_path, space, OptunaSearch(), num_samples=50, on_duplicate="resample")
+    grid = minimise(tmp_path, space, OptunaSearch(), num_samples=50, on_duplicate="resample")
     assert len({(result.config["x"], result.config["y"]) for result in grid}) == len(grid) == 9
-    grid = fit(
+    grid = minimise(
         tmp_path / "2", {"x": tune.uniform(0, 1)}, OptunaSearch(), constraints=[lambda config: config["x"] < 0.05]
     )
     assert len(grid) == 12

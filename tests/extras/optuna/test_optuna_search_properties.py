@@ -6,7 +6,7 @@ from typing import Any
 
 import hypothesis
 from hypothesis import strategies as st
-from searched_spaces import check_suggestions, check_that_nothing_comes_twice, spaces
+from kit import check_suggestions, check_that_nothing_comes_twice, spaces
 
 from minitune.search.optuna import OptunaSearch
 

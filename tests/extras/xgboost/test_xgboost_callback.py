@@ -5,25 +5,19 @@ from __future__ import annotations
 import math
 import os
 import random
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import xgboost
+from kit import fit
 
-from minitune import ResultGrid, RunConfig, TuneConfig, Tuner
 from minitune.integration.xgboost import TuneReportCheckpointCallback
 
 _RANDOM = random.Random(0)
 _ROWS = [[_RANDOM.random() for _ in range(3)] for _ in range(80)]
 _LABELS = [float(row[0] + row[1] > 1) for row in _ROWS]
 _PARAMS = {"objective": "binary:logistic", "eval_metric": ["logloss", "error"], "max_depth": 2, "nthread": 1}
-
-
-def fit(path: Path, train: Callable[[dict[str, Any]], Any]) -> ResultGrid:
-    run_config = RunConfig(name="run", storage_path=str(path), verbose=0)
-    return Tuner(train, tune_config=TuneConfig(executor="inline"), run_config=run_config).fit()
 
 
 def boost(callback: TuneReportCheckpointCallback, rounds: int = 5) -> None:
@@ -43,7 +37,7 @@ def boost(callback: TuneReportCheckpointCallback, rounds: int = 5) -> None:
 def test_rounds_are_reported_and_models_saved(
     tmp_path: Path, options: dict[str, Any], iterations: int, checkpoints: int
 ) -> None:
-    (result,) = fit(tmp_path, lambda config: boost(TuneReportCheckpointCallback(**options)))
+    (result,) = fit(lambda config: boost(TuneReportCheckpointCallback(**options)))
     assert result.error is None
     assert result.metrics["training_iteration"] == iterations
     assert {"train-logloss", "train-error"} <= set(result.metrics)
@@ -56,7 +50,7 @@ def test_metrics_are_renamed_and_processed_and_the_model_comes_back(tmp_path: Pa
         filename="mine.json",
         results_postprocessing_fn=lambda metrics: {**metrics, "odds": math.exp(-metrics["loss"])},
     )
-    (result,) = fit(tmp_path, lambda config: boost(callback))
+    (result,) = fit(lambda config: boost(callback))
     assert result.metrics["odds"] == math.exp(-result.metrics["loss"])
     assert "train-logloss" not in result.metrics
     assert os.listdir(result.checkpoint.path) == ["mine.json"]
@@ -65,7 +59,7 @@ def test_metrics_are_renamed_and_processed_and_the_model_comes_back(tmp_path: Pa
 
 
 def test_a_metric_that_is_not_there_is_named(tmp_path: Path) -> None:
-    (result,) = fit(tmp_path, lambda config: boost(TuneReportCheckpointCallback("eval-logloss")))
+    (result,) = fit(lambda config: boost(TuneReportCheckpointCallback("eval-logloss")))
     assert "no metric 'eval-logloss' was logged; there are train-error, train-logloss" in str(result.error)
 
 
@@ -74,7 +68,7 @@ def test_cross_validation_has_no_model_to_save(tmp_path: Path) -> None:
         data = xgboost.DMatrix(_ROWS, _LABELS)
         xgboost.cv(_PARAMS, data, 3, nfold=2, callbacks=[TuneReportCheckpointCallback("test-error")])
 
-    (result,) = fit(tmp_path, train)
+    (result,) = fit(train)
     assert result.error is None
     assert result.metrics["training_iteration"] == 3
     mean, deviation = result.metrics["test-error"]

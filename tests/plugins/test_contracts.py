@@ -1,0 +1,354 @@
+"""The contracts notice what is wrong with a searcher or a scheduler: each of these breaks one of their rules."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from minitune.schedulers import FIFOScheduler, TrialScheduler
+from minitune.search import Searcher, TPESearch
+from minitune.testing import SchedulerContract, SearcherContract
+
+
+def broken_rule(contract: Any, test: str, tmp_path: Path) -> BaseException | None:
+    """What a test of a contract has to say."""
+    method = getattr(contract, test)
+    try:
+        method(**({"tmp_path": tmp_path} if "tmp_path" in inspect.signature(method).parameters else {}))
+    except Exception as error:
+        return error
+    return None
+
+
+# -- searchers ---------------------------------------------------------------------------------------------------------
+
+
+class GoodSearcher(TPESearch):
+    """Keeps all rules."""
+
+
+class OutOfTheSpace(TPESearch):
+    def suggest(self, trial_id: str) -> Any:
+        return {**super().suggest(trial_id), "momentum": 1.5}  # type: ignore[dict-item]  # it is a dict
+
+
+class OneDictForAll(TPESearch):
+    given: Any = None
+
+    def suggest(self, trial_id: str) -> Any:
+        suggested = super().suggest(trial_id)
+        self.given = suggested if self.given is None else self.given
+        self.given.update(suggested)
+        return self.given
+
+
+class OneAtATime(TPESearch):
+    busy = False
+
+    def suggest(self, trial_id: str) -> Any:
+        if self.busy:
+            return None
+        suggested = super().suggest(trial_id)
+        self.busy = True
+        return suggested
+
+    def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
+        self.busy = False
+        super().on_trial_complete(trial_id, result, error)
+
+
+class LearnsFromWhatItGave(TPESearch):
+    """Goes on from the best dict that it has given out, which its user may have changed since."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given: dict[str, Any] = {}
+
+    def suggest(self, trial_id: str) -> Any:
+        suggested = super().suggest(trial_id)
+        config = {**suggested, **self.given}  # type: ignore[dict-item]  # it is a dict
+        self.given = config
+        return config
+
+
+class ChangesResults(TPESearch):
+    def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
+        super().on_trial_complete(trial_id, result, error)
+        if result:
+            result["loss"] = 0.0
+
+
+class StumblesOverNaN(TPESearch):
+    def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
+        if result and math.isnan(result["loss"]):
+            raise ValueError("not a number")
+        super().on_trial_complete(trial_id, result, error)
+
+
+class StumblesOverStrangers(TPESearch):
+    def __init__(self) -> None:
+        super().__init__()
+        self.known: set[str] = set()
+
+    def suggest(self, trial_id: str) -> Any:
+        self.known.add(trial_id)
+        return super().suggest(trial_id)
+
+    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+        if trial_id not in self.known:
+            raise KeyError(trial_id)
+        super().on_trial_result(trial_id, result)
+
+
+class GlobalRandom(TPESearch):
+    def suggest(self, trial_id: str) -> Any:
+        return {**super().suggest(trial_id), "momentum": random.random()}  # type: ignore[dict-item]  # it is a dict
+
+
+class SeedsTheGlobalGenerator(TPESearch):
+    def set_seed(self, seed: int) -> None:
+        random.seed(seed)
+        super().set_seed(seed)
+
+
+class OneSeed(TPESearch):
+    def set_seed(self, seed: int) -> None:
+        super().set_seed(7)
+
+
+class AlwaysMin(TPESearch):
+    def set_search_properties(self, metric: Any, mode: Any, config: Any, **spec: Any) -> bool:
+        return super().set_search_properties(metric, "min", config, **spec)
+
+
+class SavesNothing(TPESearch):
+    def get_state(self) -> dict[str, Any]:
+        return {}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        pass
+
+
+class LeavesAFile(TPESearch):
+    def save(self, checkpoint_path: str) -> None:
+        super().save(checkpoint_path)
+        Path(f"{checkpoint_path}.old").touch()
+
+
+class LearnsNothing(TPESearch):
+    def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
+        super().on_trial_complete(trial_id, {**result, "loss": 0.0} if result else result, error)
+
+    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+        pass
+
+
+class EndsEarly(TPESearch):
+    count = 0
+
+    def suggest(self, trial_id: str) -> Any:
+        self.count += 1
+        return Searcher.FINISHED if self.count > 4 else super().suggest(trial_id)
+
+
+SEARCHERS: list[tuple[type[Searcher], str]] = [
+    (OutOfTheSpace, "test_suggestions_lie_in_the_space"),
+    (OneDictForAll, "test_suggestions_lie_in_the_space"),
+    (OneAtATime, "test_several_trials_at_a_time"),
+    (LearnsFromWhatItGave, "test_what_it_is_given_stays_as_it_is"),
+    (ChangesResults, "test_what_it_is_given_stays_as_it_is"),
+    (StumblesOverNaN, "test_nothing_that_trials_do_throws_it_off"),
+    (StumblesOverStrangers, "test_nothing_that_trials_do_throws_it_off"),
+    (GlobalRandom, "test_a_seed_decides_everything"),
+    (SeedsTheGlobalGenerator, "test_a_seed_decides_everything"),
+    (OneSeed, "test_a_seed_decides_everything"),
+    (AlwaysMin, "test_max_is_min_of_the_negative"),
+    (SavesNothing, "test_a_saved_state_goes_on_as_if_nothing_had_happened"),
+    (LeavesAFile, "test_a_saved_state_goes_on_as_if_nothing_had_happened"),
+    (LearnsNothing, "test_it_learns"),
+    (EndsEarly, "test_it_serves_a_run"),
+]
+
+
+def searcher_contract(kind: type[Searcher]) -> SearcherContract:
+    """The contract for one kind of searchers."""
+
+    class Contract(SearcherContract):
+        learns = True
+
+        def make_searcher(self) -> Searcher:
+            return kind()
+
+    return Contract()
+
+
+@pytest.mark.parametrize(("kind", "test"), SEARCHERS)
+def test_a_searcher_that_breaks_a_rule_is_found_out(kind: type[Searcher], test: str, tmp_path: Path) -> None:
+    assert broken_rule(searcher_contract(kind), test, tmp_path) is not None
+
+
+@pytest.mark.parametrize("test", sorted({test for _, test in SEARCHERS}))
+def test_a_searcher_that_keeps_the_rules_passes(test: str, tmp_path: Path) -> None:
+    assert broken_rule(searcher_contract(GoodSearcher), test, tmp_path) is None
+
+
+def test_each_rule_for_searchers_can_be_broken() -> None:
+    assert {test for _, test in SEARCHERS} == {name for name in dir(SearcherContract) if name.startswith("test_")}
+
+
+# -- schedulers --------------------------------------------------------------------------------------------------------
+
+
+class Halving(FIFOScheduler):
+    """Keeps all rules: at its fourth result a trial is put aside, once; at its eighth, it may be ended."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+        self.paused: set[str] = set()
+
+    def is_good(self, score: float) -> bool:
+        return (score if self._mode == "max" else -score) > 0.4  # NaN is not good
+
+    def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
+        self.seen += 1
+        if result["training_iteration"] == 4 and trial.trial_id not in self.paused:
+            self.paused.add(trial.trial_id)
+            return self.PAUSE
+        ends = result["training_iteration"] == 8 and (not self.is_good(result["score"]) or self.seen % 3 == 0)
+        return self.STOP if ends else self.CONTINUE
+
+
+class ForgetsThePaused(Halving):
+    def choose_trial_to_run(self, tune_controller: Any) -> Any:
+        return tune_controller.first_pending()
+
+
+class StumblesOverFailures(Halving):
+    def on_trial_error(self, tune_controller: Any, trial: Any) -> None:
+        raise RuntimeError("a trial has failed")
+
+
+class NeedsCheckpoints(Halving):
+    def choose_trial_to_run(self, tune_controller: Any) -> Any:
+        chosen = super().choose_trial_to_run(tune_controller)
+        if chosen is not None and chosen.last_result and not chosen.checkpoints:
+            raise RuntimeError("nothing was saved")
+        return chosen
+
+
+class PausesAgainAndAgain(Halving):
+    """Without checkpoints, a trial never comes beyond its fourth result."""
+
+    def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
+        return self.PAUSE if result["training_iteration"] == 4 else self.CONTINUE
+
+
+class StumblesOverInfinities(Halving):
+    def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
+        int(result["score"])
+        return super().on_trial_result(tune_controller, trial, result)
+
+
+class NaNWins(Halving):
+    def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
+        return self.CONTINUE if math.isnan(result["score"]) else self.STOP
+
+
+class Dice(Halving):
+    def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
+        return self.STOP if random.random() < 0.2 else self.CONTINUE
+
+
+class SeedsTheDice(Dice):
+    def set_seed(self, seed: int) -> None:
+        random.seed(seed)
+
+
+class AlwaysMax(Halving):
+    def is_good(self, score: float) -> bool:
+        return score > 0.4
+
+
+class SavesNoState(Halving):
+    def get_state(self) -> dict[str, Any]:
+        return {}
+
+
+class LeavesAStateBehind(Halving):
+    def save(self, checkpoint_path: str) -> None:
+        super().save(checkpoint_path)
+        Path(f"{checkpoint_path}.old").touch()
+
+
+class ImprovesResults(Halving):
+    def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
+        result["score"] += 1
+        return super().on_trial_result(tune_controller, trial, result)
+
+
+class ChangesConfigurations(Halving):
+    def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
+        trial.config["x"] = 1.0
+        return super().on_trial_result(tune_controller, trial, result)
+
+
+class ChangesItsMind(Halving):
+    asked = 0
+
+    def choose_trial_to_run(self, tune_controller: Any) -> Any:
+        self.asked += 1
+        return super().choose_trial_to_run(tune_controller) if self.asked % 2 else None
+
+
+class TakesEveryMetric(Halving):
+    def set_search_properties(self, metric: Any, mode: Any, **spec: Any) -> bool:
+        self._metric, self._mode = metric, mode
+        return True
+
+
+SCHEDULERS: list[tuple[type[TrialScheduler], str]] = [
+    (ForgetsThePaused, "test_every_trial_comes_to_its_end"),
+    (StumblesOverFailures, "test_failures_leave_the_others_alone"),
+    (NeedsCheckpoints, "test_trials_without_checkpoints_end_too"),
+    (PausesAgainAndAgain, "test_trials_without_checkpoints_end_too"),
+    (StumblesOverInfinities, "test_values_that_are_no_numbers_do_no_harm"),
+    (NaNWins, "test_values_that_are_no_numbers_do_no_harm"),
+    (Dice, "test_a_seed_decides_everything"),
+    (SeedsTheDice, "test_a_seed_decides_everything"),
+    (AlwaysMax, "test_min_is_max_of_the_negative"),
+    (SavesNoState, "test_a_saved_state_goes_on_as_if_nothing_had_happened"),
+    (LeavesAStateBehind, "test_a_saved_state_goes_on_as_if_nothing_had_happened"),
+    (ImprovesResults, "test_hooks_answer_as_they_should"),
+    (ChangesConfigurations, "test_hooks_answer_as_they_should"),
+    (ChangesItsMind, "test_hooks_answer_as_they_should"),
+    (TakesEveryMetric, "test_metric_and_mode_come_from_one_place"),
+]
+
+
+def scheduler_contract(kind: type[TrialScheduler]) -> SchedulerContract:
+    """The contract for one kind of schedulers."""
+
+    class Contract(SchedulerContract):
+        def make_scheduler(self) -> TrialScheduler:
+            return kind()
+
+    return Contract()
+
+
+@pytest.mark.parametrize(("kind", "test"), SCHEDULERS)
+def test_a_scheduler_that_breaks_a_rule_is_found_out(kind: type[TrialScheduler], test: str, tmp_path: Path) -> None:
+    assert broken_rule(scheduler_contract(kind), test, tmp_path) is not None
+
+
+@pytest.mark.parametrize("test", sorted({test for _, test in SCHEDULERS}))
+def test_a_scheduler_that_keeps_the_rules_passes(test: str, tmp_path: Path) -> None:
+    assert broken_rule(scheduler_contract(Halving), test, tmp_path) is None
+
+
+def test_each_rule_for_schedulers_can_be_broken() -> None:
+    assert {test for _, test in SCHEDULERS} == {name for name in dir(SchedulerContract) if name.startswith("test_")}

@@ -1,0 +1,165 @@
+"""A scheduler that takes over a saved state decides what the first one would have decided, down to the last draw."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from kit import FakeContext, make_trial, run_trial
+
+from minitune import uniform
+from minitune.checkpoint import CheckpointRecord
+from minitune.decision import Decision
+from minitune.experiment.lifecycle import Step
+from minitune.experiment.trial import Trial
+from minitune.schedulers import (
+    ASHAScheduler,
+    HyperBandScheduler,
+    MedianStoppingRule,
+    PopulationBasedTraining,
+    TrialScheduler,
+)
+from minitune.schedulers.pb2 import PB2
+
+GOAL: dict[str, Any] = {"time_attr": "training_iteration", "metric": "score", "mode": "max"}
+TURNS: dict[str, Any] = {**GOAL, "perturbation_interval": 2}
+MUTATED: dict[str, Any] = {**TURNS, "hyperparam_mutations": {"x": uniform(0, 1), "y": [1, 2, 3, 4]}}
+SCHEDULERS: dict[str, Callable[[], TrialScheduler]] = {
+    "asha": lambda: ASHAScheduler(**GOAL, max_t=12, grace_period=1, reduction_factor=2, brackets=3),
+    "asha promotes": lambda: ASHAScheduler(
+        **GOAL, max_t=12, grace_period=1, reduction_factor=2, brackets=3, variant="promote"
+    ),
+    "hyperband": lambda: HyperBandScheduler(**GOAL, max_t=9),
+    "median": lambda: MedianStoppingRule(**GOAL, grace_period=2, min_samples_required=2),
+    "median pauses": lambda: MedianStoppingRule(
+        **GOAL, grace_period=2, min_samples_required=4, min_time_slice=2, hard_stop=False
+    ),
+    "pbt": lambda: PopulationBasedTraining(**MUTATED, resample_probability=0.5),
+    "pbt by turns": lambda: PopulationBasedTraining(**MUTATED, compare_at="turn"),
+    "pbt in step": lambda: PopulationBasedTraining(**MUTATED, synch=True, quantile_fraction=0.5),
+    "pb2": lambda: PB2(**TURNS, hyperparam_bounds={"x": [0.0, 1.0]}),
+}
+
+
+class Lockstep:
+    """Trials by hand whose scheduler may get a twin; both hear everything, and have to say the same."""
+
+    def __init__(self, scheduler: TrialScheduler, seed: int, trials: int = 10, room: int = 4):
+        self.rng = random.Random(seed)
+        self.trials = [make_trial(n, config={"x": n / trials, "y": 1}, experiment_tag=str(n)) for n in range(trials)]
+        self.times = dict.fromkeys(self.trials, 0)
+        self.room = room
+        self.twins = [(scheduler, FakeContext(self.trials))]
+        for trial in self.trials:
+            self._ask("on_trial_add", trial)
+
+    def add(self, twin: TrialScheduler) -> None:
+        self.twins.append((twin, FakeContext(self.trials)))
+
+    def turn(self) -> None:
+        """Start what the schedulers choose, and let one of those that run report, or fail."""
+        while len(running := [trial for trial in self.trials if trial.status == "RUNNING"]) < self.room:
+            chosen = self._ask("choose_trial_to_run")
+            if chosen is None or chosen.status not in ("PENDING", "PAUSED"):
+                break
+            run_trial(chosen)
+        if running:
+            trial = self.rng.choice(running)
+            if self.rng.random() < 0.03:
+                self._fail(trial)
+            else:
+                self._report(trial)
+
+    def _fail(self, trial: Trial) -> None:
+        trial.num_failures += 1
+        trial.max_failures = self.rng.choice([0, 9])
+        if trial.num_failures > trial.max_failures:
+            trial.error = RuntimeError("for good")  # type: ignore[assignment]  # all that schedulers look at
+        self._ask("on_trial_error", trial)
+        if trial.error is None:
+            trial.move(Step.RETRY)
+            self._ask("on_trial_add", trial)
+        else:
+            trial.move(Step.FAIL)
+
+    def _report(self, trial: Trial) -> None:
+        self.times[trial] += 1
+        value = self.rng.choice([math.nan, self.rng.random(), trial.config["x"], round(self.rng.random(), 1)])
+        result = {"training_iteration": self.times[trial], "score": value}
+        decision = self._ask("on_trial_result", trial, result)
+        trial.record_result(result)
+        if decision == "STOP" or self.times[trial] >= 16:
+            self._ask("on_trial_complete", trial, result)
+            trial.move(Step.STOP)
+            return
+        if decision.save or decision == "PAUSE":
+            trial.record_checkpoint(CheckpointRecord(trial.next_checkpoint, 0, 0, 0))
+        if decision == "PAUSE":
+            trial.move(Step.PAUSE)
+        if decision.exploit is not None:
+            trial.set_config(decision.exploit[1])
+
+    def _ask(self, hook: str, *arguments: Any) -> Any:
+        """Call a hook of all; returns their one answer, after what they have asked for was done."""
+        said = [getattr(scheduler, hook)(context, *arguments) for scheduler, context in self.twins]
+        if hook == "on_trial_result":
+            said = [Decision.of(answer) for answer in said]
+        assert [_shown(answer) for answer in said] == [_shown(said[0])] * len(said)
+        asked = [list(context.requests) for _, context in self.twins]
+        assert [_shown(each) for each in asked] == [_shown(asked[0])] * len(asked)
+        for _, context in self.twins:
+            context.requests.clear()
+        for verb, trial, *more in asked[0]:
+            if verb == "stop" and not trial.is_finished():
+                self._ask("on_trial_remove", trial)
+                trial.move(Step.STOP)
+            elif verb == "exploit":
+                trial.set_config(more[1])
+        return said[0]
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, Decision):
+        return str(value), value.reason, value.save, repr(value.exploit)
+    return repr(value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "seed"), [(kind, seed) for kind in SCHEDULERS for seed in range(1 if kind == "pb2" else 6)]
+)
+def test_a_scheduler_with_a_saved_state_goes_on_like_the_first(kind: str, seed: int) -> None:
+    first, rng = SCHEDULERS[kind](), random.Random(seed)
+    first.set_seed(seed)
+    run = Lockstep(first, seed)
+    for _ in range(rng.randint(8, 40)):
+        run.turn()
+    second = SCHEDULERS[kind]()
+    second.set_seed(seed + 100)  # what the seed gives is a part of the state
+    second.set_state(pickle.loads(pickle.dumps(first.get_state())))
+    run.add(second)
+    run.trials += (late := [make_trial(n, config={"x": 0.5, "y": 2}, experiment_tag=str(n)) for n in range(10, 16)])
+    for trial in late:
+        run.times[trial] = 0
+        for _, context in run.twins:
+            context.trials = run.trials
+        run._ask("on_trial_add", trial)
+    for _ in range(200 if kind != "pb2" else 20):  # each of its draws takes a model
+        run.turn()
+    assert _shown(first.get_state()) == _shown(second.get_state())
+    assert first.debug_string() == second.debug_string()
+
+
+def test_the_streams_exercise_what_is_random() -> None:
+    """A state that lacks the random numbers is found out: so the test above is worth something."""
+    for kind in ("asha", "pbt", "pb2"):
+        first = SCHEDULERS[kind]()
+        first.set_seed(1)
+        before = first.get_state()["rng"]
+        run = Lockstep(first, 1)
+        for _ in range(60):
+            run.turn()
+        assert first.get_state()["rng"] != before, kind

@@ -1,0 +1,131 @@
+"""Where a resume goes on: first what had a worker, then what waited; and a lost worker stays no failure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kit import (
+    Log,
+    LoggingScheduler,
+    Spy,
+    counting,
+    cut,
+    fit,
+    journal_of,
+    report_state,
+    restored_state,
+    resume,
+    run_path,
+)
+
+from minitune import ExperimentAnalysis, Trial, grid_search
+from minitune.execution import records
+from minitune.execution.failure import LOST
+from minitune.execution.journal import Journal
+from minitune.schedulers import ASHAScheduler, MedianStoppingRule, PopulationBasedTraining
+from minitune.space import uniform
+
+pytestmark = pytest.mark.usefixtures("inline")
+
+SIX = {"i": grid_search([0, 1, 2, 3, 4, 5])}
+
+
+class Starts(Spy):
+    """Notes the numbers of trials in the order of their starts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.order: list[int] = []
+
+    def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        self.order.append(trial.number)
+
+
+@pytest.mark.parametrize("how", ["raise", "SIGINT"])
+def test_trials_that_had_a_worker_go_on_before_those_that_waited(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two at a time: 0 and 1 have ended, 2 and 3 were at work, 4 and 5 had been drawn."""
+    monkeypatch.setenv("MINITUNE_NUM_CPUS", "2")
+    cut(counting(4), SIX, results=11, how=how)
+    drawn = {record["trial"] for record in journal_of() if record["type"] == "trial"}
+    begun = {record["trial"] for record in journal_of() if record["type"] == "start"}
+    starts = Starts()
+    grid = resume(counting(4), callbacks=[starts])
+    assert (len(drawn), len(begun)) == (6, 4)
+    assert starts.order == [2, 3, 4, 5]
+    assert [result.metrics["n"] for result in grid] == [4] * 6
+
+
+@pytest.mark.usefixtures("one_cpu")
+def test_a_trial_that_waited_for_its_retry_is_not_put_first() -> None:
+    """It had no worker when the driver ended."""
+
+    def trainable(config: dict[str, Any]) -> None:
+        for n in range(restored_state() + 1, 4):
+            if config["i"] == 0 and n == 2 and not failed:
+                failed.append(n)
+                raise ValueError("once")
+            report_state(n, {"n": n})
+
+    failed: list[int] = []
+    cut(trainable, {"i": grid_search([0, 1, 2])}, results=3, max_failures=1)
+    starts = Starts()
+    grid = resume(trainable, callbacks=[starts], max_failures=1)
+    assert starts.order == [1, 2, 0]
+    assert not grid.errors
+
+
+def lose_the_worker(trial_number: int) -> None:
+    """Put on record, as the last thing that has happened, that a trial has lost its worker through no fault of it."""
+    trials = {record["number"]: record["trial"] for record in journal_of() if record["type"] == "trial"}
+    with Journal.open(run_path() / "journal", "process") as journal:
+        journal.append(records.status(trials[trial_number], "PENDING", f"{LOST}no process could be made"))
+
+
+def test_a_lost_worker_is_no_failure_after_a_resume_either() -> None:
+    cut(counting(3), {"i": grid_search([0, 1])}, results=4, max_concurrent_trials=2)
+    lose_the_worker(1)
+    log = Log()
+    grid = resume(counting(3), callbacks=(), scheduler=LoggingScheduler(log))
+    assert [result.metrics["n"] for result in grid] == [3, 3]
+    assert log.of("scheduler.on_trial_error") == []
+    assert [line for line in log.of("scheduler.on_trial_add") if "1" in line.split()] == [
+        "scheduler.on_trial_add 1 PENDING"
+    ]
+    assert {trial["attempt"] for trial in journal_of() if trial["type"] == "start"} == {1, 2}
+    assert ExperimentAnalysis(run_path()).trials[1].num_failures == 0
+
+
+# -- schedulers that draw --------------------------------------------------------------------------------------------
+
+
+def climbs(config: dict[str, Any]) -> None:
+    for n in range(restored_state() + 1, 13):
+        report_state(n, {"n": n, "score": config["x"] * n})
+
+
+GOAL: dict[str, Any] = {"time_attr": "training_iteration", "metric": "score", "mode": "max"}
+DRAWING: dict[str, Any] = {
+    "asha": lambda: ASHAScheduler(**GOAL, max_t=12, grace_period=1, reduction_factor=2, brackets=3),
+    "median": lambda: MedianStoppingRule(**GOAL, grace_period=2, min_samples_required=2, min_time_slice=2),
+    "pbt": lambda: PopulationBasedTraining(
+        **GOAL, perturbation_interval=2, hyperparam_mutations={"x": uniform(0, 1)}, resample_probability=0.5
+    ),
+}
+
+
+@pytest.mark.parametrize("period", ["0", "3600"], ids=["from its state", "told again"])
+@pytest.mark.parametrize("results", [5, 17, 30])
+@pytest.mark.parametrize("kind", DRAWING)
+def test_a_resumed_run_decides_as_the_whole_one(
+    kind: str, results: int, period: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its random numbers go on where they were, be the scheduler's state loaded or its past told to it again."""
+    monkeypatch.setenv("MINITUNE_GLOBAL_CHECKPOINT_S", period)
+    settings: dict[str, Any] = {"num_samples": 8, "seed": 4, "max_concurrent_trials": 1}
+    space = {"x": uniform(0, 1)}
+    whole = fit(climbs, space, scheduler=DRAWING[kind](), name="whole", **settings)
+    cut(climbs, space, results=results, scheduler=DRAWING[kind](), **settings)
+    grid = resume(climbs, callbacks=())
+    assert [result.config for result in grid] == [result.config for result in whole]
+    assert [result.metrics["n"] for result in grid] == [result.metrics["n"] for result in whole]

@@ -1,0 +1,100 @@
+"""A worker that is handed on: what its first trial did to the process is undone before the next one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kit import fit, report_state
+
+from minitune import get_context, grid_search, report
+
+pytestmark = [
+    pytest.mark.usefixtures("one_cpu"),
+    pytest.mark.parametrize("start_method", ["zygote", "interpreter"]),
+]
+
+
+@pytest.fixture(autouse=True)
+def start(start_method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINITUNE_START_METHOD", start_method)
+    monkeypatch.setenv("MINITUNE_FORCE_TRIAL_CLEANUP_S", "0.2")
+
+
+def on_one_worker(trainable: Any, **settings: Any) -> Any:
+    """The results of trials 0 and 1; that the second one had the worker of the first is part of the test."""
+    grid = fit(trainable, {"x": grid_search([0, 1])}, executor="local", reuse_actors=True, **settings)
+    assert grid[0].error is None
+    assert grid[0].metrics["pid"] == grid[1].metrics["pid"]
+    return grid
+
+
+def careless(config: dict[str, Any]) -> None:
+    Path(get_context().get_trial_dir(), "mine").touch()
+    umask = os.umask(0o022)
+    os.umask(umask)
+    report_state("state", {"pid": os.getpid(), "umask": umask})
+    os.umask(0)
+
+
+def test_files_of_the_next_trial_are_not_open_to_all() -> None:
+    umask = os.umask(0o027)
+    try:
+        grid = on_one_worker(careless)
+    finally:
+        os.umask(umask)
+    assert [result.metrics["umask"] for result in grid] == [0o027] * 2
+    for result in grid:
+        written = [path for path in Path(result.path).rglob("*") if path.name in ("mine", "stdout")]
+        assert {stat.S_IMODE(path.stat().st_mode) for path in written} == {0o640}
+
+
+def deaf(config: dict[str, Any]) -> None:
+    report({"pid": os.getpid()})
+    if config["x"] == 0:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        return
+    try:
+        while True:
+            pass
+    finally:
+        Path("unwound").touch()
+
+
+def test_the_next_trial_hears_when_it_is_to_end() -> None:
+    """One that never reports is ended by SIGTERM, upon which its `finally` blocks run."""
+    grid = on_one_worker(deaf, report_timeout_s=1)
+    assert type(grid[1].error).__name__ == "TrialTimeoutError"
+    assert Path(grid[1].path, "unwound").exists()
+
+
+def masked(config: dict[str, Any]) -> None:
+    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)]
+    report({"pid": os.getpid(), "handlers": list(map(str, handlers))})
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
+        signal.signal(number, lambda number, frame: None)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGUSR1])
+
+
+def test_handlers_are_those_of_a_fresh_worker() -> None:
+    grid = on_one_worker(masked)
+    assert grid[0].metrics["handlers"] == grid[1].metrics["handlers"]
+
+
+def asked_to_end(config: dict[str, Any]) -> None:
+    report({"pid": os.getpid()})
+    if config["x"] == 1:
+        os.kill(os.getpid(), signal.SIGTERM)
+        for _ in range(1000):
+            pass
+        report({"pid": 0})
+
+
+def test_a_signal_that_nobody_has_asked_for_ends_the_process() -> None:
+    """It had been asked to end its first trial; it must not take this one for the same."""
+    grid = on_one_worker(asked_to_end)
+    assert "SIGTERM (15)" in str(grid[1].error)

@@ -1,0 +1,180 @@
+"""A power cut may cost what is not synced, and what was synced in the wrong order: seen here call by call.
+
+No name may stand for a content that is not on the disk yet, and the only copy of something must not go before another
+one is there. No test can cut the power, so these hold the calls against that order.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kit import Injured, SavedCounter, Trace, counting, cut, fit, journal_of, resume, run_path
+
+from minitune import TuneError, grid_search
+from minitune.base import files
+from minitune.execution.journal import Journal, repair
+from minitune.execution.journal_codec import encode
+from minitune.execution.pickled import ObjectStore
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="descriptors are named by /proc")
+
+
+def name_of(descriptor: int) -> str:
+    name = os.path.basename(os.readlink(f"/proc/self/fd/{descriptor}"))
+    return "a new file" if files.WRITE_TEMPORARY.fullmatch(name) else name
+
+
+@pytest.fixture
+def trace(monkeypatch: pytest.MonkeyPatch) -> Trace:
+    """Syncs of files and of directories, and renames, by the names of the files."""
+    trace = Trace(monkeypatch)
+    trace.watch(files, "sync_descriptor", lambda descriptor: f"sync {name_of(descriptor)}")
+    trace.watch(files, "sync_directory", lambda path: f"sync names in {os.path.basename(path)}")
+    trace.watch(os, "replace", lambda source, target: f"rename to {os.path.basename(target)}")
+    return trace
+
+
+def test_a_file_is_on_the_disk_before_its_name_and_the_name_before_it_counts(tmp_path: Path, trace: Trace) -> None:
+    files.atomic_write(tmp_path / "file", b"new", sync=True)
+    assert trace.lines == ["sync a new file", "rename to file", f"sync names in {tmp_path.name}"]
+    trace.lines.clear()
+    files.atomic_write(tmp_path / "file", b"newer")
+    assert trace.lines == ["rename to file"], "nothing that was not asked for"
+
+
+def test_a_checkpoint_is_settled_from_the_inside_out(tmp_path: Path, trace: Trace) -> None:
+    directory = tmp_path / "run" / "trial" / "checkpoint_000000"
+    (directory / "sub").mkdir(parents=True)
+    (directory / "sub" / "inner").touch()
+    (directory / "outer").touch()
+    (directory / "link").symlink_to("nowhere")
+    files.settle(str(directory))
+    assert trace.lines == [
+        "sync inner",
+        "sync names in sub",
+        "sync outer",
+        "sync names in checkpoint_000000",
+        "sync names in trial",
+        "sync names in run",
+    ]
+
+
+def test_a_torn_end_is_copied_for_good_before_it_is_cut_off(
+    tmp_path: Path, trace: Trace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "journal"
+    with Journal.create(path, "process") as journal:
+        journal.append({"type": "run", "schema": 1})
+        good = journal.offset
+    with path.open("ab") as file:
+        file.write(b"0123 torn")
+    torn = path.stat().st_size
+
+    def length(descriptor: int) -> str:
+        return f"sync {name_of(descriptor)} while the journal has {'all' if path.stat().st_size == torn else good}"
+
+    monkeypatch.undo()
+    trace = Trace(monkeypatch)
+    trace.watch(files, "sync_descriptor", length)
+    trace.watch(files, "sync_directory", lambda path: f"sync names in {os.path.basename(path)}")
+    assert repair(path).kept_bytes == good
+    assert trace.lines == [
+        "sync journal.torn-1 while the journal has all",
+        f"sync names in {tmp_path.name}",
+        f"sync journal while the journal has {good}",
+    ]
+    assert (tmp_path / "journal.torn-1").read_bytes() == b"0123 torn"
+
+
+@pytest.mark.parametrize("durability", ["process", "batched", "strict"])
+def test_the_beginning_of_a_run_is_on_the_disk_before_its_first_trial(durability: str, trace: Trace) -> None:
+    lines: list[str] = []
+    fit(lambda config: lines.extend(trace.lines), durability=durability)
+    if durability == "process":
+        assert [line for line in lines if line.startswith("sync")] == []
+        return
+    assert [line for line in dict.fromkeys(lines) if line.startswith("sync") or line.endswith("tuner.pkl")] == [
+        "sync names in run",
+        "sync a new file",
+        "rename to tuner.pkl",
+        "sync journal",
+        f"sync names in {run_path().parent.name}",
+    ]
+    assert lines.count("sync names in run") == 2, "once for the journal, once for the settings"
+
+
+def test_a_large_object_is_on_the_disk_before_the_record_that_names_it(tmp_path: Path, trace: Trace) -> None:
+    (tmp_path / "run").mkdir()
+    store = ObjectStore(str(tmp_path / "run" / "objects"), sync=True)
+    name = store.put(b"x" * 100)
+    assert trace.lines == [
+        "sync names in run",
+        "sync a new file",
+        f"rename to {name}.pkl",
+        "sync names in objects",
+    ]
+    trace.lines.clear()
+    assert store.put(b"x" * 100) == name
+    assert trace.lines == []
+    line = encode({"type": "x", "value": {"o": Large()}}, ObjectStore(str(tmp_path / "run" / "objects"), sync=True))
+    assert trace.lines[0] == "sync a new file"
+    assert len(line) < 1000
+
+
+class Large:
+    """Too large for a record."""
+
+    def __init__(self) -> None:
+        self.data = os.urandom(100_000)
+
+
+# -- strict: nothing is lost ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trainable", [counting(3), SavedCounter])
+def test_a_strict_checkpoint_is_on_the_disk_before_the_record_that_names_it(
+    trainable: Any, trace: Trace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kind(journal: Journal, record: dict[str, Any]) -> str | None:
+        number = (record.get("checkpoint") or {}).get("number") if record["type"] in ("result", "checkpoint") else None
+        return None if number is None else f"record of checkpoint {number}"
+
+    trace.watch(Journal, "append", kind)
+    settings = {"checkpoint_frequency": 1} if trainable is SavedCounter else {}
+    (result,) = fit(trainable, {"end": 3}, durability="strict", **settings)
+    lines = [line for line in trace.lines if line.startswith(("record", "sync names in checkpoint", "sync journal"))]
+    assert result.metrics["n"] == 3
+    for number in range(3):
+        begin = lines.index(f"sync names in checkpoint_{number:06d}")
+        assert lines[begin : begin + 3] == [
+            f"sync names in checkpoint_{number:06d}",
+            f"record of checkpoint {number}",
+            "sync journal",
+        ]
+
+
+def test_a_strict_checkpoint_that_cannot_be_brought_to_the_disk_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = Injured(
+        files.sync_descriptor,
+        OSError(errno.EIO, "Input/output error"),
+        at=[2],
+        where=lambda descriptor: name_of(descriptor) == "state",
+    )
+    monkeypatch.setattr(files, "sync_descriptor", broken)
+    with pytest.raises(TuneError, match=r"checkpoint_000001 could not be brought to the disk \(Input/output error\)"):
+        fit(counting(4), durability="strict")
+    assert [record["number"] for record in journal_of() if record["type"] == "result"] == [1]
+    assert resume(counting(4))[0].metrics["n"] == 4
+
+
+def test_a_batched_checkpoint_that_is_not_settled_yet_does_not_cost_the_one_that_is() -> None:
+    """One is kept, and the newest that would outlive a power cut besides; at the end all is on the disk."""
+    cut(counting(9), {"i": grid_search([1])}, results=5, durability="batched", num_to_keep=1)
+    assert [path.name for path in sorted(run_path().glob("*/checkpoint_*"))][-1] == "checkpoint_000004"
+    (result,) = resume(counting(9), durability="batched", num_to_keep=1)
+    assert [Path(kept.path).name for kept, _ in result.best_checkpoints] == ["checkpoint_000008"]
