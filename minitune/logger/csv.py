@@ -222,7 +222,7 @@ class CSVLoggerCallback(LoggerCallback):
                 late = table.late.get(number, {})
                 rest = self._format([late.get(name) for name in columns]) if late else "," * (len(columns) - 1) + "\n"
                 new.write(row[:-1] + b"," + rest.encode("utf-8", "backslashreplace"))
-        table.size = new.tell()
+            table.size = new.tell()
 
 
 def _flatten(result: Mapping[Any, Any]) -> dict[str, Any]:

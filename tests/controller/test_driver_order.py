@@ -455,13 +455,14 @@ def test_what_ends_a_worker_is_on_record_before_it_is_asked_to_end() -> None:
         return "CONTINUE"
 
     def trainable(config: dict[str, Any]) -> None:
-        for n in range(restored_state() + 1, 6):
+        for n in range(restored_state() + 1, 9):
             clock.current().sleep(config["seconds"])
             report_state(n, {"n": n})
 
     fit(
         trainable,
         {"seconds": grid_search([1.0, 1.7])},
+        stop={"n": 5},
         scheduler=LoggingScheduler(Log(), decide),
         executor=Noting(Machine({"CPU": 4.0}, ()), VirtualClock()),
     )

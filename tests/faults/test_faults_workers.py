@@ -385,7 +385,11 @@ FAMILY = (
     + """
     import subprocess
 
-    DAEMON = "import os, time\\nif os.fork() == 0:\\n os.setsid()\\n if os.fork() == 0: time.sleep(600)\\nos._exit(0)"
+    # whoever is between it and us is gone when the command has ended
+    DAEMON = (
+        "import os, time\\nmiddle = os.fork()\\nif middle: os.waitpid(middle, 0)\\n"
+        "else:\\n os.setsid()\\n if os.fork() == 0: time.sleep(600)\\nos._exit(0)"
+    )
 
     def start_all():
         children = [
