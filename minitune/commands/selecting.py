@@ -100,7 +100,7 @@ def state_of(path: str, close_reason: str | None) -> RunState:
             return RunState(RUNNING, f"running ({holder})")
         return RunState(KILLED, f"killed: its process has died before the end; {go_on}")
     if close_reason == records.INTERRUPTED:
-        return RunState(INTERRUPTED_RUN, f"interrupted by a signal; {go_on}")
+        return RunState(INTERRUPTED_RUN, f"interrupted; {go_on}")
     if close_reason.startswith(records.ENDED):
         return RunState(STOPPED, f"stopped before its trials: {close_reason.removeprefix(records.ENDED)}")
     if close_reason == records.FINISHED:
