@@ -144,6 +144,8 @@ def load_tuner_file(run: RunDirectory) -> RecordedTuner:
         parts = _parts(run)
         trainable_name = pickle.loads(parts["trainable_name"])
         names: list[str] = pickle.loads(parts.pop(_LARGE, _NONE))
+    except UntrustedStateError:
+        raise
     except Exception as error:  # a damaged pickle raises whatever its bytes happen to say
         raise TuneError(
             f"{run.tuner} cannot be read ({type(error).__name__}: {error}); without it the run cannot go on"

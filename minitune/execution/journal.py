@@ -237,13 +237,21 @@ class Journal:
                 return
             count = len(self._unsynced)
             try:
-                self.objects.sync()
+                self._sync_objects()
                 self._sync_lines(self._descriptor, b"".join(self._unsynced[:count]))
             except OSError as error:
                 self._failure = self._sync_error(error)
             else:
                 self._look(self._descriptor)
             del self._unsynced[:count]
+
+    def _sync_objects(self) -> None:
+        """Sync what the lines refer to. If the run's directory is gone, the marks stay, and the next sync tries again."""
+        try:
+            self.objects.sync()
+        except OSError:
+            if self._disk is None or not self._disk.is_gone():
+                raise
 
     def _sync_lines(self, descriptor: int, lines: bytes) -> None:
         """Sync the file, of which `lines` have not been synced yet.

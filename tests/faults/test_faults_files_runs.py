@@ -369,7 +369,7 @@ def test_a_sync_that_fails_is_tried_once_more_and_then_ends_the_run(
     real, left = files.sync_descriptor, [failures]
 
     def fail(descriptor: int) -> None:
-        if STARTS and left[0]:
+        if STARTS and left[0] and os.path.samestat(os.fstat(descriptor), os.stat(run_path() / "journal")):
             left[0] -= 1
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         real(descriptor)

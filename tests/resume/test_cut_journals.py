@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import Learner, PauseOnce, SavedCounter, counting, fit, journal_of, newest_state, resume, run_path
+from kit import Counter, Learner, PauseOnce, SavedCounter, counting, fit, journal_of, newest_state, resume, run_path
 
 from minitune import (
     ResultGrid,
@@ -103,10 +103,10 @@ def test_a_run_that_was_cut_at_any_record(
 
 
 def test_a_trial_whose_last_result_is_on_record_does_not_run_again(tmp_path: Path) -> None:
-    """Unless it is a class that is to be saved at its end, and was not."""
+    """A class that is to be saved at its end would: it was not saved."""
     steps: list[int] = []
 
-    class Kind(SavedCounter):
+    class Kind(Counter):
         def step(self) -> dict[str, Any]:
             steps.append(self.n)
             return super().step()

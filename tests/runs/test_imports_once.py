@@ -166,6 +166,7 @@ import slow
     "begin", [FIRST, "import minitune as tune\nfrom users import train as trainable\n"], ids=["function", "module"]
 )
 def test_without_preload_each_trial_imports_everything_itself(tmp_path: Path, begin: str) -> None:
+    """`FIT` sets `preload=False` for what is "fresh"."""
     assert imports(tmp_path, begin + FIT, "installed fresh") == ("[5, 5, 5, 5] set()\n", "", 4)
 
 

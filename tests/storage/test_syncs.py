@@ -35,7 +35,7 @@ def trace(monkeypatch: pytest.MonkeyPatch) -> Trace:
     trace = Trace(monkeypatch)
     trace.watch(files, "sync_descriptor", lambda descriptor: f"sync {name_of(descriptor)}")
     trace.watch(files, "sync_directory", lambda path: f"sync names in {os.path.basename(path)}")
-    trace.watch(os, "replace", lambda source, target: f"rename to {os.path.basename(target)}")
+    trace.watch(os, "replace", lambda source, target, **directories: f"rename to {os.path.basename(target)}")
     return trace
 
 
@@ -110,8 +110,8 @@ def test_the_beginning_of_a_run_is_on_the_disk_before_its_first_trial(durability
 
 def test_a_large_object_is_on_the_disk_before_the_record_that_names_it(tmp_path: Path, trace: Trace) -> None:
     (tmp_path / "run").mkdir()
-    store = ObjectStore(str(tmp_path / "run" / "objects"), sync=True)
-    name = store.put(b"x" * 100)
+    store = ObjectStore(str(tmp_path / "run" / "objects"), "strict")
+    name = store.put(b"x" * 100, "x...").name
     assert trace.lines == [
         "sync names in run",
         "sync a new file",
@@ -119,9 +119,9 @@ def test_a_large_object_is_on_the_disk_before_the_record_that_names_it(tmp_path:
         "sync names in objects",
     ]
     trace.lines.clear()
-    assert store.put(b"x" * 100) == name
+    assert store.put(b"x" * 100, "x...").name == name
     assert trace.lines == []
-    line = encode({"type": "x", "value": {"o": Large()}}, ObjectStore(str(tmp_path / "run" / "objects"), sync=True))
+    line = encode({"type": "x", "value": {"o": Large()}}, ObjectStore(str(tmp_path / "run" / "objects"), "strict"))
     assert trace.lines[0] == "sync a new file"
     assert len(line) < 1000
 

@@ -314,7 +314,7 @@ FULL = OSError(errno.ENOSPC, "No space left on device")
 
 def test_a_copy_that_fails_leaves_nothing_behind(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The disk is full after the first file; at the next attempt there is space again."""
-    monkeypatch.setattr(os, "chmod", Injured(os.chmod, FULL, at=[2]))
+    monkeypatch.setattr(os, "fchmod", Injured(os.fchmod, FULL, at=[2]))
     (source / "more").write_text("m")
 
     def trainable(config: dict[str, Any]) -> None:
