@@ -246,7 +246,7 @@ class Journal:
             del self._unsynced[:count]
 
     def _sync_objects(self) -> None:
-        """Sync what the lines refer to. If the run's directory is gone, the marks stay, and the next sync tries again."""
+        """Sync what the lines refer to. If the run's directory is gone, the marks stay; the next sync tries again."""
         try:
             self.objects.sync()
         except OSError:
