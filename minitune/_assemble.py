@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -60,6 +60,24 @@ class Components:
 def base_seed(seed: int | None) -> int:
     """The base seed of a run: the user's, else one draw from numpy's global state if it is loaded, else `random`'s."""
     return draw_global_seed() if seed is None else seed
+
+
+def load_libraries(plan: Plan) -> None:
+    """Import the libraries that the parts of a plan are built upon, and keep nothing else of them.
+
+    A library may set variables or start threads when it is first imported, and they stay. Who looks for what a run
+    leaves behind calls this first, so that the run does not import them.
+
+    Args:
+        plan: What is to be run. Its objects stay as they are.
+
+    Raises:
+        ValueError: If there is no searcher of the name that the plan has.
+        ImportError: If the library of that searcher is not installed.
+    """
+    if isinstance(plan.tune_config.search_alg, str):
+        create_searcher(plan.tune_config.search_alg)
+    _loggers(check_callbacks(plan.run_config.callbacks or ()))
 
 
 def build_components(plan: Plan, seed: int) -> Components:
@@ -185,8 +203,6 @@ def build_callbacks(plan: Plan, reporter: ProgressReporter | None) -> list[Callb
     Raises:
         ValueError: If one of them is no callback.
     """
-    from minitune.logger import default_loggers
-
     given = [*check_callbacks(plan.run_config.callbacks or ()), *environment_callbacks()]
     progress: list[Callback] = [TrialProgress(reporter)] if reporter is not None else []
     if plan.verbose >= 2 or plan.run_config.show_output:
@@ -194,8 +210,14 @@ def build_callbacks(plan: Plan, reporter: ProgressReporter | None) -> list[Callb
 
         progress.insert(0, TrialOutput(reporter, plan.experiment.output_names))
     progress += output_limit(plan.experiment.output_names)
-    loggers = [] if is_on("DISABLE_AUTO_CALLBACK_LOGGERS") else default_loggers(given)
-    return [*given, *progress, *loggers]
+    return [*given, *progress, *_loggers(given)]
+
+
+def _loggers(given: Sequence[Callback]) -> list[Callback]:
+    """The loggers that a run has besides the given callbacks."""
+    from minitune.logger import default_loggers
+
+    return [] if is_on("DISABLE_AUTO_CALLBACK_LOGGERS") else default_loggers(given)
 
 
 def build_reporter(plan: Plan) -> ProgressReporter | None:
