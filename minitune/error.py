@@ -43,6 +43,10 @@ class InvalidArgumentError(TuneError, ValueError):
     """
 
 
+class ConstraintError(TuneError, ValueError):
+    """A constraint of the search fails, or no configuration that was proposed fulfils all of them."""
+
+
 class TrialError(TuneError):
     """How one trial ended badly. `Result.error` is one; it is also an instance of the user's exception class.
 

@@ -13,6 +13,7 @@ from dataclasses import asdict
 from typing import Any
 
 from minitune._checks import is_whole, require, require_flag, shown
+from minitune.error import ConstraintError
 from minitune.experiment.tags import format_tag
 from minitune.experiment.trial import Trial
 from minitune.experiment.trial_maker import TrialMaker
@@ -148,6 +149,9 @@ class BasicVariantGenerator(SearchAlgorithm):
         """The next variant that the filter admits; None if there is none, and then the table is at its end.
 
         What is refused is drawn anew. A place where that does not help is left out: the grid's next point follows.
+
+        Raises:
+            ConstraintError: If no configuration fulfils the constraints, or one of them fails.
         """
         if one is None:
             return table.next()
@@ -160,7 +164,7 @@ class BasicVariantGenerator(SearchAlgorithm):
                 self._tell_left_out(table, one)
                 return admitted
             if table.point_at_hand is not None and not refused[Verdict.DUPLICATE]:
-                raise ValueError(
+                raise ConstraintError(
                     f"a point to evaluate must leave values that fulfil the constraints, but got "
                     f"{shown(table.point_at_hand)}, for which {refused.total()} draws in a row violate one (so far: "
                     f"{one.violated()}); correct the point, or leave it out"

@@ -77,7 +77,7 @@ class FilteredSearcher(SearcherWrapper):
         """See `Searcher.suggest`; the whole configuration.
 
         Raises:
-            ValueError: If nothing fulfils the constraints, or one of them fails.
+            ConstraintError: If nothing fulfils the constraints, or one of them fails.
         """
         refused: Counter[Verdict] = Counter()
         while refused.total() < (_ASKS if self._can_draw else _ASKS_ALONE):

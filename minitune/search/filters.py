@@ -16,6 +16,7 @@ from enum import Enum
 from typing import Any
 
 from minitune._checks import require, shown
+from minitune.error import ConstraintError
 from minitune.search.equality import config_key, space_size
 from minitune.search.space_tree import copy_tree, has_unresolved_values
 from minitune.space import fits
@@ -113,7 +114,7 @@ class Filter:
         """Judge a complete configuration; it counts as tried if it is admitted.
 
         Raises:
-            ValueError: If a constraint fails, or its answer is neither True nor False.
+            ConstraintError: If a constraint fails, or its answer is neither True nor False.
         """
         broken = self.broken_constraint(config)
         if broken is not None:
@@ -138,7 +139,7 @@ class Filter:
         """The name of the first constraint that a configuration violates; None if there is none.
 
         Raises:
-            ValueError: If a constraint fails, or its answer is neither True nor False.
+            ConstraintError: If a constraint fails, or its answer is neither True nor False.
         """
         for constraint in self._constraints:
             if not _ask(constraint, config):
@@ -166,7 +167,7 @@ class Filter:
             refused: What was said about the last proposals, of which none was admitted.
 
         Raises:
-            ValueError: If they all violate constraints and nothing was ever tried twice: the constraints are wrong.
+            ConstraintError: If they all violate constraints and none had been tried before: the constraints are wrong.
         """
         tried = sum(self._is_admitted.values())
         left_out = len(self._is_admitted) - tried
@@ -180,7 +181,7 @@ class Filter:
                 f"before, {violate} violate a constraint"
             )
         else:
-            raise ValueError(
+            raise ConstraintError(
                 f"no configuration fulfils the constraints: {refused.total()} proposals in a row were refused (so far: "
                 f"{self.violated()}); loosen the constraint, or give a search space of which more fulfils it"
             )
@@ -213,18 +214,18 @@ def _ask(constraint: Constraint, config: dict[str, Any]) -> bool:
     """A constraint's answer; it gets a copy of the configuration, which is its own.
 
     Raises:
-        ValueError: If it fails, or answers neither True nor False.
+        ConstraintError: If it fails, or answers neither True nor False.
     """
     try:
         answer = constraint(copy_tree(config))
     except Exception as error:
-        raise ValueError(
+        raise ConstraintError(
             f"the constraint {_name(constraint)} raised {type(error).__name__}: {error} for {shown(config)}; it must "
             "answer True or False for every configuration, also for those that lack a conditional parameter"
         ) from error
     is_bool = isinstance(answer, bool) or type(answer).__name__ in ("bool_", "bool")  # numpy's
     if not is_bool:
-        raise ValueError(
+        raise ConstraintError(
             f"the constraint {_name(constraint)} must return True or False, but returned {shown(answer)} for "
             f"{shown(config)}"
         )

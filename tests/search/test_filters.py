@@ -265,13 +265,27 @@ def test_points_of_a_grid_that_violate_one_are_left_out_and_counted(
     assert "6 points of the grid were left out: 'in_order' 6 times" in caplog.text
 
 
-def test_a_constraint_that_nothing_fulfils_is_an_error_that_names_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("search_alg", ["random", "tpe"])
+def test_a_constraint_that_nothing_fulfils_is_an_error_that_names_it(tmp_path: Path, search_alg: str) -> None:
     def impossible(config: dict[str, Any]) -> bool:
         return False
 
-    for space in ({"a": tune.uniform(0, 1)}, {"a": tune.grid_search([1, 2])}, NINE):
-        with pytest.raises(ValueError, match=r"proposals in a row were refused .*'impossible'.*loosen the constraint"):
-            minimise(tmp_path / str(len(str(space))), space, constraints=[impossible])
+    grids = [{"a": tune.grid_search([1, 2])}] if search_alg == "random" else []  # TPE takes none
+    for space in ({"a": tune.uniform(0, 1)}, NINE, *grids):
+        text = r"^no configuration .*proposals in a row were refused .*'impossible'.*loosen the constraint.* kept$"
+        with pytest.raises(ValueError, match=text) as caught:
+            minimise(tmp_path / str(len(str(space))), space, constraints=[impossible], search_alg=search_alg)
+        assert isinstance(caught.value, tune.TuneError)
+
+
+def test_the_error_of_a_constraint_that_fails_shows_the_users_lines_and_no_hook() -> None:
+    def fails(config: dict[str, Any]) -> bool:
+        return bool(config["missing"])
+
+    with pytest.raises(tune.TuneError, match=r"^the constraint 'fails' raised KeyError: 'missing' for ") as caught:
+        fit(lambda config: {"loss": 1}, {"a": tune.uniform(0, 1)}, constraints=[fails])
+    assert isinstance(caught.value, ValueError)
+    assert isinstance(caught.value.__cause__, KeyError)
 
 
 @pytest.mark.parametrize(
