@@ -18,7 +18,7 @@ from minitune.experiment.tags import format_tag
 from minitune.experiment.trial import Trial
 from minitune.experiment.trial_maker import TrialMaker
 from minitune.search.equality import config_key
-from minitune.search.filters import MAX_TRIES, Filter, Rules, Verdict
+from minitune.search.filters import Filter, Rules, Verdict
 from minitune.search.search_algorithm import ExperimentSpec, SearchAlgorithm, experiment_list
 from minitune.search.variant_generator import Position, Variant, VariantTable
 from minitune.space import random_generator
@@ -180,7 +180,7 @@ class BasicVariantGenerator(SearchAlgorithm):
     ) -> Variant | None:
         """The variant, or what is drawn in its place, if the filter admits one of them."""
         keys: set[str] = set()
-        tries = MAX_TRIES if table.round_size == 1 else _TRIES_AT_GRID_POINT
+        tries = one.max_tries if table.round_size == 1 else _TRIES_AT_GRID_POINT
         drawn: Variant | None = variant
         for attempt in range(tries):
             if drawn is None:

@@ -31,6 +31,11 @@ Constraint = Callable[[dict[str, Any]], bool]
 MAX_TRIES = 10_000
 """So many refused proposals in a row are the end: a space of which 0.1 % is feasible is searched nevertheless."""
 
+FIRST_TRIES = 2_000
+"""The same as long as no proposal was admitted: then the constraints are probably wrong. The driver serves no trial
+while it draws, and 10,000 draws of ten parameters take more than a second. A space of which 0.5 % is feasible is
+refused by mistake once in 20,000 searches."""
+
 
 class Verdict(Enum):
     """What a filter says about a configuration."""
@@ -103,12 +108,18 @@ class Filter:
         self._is_admitted: dict[str, bool] = {}  # by key; what violates a constraint only where all can be counted
         self._violations: Counter[str] = Counter()
         self._outside = 0
+        self._has_admitted = False
         self.end_reason = ""
 
     @property
     def is_exhausted(self) -> bool:
         """Whether every configuration that there is has been admitted, or violates a constraint."""
         return len(self._is_admitted) - self._outside >= self._size
+
+    @property
+    def max_tries(self) -> int:
+        """So many refused proposals in a row are the end."""
+        return MAX_TRIES if self._has_admitted else FIRST_TRIES
 
     def judge(self, config: dict[str, Any]) -> Verdict:
         """Judge a complete configuration; it counts as tried if it is admitted.
@@ -123,11 +134,13 @@ class Filter:
                 self._note(config_key(config), config, False)
             return Verdict.VIOLATES
         if not self._notes:
+            self._has_admitted = True
             return Verdict.ADMITTED
         key = config_key(config)
         if key in self._is_admitted and (self._refuses_duplicates or self.is_exhausted):
             return Verdict.DUPLICATE
         self._note(key, config, True)
+        self._has_admitted = True
         return Verdict.ADMITTED
 
     def _note(self, key: str, config: dict[str, Any], is_admitted: bool) -> None:
@@ -202,12 +215,14 @@ class Filter:
             "known": dict(self._is_admitted),
             "outside": self._outside,
             "violations": dict(self._violations),
+            "has_admitted": self._has_admitted,
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Take over what `get_state` returned."""
         self._is_admitted, self._outside = dict(state["known"]), state["outside"]
         self._violations = Counter(state["violations"])
+        self._has_admitted = state["has_admitted"]
 
 
 def _ask(constraint: Constraint, config: dict[str, Any]) -> bool:
