@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -62,6 +62,23 @@ def base_seed(seed: int | None) -> int:
     return draw_global_seed() if seed is None else seed
 
 
+def load_libraries(plan: Plan) -> None:
+    """Import the libraries that the parts of a plan are built upon, and keep nothing else of them.
+
+    A library may set variables or start threads when it is first imported, and they stay. Who looks for what a run
+    leaves behind calls this first, so that the run does not import them.
+
+    Args:
+        plan: What is to be run. Its objects stay as they are.
+
+    Raises:
+        ValueError: If the plan's searcher or a callback is none.
+        ImportError: If the library of that searcher is not installed.
+    """
+    chosen_search_alg(plan)
+    _loggers(check_callbacks(plan.run_config.callbacks or ()))
+
+
 def build_components(plan: Plan, seed: int) -> Components:
     """Build and configure the plug-ins.
 
@@ -73,9 +90,10 @@ def build_components(plan: Plan, seed: int) -> Components:
         ValueError: If metric or mode are set in two places, or something is no plug-in.
     """
     reporter = build_reporter(plan)
-    scheduler = build_scheduler(plan, seed)
+    search_alg = chosen_search_alg(plan)
+    scheduler = build_scheduler(plan, seed, search_alg)
     return Components(
-        search_alg=build_search_alg(plan, seed, stops_early=decides_upon_results(scheduler)),
+        search_alg=build_search_alg(plan, seed, search_alg, stops_early=decides_upon_results(scheduler)),
         scheduler=scheduler,
         stopper=plan.experiment.stopper or NoopStopper(),
         callbacks=build_callbacks(plan, reporter),
@@ -83,15 +101,16 @@ def build_components(plan: Plan, seed: int) -> Components:
     )
 
 
-def build_scheduler(plan: Plan, seed: int) -> TrialScheduler:
+def build_scheduler(plan: Plan, seed: int, search_alg: Searcher | SearchAlgorithm) -> TrialScheduler:
     """The scheduler of the plan, seeded and configured.
 
     Args:
         plan: What is to be run.
         seed: The base seed.
+        search_alg: What the plan says proposes configurations; the scheduler may refuse it.
 
     Raises:
-        ValueError: If it is none, or metric and mode are set in two places.
+        ValueError: If it is none, metric and mode are set in two places, or it does not go with the rest of the plan.
     """
     tune = plan.tune_config
     scheduler = tune.scheduler if tune.scheduler is not None else FIFOScheduler()
@@ -103,7 +122,13 @@ def build_scheduler(plan: Plan, seed: int) -> TrialScheduler:
         )
     scheduler = for_this_run(scheduler)
     scheduler.set_seed(component_seed(seed, "scheduler"))
-    if not scheduler.set_search_properties(tune.metric, tune.mode, **plan.experiment.public_spec):
+    searcher = search_alg.searcher if isinstance(search_alg, SearchGenerator) else search_alg
+    spec = {
+        **plan.experiment.public_spec,
+        "searcher": type(searcher).__name__ if isinstance(searcher, Searcher) else None,
+        "reuse_actors": tune.reuse_actors,
+    }
+    if not scheduler.set_search_properties(tune.metric, tune.mode, **spec):
         raise ValueError(
             f"metric and mode must be set in one place, but both {type(scheduler).__name__} and TuneConfig have them "
             f"(TuneConfig: metric={tune.metric!r}, mode={tune.mode!r}); leave them out of one"
@@ -116,19 +141,16 @@ def decides_upon_results(scheduler: TrialScheduler) -> bool:
     return type(scheduler).on_trial_result is not TrialScheduler.on_trial_result
 
 
-def build_search_alg(plan: Plan, seed: int, stops_early: bool) -> SearchAlgorithm:
-    """The search algorithm of the plan, limited, seeded and configured; it has the experiments.
-
-    Args:
-        plan: What is to be run.
-        stops_early: Whether the run's scheduler may end trials before their time, which the searcher is told.
-        seed: The base seed.
+def chosen_search_alg(plan: Plan) -> Searcher | SearchAlgorithm:
+    """The searcher or search algorithm of the plan, as the user has made it, or made by its name.
 
     Raises:
-        ValueError: If it is no searcher, or the searcher was configured already and there are domains in the space.
+        ValueError: If it is none, or there is none of that name.
+        ImportError: If the library of the one with that name is not installed.
     """
-    tune, experiment = plan.tune_config, plan.experiment
-    search_alg = tune.search_alg if tune.search_alg is not None else BasicVariantGenerator()
+    search_alg = plan.tune_config.search_alg
+    if search_alg is None:
+        return BasicVariantGenerator()
     if isinstance(search_alg, str):
         search_alg = create_searcher(search_alg)
     if not isinstance(search_alg, (Searcher, SearchAlgorithm)):
@@ -136,6 +158,24 @@ def build_search_alg(plan: Plan, seed: int, stops_early: bool) -> SearchAlgorith
             f"search_alg must be a Searcher, a SearchAlgorithm or the name of one, but got {shown(search_alg)}"
             f"{of_class(search_alg)}"
         )
+    return search_alg
+
+
+def build_search_alg(
+    plan: Plan, seed: int, search_alg: Searcher | SearchAlgorithm, stops_early: bool
+) -> SearchAlgorithm:
+    """The search algorithm of the plan, limited, seeded and configured; it has the experiments.
+
+    Args:
+        plan: What is to be run.
+        seed: The base seed.
+        search_alg: See `chosen_search_alg`.
+        stops_early: Whether the run's scheduler may end trials before their time, which the searcher is told.
+
+    Raises:
+        ValueError: If the searcher was configured already and there are domains in the space.
+    """
+    tune, experiment = plan.tune_config, plan.experiment
     search_alg = for_this_run(search_alg)
     if isinstance(search_alg, Searcher):
         search_alg = SearchGenerator(_limited(search_alg, tune.max_concurrent_trials))
@@ -185,8 +225,6 @@ def build_callbacks(plan: Plan, reporter: ProgressReporter | None) -> list[Callb
     Raises:
         ValueError: If one of them is no callback.
     """
-    from minitune.logger import default_loggers
-
     given = [*check_callbacks(plan.run_config.callbacks or ()), *environment_callbacks()]
     progress: list[Callback] = [TrialProgress(reporter)] if reporter is not None else []
     if plan.verbose >= 2 or plan.run_config.show_output:
@@ -194,8 +232,14 @@ def build_callbacks(plan: Plan, reporter: ProgressReporter | None) -> list[Callb
 
         progress.insert(0, TrialOutput(reporter, plan.experiment.output_names))
     progress += output_limit(plan.experiment.output_names)
-    loggers = [] if is_on("DISABLE_AUTO_CALLBACK_LOGGERS") else default_loggers(given)
-    return [*given, *progress, *loggers]
+    return [*given, *progress, *_loggers(given)]
+
+
+def _loggers(given: Sequence[Callback]) -> list[Callback]:
+    """The loggers that a run has besides the given callbacks."""
+    from minitune.logger import default_loggers
+
+    return [] if is_on("DISABLE_AUTO_CALLBACK_LOGGERS") else default_loggers(given)
 
 
 def build_reporter(plan: Plan) -> ProgressReporter | None:

@@ -139,7 +139,7 @@ class Plan:
 
     @property
     def is_silent(self) -> bool:
-        """Whether nothing of the run is shown on the console."""
+        """Whether no progress of the run is shown on the console."""
         return not (self.verbose and self.run_config.progress)
 
     @property

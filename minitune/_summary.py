@@ -245,13 +245,16 @@ def _shown(value: Any) -> str:
     return text if len(text) <= _CELL else text[: _CELL - 3] + "..."
 
 
-def log_failures(analysis: ExperimentAnalysis) -> None:
-    """Leave a record in the log of the trials that have failed; for a run that shows nothing.
+def log_failures(analysis: ExperimentAnalysis, may_print: bool = False) -> None:
+    """Leave one record in the log of the trials that have failed; for a run that shows no progress.
 
-    Where no log is kept, there is no record: Python would print it on the console.
+    Args:
+        analysis: The run's trials.
+        may_print: Whether the record may come out on the standard error stream, where Python prints it if no log is
+            configured. If not, there is no record then.
     """
     failed = [trial.error for trial in analysis.trials if trial.error is not None]
-    if failed and logger.hasHandlers():
+    if failed and (may_print or logger.hasHandlers()):
         kinds, path = "; ".join(grouped_errors(failed)), analysis.experiment_path
         logger.error("%d of %d trials failed: %s (%s)", len(failed), len(analysis.trials), kinds, path)
 

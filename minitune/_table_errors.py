@@ -9,14 +9,11 @@ from collections.abc import Hashable, Iterable
 from typing import Any
 
 from minitune._table import Part, Table, format_cell
-from minitune.error import TrialError
 from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.experiment.trial import Trial
 
 _MAX_TRACEBACKS = 5
 _MAX_TRACEBACK_LINES = 40
-_NO_TERMINAL = ("bdb.BdbQuit", "EOFError: EOF when reading a line")
-"""What `breakpoint()` and `input()` end with where there is nobody to answer."""
 
 
 def error_table(trials: Iterable[Trial], max_rows: int) -> list[Part]:
@@ -59,14 +56,14 @@ def error_texts(trials: Iterable[Trial], raised: Trial | None = None) -> list[st
         others = f" and {count} more {'trial' if count == 1 else 'trials'} with the same error" if count else ""
         way = _way_to_debug(alike[0]) if alike is ordered[0] else ""
         if raised is not None and raised in alike:
-            lines += [f"Error of trial {alike[0].name}{others}{way}: it is raised now.", *_hints(alike[0].error)]
+            lines.append(f"Error of trial {alike[0].name}{others}{way}: it is raised now.")
             continue
         lines.append(f"Error of trial {alike[0].name}{others}{way}:")
         text = str(alike[0].error).rstrip().splitlines()
         if len(text) > _MAX_TRACEBACK_LINES:
             text = [*text[:3], f"  ... [{len(text) - _MAX_TRACEBACK_LINES} lines left out] ...", *text[3:]]
             text = [*text[:4], *text[4 - _MAX_TRACEBACK_LINES :]]
-        lines += text + _hints(alike[0].error)
+        lines += text
     return lines
 
 
@@ -75,25 +72,6 @@ def _way_to_debug(trial: Trial) -> str:
     if not os.path.isdir(trial.experiment_path):
         return ""
     return f" (`minitune rerun {shlex.quote(trial.experiment_path)} {trial.number} --pdb` runs it again)"
-
-
-def _hints(error: TrialError | None) -> list[str]:
-    """What to do about an error that comes from working in a trial's directory, or without a terminal."""
-    cause = None if error is None else error.__cause__
-    path = cause.filename if isinstance(cause, FileNotFoundError) else None
-    if isinstance(path, str) and path and not os.path.isabs(path):
-        try:
-            meant = os.path.abspath(path)
-        except FileNotFoundError:  # the driver's own directory has been removed
-            return []
-        if os.path.exists(meant) or (os.path.dirname(path) and os.path.isdir(os.path.dirname(meant))):
-            return [
-                f"hint: each trial works in its own directory; give it the absolute path, {meant}, or set "
-                "MINITUNE_CHDIR_TO_TRIAL_DIR=0"
-            ]
-    if error is not None and error.remote is not None and error.remote.last_line() in _NO_TERMINAL:
-        return ["hint: a trial's process has no terminal; MINITUNE_EXECUTOR=inline runs the trials in this one"]
-    return []
 
 
 def last_line(trial: Trial) -> str:

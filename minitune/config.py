@@ -239,7 +239,8 @@ class RunConfig(Config):
         failure_config: See `FailureConfig`.
         checkpoint_config: See `CheckpointConfig`.
         sync_config: Accepted for Ray Tune's signature and ignored: everything is written in place.
-        verbose: 0 silent, 1 default, 2 also each iteration and what trials print; None means 1.
+        verbose: 0 silent, 1 default, 2 also each iteration and what trials print; None means 1. At 0, the failures of
+            trials are one record in the log, if you have configured one.
         stop: When a trial stops: a dict of metrics and limits, a callable or a `Stopper`.
         callbacks: `Callback` objects, called in this order.
         progress_reporter: A `ProgressReporter` in place of the default one.
@@ -247,7 +248,8 @@ class RunConfig(Config):
         local_dir: Old name of `storage_path`.
         durability: `"process"`, `"batched"` or `"strict"`: what a power cut may cost.
         show_output: Show what trials print, whatever `verbose` is; at `verbose=0` that and nothing else.
-        progress: Show the progress at `verbose >= 1`.
+        progress: Show the progress at `verbose >= 1`. Without it, the failures of trials are one record in the log,
+            which goes to the standard error stream if you have configured none.
         keep_descendants: Leave processes that a trial has started alone when it ends.
 
     Raises:

@@ -8,6 +8,7 @@ imports nothing but the standard library and the settings, so any other part may
 from __future__ import annotations
 
 import builtins
+import contextlib
 import copy
 import linecache
 import pickle
@@ -16,7 +17,7 @@ import threading
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from types import TracebackType
+from types import MemberDescriptorType, TracebackType
 from typing import Any, TypeVar
 
 from minitune.settings import is_on
@@ -24,6 +25,9 @@ from minitune.settings import is_on
 MESSAGE_LIMIT = 64_000
 """Characters of an exception's message or traceback that are kept; longer text is cut and says so."""
 
+
+HINT = "hint: "
+"""How a line begins that says what to do about an error. Such lines follow a traceback and are no part of it."""
 
 _Kind = TypeVar("_Kind", bound=Exception)
 
@@ -37,6 +41,10 @@ class InvalidArgumentError(TuneError, ValueError):
 
     Scripts wait for either.
     """
+
+
+class ConstraintError(TuneError, ValueError):
+    """A constraint of the search fails, or no configuration that was proposed fulfils all of them."""
 
 
 class TrialError(TuneError):
@@ -53,9 +61,14 @@ class TrialError(TuneError):
     def summary(self) -> str:
         """What happened, in one line: of an exception its class and the first line of its message."""
         if self.cause or self.remote is None:
-            return self.cause or str(self).strip().rpartition("\n")[2]
+            return self.cause or _last_line_without_hints(str(self))
         message = self.remote.message.strip().partition("\n")[0]
         return f"{self.remote.type_name}: {message}" if message else self.remote.type_name
+
+
+def _last_line_without_hints(text: str) -> str:
+    lines = [line for line in text.strip().split("\n") if not line.startswith(HINT)]
+    return lines[-1] if lines else text
 
 
 class WorkerDiedError(TrialError):
@@ -142,12 +155,14 @@ class RemoteError:
         message: `str(exception)`, cut at `MESSAGE_LIMIT` characters.
         traceback: The formatted traceback without the frames of minitune.
         pickled: The exception itself and those that led to it, as far as they survived a round trip in the worker.
+        hint: A line that begins with `HINT`, if where the code ran may be the reason; empty if not.
     """
 
     type_name: str
     message: str
     traceback: str
     pickled: bytes | None = None
+    hint: str = ""
 
     @classmethod
     def of(cls, error: BaseException) -> RemoteError:
@@ -326,16 +341,38 @@ def dual_error(
     def show(self: BaseException) -> str:
         return text
 
+    def represent(self: OSError) -> str:
+        # OSError keeps the file's name apart from `args`, and its own text for repr() leaves it out.
+        return f"{type(self).__name__}({', '.join(map(repr, OSError.__reduce__(self)[1]))})"
+
     try:
         body = {"__str__": show, "__reduce__": reduce or (lambda self: (kind, (text,))), "__module__": kind.__module__}
+        if isinstance(original, OSError) and user_class.__repr__ is BaseException.__repr__:
+            body["__repr__"] = represent
         dual = type(f"{kind.__name__}({user_class.__name__})", (kind, user_class), body)
         new = BaseException.__new__ if isinstance(original, MemoryError) else dual.__new__  # its own makes only itself
         error: _Kind = new(dual, *original.args)
         error.__dict__.update(original.__dict__)
         error.args = original.args
+        for name, value in _slots_of(original).items():
+            setattr(error, name, value)
     except Exception:
         return None
     return error
+
+
+def _slots_of(error: BaseException) -> dict[str, Any]:
+    """What an exception keeps outside of `args` and `__dict__`, such as the file's name of an `OSError`.
+
+    The `obj` of an `AttributeError` is left out: it may be anything, and of any size.
+    """
+    slots = {}
+    for kind in type(error).__mro__:
+        for name, slot in vars(kind).items():
+            if isinstance(slot, MemberDescriptorType) and not name.startswith("__") and name != "obj":
+                with contextlib.suppress(AttributeError):  # one of `__slots__` that is not set
+                    slots[name] = slot.__get__(error)
+    return {name: value for name, value in slots.items() if value is not None}  # others that are not set read as None
 
 
 def _qualified_name(kind: type) -> str:
@@ -363,17 +400,21 @@ class _Bare:
         kind: Its class.
         args: Its `args`.
         state: Its attributes.
+        slots: See `_slots_of`.
     """
 
     kind: type[BaseException]
     args: tuple[Any, ...]
     state: dict[str, Any]
+    slots: dict[str, Any]
 
     def revive(self) -> BaseException:
         """The exception; its `__init__` is not called."""
         error: BaseException = self.kind.__new__(self.kind, *self.args)
         error.args = self.args
         error.__dict__.update(self.state)
+        for name, value in self.slots.items():
+            setattr(error, name, value)
         return error
 
 
@@ -403,7 +444,8 @@ def _pickle_link(error: BaseException) -> bytes | None:
         message = clip(str(error))
     except Exception:
         message = ""
-    for value in (error, _Bare(kind, error.args, dict(error.__dict__)), _Bare(kind, (message,), {})):
+    bare = _Bare(kind, error.args, dict(error.__dict__), _slots_of(error))
+    for value in (error, bare, _Bare(kind, (message,), {}, {})):
         try:
             import cloudpickle
 

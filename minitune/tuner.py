@@ -103,7 +103,7 @@ class Tuner:
         if self._plan.raises:
             _raise_first(self._grid)
         elif self._plan.is_silent:
-            log_failures(self._grid._analysis)
+            log_failures(self._grid._analysis, may_print=self._plan.verbose > 0)
         return self._grid
 
     def _start_or_resume(self, ahead: Template | None) -> tuple[Outcome, RunDirectory]:

@@ -28,6 +28,7 @@ pytest.register_assert_rewrite("kit")
 from kit import Script, scaled_s  # noqa: E402  # pytest rewrites the asserts of what is imported from here on
 
 import minitune  # noqa: E402
+from minitune.logger import default_loggers  # noqa: E402
 from minitune.testing.leftovers import FILES, KINDS, STRAGGLER_BOUND_S, Snapshot, is_helper, kill  # noqa: E402
 
 MARKER = "MINITUNE_TEST_SESSION"
@@ -103,6 +104,7 @@ def no_process_left() -> Iterator[None]:
 
     Children inherit a marker in their environment, which the kernel shows for every process of ours.
     """
+    default_loggers([])  # imports tensorboardX, where it is installed; the variable that this sets is no test's fault
     marker = uuid.uuid4().hex
     os.environ[MARKER] = marker
     yield

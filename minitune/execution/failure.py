@@ -103,10 +103,10 @@ def raised_error(remote: RemoteError, *, starting: bool) -> TrialError:
         starting: True if the trainable could not even be loaded or set up.
     """
     remote = remote.with_sources()
+    text = "\n".join(filter(None, (remote.traceback.rstrip(), remote.hint)))
     if starting:
-        text = f"the trainable could not be loaded or set up:\n{remote.traceback.rstrip()}"
-        return trial_error(remote, text, WorkerStartError)
-    return trial_error(remote)
+        return trial_error(remote, f"the trainable could not be loaded or set up:\n{text}", WorkerStartError)
+    return trial_error(remote, text)
 
 
 def died_by_signal(event: Exited) -> bool:

@@ -11,12 +11,12 @@ import logging
 import os
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from minitune.callback import Callback
 from minitune.checkpoint import Checkpoint
 from minitune.decision import CONTINUE, STOP, Decision
-from minitune.error import TuneError, dual_error
+from minitune.error import ConstraintError, TuneError, dual_error
 from minitune.execution.scheduler_context import DriverContext
 from minitune.experiment.trial import Trial
 from minitune.result import DEFAULT_METRIC, DONE, flatten
@@ -32,6 +32,7 @@ logger = logging.getLogger("minitune")
 
 STOP_CRITERION = "the stop criterion was met"
 TRAINABLE_ENDED = "the trainable has ended"
+_KEPT = "the run was ended, what it had reported is kept"
 
 
 class PluginError(TuneError):
@@ -51,7 +52,8 @@ def call_plugin(hook: Callable[..., Any], trial: Trial | None, /, *args: Any, **
         **kwargs: More of them.
 
     Raises:
-        PluginError: If the hook raises an `Exception`, which is the cause then. Anything else passes.
+        ConstraintError: If a constraint of the search is at fault.
+        PluginError: If the hook raises another `Exception`, which is the cause then. Anything else passes.
         TuneError: In a child that the hook has forked, and that comes back from it.
     """
     pid = os.getpid()
@@ -62,20 +64,22 @@ def call_plugin(hook: Callable[..., Any], trial: Trial | None, /, *args: Any, **
     except Exception as error:
         if os.getpid() != pid:  # the child's own affair
             raise
-        raise _plugin_error(hook, trial, error) from error
+        _raise_told(hook, trial, error)
     if os.getpid() != pid:
         raise forked_error(_hook_name(hook))
     return value
 
 
-def _plugin_error(hook: Callable[..., Any], trial: Trial | None, error: Exception) -> PluginError:
-    """What a hook has raised, with its name."""
+def _raise_told(hook: Callable[..., Any], trial: Trial | None, error: Exception) -> NoReturn:
+    """Raise what a hook has raised, with the hook's name. A constraint is the user's own and no fault of the hook."""
+    if isinstance(error, ConstraintError):
+        raise ConstraintError(f"{error}; {_KEPT}") from error.__cause__
     text = (
         f"{_hook_name(hook)} raised {type(error).__name__}: {error}"
         + (f" (while it was told of trial {trial.name})" if trial is not None else "")
-        + "; the run was ended, what it had reported is kept"
+        + f"; {_KEPT}"
     )
-    return dual_error(PluginError, error, text) or PluginError(text)
+    raise (dual_error(PluginError, error, text) or PluginError(text)) from error
 
 
 def forked_error(who: str) -> TuneError:
@@ -412,7 +416,7 @@ class Hooks:
         except Exception as error:
             if os.getpid() != self._pid:  # see `call_plugin`
                 raise
-            raise _plugin_error(hook, trial, error) from error
+            _raise_told(hook, trial, error)
         finally:
             taken_s = time.monotonic() - begin_s
             if taken_s > self._slow_s:

@@ -420,4 +420,4 @@ def _packed(value: Any, what: str) -> Callable[[], Any]:
 
 def _describe(error: BaseException) -> InProcessError:
     remote = RemoteError.of(error)
-    return InProcessError(remote.type_name, remote.message, remote.traceback, remote.pickled, error)
+    return InProcessError(remote.type_name, remote.message, remote.traceback, remote.pickled, exception=error)

@@ -11,7 +11,7 @@ import socket
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from minitune import _descriptors
@@ -22,7 +22,7 @@ from minitune.actor.limits import THREAD_CAPS
 from minitune.actor.messages import Ended, Failed, GroupEvent, Parked, Place, Ready, Replied
 from minitune.actor.start_method import start_method as start_method
 from minitune.clock import Clock
-from minitune.error import RemoteError, TuneError
+from minitune.error import HINT, RemoteError, TuneError
 from minitune.execution.devices import Machine
 from minitune.execution.ledger import Ledger, allocation_env
 from minitune.execution.trial_executor import ActorFactory, CallRaised, CallReturned, Event, Exited, Shared, Started
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from minitune.actor.template import Template
 
 logger = logging.getLogger("minitune")
+
+_NO_TERMINAL = ("bdb.BdbQuit", "EOFError: EOF when reading a line")
+"""What `breakpoint()` and `input()` end with where there is nobody to answer."""
 
 ORIG_WORKING_DIR = ("MINITUNE_ORIG_WORKING_DIR", "TUNE_ORIG_WORKING_DIR")
 """Variables that tell a trial, which works in its own directory, where the driver works."""
@@ -360,7 +363,27 @@ class LocalTrialExecutor:
             return Started(actor.actor_id, event.pid, self._host, actor.allocation)
         if isinstance(event, Replied):
             return CallReturned(actor.actor_id, event.value)
-        return CallRaised(actor.actor_id, event.error)
+        return CallRaised(actor.actor_id, replace(event.error, hint=self._hint(actor, event.error)))
+
+    def _hint(self, actor: _Actor, error: RemoteError) -> str:
+        """What to do about an error that comes from working in a directory of its own, or without a terminal."""
+        if error.last_line() in _NO_TERMINAL:
+            return f"{HINT}a trial's process has no terminal; MINITUNE_EXECUTOR=inline runs the trials in this one"
+        if not self._changes_directory or actor.directory is None or error.type_name != FileNotFoundError.__name__:
+            return ""
+        path = getattr(error.load(), "filename", None)
+        if not isinstance(path, str) or not path or os.path.isabs(path):
+            return ""
+        try:
+            meant = os.path.abspath(path)
+        except FileNotFoundError:  # the driver's own directory has been removed
+            return ""
+        if os.path.exists(meant) or (os.path.dirname(path) and os.path.isdir(os.path.dirname(meant))):
+            return (
+                f"{HINT}each trial works in its own directory; give it the absolute path, {meant}, or set "
+                "MINITUNE_CHDIR_TO_TRIAL_DIR=0"
+            )
+        return ""
 
     def _on_reset(self, actor: _Actor, event: Ready | Replied | Failed) -> Event | None:
         if isinstance(event, Replied) and event.value:

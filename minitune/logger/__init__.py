@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
-import logging
 from collections.abc import Sequence
 
+from minitune._warnings import warn_once
 from minitune.callback import Callback
 from minitune.logger.csv import CSVLoggerCallback
 from minitune.logger.json import JsonLoggerCallback
@@ -31,5 +31,5 @@ def default_loggers(callbacks: Sequence[Callback]) -> list[Callback]:
         try:
             loggers.append(kind())
         except Exception as error:  # a package that is there, but cannot be loaded, must not end a run
-            logging.getLogger("minitune").warning("%s is left out: %s", kind.__name__, error)
+            warn_once(f"{kind.__name__} is left out: {error}")
     return loggers

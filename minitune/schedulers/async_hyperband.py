@@ -105,7 +105,8 @@ class AsyncHyperBandScheduler(MetricScheduler):
         )
         self._rng = random.Random(0)
         self._arrivals = 0
-        self._num_stopped = 0
+        self._num_stopped = 0  # before `max_t`
+        self._left_behind: set[str] = set()  # whose end was asked for since nobody is left to be promoted
         self._standings: dict[str, _Standing] = {}
         self._trials: dict[str, Trial] = {}
         # Who was found running last: as long as it does, nobody else needs to be looked at.
@@ -154,7 +155,10 @@ class AsyncHyperBandScheduler(MetricScheduler):
         self._forget(trial)
 
     def on_trial_remove(self, tune_controller: SchedulerContext, trial: Trial) -> None:
-        """Forget the trial; its values stay."""
+        """Forget the trial; its values stay. It counts as stopped if this scheduler has asked for its end."""
+        if trial.trial_id in self._left_behind:
+            self._left_behind.remove(trial.trial_id)
+            self._num_stopped += 1
         self._forget(trial)
 
     def on_trial_error(self, tune_controller: SchedulerContext, trial: Trial) -> None:
@@ -185,6 +189,7 @@ class AsyncHyperBandScheduler(MetricScheduler):
             return None
         chosen = self._best_to_promote(tune_controller, at_least=1)
         if chosen is None:
+            self._left_behind.update(trial.trial_id for trial in live)
             for trial in live:
                 tune_controller.stop_trial(trial, "nobody is left to be promoted")
         return chosen
@@ -196,7 +201,10 @@ class AsyncHyperBandScheduler(MetricScheduler):
         return not self._promotes and chooses is AsyncHyperBandScheduler.choose_trial_to_run
 
     def debug_string(self) -> str:
-        """How many were stopped, and per bracket the score that lets a trial go on from each level, highest first."""
+        """How many were stopped before `max_t`, and per bracket the score that lets a trial go on from each level.
+
+        The highest level comes first.
+        """
         lines = [f"Using AsyncHyperBand: num_stopped={self._num_stopped}"]
         for levels in self._brackets:
             cutoffs = (f"Iter {level.milestone:.3f}: {self._cutoff(level)}" for level in reversed(levels))
@@ -321,7 +329,7 @@ class AsyncHyperBandScheduler(MetricScheduler):
         }
 
     def _at_end(self, at: float) -> Decision:
-        self._num_stopped += 1
+        """The end that `max_t` sets to a trial. It has had all its time, so it does not count as stopped."""
         reason = f"{self._time_attr} {number_text(at)} has reached max_t={number_text(self._max_t)}"
         return Decision(decision.STOP, reason, facts={"rule": "asha", "time": at, "rung": self._max_t})
 

@@ -131,8 +131,15 @@ class PopulationBasedTraining(MetricScheduler):
         """See `TrialScheduler.set_search_properties`.
 
         Raises:
-            ValueError: If no mode is known afterwards, or members would have to wait for an endless supply of others.
+            ValueError: If no mode is known afterwards, members would have to wait for an endless supply of others, or
+                the run has a searcher: it would learn that a member's first configuration has led to what a later one
+                has reached.
         """
+        if spec.get("searcher") is not None:
+            raise ValueError(
+                f"{type(self).__name__} changes configurations while they are trained, so it takes no search "
+                f"algorithm, but got {spec['searcher']}; leave out search_alg"
+            )
         if not super().set_search_properties(metric, mode, **spec):
             return False
         if self._synch and spec.get("num_samples") == -1:
@@ -149,13 +156,8 @@ class PopulationBasedTraining(MetricScheduler):
     # -- hooks ---------------------------------------------------------------------------------------------------
 
     def on_trial_add(self, tune_controller: SchedulerContext, trial: Trial) -> None:
-        """Take in a member and complete its configuration; one that is tried again may need another's checkpoint.
-
-        Raises:
-            ValueError: If the run has a searcher: configurations that change on the way would mislead it.
-        """
+        """Take in a member and complete its configuration; one that is tried again may need another's checkpoint."""
         super().on_trial_add(tune_controller, trial)
-        self._check_search_alg(tune_controller)
         self._trials[trial.trial_id] = trial
         member = self._population.members.get(trial.trial_id)
         if member is None:
@@ -443,14 +445,6 @@ class PopulationBasedTraining(MetricScheduler):
             trial.evaluated_params = {**trial.evaluated_params, **values}
 
     # -- small things ------------------------------------------------------------------------------------------------
-
-    def _check_search_alg(self, context: SchedulerContext) -> None:
-        searcher = getattr(context.search_alg, "searcher", None)
-        if searcher is not None:
-            raise ValueError(
-                f"{type(self).__name__} changes configurations while they are trained, so it takes no search "
-                f"algorithm, but got {type(searcher).__name__}; leave out search_alg"
-            )
 
     def _time_of(self, result: dict[str, Any]) -> float | None:
         """How far a trial is; None if the result lacks metric or time, which may be so."""

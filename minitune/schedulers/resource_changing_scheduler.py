@@ -304,7 +304,16 @@ class ResourceChangingScheduler(TrialScheduler):
         return self._planned.get(trial.trial_id, trial.resources)
 
     def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
-        """See `TrialScheduler.set_search_properties`."""
+        """See `TrialScheduler.set_search_properties`.
+
+        Raises:
+            ValueError: If workers are to be reused, or the base scheduler refuses something.
+        """
+        if spec.get("reuse_actors"):
+            raise ValueError(
+                "ResourceChangingScheduler cannot be used with reuse_actors=True, since a worker keeps what it was "
+                "given; pass reuse_actors=False to TuneConfig"
+            )
         self._metric, self._mode = metric, mode
         return self._base.set_search_properties(metric, mode, **spec)
 
@@ -318,14 +327,8 @@ class ResourceChangingScheduler(TrialScheduler):
         """Take the first trial's request as the one that all have come with.
 
         Raises:
-            ValueError: If workers are to be reused.
             RuntimeError: If another trial asks for something else.
         """
-        if getattr(tune_controller, "reuse_actors", False):
-            raise ValueError(
-                "ResourceChangingScheduler cannot be used with reuse_actors=True, since a worker keeps what it was "
-                "given; pass reuse_actors=False to TuneConfig"
-            )
         if self._base_trial_resources is None:
             self._base_trial_resources = trial.resources
         elif trial.trial_id not in self._planned and trial.resources != self._base_trial_resources:

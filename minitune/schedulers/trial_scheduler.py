@@ -126,13 +126,15 @@ class TrialScheduler:
         Args:
             metric: The run's metric, or None.
             mode: `min` or `max`, or None.
-            **spec: The experiment's public settings (`stop`, `num_samples`, `time_budget_s`).
+            **spec: The experiment's public settings (`stop`, `num_samples`, `time_budget_s`), and two facts about the
+                run: the name of the `searcher`'s class (None if configurations come from the search space alone), and
+                `reuse_actors`.
 
         Returns:
             False if metric or mode has been set here already, so that the two could contradict each other.
 
         Raises:
-            ValueError: If `mode` is neither `min`, `max` nor None.
+            ValueError: If `mode` is neither `min`, `max` nor None. A subclass may refuse the run in this way, too.
         """
         check_mode(mode)
         if (self._metric and metric) or (self._mode and mode):

@@ -13,11 +13,12 @@ from dataclasses import asdict
 from typing import Any
 
 from minitune._checks import is_whole, require, require_flag, shown
+from minitune.error import ConstraintError
 from minitune.experiment.tags import format_tag
 from minitune.experiment.trial import Trial
 from minitune.experiment.trial_maker import TrialMaker
 from minitune.search.equality import config_key
-from minitune.search.filters import MAX_TRIES, Filter, Rules, Verdict
+from minitune.search.filters import Filter, Rules, Verdict
 from minitune.search.search_algorithm import ExperimentSpec, SearchAlgorithm, experiment_list
 from minitune.search.variant_generator import Position, Variant, VariantTable
 from minitune.space import random_generator
@@ -148,6 +149,9 @@ class BasicVariantGenerator(SearchAlgorithm):
         """The next variant that the filter admits; None if there is none, and then the table is at its end.
 
         What is refused is drawn anew. A place where that does not help is left out: the grid's next point follows.
+
+        Raises:
+            ConstraintError: If no configuration fulfils the constraints, or one of them fails.
         """
         if one is None:
             return table.next()
@@ -160,7 +164,7 @@ class BasicVariantGenerator(SearchAlgorithm):
                 self._tell_left_out(table, one)
                 return admitted
             if table.point_at_hand is not None and not refused[Verdict.DUPLICATE]:
-                raise ValueError(
+                raise ConstraintError(
                     f"a point to evaluate must leave values that fulfil the constraints, but got "
                     f"{shown(table.point_at_hand)}, for which {refused.total()} draws in a row violate one (so far: "
                     f"{one.violated()}); correct the point, or leave it out"
@@ -176,7 +180,7 @@ class BasicVariantGenerator(SearchAlgorithm):
     ) -> Variant | None:
         """The variant, or what is drawn in its place, if the filter admits one of them."""
         keys: set[str] = set()
-        tries = MAX_TRIES if table.round_size == 1 else _TRIES_AT_GRID_POINT
+        tries = one.max_tries if table.round_size == 1 else _TRIES_AT_GRID_POINT
         drawn: Variant | None = variant
         for attempt in range(tries):
             if drawn is None:

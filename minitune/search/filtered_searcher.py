@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Any
 
 from minitune._checks import is_real
-from minitune.search.filters import MAX_TRIES, Filter, Rules, Verdict
+from minitune.search.filters import Filter, Rules, Verdict
 from minitune.search.searcher import (
     Metric,
     Searcher,
@@ -77,7 +77,7 @@ class FilteredSearcher(SearcherWrapper):
         """See `Searcher.suggest`; the whole configuration.
 
         Raises:
-            ValueError: If nothing fulfils the constraints, or one of them fails.
+            ConstraintError: If nothing fulfils the constraints, or one of them fails.
         """
         refused: Counter[Verdict] = Counter()
         while refused.total() < (_ASKS if self._can_draw else _ASKS_ALONE):
@@ -93,7 +93,7 @@ class FilteredSearcher(SearcherWrapper):
                 return config
             if self._filter.is_exhausted:
                 break
-        while self._can_draw and refused.total() < MAX_TRIES and not self._filter.is_exhausted:
+        while self._can_draw and refused.total() < self._filter.max_tries and not self._filter.is_exhausted:
             config = self._admit({}, refused)
             if config is not None:
                 self._drawn[trial_id] = config

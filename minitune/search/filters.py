@@ -16,6 +16,7 @@ from enum import Enum
 from typing import Any
 
 from minitune._checks import require, shown
+from minitune.error import ConstraintError
 from minitune.search.equality import config_key, space_size
 from minitune.search.space_tree import copy_tree, has_unresolved_values
 from minitune.space import fits
@@ -29,6 +30,11 @@ Constraint = Callable[[dict[str, Any]], bool]
 
 MAX_TRIES = 10_000
 """So many refused proposals in a row are the end: a space of which 0.1 % is feasible is searched nevertheless."""
+
+FIRST_TRIES = 2_000
+"""The same as long as no proposal was admitted: then the constraints are probably wrong. The driver serves no trial
+while it draws, and 10,000 draws of ten parameters take more than a second. A space of which 0.5 % is feasible is
+refused by mistake once in 20,000 searches."""
 
 
 class Verdict(Enum):
@@ -102,6 +108,7 @@ class Filter:
         self._is_admitted: dict[str, bool] = {}  # by key; what violates a constraint only where all can be counted
         self._violations: Counter[str] = Counter()
         self._outside = 0
+        self._has_admitted = False
         self.end_reason = ""
 
     @property
@@ -109,11 +116,16 @@ class Filter:
         """Whether every configuration that there is has been admitted, or violates a constraint."""
         return len(self._is_admitted) - self._outside >= self._size
 
+    @property
+    def max_tries(self) -> int:
+        """So many refused proposals in a row are the end."""
+        return MAX_TRIES if self._has_admitted else FIRST_TRIES
+
     def judge(self, config: dict[str, Any]) -> Verdict:
         """Judge a complete configuration; it counts as tried if it is admitted.
 
         Raises:
-            ValueError: If a constraint fails, or its answer is neither True nor False.
+            ConstraintError: If a constraint fails, or its answer is neither True nor False.
         """
         broken = self.broken_constraint(config)
         if broken is not None:
@@ -122,11 +134,13 @@ class Filter:
                 self._note(config_key(config), config, False)
             return Verdict.VIOLATES
         if not self._notes:
+            self._has_admitted = True
             return Verdict.ADMITTED
         key = config_key(config)
         if key in self._is_admitted and (self._refuses_duplicates or self.is_exhausted):
             return Verdict.DUPLICATE
         self._note(key, config, True)
+        self._has_admitted = True
         return Verdict.ADMITTED
 
     def _note(self, key: str, config: dict[str, Any], is_admitted: bool) -> None:
@@ -138,7 +152,7 @@ class Filter:
         """The name of the first constraint that a configuration violates; None if there is none.
 
         Raises:
-            ValueError: If a constraint fails, or its answer is neither True nor False.
+            ConstraintError: If a constraint fails, or its answer is neither True nor False.
         """
         for constraint in self._constraints:
             if not _ask(constraint, config):
@@ -166,7 +180,7 @@ class Filter:
             refused: What was said about the last proposals, of which none was admitted.
 
         Raises:
-            ValueError: If they all violate constraints and nothing was ever tried twice: the constraints are wrong.
+            ConstraintError: If they all violate constraints and none had been tried before: the constraints are wrong.
         """
         tried = sum(self._is_admitted.values())
         left_out = len(self._is_admitted) - tried
@@ -180,7 +194,7 @@ class Filter:
                 f"before, {violate} violate a constraint"
             )
         else:
-            raise ValueError(
+            raise ConstraintError(
                 f"no configuration fulfils the constraints: {refused.total()} proposals in a row were refused (so far: "
                 f"{self.violated()}); loosen the constraint, or give a search space of which more fulfils it"
             )
@@ -201,30 +215,32 @@ class Filter:
             "known": dict(self._is_admitted),
             "outside": self._outside,
             "violations": dict(self._violations),
+            "has_admitted": self._has_admitted,
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Take over what `get_state` returned."""
         self._is_admitted, self._outside = dict(state["known"]), state["outside"]
         self._violations = Counter(state["violations"])
+        self._has_admitted = state["has_admitted"]
 
 
 def _ask(constraint: Constraint, config: dict[str, Any]) -> bool:
     """A constraint's answer; it gets a copy of the configuration, which is its own.
 
     Raises:
-        ValueError: If it fails, or answers neither True nor False.
+        ConstraintError: If it fails, or answers neither True nor False.
     """
     try:
         answer = constraint(copy_tree(config))
     except Exception as error:
-        raise ValueError(
+        raise ConstraintError(
             f"the constraint {_name(constraint)} raised {type(error).__name__}: {error} for {shown(config)}; it must "
             "answer True or False for every configuration, also for those that lack a conditional parameter"
         ) from error
     is_bool = isinstance(answer, bool) or type(answer).__name__ in ("bool_", "bool")  # numpy's
     if not is_bool:
-        raise ValueError(
+        raise ConstraintError(
             f"the constraint {_name(constraint)} must return True or False, but returned {shown(answer)} for "
             f"{shown(config)}"
         )

@@ -18,6 +18,7 @@ from dataclasses import fields
 from types import FrameType, TracebackType
 from typing import Any
 
+from minitune._assemble import load_libraries
 from minitune._checks import is_real, require
 from minitune._summary import Target, best_of_run, grouped_errors
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
@@ -118,6 +119,7 @@ def smoke(
     tuner = _tuner(trainable, space, given, budget_s, os.fspath(directory or _own_directory()))
     name = str(getattr(trainable, "__name__", trainable))
     kinds = tuple(kind for kind in KINDS if kind not in may_leave and not (kind == FILES and _has_neighbours()))
+    load_libraries(tuner._plan)  # what a library of ours sets when it is imported is no trial's fault
     before, until_s = Snapshot(kinds), time.monotonic() + budget_s
     try:
         with _settings({"FORCE_TRIAL_CLEANUP_S": f"{GRACE_S:g}", "STEP_SUMMARY": "0"}):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -205,6 +206,35 @@ def test_the_error_is_of_the_users_class_and_names_the_line() -> None:
     assert 'raise Unlucky(42, "bad luck")' in str(error)
     assert grid.errors == [error]
     assert grid[0].metrics["n"] == 1
+
+
+class Missing(FileNotFoundError):
+    """Cannot be loaded from what it pickles: its `__init__` takes one argument."""
+
+    def __init__(self, path: str):
+        super().__init__(2, "is not there", path)
+
+
+@pytest.mark.parametrize("executor", ["inline", "local"])
+@pytest.mark.parametrize("kind", [OSError, Missing])
+def test_the_error_shows_and_has_the_name_of_the_file(kind: type[OSError], executor: str) -> None:
+    def trainable(config: dict[str, Any]) -> None:
+        raise OSError(2, "is not there", "data.csv") if kind is OSError else Missing("data.csv")
+
+    error = fit(trainable, executor=executor)[0].error
+    for one in (error, pickle.loads(pickle.dumps(error)), error.__cause__):
+        assert isinstance(one, kind)
+        assert (one.errno, one.filename) == (2, "data.csv")
+    assert repr(error) == f"TrialError({type(error.__cause__).__name__})(2, 'is not there', 'data.csv')"
+
+
+def test_the_error_of_a_text_that_cannot_be_decoded_tells_where() -> None:
+    def trainable(config: dict[str, Any]) -> None:
+        b"ab\xff".decode()
+
+    error = fit(trainable)[0].error
+    assert isinstance(error, UnicodeDecodeError)
+    assert (error.object, error.start) == (b"ab\xff", 2)
 
 
 @pytest.mark.parametrize("end", [StopIteration(), SystemExit(0), SystemExit()])

@@ -13,6 +13,7 @@ from minitune import (
     ResultGrid,
     Searcher,
     Trainable,
+    TuneError,
     get_checkpoint,
     grid_search,
     report,
@@ -20,6 +21,8 @@ from minitune import (
 )
 from minitune.schedulers.pb2 import PB2
 from minitune.schedulers.pbt import PopulationBasedTraining, PopulationBasedTrainingReplay
+from minitune.schedulers.resource_changing_scheduler import ResourceChangingScheduler
+from minitune.search import SearchGenerator
 
 END = 20
 
@@ -189,8 +192,13 @@ def test_a_searcher_is_refused() -> None:
         def suggest(self, trial_id: str) -> dict[str, Any]:
             return {"lr": 1.0}
 
-    with pytest.raises(ValueError, match="takes no search algorithm, but got Fixed"):
-        fit(Climber, {}, scheduler=pbt(), search_alg=Fixed())
+    for choice, name in ((Fixed(), "Fixed"), (SearchGenerator(Fixed()), "Fixed"), ("tpe", "TPESearch")):
+        for scheduler in (pbt(), ResourceChangingScheduler(pbt())):
+            with pytest.raises(ValueError, match=f"takes no search algorithm, but got {name}; leave") as caught:
+                fit(Climber, {}, scheduler=scheduler, search_alg=choice, max_concurrent_trials=2)
+            assert not isinstance(caught.value, TuneError)  # of a run that has not begun
+            assert not run_path().exists()
+    assert fit(Climber, {"lr": 1.0}, scheduler=pbt(), search_alg="random").num_errors == 0
 
 
 def test_a_result_without_time_or_metric_fails_its_trial_only() -> None:

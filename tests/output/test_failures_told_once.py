@@ -157,6 +157,14 @@ def test_without_a_log_a_silent_run_prints_nothing(script: Script) -> None:
     assert told(script, "assert tuner.fit().num_errors == 2", VERBOSE="0") == (0, "", "")
 
 
+def test_without_a_log_a_run_without_progress_tells_its_failures_in_one_line(script: Script) -> None:
+    build = "tuner = tune.Tuner(train, param_space=space, run_config=tune.RunConfig(progress=False))"
+    status, stdout, stderr = told(script, f"{build}\nassert tuner.fit().num_errors == 2")
+    assert (status, stdout) == (0, "")
+    (line,) = stderr.splitlines()
+    assert line.startswith("2 of 3 trials failed: 1 x ValueError: no 2; 1 x ValueError: no 3 (")
+
+
 # -- after a resume ----------------------------------------------------------------------------------------------------
 
 

@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import pickle
+import shutil
 import sys
 import threading
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from kit import fit
+from kit import fit, make_tuner
 
 import minitune as tune
 from minitune import CLIReporter, ProgressReporter, Result
@@ -182,6 +183,7 @@ def test_level_1_in_a_pipe(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def reads(config: dict[str, Any]) -> None:
+    tune.report({"n": 1})
     with open(config["path"], config.get("mode", "r")):
         pass
 
@@ -199,11 +201,40 @@ def test_a_relative_path_gets_a_hint_where_the_file_is(
         ({"path": "nowhere.txt"}, None),
         ({"path": str(tmp_path / "nowhere.txt")}, None),
     ):
-        fit(reads, space, executor="local", verbose=1)
-        text = capfd.readouterr().out
-        assert "FileNotFoundError: " in text
-        assert (f"{hint}{meant}, or set MINITUNE_CHDIR_TO_TRIAL_DIR=0\n" in text) == (meant is not None)
-        assert ("hint:" in text) == (meant is not None)
+        (result,) = fit(reads, space, executor="local", verbose=1)
+        line = f"\n{hint}{meant}, or set MINITUNE_CHDIR_TO_TRIAL_DIR=0\n"
+        told = (capfd.readouterr().out, f"{result.error}\n", Path(result.path, "error.txt").read_text())
+        for text in told:
+            assert "FileNotFoundError: " in text
+            assert text.count(line) == text.count("hint:") == (meant is not None)
+        copied = shutil.copytree(result.path, tmp_path / "copies" / os.path.basename(result.path))
+        again = Result.from_path(copied).error  # from the text alone
+        assert isinstance(again, FileNotFoundError)
+        assert again.summary() == result.error.summary() == f"FileNotFoundError: {result.error.__cause__}"
+
+
+def test_the_hint_is_told_once_where_the_error_is_raised(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data.txt").write_text("here")
+    with pytest.raises(tune.TuneError) as caught:
+        make_tuner(reads, {"path": "data.txt"}, executor="local", verbose=1).fit(raise_on_failed_trial=True)
+    assert "hint:" not in capfd.readouterr().out
+    assert str(caught.value.__cause__).count("hint:") == 1
+
+
+@pytest.mark.parametrize("where", ["in this process", "in the working directory"])
+def test_a_trial_that_works_in_the_drivers_directory_gets_no_hint_about_its_own(
+    where: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    monkeypatch.setenv("MINITUNE_CHDIR_TO_TRIAL_DIR", str(int(where == "in this process")))
+    executor = "inline" if where == "in this process" else "local"
+    (result,) = fit(reads, {"path": "data/missing.txt"}, executor=executor)
+    assert "missing.txt" in str(result.error)
+    assert "hint:" not in str(result.error)
 
 
 def asks(config: dict[str, Any]) -> None:
@@ -219,8 +250,9 @@ def debugs(config: dict[str, Any]) -> None:
 
 def test_a_debugger_in_a_worker_gets_a_hint(capfd: pytest.CaptureFixture[str]) -> None:
     for trainable in (asks, debugs):
-        fit(trainable, executor="local", verbose=1)
-        assert "hint: a trial's process has no terminal; MINITUNE_EXECUTOR=inline runs" in capfd.readouterr().out
+        (result,) = fit(trainable, executor="local", verbose=1)
+        for text in (capfd.readouterr().out, str(result.error)):
+            assert text.count("hint: a trial's process has no terminal; MINITUNE_EXECUTOR=inline runs") == 1
 
 
 def test_tracebacks_can_be_left_out(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from kit import FakeContext, make_trial, run_trial
+from kit import FakeContext, SavedCounter, fit, make_trial, run_trial
 
 from minitune.experiment.lifecycle import Step
 from minitune.experiment.trial import Trial
@@ -261,6 +261,13 @@ def test_debug_string_tells_stops_and_cutoffs() -> None:
     assert scheduler.debug_string() == "Using AsyncHyperBand: num_stopped=2\nBracket: Iter 16.000: None | Iter 4.000: 3"
 
 
+def test_a_trial_that_has_reached_max_t_does_not_count_as_stopped() -> None:
+    scheduler = asha()
+    decisions(scheduler, [3, 2])
+    assert decisions(scheduler, [3, 2, 1], t=64) == ["STOP"] * 3
+    assert scheduler.debug_string().startswith("Using AsyncHyperBand: num_stopped=1\n")
+
+
 # -- promotion ------------------------------------------------------------------------------------------------------
 
 
@@ -324,6 +331,17 @@ def test_in_the_end_one_trial_reaches_max_t_and_the_rest_is_stopped() -> None:
     paused = [trial for trial in run.trials if trial.status == "PAUSED"]
     assert [request[1] for request in run.context.requests[: len(paused)]] == paused
     assert len(paused) == 4
+    for trial in paused:
+        run.scheduler.on_trial_remove(run.context, trial)
+    assert run.scheduler.debug_string().startswith("Using AsyncHyperBand: num_stopped=4\n")
+
+
+def test_a_run_tells_how_many_were_not_promoted_and_stopped() -> None:
+    scheduler = ASHAScheduler(max_t=4, grace_period=1, reduction_factor=2, variant="promote")
+    grid = fit(SavedCounter, num_samples=4, metric="n", mode="max", scheduler=scheduler, checkpoint_frequency=1)
+    early = [result for result in grid if result.metrics["training_iteration"] < 4]
+    assert scheduler.debug_string().startswith(f"Using AsyncHyperBand: num_stopped={len(early)}\n")
+    assert 0 < len(early) < 4
 
 
 @pytest.mark.parametrize("supply", ["ENDED", "WAITING"])

@@ -132,10 +132,9 @@ def test_a_metric_that_nobody_has_named_is_asked_for_by_that_word() -> None:
 
 
 def test_a_searcher_is_refused() -> None:
-    context = FakeContext([make_trial(0)])
-    context.search_alg = SimpleNamespace(searcher=SimpleNamespace())
-    with pytest.raises(ValueError, match="takes no search algorithm"):
-        pbt().on_trial_add(context, context.trials[0])
+    with pytest.raises(ValueError, match="takes no search algorithm, but got Mine"):
+        pbt().set_search_properties(None, None, searcher="Mine")
+    assert pbt().set_search_properties(None, None, searcher=None)
 
 
 def test_hyperparameters_that_a_config_lacks_are_drawn() -> None:

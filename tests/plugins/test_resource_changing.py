@@ -8,9 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kit import FakeContext, make_trial, run_trial
+from kit import FakeContext, SavedCounter, fit, make_trial, run_path, run_trial
 
-from minitune import ASHAScheduler, Resources, Trial, TuneConfig, grid_search
+from minitune import ASHAScheduler, Resources, Trial, TuneConfig, TuneError, grid_search
 from minitune.decision import Decision
 from minitune.experiment.lifecycle import Step
 from minitune.schedulers.resource_changing_scheduler import (
@@ -184,9 +184,10 @@ def test_what_cannot_be_is_refused(caplog: pytest.LogCaptureFixture) -> None:
     context = machine(scheduler, {"cpu": 1})
     with pytest.raises(RuntimeError, match="all trials must ask for the same at the start"):
         scheduler.on_trial_add(context, make_trial(9, resources=Resources.of({"cpu": 2})))
-    context.reuse_actors = True  # type: ignore[attr-defined]  # as a run's context has it
-    with pytest.raises(ValueError, match="cannot be used with reuse_actors=True"):
-        scheduler.on_trial_add(context, context.trials[0])
+    with pytest.raises(ValueError, match="cannot be used with reuse_actors=True") as caught:
+        fit(SavedCounter, scheduler=ResourceChangingScheduler(), reuse_actors=True)
+    assert not isinstance(caught.value, TuneError)
+    assert not run_path().exists()
     for arguments in ({"increase_by": {"tokens": 1}}, {"increase_by": {"CPU": 0}}, {"reserve_resources": 3}):
         with pytest.raises(ValueError, match=next(iter(arguments))):
             DistributeResources(**arguments)  # type: ignore[arg-type]  # that is the point

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import Listed, fit
+from kit import FakeExperiment, Listed, fit
 
 import minitune as tune
-from minitune.search import ConcurrencyLimiter, Repeater, SearchAlgorithm, Searcher
+from minitune.search import ConcurrencyLimiter, Repeater, SearchAlgorithm, Searcher, SearchGenerator
 from minitune.search.equality import config_key, space_size
+from minitune.search.filters import Rules
 
 NINE = {"a": tune.choice([1, 2, 3]), "b": tune.choice([4, 5, 6])}
 
@@ -265,13 +266,71 @@ def test_points_of_a_grid_that_violate_one_are_left_out_and_counted(
     assert "6 points of the grid were left out: 'in_order' 6 times" in caplog.text
 
 
-def test_a_constraint_that_nothing_fulfils_is_an_error_that_names_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("search_alg", ["random", "tpe"])
+def test_a_constraint_that_nothing_fulfils_is_an_error_that_names_it(tmp_path: Path, search_alg: str) -> None:
     def impossible(config: dict[str, Any]) -> bool:
         return False
 
-    for space in ({"a": tune.uniform(0, 1)}, {"a": tune.grid_search([1, 2])}, NINE):
-        with pytest.raises(ValueError, match=r"proposals in a row were refused .*'impossible'.*loosen the constraint"):
-            minimise(tmp_path / str(len(str(space))), space, constraints=[impossible])
+    grids = [{"a": tune.grid_search([1, 2])}] if search_alg == "random" else []  # TPE takes none
+    for space in ({"a": tune.uniform(0, 1)}, NINE, *grids):
+        text = r"^no configuration .*proposals in a row were refused .*'impossible'.*loosen the constraint.* kept$"
+        with pytest.raises(ValueError, match=text) as caught:
+            minimise(tmp_path / str(len(str(space))), space, constraints=[impossible], search_alg=search_alg)
+        assert isinstance(caught.value, tune.TuneError)
+
+
+class Patient:
+    """A constraint that is true at the given calls only, counted from 1."""
+
+    def __init__(self, *true_at: int):
+        self.true_at = true_at
+        self.calls = 0
+
+    def __call__(self, config: dict[str, Any]) -> bool:
+        self.calls += 1
+        return self.calls in self.true_at
+
+
+def algorithm(kind: str, constraint: Patient) -> SearchAlgorithm:
+    made = tune.BasicVariantGenerator() if kind == "random" else SearchGenerator(tune.TPESearch())
+    made.set_rules(Rules(constraints=(constraint,)))
+    made.set_seed(1)
+    space = {"a": tune.uniform(0, 1)}
+    made.set_search_properties("loss", "min", space, num_samples=9)
+    made.add_configurations(FakeExperiment(space, 9))
+    return made
+
+
+@pytest.mark.parametrize("kind", ["random", "tpe"])
+def test_the_driver_is_held_up_for_few_draws_while_no_configuration_has_been_found(kind: str) -> None:
+    never = Patient()
+    with pytest.raises(ValueError, match="2000 proposals in a row were refused"):
+        algorithm(kind, never).next_trial()
+    assert never.calls == 2_000
+
+
+@pytest.mark.parametrize("is_resumed", [False, True])
+@pytest.mark.parametrize("kind", ["random", "tpe"])
+def test_once_a_configuration_has_been_found_rare_ones_are_searched_for_longer(kind: str, is_resumed: bool) -> None:
+    seldom = Patient(1, 9_000)
+    made = algorithm(kind, seldom)
+    assert made.next_trial() is not None
+    if is_resumed:
+        state, made = made.get_state(), algorithm(kind, seldom)
+        made.set_state(state)
+    assert made.next_trial() is not None
+    with pytest.raises(ValueError, match="10000 proposals in a row were refused"):
+        made.next_trial()
+
+
+def test_the_error_of_a_constraint_that_fails_shows_the_users_lines_and_no_hook() -> None:
+    def fails(config: dict[str, Any]) -> bool:
+        return bool(config["missing"])
+
+    with pytest.raises(tune.TuneError, match=r"^the constraint 'fails' raised KeyError: 'missing' for ") as caught:
+        fit(lambda config: {"loss": 1}, {"a": tune.uniform(0, 1)}, constraints=[fails])
+    assert isinstance(caught.value, ValueError)
+    assert isinstance(caught.value.__cause__, KeyError)
 
 
 @pytest.mark.parametrize(

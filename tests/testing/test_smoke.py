@@ -10,9 +10,11 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from kit import Listed
 
 from minitune import ExperimentAnalysis, grid_search, report, uniform
 from minitune.testing import SmokeFailure, assert_best, smoke
@@ -181,6 +183,45 @@ def test_nothing_of_a_smoke_test_stays_in_the_process(tmp_path: Path) -> None:
     assert [signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)] == handlers
     assert dict(os.environ) == environment
     assert random.getstate() == state
+
+
+_WRITER = """
+import os
+os.environ["SET_BY_A_LIBRARY"] = "1"
+class SummaryWriter:
+    def __init__(self, *args, **kwargs): pass
+    add_scalar = flush = close = __init__
+"""
+
+
+class OnALibrary(Listed):
+    """A searcher whose library sets a variable when it is first imported."""
+
+    def __init__(self) -> None:
+        super().__init__({"lr": 1.0})
+        os.environ["SET_BY_A_LIBRARY"] = "1"
+
+
+@pytest.mark.parametrize("of_whom", ["logger", "searcher"])
+def test_what_a_library_of_ours_sets_when_it_is_imported_is_not_left_by_the_trials(
+    of_whom: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SET_BY_A_LIBRARY", "")  # taken back after the test
+    del os.environ["SET_BY_A_LIBRARY"]
+    libraries = tmp_path / "libraries"
+    libraries.mkdir()
+    (libraries / "tensorboardX.py").write_text(_WRITER)
+    options: dict[str, Any] = {}
+    if of_whom == "logger":
+        monkeypatch.setitem(sys.modules, "tensorboardX", ModuleType("tensorboardX"))
+        del sys.modules["tensorboardX"]
+        monkeypatch.syspath_prepend(libraries)
+    else:
+        module = SimpleNamespace(NevergradSearch=OnALibrary)
+        monkeypatch.setitem(sys.modules, "minitune.search.nevergrad", module)
+        options = {"search_alg": "nevergrad", "metric": "loss", "mode": "min", "num_samples": 1}
+    smoke(train, {"lr": 1.0}, directory=tmp_path / "runs", **options)
+    assert os.environ["SET_BY_A_LIBRARY"] == "1"
 
 
 # -- the bound -----------------------------------------------------------------------------------------------------
