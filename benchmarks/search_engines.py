@@ -10,8 +10,8 @@ from typing import Any
 from search_tasks import Config, draw_at_random
 
 from minitune.search import TPESearch
-from minitune.search.parameters import Parameter, draw
-from minitune.space import Categorical, Float, Integer, LogUniform
+from minitune.space.domains import Categorical, Float, Integer, LogUniform
+from minitune.space.parameters import Parameter, draw
 
 OURS = "minitune TPE"
 Asker = Any

@@ -14,8 +14,8 @@ from itertools import pairwise
 from typing import Any
 
 from minitune import choice, lograndint, loguniform, qrandint, randint, uniform
-from minitune.search.parameters import Parameter, draw
-from minitune.space import Categorical
+from minitune.space.domains import Categorical
+from minitune.space.parameters import Parameter, draw
 
 Config = Mapping[str, Any]
 

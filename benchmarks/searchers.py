@@ -45,7 +45,7 @@ from search_tasks import TASKS, Config, Task
 from minitune import ASHAScheduler, RunConfig, Stopper, TuneConfig, choice, lograndint, loguniform, uniform
 from minitune.search import TPESearch
 from minitune.simulation import simulate
-from minitune.space import Categorical, LogUniform
+from minitune.space.domains import Categorical, LogUniform
 
 BUDGET, WORKERS = 600, 4
 """Epochs and workers on the digits."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from minitune._run import run as run
     from minitune._run import run_experiments as run_experiments
     from minitune.analysis import ExperimentAnalysis as ExperimentAnalysis
+    from minitune.base.shared_values import ObjectRef as ObjectRef
     from minitune.callback import Callback as Callback
     from minitune.checkpoint import Checkpoint as Checkpoint
     from minitune.config import CheckpointConfig as CheckpointConfig
@@ -31,18 +32,18 @@ if TYPE_CHECKING:
     from minitune.context import get_trial_resources as get_trial_resources
     from minitune.error import TrialError as TrialError
     from minitune.error import TuneError as TuneError
-    from minitune.execution.placement_groups import PlacementGroupFactory as PlacementGroupFactory
     from minitune.experiment.experiment import Experiment as Experiment
     from minitune.experiment.trial import Trial as Trial
     from minitune.logger import CSVLoggerCallback as CSVLoggerCallback
     from minitune.logger import JsonLoggerCallback as JsonLoggerCallback
     from minitune.logger import LoggerCallback as LoggerCallback
     from minitune.logger import TBXLoggerCallback as TBXLoggerCallback
-    from minitune.progress_reporter import CLIReporter as CLIReporter
-    from minitune.progress_reporter import JupyterNotebookReporter as JupyterNotebookReporter
-    from minitune.progress_reporter import ProgressReporter as ProgressReporter
+    from minitune.output.reporters import CLIReporter as CLIReporter
+    from minitune.output.reporters import JupyterNotebookReporter as JupyterNotebookReporter
+    from minitune.output.reporters import ProgressReporter as ProgressReporter
     from minitune.registry import register_env as register_env
     from minitune.registry import register_trainable as register_trainable
+    from minitune.resources import PlacementGroupFactory as PlacementGroupFactory
     from minitune.resources import Resources as Resources
     from minitune.result_grid import Result as Result
     from minitune.result_grid import ResultGrid as ResultGrid
@@ -65,21 +66,20 @@ if TYPE_CHECKING:
     from minitune.search import Study as Study
     from minitune.search import TPESearch as TPESearch
     from minitune.search import create_searcher as create_searcher
-    from minitune.shared import ObjectRef as ObjectRef
     from minitune.simulation import simulate as simulate
-    from minitune.space import choice as choice
-    from minitune.space import grid_search as grid_search
-    from minitune.space import lograndint as lograndint
-    from minitune.space import loguniform as loguniform
-    from minitune.space import qlograndint as qlograndint
-    from minitune.space import qloguniform as qloguniform
-    from minitune.space import qrandint as qrandint
-    from minitune.space import qrandn as qrandn
-    from minitune.space import quniform as quniform
-    from minitune.space import randint as randint
-    from minitune.space import randn as randn
-    from minitune.space import sample_from as sample_from
-    from minitune.space import uniform as uniform
+    from minitune.space.domains import choice as choice
+    from minitune.space.domains import grid_search as grid_search
+    from minitune.space.domains import lograndint as lograndint
+    from minitune.space.domains import loguniform as loguniform
+    from minitune.space.domains import qlograndint as qlograndint
+    from minitune.space.domains import qloguniform as qloguniform
+    from minitune.space.domains import qrandint as qrandint
+    from minitune.space.domains import qrandn as qrandn
+    from minitune.space.domains import quniform as quniform
+    from minitune.space.domains import randint as randint
+    from minitune.space.domains import randn as randn
+    from minitune.space.domains import sample_from as sample_from
+    from minitune.space.domains import uniform as uniform
     from minitune.stopper import Stopper as Stopper
     from minitune.trainable import FunctionTrainable as FunctionTrainable
     from minitune.trainable import Trainable as Trainable
@@ -94,23 +94,22 @@ if TYPE_CHECKING:
 _HOME = {
     "_run": "run run_experiments",
     "analysis": "ExperimentAnalysis",
+    "base.shared_values": "ObjectRef",
     "callback": "Callback",
     "checkpoint": "Checkpoint",
     "config": "CheckpointConfig FailureConfig ResumeConfig RunConfig SyncConfig",
     "context": "TuneContext get_context get_gpu_ids get_trial_dir get_trial_id get_trial_name get_trial_resources",
     "error": "TrialError TuneError",
-    "execution.placement_groups": "PlacementGroupFactory",
     "experiment.experiment": "Experiment",
     "experiment.trial": "Trial",
     "logger": "CSVLoggerCallback JsonLoggerCallback LoggerCallback TBXLoggerCallback",
-    "progress_reporter": "CLIReporter JupyterNotebookReporter ProgressReporter",
+    "output.reporters": "CLIReporter JupyterNotebookReporter ProgressReporter",
     "registry": "register_env register_trainable",
-    "resources": "Resources",
+    "resources": "PlacementGroupFactory Resources",
     "result_grid": "Result ResultGrid",
     "runtime": "available_resources cluster_resources get init is_initialized put shutdown",
     "schedulers": "ASHAScheduler AsyncHyperBandScheduler FIFOScheduler TrialScheduler create_scheduler",
     "search": "BasicVariantGenerator ConcurrencyLimiter Repeater Searcher Study TPESearch create_searcher",
-    "shared": "ObjectRef",
     "simulation": "simulate",
     "space": "choice grid_search lograndint loguniform qlograndint qloguniform qrandint "
     "qrandn quniform randint randn sample_from uniform",

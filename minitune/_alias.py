@@ -15,27 +15,50 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
 
+
 PACKAGE = "minitune"
+
 NAMESPACES = ("tune", "train", "air")
 """Sub-packages of Ray that are all this package here."""
 
-RENAMED = {
+MOVED = {
     "air.constants": "minitune.result",
     "air.integrations": "minitune.integration",
-    "air.integrations.keras": "minitune.integration.keras",
+    "air.integrations.*": "minitune.integration.*",
     "air.result": "minitune.result_grid",
     "cloudpickle": "cloudpickle",
+    "exceptions": "minitune.error",
+    "execution.placement_groups": "minitune.resources",
     "execution.trial_runner": "minitune.execution.tune_controller",
+    "progress_reporter": "minitune.output.reporters",
+    "schedulers.hb_bohb": "minitune.schedulers.hyperband",
+    "search.concurrency_limiter": "minitune.search.wrappers",
+    "search.hyperopt.*": "minitune.search.hyperopt",
+    "search.nevergrad.*": "minitune.search.nevergrad",
+    "search.optuna.*": "minitune.search.optuna",
+    "search.repeater": "minitune.search.wrappers",
+    "search.sample": "minitune.space.domains",
+    "search.search_generator": "minitune.search.search_algorithm",
+    "search.variant_generator": "minitune.space.variants",
     "session": "minitune.context",
+    "stopper.experiment_plateau": "minitune.stopper.stopper",
+    "stopper.function_stopper": "minitune.stopper.stopper",
+    "stopper.maximum_iteration": "minitune.stopper.stopper",
+    "stopper.noop": "minitune.stopper.stopper",
+    "stopper.timeout": "minitune.stopper.stopper",
+    "stopper.trial_plateau": "minitune.stopper.stopper",
     "syncer": "minitune.config",
     "trainable.function_trainable": "minitune.trainable.function_runner",
     "trainable.trainable_fn_utils": "minitune.trainable.session",
     "tune.tune": "minitune",
-    "utils.placement_groups": "minitune.execution.placement_groups",
+    "utils.placement_groups": "minitune.resources",
     "utils.util": "minitune.utils",
 }
-"""What a path below Ray's package, with or without its `tune`, `train` or `air`, leads to."""
+"""Paths below Ray's package, with or without its `tune`, `train` or `air`, and the module here that each leads to.
 
+A row that ends with `.*` holds for all that is below that path. A star on the right stands for the rest of the path;
+without one, all of them are that module, which is a package in Ray and a single file here.
+"""
 
 NOT_HERE = {
     "ScalingConfig": "distributed training is not part of it: start what a trial needs inside the trial",
@@ -56,15 +79,17 @@ NOT_HERE = {
 """Names of Ray that are missing on purpose, and what to do instead."""
 
 _SUBCLASS = "subclass minitune.search.Searcher: suggest() and on_trial_complete() are enough to use its library"
+
 _LOGGER = (
     "subclass minitune.logger.LoggerCallback: log_trial_start(), log_trial_result() and log_trial_end() are enough"
 )
+
 _ALONE = "distributed training is not part of it: train in the trial by the library itself, and report"
 
 MODULES_NOT_HERE = {
-    "integrations.comet": _LOGGER,
-    "integrations.mlflow": _LOGGER,
-    "integrations.wandb": _LOGGER,
+    "integration.comet": _LOGGER,
+    "integration.mlflow": _LOGGER,
+    "integration.wandb": _LOGGER,
     "lightgbm": "use minitune.integration.lightgbm",
     "lightning": "use minitune.integration.pytorch_lightning",
     "logger.aim": _LOGGER,
@@ -81,6 +106,9 @@ MODULES_NOT_HERE = {
 """Modules of Ray, without its `tune`, `train` or `air`, that are missing on purpose, and what to do instead."""
 
 
+_FILES_FOR_PACKAGES = {to for path, to in MOVED.items() if path.endswith(".*") and not to.endswith(".*")}
+
+
 def real_name(name: str) -> str | None:
     """The module that an import path stands for.
 
@@ -95,8 +123,18 @@ def real_name(name: str) -> str | None:
         return None
     head, _, rest = path.partition(".")
     if head not in NAMESPACES:
-        return RENAMED.get(path)
-    return RENAMED.get(path) or RENAMED.get(rest) or (f"{PACKAGE}.{rest}" if rest else PACKAGE)
+        return _moved(path)
+    return _moved(path) or _moved(rest) or (f"{PACKAGE}.{rest}" if rest else PACKAGE)
+
+
+def _moved(path: str) -> str | None:
+    """Where the table leads from a path; the row of the path itself counts before one of a prefix."""
+    real = MOVED.get(path)
+    prefix, _, last = path.rpartition(".")
+    if real is None and prefix:
+        real = MOVED.get(f"{prefix}.*")
+        real = real and real.replace("*", last)
+    return real
 
 
 class AliasFinder:
@@ -107,6 +145,13 @@ class AliasFinder:
     ) -> ModuleSpec | None:
         """The specification by which the import system makes `name` another name of a module; see `MetaPathFinder`."""
         real = real_name(name)
+        if name in _FILES_FOR_PACKAGES:
+            import importlib.machinery
+
+            spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+            if spec is not None:
+                spec.submodule_search_locations = []  # else the import system does not look for anything below it
+            return spec
         if real is None:
             _refuse_missing(name)
             return None

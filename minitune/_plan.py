@@ -3,29 +3,78 @@
 from __future__ import annotations
 
 import copy
+import logging
 import os
 import sys
+import weakref
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from minitune import runtime
-from minitune._checks import require_texts
-from minitune._pristine import before_any_run
-from minitune._warnings import warn_once
+from minitune.base.checks import require_texts
+from minitune.base.text import warn_once
 from minitune.config import CheckpointConfig, FailureConfig, RunConfig
-from minitune.execution.ahead import start_ahead
+from minitune.execution.local import start_ahead
 from minitune.experiment.experiment import Experiment
-from minitune.experiment.trial_maker import TrialMaker
+from minitune.experiment.trial import TrialMaker
 from minitune.settings import setting
 from minitune.tune_config import TuneConfig
 
 if TYPE_CHECKING:
-    from minitune._tuner_file import RecordedTuner
-    from minitune.execution.ahead import Template
+    from minitune.actor.zygote_launcher import Template
     from minitune.execution.trial_executor import TrialExecutor
+    from minitune.record.run_files import RecordedTuner
+
+
+# ---- from minitune/_pristine.py
+# Searchers and schedulers in their state before any run, so that one object can serve several runs.
+
+logger = logging.getLogger("minitune")
+
+_Plugin = TypeVar("_Plugin")
+
+_before: dict[int, Any] = {}
+
+"""By id of a plug-in that some run has used, a copy from before its first one, or why there is none."""
+
+
+def for_this_run(plugin: _Plugin) -> _Plugin:
+    """A searcher or scheduler for one run: itself for its first, for another one a copy of what it was before that.
+
+    So two runs with one object know nothing of each other, in whichever order they come.
+
+    Raises:
+        ValueError: If it was used before and cannot be copied.
+    """
+    if id(plugin) not in _before:
+        try:
+            _before[id(plugin)] = copy.deepcopy(plugin)
+        except Exception as error:  # whatever the parts of a user's class raise
+            _before[id(plugin)] = error
+        # by id and not in a weak dict: a user's class need not be hashable
+        weakref.finalize(plugin, _before.pop, id(plugin), None).atexit = False
+        return plugin
+    before = _before[id(plugin)]
+    if isinstance(before, Exception):
+        raise ValueError(
+            f"this {type(plugin).__name__} was used by an earlier run and cannot be copied ({before}); make a new one"
+        ) from before
+    logger.info("this %s was used by an earlier run: a copy of what it was before is used", type(plugin).__name__)
+    fresh: _Plugin = copy.deepcopy(before)
+    return fresh
+
+
+def before_any_run(plugin: Any) -> Any:
+    """A searcher or scheduler as it was before its first run; itself where nothing better is known of it."""
+    before = _before.get(id(plugin), plugin)
+    return plugin if isinstance(before, Exception) else before
+
+
+# ---- from minitune/_plan.py
 
 NEEDED_BY_TRIALS = ("minitune.trainable.trial_actor",)
+
 """What every worker imports: once, where workers are copied from."""
 
 
@@ -128,7 +177,7 @@ class Plan:
 
     def recorded(self) -> RecordedTuner:
         """What a later driver needs to know of this plan: searcher and scheduler as they were before any run."""
-        from minitune._tuner_file import RecordedTuner
+        from minitune.record.run_files import RecordedTuner
 
         tune = copy.copy(self.tune_config)
         tune.search_alg, tune.scheduler = before_any_run(tune.search_alg), before_any_run(tune.scheduler)

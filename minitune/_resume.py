@@ -9,33 +9,36 @@ import platform
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from minitune._assemble import base_seed, build_components
-from minitune._fit import Outcome, open_run, run_opened, run_record, stage_of
-from minitune._paths import local_path
+from minitune._driver import Outcome, base_seed, build_components, open_run, run_opened, run_record, stage_of
 from minitune._plan import Plan
-from minitune._references import renew_references
-from minitune._script import offer
-from minitune._trainable_file import dump_trainables, write_trainable_file
+from minitune.base.files import local_path
 from minitune.config import ResumeConfig, default_storage_path
 from minitune.error import RunLockedError
-from minitune.execution import records
-from minitune.execution.hooks import Hooks
-from minitune.execution.open_run import OpenRun
-from minitune.execution.plain_files import logged_reports, reconcile
-from minitune.execution.plugin_states import CALLBACKS, STOPPER, StateLoader, saves_itself
-from minitune.execution.replay import RESUMED, SKIPPED, Replay, read_run_record
-from minitune.execution.run_lock import read_holder
-from minitune.execution.run_overview import find_runs, read_overview
-from minitune.execution.run_state import RunState
-from minitune.execution.scheduler_context import DriverContext
-from minitune.execution.storage import RunDirectory, check_trusted
+from minitune.execution.hooks import DriverContext, Hooks
+from minitune.execution.state import RunState
 from minitune.experiment.lifecycle import TERMINATED
+from minitune.record import records
+from minitune.record.layout import RunDirectory, check_trusted
+from minitune.record.lock import read_holder
+from minitune.record.open_run import OpenRun
+from minitune.record.plugin_states import (
+    CALLBACKS,
+    STOPPER,
+    StateLoader,
+    logged_reports,
+    reconcile,
+    renew_references,
+    saves_itself,
+)
+from minitune.record.replay import RESUMED, SKIPPED, Replay, read_run_record
+from minitune.record.run_files import dump_trainables, offer, write_trainable_file
+from minitune.record.story import find_runs, read_overview
 from minitune.result import flatten
 from minitune.settings import is_on, setting
 from minitune.trainable.session import current_session
 
 if TYPE_CHECKING:
-    from minitune.execution.ahead import Template
+    from minitune.actor.zygote_launcher import Template
 
 logger = logging.getLogger("minitune")
 

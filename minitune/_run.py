@@ -10,25 +10,25 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from minitune._checks import require_flag, require_metric, shown
-from minitune._paths import local_path
 from minitune._plan import Plan
-from minitune._warnings import warn_once
+from minitune.base.checks import require_flag, require_metric, shown
+from minitune.base.files import local_path
+from minitune.base.text import warn_once
 from minitune.checkpoint import Checkpoint
 from minitune.config import CheckpointConfig, FailureConfig, ResumeConfig, ResumeType, RunConfig, as_config
 from minitune.error import TuneError, as_cause
-from minitune.execution.storage import RunDirectory, is_run
 from minitune.experiment.experiment import Experiment, convert_to_experiments
 from minitune.experiment.lifecycle import TERMINATED
 from minitune.experiment.trial import Trial
+from minitune.record.layout import RunDirectory, is_run
 from minitune.resources import Resources
 from minitune.settings import is_on
 from minitune.tune_config import TuneConfig
 
 if TYPE_CHECKING:
-    from minitune._fit import Outcome
+    from minitune._driver import Outcome
+    from minitune.actor.zygote_launcher import Template
     from minitune.analysis.experiment_analysis import ExperimentAnalysis
-    from minitune.execution.ahead import Template
 
 logger = logging.getLogger("minitune")
 
@@ -199,8 +199,8 @@ def run(
     choice = parse_resume(resume, resume_config)
     with plan.start_ahead() as ahead:
         outcome, directory = _start_or_resume(plan, choice, resume is True, ahead)
-    from minitune._summary import log_failures, tell_run_ended
     from minitune.analysis.experiment_analysis import ExperimentAnalysis
+    from minitune.output.summary import log_failures, tell_run_ended
 
     analysis = ExperimentAnalysis(directory.path, trials=outcome.trials, default_metric=metric, default_mode=mode)
     tell_run_ended(analysis, outcome.took_s, outcome.interrupted)
@@ -328,7 +328,7 @@ def _start_or_resume(
     plan: Plan, choice: ResumeConfig | None, tells_if_new: bool, ahead: Template | None
 ) -> tuple[Outcome, RunDirectory]:
     """Go on with the run that is there if that is wanted; else begin one."""
-    from minitune._fit import start_run
+    from minitune._driver import start_run
 
     path = plan.experiment.path
     goes_on = choice is not None and plan.experiment.name is not None and is_run(path)
@@ -348,7 +348,7 @@ def _keep_checkpoints_as_before(plan: Plan, run: RunDirectory) -> None:
     """Where nothing is said of checkpoints, those are kept that the run has kept so far."""
     if all(experiment.has_checkpoint_config for experiment in plan.experiments):
         return
-    from minitune._tuner_file import load_checkpoint_configs
+    from minitune.record.run_files import load_checkpoint_configs
 
     for experiment, config in zip(plan.experiments, load_checkpoint_configs(run), strict=False):
         if not experiment.has_checkpoint_config:

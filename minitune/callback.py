@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from minitune._checks import of_class
+from minitune.base.checks import of_class
 from minitune.checkpoint import Checkpoint
 from minitune.settings import setting, variable_of
 

@@ -24,11 +24,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NoReturn
 
-from minitune._checks import shown
-from minitune._paths import absolute, local_path
 from minitune.base import files
-from minitune.base.files import TEMPORARY_PREFIX
-from minitune.pickling import PROTOCOL
+from minitune.base.checks import shown
+from minitune.base.files import TEMPORARY_PREFIX, absolute, local_path
+from minitune.base.pickling import PROTOCOL
 
 METADATA_FILE = ".metadata.json"
 DICT_CHECKPOINT_FILE = "_dict_checkpoint.pkl"

@@ -25,86 +25,86 @@ def demo(arguments: list[str]) -> int:
 
 def explain(arguments: list[str]) -> int:
     """Tell why each trial of a run was stopped, paused or promoted."""
-    from minitune import _explain
+    from minitune.commands import why
 
-    return _explain.main(arguments, prog="minitune explain")
+    return why.main(arguments, prog="minitune explain")
 
 
 def replay(arguments: list[str]) -> int:
     """Tell what another scheduler would have saved on a past run."""
-    from minitune import _replay
+    from minitune.commands import why
 
-    return _replay.main(arguments, prog="minitune replay")
+    return why.main_replay(arguments, prog="minitune replay")
 
 
 def ls(arguments: list[str]) -> int:
     """List the trials of a run."""
-    from minitune.commands import listing
+    from minitune.commands import look
 
-    return listing.list_trials(arguments, prog="minitune ls")
+    return look.list_trials(arguments, prog="minitune ls")
 
 
 def lsx(arguments: list[str]) -> int:
     """List the runs in a directory."""
-    from minitune.commands import listing
+    from minitune.commands import look
 
-    return listing.list_experiments(arguments, prog="minitune lsx")
+    return look.list_experiments(arguments, prog="minitune lsx")
 
 
 def show(arguments: list[str]) -> int:
     """Show a run, or all about one of its trials."""
-    from minitune.commands import showing
+    from minitune.commands import look
 
-    return showing.show(arguments, prog="minitune show")
+    return look.show(arguments, prog="minitune show")
 
 
 def best(arguments: list[str]) -> int:
     """Show the best trial of a run: value, step, checkpoint, configuration."""
-    from minitune.commands import showing
+    from minitune.commands import look
 
-    return showing.best(arguments, prog="minitune best")
+    return look.best(arguments, prog="minitune best")
 
 
 def watch(arguments: list[str]) -> int:
     """Watch a run from another terminal until it ends."""
-    from minitune.commands import watching
+    from minitune.commands import watch
 
-    return watching.watch(arguments, prog="minitune watch")
+    return watch.watch(arguments, prog="minitune watch")
 
 
 def logs(arguments: list[str]) -> int:
     """Show, and follow, what a trial prints."""
-    from minitune.commands import watching
+    from minitune.commands import watch
 
-    return watching.logs(arguments, prog="minitune logs")
+    return watch.logs(arguments, prog="minitune logs")
 
 
 def resume(arguments: list[str]) -> int:
     """Go on with a run that was interrupted or killed."""
-    from minitune.commands import resuming
+    from minitune.commands import again
 
-    return resuming.main(arguments, prog="minitune resume")
+    return again.main_resuming(arguments, prog="minitune resume")
 
 
 def rerun(arguments: list[str]) -> int:
     """Run one trial again, here, with a debugger at hand."""
-    from minitune.commands import rerun
+    from minitune.commands import again
 
-    return rerun.main(arguments, prog="minitune rerun")
+    return again.main(arguments, prog="minitune rerun")
 
 
 def doctor(arguments: list[str]) -> int:
     """Tell what this machine offers to trials, and what is broken."""
-    from minitune.commands import doctor
+    from minitune.commands import health
 
-    return doctor.main(arguments, prog="minitune doctor")
+    return health.main(arguments, prog="minitune doctor")
 
 
 def ci(arguments: list[str]) -> int:
     """Run a script, and fail if its tuning does not go well."""
-    from minitune.commands import ci
+    from minitune.commands import health
 
-    return ci.main(arguments, prog="minitune ci")
+    return health.main_ci(arguments, prog="minitune ci")
 
 
 def help_(arguments: list[str]) -> int:

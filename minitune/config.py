@@ -9,9 +9,9 @@ from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any, TypeVar
 
-from minitune._checks import is_whole, of_class, require, require_flag, require_metric, shown
-from minitune._paths import local_path
-from minitune._warnings import warn_once
+from minitune.base.checks import is_whole, of_class, require, require_flag, require_metric, shown
+from minitune.base.files import local_path
+from minitune.base.text import warn_once
 from minitune.error import InvalidArgumentError
 from minitune.settings import setting
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from minitune._paths import StorageContext as StorageContext
-from minitune._warnings import warn_once
+from minitune.base.files import StorageContext as StorageContext
+from minitune.base.text import warn_once
 from minitune.resources import BundleAllocation, Resources
 from minitune.trainable.session import Session, current_session, warn_outside
 from minitune.trainable.session import get_checkpoint as get_checkpoint

@@ -553,3 +553,9 @@ def _is_own_frame(filename: str) -> bool:
 def _is_serving_frame(filename: str) -> bool:
     futures = filename.endswith(("concurrent/futures/thread.py", "concurrent/futures/_base.py"))
     return futures or filename.startswith(_SERVING)
+
+
+# The names by which users of Ray know them.
+RayError = TuneError
+RayTaskError = TrialError
+RayActorError = WorkerCrashedError = WorkerDiedError

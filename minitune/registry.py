@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from minitune import _checks  # not their names: those of this module are public
 from minitune import error as errors
+from minitune.base import checks  # not their names: those of this module are public
 
 _trainables: dict[str, Any] = {}
 _env_creators: dict[str, Callable[..., Any]] = {}
@@ -27,7 +27,7 @@ def register_trainable(name: str, trainable: Any, warn: bool = True) -> None:
     from minitune.trainable.util import validate_trainable as validate
 
     if not isinstance(name, str):
-        raise TypeError(f"name must be text, but got {_checks.shown(name)}")
+        raise TypeError(f"name must be text, but got {checks.shown(name)}")
     validate(trainable)
     _trainables[name] = trainable
 
@@ -91,10 +91,10 @@ def register_env(name: str, env_creator: Callable[..., Any]) -> None:
         TypeError: If `name` is not text, or `env_creator` cannot be called.
     """
     if not isinstance(name, str):
-        raise TypeError(f"name must be text, but got {_checks.shown(name)}")
+        raise TypeError(f"name must be text, but got {checks.shown(name)}")
     if not callable(env_creator):
         raise TypeError(
-            f"env_creator must be a function of the environment's config, but got {_checks.shown(env_creator)}"
+            f"env_creator must be a function of the environment's config, but got {checks.shown(env_creator)}"
         )
     _env_creators[name] = env_creator
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any
 
-from minitune._checks import shown
+from minitune.base.checks import shown
 
 CPU = "CPU"
 GPU = "GPU"
@@ -216,3 +216,7 @@ class Allocation:
         if not any(bundle.gpus for bundle in self.bundles):
             return ()
         return tuple(dict.fromkeys(gpu for bundle in self.bundles for gpu in bundle.gpu_ids))
+
+
+PlacementGroupFactory = Resources
+"""The name by which users of Ray Tune know a request for resources."""

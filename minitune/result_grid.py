@@ -10,19 +10,24 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
-from minitune._checks import require, shown
-from minitune._paths import local_path
-from minitune.analysis.experiment_analysis import ExperimentAnalysis, last_result_of, trial_rows
-from minitune.analysis.rows import Row, import_pandas, read_params, read_rows
+from minitune.analysis.experiment_analysis import (
+    ExperimentAnalysis,
+    Row,
+    import_pandas,
+    last_result_of,
+    read_params,
+    read_rows,
+    trial_rows,
+)
+from minitune.base.checks import require, shown
+from minitune.base.files import local_path
 from minitune.checkpoint import Checkpoint
 from minitune.config import CheckpointConfig, refuse_out_of_scope
 from minitune.error import TuneError, trial_error_of_text
-from minitune.execution.decisions import TrialDecision, read_decisions
-from minitune.execution.read_run import read_run
-from minitune.execution.storage import last_error_text
-from minitune.experiment.best import best_of, check_mode, is_number
 from minitune.experiment.lifecycle import ERROR, TERMINATED
-from minitune.experiment.trial import Trial
+from minitune.experiment.trial import Trial, best_of, check_mode, is_number
+from minitune.record.layout import last_error_text
+from minitune.record.story import TrialDecision, read_decisions, read_run
 from minitune.result import AUTO_RESULT_KEYS, CHECKPOINT_DIR_NAME, CONFIG, DONE, EXPERIMENT_TAG, TRIAL_ID, flatten
 
 if TYPE_CHECKING:

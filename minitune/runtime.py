@@ -13,11 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from minitune._checks import require_flag
 from minitune.base import files
-from minitune.shared import ObjectRef, store
+from minitune.base.checks import require_flag
+from minitune.base.shared_values import ObjectRef, ValueFile, store
 from minitune.trainable.session import current_session
-from minitune.value_file import ValueFile
 
 if TYPE_CHECKING:
     from minitune.execution.devices import Machine

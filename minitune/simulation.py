@@ -18,27 +18,25 @@ from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
-from minitune._assemble import build_components
-from minitune._checks import instance_of, is_real, is_whole, require, require_flag, shown
-from minitune._fit import Outcome, open_run, run_opened, run_record, stage_of
+from minitune._driver import Outcome, build_components, open_run, run_opened, run_record, stage_of
 from minitune._plan import Plan
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
+from minitune.base.checks import instance_of, is_real, is_whole, require, require_flag, shown
 from minitune.callback import Callback
 from minitune.clock import VirtualClock
 from minitune.config import RunConfig, default_storage_path
-from minitune.execution import records
-from minitune.execution.decisions import Decisions
 from minitune.execution.devices import Machine
-from minitune.execution.memory_run import MemoryRun
-from minitune.execution.past_run import PastRun
-from minitune.execution.simulation import Costs, SimulatedExecutor, Step
-from minitune.execution.storage import RunDirectory, create_run_directory
+from minitune.execution.simulated import Costs, SimulatedExecutor, Step
 from minitune.experiment.experiment import Experiment
 from minitune.logger.logger import LoggerCallback
+from minitune.record import records
+from minitune.record.layout import RunDirectory, create_run_directory
+from minitune.record.open_run import MemoryRun
+from minitune.record.story import Decisions, PastRun
 from minitune.resources import CPU, GPU, Resources
 from minitune.result import TRAINING_ITERATION
 from minitune.result_grid import ResultGrid
-from minitune.space import grid_search
+from minitune.space.domains import grid_search
 from minitune.stopper.stopper import MISSING, lookup
 from minitune.trainable import Trainable
 from minitune.tune_config import TuneConfig

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from minitune._checks import (
+from minitune.base.checks import (
     check_num_samples,
     duration_s,
     is_whole,
@@ -16,7 +16,7 @@ from minitune._checks import (
     require_flag,
     require_metric,
 )
-from minitune._warnings import warn_once
+from minitune.base.text import warn_once
 from minitune.config import Config
 from minitune.config import ResumeConfig as ResumeConfig
 from minitune.experiment.trial import Trial

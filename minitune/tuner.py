@@ -5,22 +5,22 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from minitune._checks import instance_of, is_whole, require, require_flag
-from minitune._paths import local_path
 from minitune._plan import Plan
+from minitune.base.checks import instance_of, is_whole, require, require_flag
+from minitune.base.files import local_path
 from minitune.config import ResumeConfig, ResumeType, RunConfig, refuse_out_of_scope
 from minitune.error import TuneError, as_cause
-from minitune.execution.storage import RunDirectory, is_run
 from minitune.experiment.experiment import as_space
+from minitune.record.layout import RunDirectory, is_run
 from minitune.result import flatten
 from minitune.settings import is_on
 from minitune.tune_config import TuneConfig
 
 if TYPE_CHECKING:
-    from minitune._fit import Outcome
+    from minitune._driver import Outcome
     from minitune._resume import Fresh
-    from minitune._tuner_file import RecordedTuner
-    from minitune.execution.ahead import Template
+    from minitune.actor.zygote_launcher import Template
+    from minitune.record.run_files import RecordedTuner
     from minitune.result_grid import ResultGrid
 
 
@@ -95,7 +95,7 @@ class Tuner:
         self._plan.raises = is_on("RAISE") if raise_on_failed_trial is None else bool(raise_on_failed_trial)
         with self._plan.start_ahead() as ahead:
             outcome, run = self._start_or_resume(ahead)
-        from minitune._summary import log_failures, tell_run_ended
+        from minitune.output.summary import log_failures, tell_run_ended
 
         self._grid = self._make_grid(outcome, run)
         tell_run_ended(self._grid._analysis, outcome.took_s, outcome.interrupted)
@@ -108,7 +108,7 @@ class Tuner:
 
     def _start_or_resume(self, ahead: Template | None) -> tuple[Outcome, RunDirectory]:
         """Begin a run, or go on with one. Blocks. What that takes is loaded while `ahead` comes up."""
-        from minitune._fit import start_run
+        from minitune._driver import start_run
 
         if self._resumes is None and not is_on("RESUME"):
             return start_run(self._plan, ahead)
@@ -141,9 +141,9 @@ class Tuner:
             return self._grid
         if self._resumes is None:
             raise RuntimeError("there are no results before fit() has been called")
-        from minitune._fit import Outcome
-        from minitune.execution.read_run import read_run
-        from minitune.execution.records import INTERRUPTED
+        from minitune._driver import Outcome
+        from minitune.record.records import INTERRUPTED
+        from minitune.record.story import read_run
 
         recorded = read_run(self._resumes.path)
         outcome = Outcome(recorded.trials, interrupted=recorded.close_reason == INTERRUPTED)
@@ -197,7 +197,7 @@ class Tuner:
             UntrustedStateError: If somebody else may have written the files that must be unpickled.
         """
         from minitune._resume import Fresh, check_same_trainable
-        from minitune._tuner_file import load_tuner_file
+        from minitune.record.run_files import load_tuner_file
 
         refuse_out_of_scope(storage_filesystem, None, None)
         require_flag("resume_unfinished", resume_unfinished)

@@ -29,7 +29,7 @@ from kit import Script, scaled_s  # noqa: E402  # pytest rewrites the asserts of
 
 import minitune  # noqa: E402
 from minitune.logger import default_loggers  # noqa: E402
-from minitune.testing.leftovers import FILES, KINDS, STRAGGLER_BOUND_S, Snapshot, is_helper, kill  # noqa: E402
+from minitune.testing.smoke_runs import FILES, KINDS, STRAGGLER_BOUND_S, Snapshot, is_helper, kill  # noqa: E402
 
 MARKER = "MINITUNE_TEST_SESSION"
 FOR_TESTS = ("MINITUNE_TEST_", "MINITUNE_START_METHOD")

@@ -73,17 +73,16 @@ from minitune import (
     get_checkpoint,
     report,
 )
+from minitune.base.shared_values import SharedObject
 from minitune.clock import VirtualClock
-from minitune.execution import journal
 from minitune.execution.devices import Machine
 from minitune.execution.inline import InlineTrialExecutor
 from minitune.experiment.lifecycle import PAUSED, PENDING, Step
-from minitune.experiment.trial_info import TrialInfo
-from minitune.experiment.trial_maker import TrialMaker
+from minitune.experiment.trial import TrialInfo, TrialMaker
+from minitune.record import journal
 from minitune.resources import Allocation, Resources
 from minitune.result import Report
 from minitune.search import BasicVariantGenerator, SearchAlgorithm, SearchGenerator
-from minitune.shared import SharedObject
 from minitune.trainable.trial_actor import make_trial_actor
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -703,8 +702,8 @@ def check_suggestions(space: Any, searcher: Searcher, again: Callable[[list[Any]
         searcher: Of `loss`, to be minimised.
         again: Makes another one that evaluates these points first.
     """
-    from minitune.search.equality import config_key
-    from minitune.space import fits
+    from minitune.space.domains import fits
+    from minitune.space.parameters import config_key
 
     searcher.set_search_properties(None, None, space)
     suggested: list[Any] = []
@@ -719,8 +718,8 @@ def check_suggestions(space: Any, searcher: Searcher, again: Callable[[list[Any]
 
 def check_that_nothing_comes_twice(space: Any, searcher: Searcher, seed: int) -> None:
     """With `on_duplicate="resample"` each configuration is another one, or the search ends and says why."""
-    from minitune.search.equality import config_key
-    from minitune.space import fits
+    from minitune.space.domains import fits
+    from minitune.space.parameters import config_key
 
     study = tune.Study(space, searcher, mode="min", seed=seed, num_samples=15, on_duplicate="resample")
     keys = set()

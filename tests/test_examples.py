@@ -57,5 +57,5 @@ def test_a_killed_tuning_goes_on_at_its_checkpoints(tmp_path: Path, capsys: pyte
 
 
 def test_a_training_as_a_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minitune.testing._smoke._own_directory", lambda: str(tmp_path))
+    monkeypatch.setattr("minitune.testing.smoke_runs._own_directory", lambda: str(tmp_path))
     ci_smoke.test_the_training_runs()

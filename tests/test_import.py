@@ -24,13 +24,13 @@ def test_import_loads_neither_dependencies_nor_processes():
     assert done.stdout == "[]\n"
 
 
-ONLY_FOR_RUNS = ["cloudpickle", "psutil", "multiprocessing", "minitune._fit", "minitune.execution.tune_controller"]
+ONLY_FOR_RUNS = ["cloudpickle", "psutil", "multiprocessing", "minitune._driver", "minitune.execution.tune_controller"]
 NOT_FOR_QUIET_RUNS = [
     "psutil",
-    "minitune.progress_reporter",
-    "minitune._table",
+    "minitune.output.reporters",
+    "minitune.output.table",
     "minitune._resume",
-    "minitune.execution.replay",
+    "minitune.record.replay",
 ]
 QUIET_RUN = f"""
 import sys

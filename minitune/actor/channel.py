@@ -15,18 +15,27 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from queue import SimpleQueue
+from typing import Protocol
 
-from minitune.actor.frames import ATOMIC_BYTES, FrameReader, encode
-from minitune.actor.limits import MESSAGE_BYTES
 from minitune.actor.loop import READ, WRITE, Loop
-from minitune.actor.messages import Message
+from minitune.actor.messages import (
+    ATOMIC_BYTES,
+    DRIVER_CHECK_S,
+    HEADER_BYTES,
+    MESSAGE_BYTES,
+    FrameReader,
+    Message,
+    encode,
+)
+from minitune.actor.surroundings import move_high
 
-if TYPE_CHECKING:
-    from minitune.actor.turnstile import Turnstile
+# ---- from minitune/actor/channel.py
 
 _CHUNK_BYTES = 64 * 1024  # larger buffers are mapped and unmapped by each read: ten times the cost (measured)
+
 _NO_SIGNAL: int = getattr(socket, "MSG_NOSIGNAL", 0)
+
 """A user who has put SIGPIPE back to its default must not be killed by a write to a dead worker."""
 
 
@@ -267,7 +276,6 @@ class SocketEnd:
         """See `End.turnstile`."""
         if sys.platform != "linux":
             return None
-        from minitune.actor.turnstile import Turnstile
 
         try:
             return Turnstile(self._socket)
@@ -393,3 +401,216 @@ class WorkerChannel:
             if error.errno is None:  # not from the system but from a signal handler: TimeoutError, say
                 raise
             raise ChannelClosedError.of(error) from error
+
+
+# ---- from minitune/actor/pump.py
+# The channel where a pipe cannot be selected on (Windows): threads that block on a `Connection` in the driver's stead.
+#
+# The frames, and so all that is said of them in `channel`, are the same.
+
+
+class Connection(Protocol):
+    """What both kinds of `multiprocessing` connections can do."""
+
+    def fileno(self) -> int:
+        """The descriptor or handle."""
+        ...
+
+    def poll(self, timeout: float | None = 0.0) -> bool:
+        """Wait for data."""
+        ...
+
+    def recv_bytes(self, maxlength: int | None = None) -> bytes:
+        """Receive what was sent in one piece."""
+        ...
+
+    def send_bytes(self, buf: bytes) -> None:
+        """Send one piece."""
+        ...
+
+    def close(self) -> None:
+        """Close it."""
+        ...
+
+
+class PumpedChannel:
+    """The driver's end over a `multiprocessing` connection: one thread reads, one writes. No method blocks.
+
+    Args:
+        end: The connection; this object closes it.
+        limit_bytes: The longest body in either direction.
+    """
+
+    def __init__(self, end: Connection, limit_bytes: int = MESSAGE_BYTES):
+        self.limit_bytes = limit_bytes
+        self._connection = end
+        self._reader = FrameReader(limit_bytes)
+        self._inbox: deque[bytes | None] = deque()
+        self._outbox: SimpleQueue[bytes | None] = SimpleQueue()
+        self._loop: Loop | None = None
+        self._on_readable: Callable[[], object] = lambda: None
+        self._is_closed = False
+        self.threads = [threading.Thread(target=work, daemon=True) for work in (self._pump_in, self._pump_out)]
+
+    def watch(self, loop: Loop, on_readable: Callable[[], object]) -> None:
+        """See `DriverEnd.watch`."""
+        self._loop, self._on_readable = loop, on_readable
+        for thread in self.threads:
+            thread.start()
+
+    def unwatch(self) -> None:
+        """See `DriverEnd.unwatch`."""
+        self._on_readable = lambda: None
+
+    def send(self, *messages: Message) -> None:
+        """See `DriverEnd.send`."""
+        self.send_frames([part for message in messages for part in encode(message, self.limit_bytes)])
+
+    def send_frames(self, parts: list[bytes]) -> None:
+        """See `DriverEnd.send_frames`."""
+        self._outbox.put(b"".join(parts))
+
+    def receive(self) -> Iterator[Message]:
+        """See `DriverEnd.receive`."""
+        if not self._inbox:
+            raise BlockingIOError
+        data = self._inbox[0]
+        if data is None:
+            raise ChannelClosedError("end of file")
+        self._inbox.popleft()
+        return self._reader.feed(data)
+
+    def close(self) -> None:
+        """See `DriverEnd.close`. The threads end within `DRIVER_CHECK_S` seconds if the other end is closed too."""
+        self.unwatch()
+        self._is_closed = True
+        self._outbox.put(None)
+
+    def _pump_in(self) -> None:
+        """Read until the end, or until `close`. Waits in short pieces: closing a pipe does not wake its reader."""
+        try:
+            while not self._is_closed:
+                if self._connection.poll(DRIVER_CHECK_S):
+                    self._hand_over(self._connection.recv_bytes(self.limit_bytes + HEADER_BYTES))
+        except (EOFError, OSError):
+            self._hand_over(None)
+
+    def _hand_over(self, data: bytes | None) -> None:
+        self._inbox.append(data)
+        if self._loop is not None:
+            self._loop.post(lambda: self._on_readable())
+
+    def _pump_out(self) -> None:
+        """Write until `close`, or until the other end is gone: its death will be told in another way."""
+        try:
+            while (data := self._outbox.get()) is not None:
+                self._connection.send_bytes(data)
+        except OSError:
+            pass
+        self.threads[0].join()
+        self._connection.close()
+
+
+class ConnectionEnd:
+    """A worker's end over a `multiprocessing` connection; an `End`."""
+
+    def __init__(self, end: Connection):
+        self._connection = end
+
+    def receive(self) -> bytes:
+        """See `End.receive`."""
+        try:
+            return self._connection.recv_bytes()
+        except EOFError:
+            return b""
+
+    def send_all(self, data: bytes) -> None:
+        """See `End.send_all`."""
+        self._connection.send_bytes(data)
+
+    def identity(self) -> int:
+        """See `End.identity`."""
+        return self._connection.fileno() if os.name == "nt" else os.fstat(self._connection.fileno()).st_ino
+
+    def turnstile(self) -> None:
+        """See `End.turnstile`: a pipe of Windows can only be waited for by the thread that reads it."""
+
+
+# ---- from minitune/actor/turnstile.py
+# Two threads of a worker that read one socket in turns, so that neither has to wake the other. Linux only.
+#
+# Theory
+# ------
+# A report is answered by the call that asks for the next one. If the control thread reads that call, it has to wake the
+# user's thread, which waits in `report()`; then both want the interpreter's lock. So while the user's thread waits, it
+# reads the call itself, and the control thread sleeps on: it waits for an epoll descriptor from which the socket is
+# taken for so long, and not for the socket.
+#
+# An exception that a signal handler of the user's raises may strike the user's thread between any two lines. So it only
+# looks at what has come, handles only the one call that it expects, in a way that can be repeated, and then takes it
+# out. Whatever else has come, and what it was interrupted at, is left to the control thread.
+
+if sys.platform != "linux":
+    raise ImportError("epoll is Linux's; elsewhere the control thread reads all")
+
+
+class Turnstile:
+    """Says whose turn it is. Made by the control thread, to which the turn belongs at first.
+
+    Args:
+        end: The socket, in blocking mode.
+
+    Attributes:
+        reading: Held by the thread that reads, until what it has read is handled.
+    """
+
+    reading: threading.Lock
+
+    def __init__(self, end: socket.socket):
+        self._socket = end
+        self.reading = threading.Lock()
+        with select.epoll() as made:
+            self._epoll = select.epoll.fromfd(move_high(made.fileno()))
+        self._epoll.register(end.fileno(), select.EPOLLIN)
+        self._poll = select.poll()  # see `SocketEnd.receive`
+        self._poll.register(end.fileno(), select.POLLIN)
+
+    def wait(self) -> None:
+        """Wait until something has come while it was the control thread's turn. Blocks.
+
+        Raises:
+            OSError: If the socket or the epoll descriptor was closed.
+        """
+        self._epoll.poll()
+
+    def receive(self, limit_bytes: int) -> bytes:
+        """What has come; empty at the end of file. With `reading` held.
+
+        Raises:
+            BlockingIOError: If the user's thread has taken it meanwhile.
+            OSError: If the connection is broken.
+        """
+        return self._socket.recv(limit_bytes, socket.MSG_DONTWAIT)
+
+    def expect(self, frame: bytes, handle: Callable[[], object]) -> None:
+        """Wait on the user's thread; handle what comes if it is `frame`, else leave it. With `reading` held. Blocks.
+
+        Args:
+            frame: What is expected.
+            handle: Must not mind to be called twice, nor to be interrupted.
+
+        Raises:
+            BaseException: What a signal handler raises.
+        """
+        try:
+            self._epoll.modify(self._socket.fileno(), 0)
+            self._poll.poll()
+            if self._socket.recv(len(frame), socket.MSG_PEEK) == frame:
+                handle()
+                self._socket.recv(len(frame))
+        finally:
+            try:
+                self._epoll.modify(self._socket.fileno(), select.EPOLLIN)
+            except BaseException:  # a signal handler's: else the control thread would hear nothing any more
+                self._epoll.modify(self._socket.fileno(), select.EPOLLIN)
+                raise

@@ -14,8 +14,8 @@ import sys
 import time
 from typing import NoReturn
 
-from minitune.actor import tree
-from minitune.actor.limits import CLOSE_S, DRIVER_CHECK_S, QUIET_PASSES, SWEEP_TICK_S
+from minitune.actor import process_tree
+from minitune.actor.messages import CLOSE_S, DRIVER_CHECK_S, QUIET_PASSES, SWEEP_TICK_S
 
 
 def main(driver_pid: int, path: list[str]) -> NoReturn:
@@ -30,7 +30,7 @@ def main(driver_pid: int, path: list[str]) -> NoReturn:
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_IGN)
     if not _wait_for_end(driver_pid):
-        _sweep(os.environ[tree.RUN_VARIABLE])
+        _sweep(os.environ[process_tree.RUN_VARIABLE])
     os._exit(0)
 
 
@@ -52,9 +52,9 @@ def _wait_for_end(driver_pid: int) -> bool:
 def _sweep(run_id: str) -> None:
     """Kill everything that carries the run's mark."""
     until = time.monotonic() + CLOSE_S
-    hunt = tree.Hunt()
+    hunt = process_tree.Hunt()
     quiet_passes = 0
     while quiet_passes < QUIET_PASSES and time.monotonic() < until:
-        left = hunt.strike(tree.marked([run_id]))
+        left = hunt.strike(process_tree.marked([run_id]))
         quiet_passes = 0 if left else quiet_passes + 1
         time.sleep(SWEEP_TICK_S)

@@ -9,8 +9,8 @@ from typing import NoReturn
 
 from minitune.actor import worker
 from minitune.actor.channel import End, SocketEnd
+from minitune.actor.process_tree import TRIAL_VARIABLE
 from minitune.actor.surroundings import line_buffer_c_output, move_high
-from minitune.actor.tree import TRIAL_VARIABLE
 
 
 def main(handle: int, is_pumped: bool) -> NoReturn:
@@ -28,7 +28,7 @@ def _end(handle: int, is_pumped: bool) -> End:
     if sys.platform == "win32":
         from multiprocessing.connection import PipeConnection
 
-        from minitune.actor.pump import ConnectionEnd
+        from minitune.actor.channel import ConnectionEnd
 
         return ConnectionEnd(PipeConnection(handle))
     descriptor = move_high(handle)
@@ -37,6 +37,6 @@ def _end(handle: int, is_pumped: bool) -> End:
         return SocketEnd(socket.socket(fileno=descriptor))
     from multiprocessing.connection import Connection
 
-    from minitune.actor.pump import ConnectionEnd
+    from minitune.actor.channel import ConnectionEnd
 
     return ConnectionEnd(Connection(descriptor))

@@ -15,13 +15,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from minitune.actor import tree
-from minitune.actor.channel import Channel, DriverEnd, socket_pair
-from minitune.actor.launch import Listener, interpreter_command, marker_of, starting_directory, worker_environment
-from minitune.actor.limits import CLOSE_S, INTERPRETER_HELLO_S, QUIET_PASSES, SWEEP_TICK_S
+from minitune.actor import process_tree
+from minitune.actor.channel import Channel, DriverEnd, PumpedChannel, socket_pair
+from minitune.actor.launcher import Listener, interpreter_command, marker_of, starting_directory, worker_environment
 from minitune.actor.loop import Loop
-from minitune.actor.pump import PumpedChannel
-from minitune.actor.sweep import Sweep
+from minitune.actor.messages import CLOSE_S, INTERPRETER_HELLO_S, QUIET_PASSES, SWEEP_TICK_S
+from minitune.actor.process_tree import Sweep
 
 CHANNEL_VARIABLE = "MINITUNE_CHANNEL"
 """Environment variable: `pump` asks for the channel that Windows needs, on any system."""
@@ -39,7 +38,7 @@ class _Launched:
     waiter: threading.Thread | None = None
     peak_bytes: int = 0
     is_sweeping: bool = False
-    hunt: tree.Hunt = field(default_factory=tree.Hunt)
+    hunt: process_tree.Hunt = field(default_factory=process_tree.Hunt)
 
     @property
     def roots(self) -> list[int]:
@@ -113,8 +112,8 @@ class InterpreterLauncher:
         if launched is not None and launched.popen.returncode is None:
             if sys.platform == "win32":
                 launched.popen.send_signal(number)
-            elif not (whole_group and tree.kill_group(launched.popen.pid, number)):
-                tree.send_signal(launched.popen.pid, number)
+            elif not (whole_group and process_tree.kill_group(launched.popen.pid, number)):
+                process_tree.send_signal(launched.popen.pid, number)
 
     def kill(self, token: str) -> None:
         """See `Launcher.kill`."""
@@ -132,13 +131,13 @@ class InterpreterLauncher:
     def close(self) -> None:
         """See `Launcher.close`."""
         until = time.monotonic() + CLOSE_S
-        hunt = tree.Hunt()
+        hunt = process_tree.Hunt()
         victims = [*self._launched.values(), *self._survivors]
         quiet_passes = 0 if victims else QUIET_PASSES
         while quiet_passes < QUIET_PASSES and time.monotonic() < until:
             roots = [pid for launched in victims for pid in launched.roots]
             try:
-                left = hunt.strike([*roots, *tree.marked([launched.marker for launched in victims])])
+                left = hunt.strike([*roots, *process_tree.marked([launched.marker for launched in victims])])
             except OSError:  # there is no descriptor left to look with
                 left = 1
             quiet_passes = 0 if left else quiet_passes + 1
@@ -221,7 +220,9 @@ class InterpreterLauncher:
         launched.listener.on_dead()
         if not self._keep_descendants:  # as long as its number is not given back, its session is surely its own
             with contextlib.suppress(OSError):  # without a descriptor to look with, what shows its marker must do
-                launched.hunt.strike(pid for pid in tree.all_pids() if tree.session(pid) == launched.popen.pid)
+                launched.hunt.strike(
+                    pid for pid in process_tree.all_pids() if process_tree.session(pid) == launched.popen.pid
+                )
         self._reap(launched, 0)
         code = launched.popen.returncode
         if self._keep_descendants and code == 0 and not launched.is_sweeping:

@@ -27,15 +27,19 @@ data, so that a bad object can hurt nobody but the one who asks for it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import errno
+import struct
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from minitune.error import RemoteError
 
+# ---- from minitune/actor/messages.py
+
+
 # -- over the channel ------------------------------------------------------------------------------------------
-
-
 class Place(NamedTuple):
     """The surroundings of a worker.
 
@@ -123,9 +127,8 @@ class Raised(NamedTuple):
 
 Message = Boot | Call | Quit | Show | Move | Hello | Returned | Raised
 
+
 # -- events of an ActorGroup -----------------------------------------------------------------------------------
-
-
 class Ready(NamedTuple):
     """The object is made; it can be called."""
 
@@ -184,3 +187,408 @@ class Ended(NamedTuple):
 
 
 GroupEvent = Ready | Replied | Failed | Parked | Ended
+
+
+# ---- from minitune/actor/fields.py
+# Plain fields: texts and bytes as one piece of bytes, without any object format.
+
+_COUNT = struct.Struct("!I")
+
+_NONE = 0xFFFFFFFF
+
+
+class ProtocolError(Exception):
+    """What arrived is not a frame of ours: bad magic, version, checksum, length, kind or order."""
+
+
+def join_fields(fields: Sequence[str | bytes | None]) -> bytes:
+    """Pack texts and bytes into one piece of bytes, without any object format.
+
+    Args:
+        fields: At most 2**32 - 2 bytes each. Lone surrogates in texts survive.
+
+    Returns:
+        What `split_fields` takes apart.
+    """
+    parts = [_COUNT.pack(len(fields))]
+    for value in fields:
+        data = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
+        parts.append(_COUNT.pack(_NONE if data is None else len(data)))
+        if data is not None:
+            parts.append(data)
+    return b"".join(parts)
+
+
+def split_fields(data: bytes) -> list[bytes | None]:
+    """Take apart what `join_fields` has packed.
+
+    Raises:
+        ProtocolError: If `data` is not such a piece.
+    """
+    try:
+        (count,) = _COUNT.unpack_from(data)
+        position = _COUNT.size
+        fields: list[bytes | None] = []
+        for _ in range(count):
+            (length,) = _COUNT.unpack_from(data, position)
+            position += _COUNT.size
+            if length == _NONE:
+                fields.append(None)
+                continue
+            if position + length > len(data):
+                raise ProtocolError(f"a field of {length} bytes does not fit into a body of {len(data)}")
+            fields.append(data[position : position + length])
+            position += length
+    except struct.error:
+        raise ProtocolError(f"a body of {len(data)} bytes breaks off in a field") from None
+    return fields
+
+
+def as_text(value: bytes | None) -> str:
+    """A field as text; an absent one is empty."""
+    return (value or b"").decode("utf-8", "surrogatepass")
+
+
+# ---- from minitune/actor/limits.py
+# Every limit of this package, in one place: seconds end in `_S`, bytes in `_BYTES`.
+#
+# All times are read from the monotonic clock. Tests divide them; nothing else changes them.
+
+ZYGOTE_HELLO_S = 30.0
+
+"""From the fork to the worker's first word, before any user code."""
+
+INTERPRETER_HELLO_S = 60.0
+
+"""The same where a worker is a new interpreter."""
+
+PRELOAD_S = 120.0
+
+"""For loading a file in the zygote; after that workers load it for themselves, without a limit."""
+
+SHOW_S = 0.1
+
+"""For a worker to show the stacks of its threads; then a signal makes it do so."""
+
+DUMP_TO_TERM_S = 0.02
+
+"""From that signal to the one to terminate: while the first is pending, another thread would get the second."""
+
+SHORT_LIFE_S = 1.0
+
+"""Workers that live less long are followed by others so soon that it pays to have one ready."""
+
+TERM_TO_KILL_S = 1.0
+
+"""From the termination signal to the kill, when the grace period is over."""
+
+KILL_CONFIRM_S = 10.0
+
+"""From the kill until all of the tree must be dead; then it is given up and said so."""
+
+EXIT_STATUS_S = 1.0
+
+"""From a death to its exit status; then the status is called unknown."""
+
+EOF_S = 0.25
+
+"""From end-of-file on the channel until the process is looked at: a dying one closes its files first."""
+
+PARK_S = 2.0
+
+"""For a parked worker to take its new place."""
+
+SWEEP_TICK_S = 0.005
+
+"""Between two passes."""
+
+QUIET_PASSES = 2
+
+"""Passes that must find nothing where processes are found by their environment alone."""
+
+UNKNOWN_PASSES = 10
+
+"""Passes that the zygote waits for an orphan to show whose it is; one that has cleared its environment never will."""
+
+CLOSE_S = 2.0
+
+"""For a zygote to clear up and leave after its socket was closed."""
+
+DRIVER_CHECK_S = 0.25
+
+"""How often those who cannot be told look whether the driver still lives."""
+
+MESSAGE_BYTES = 64 * 1024 * 1024
+
+"""The longest body of a message; settable per group."""
+
+LAST_LINES = 20
+
+"""Lines of a dead worker's output that go into its end event."""
+
+DUMP_LINES = 100
+
+"""The same where its stacks were dumped."""
+
+LAST_LINES_BYTES = 8192
+
+"""How much of the end of each output file is looked at for them."""
+
+HIGH_DESCRIPTOR = 1100
+
+"""Where the worker's channel is put, out of the way of `os.closerange(3, 1024)`, if the limit allows."""
+
+OOM_SCORE = 500
+
+"""Added to a worker's score: where memory runs out, the kernel is to choose a worker, never the driver."""
+
+CHANNEL_LOST_EXIT = 113
+
+"""Exit code of a worker that finds its channel closed by the code that it runs."""
+
+NO_THREAD_EXIT = 114
+
+"""Exit code of a worker that got no thread before any user code ran."""
+
+FORBIDDEN_EXIT = 115
+
+"""Exit code of a zygote that is not allowed to do its work."""
+
+FORBIDDEN = (errno.EPERM, errno.EACCES, errno.ENOSYS)
+
+"""Errors by which a system says that a call is never allowed, as a filter of system calls does; not: not now."""
+
+THREAD_CAPS = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+)
+
+"""Environment variables by which numerical libraries choose their number of threads; all are 1 during a preload."""
+
+NO_THREADS = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
+
+"""Keeps pyarrow, which pandas imports, from starting a thread when it is imported, in a preload. That thread tidies up
+for an allocator that is not even in use unless it is asked for."""
+
+
+# ---- from minitune/actor/frames.py
+# Frames: how messages become bytes.
+#
+# A frame is magic, version, kind, call number, length (64 bit), CRC32 of all that and of the body, then the body. The
+# envelope is plain data and no object format, so that a bad payload hurts only the one who loads it.
+
+_MAGIC = b"mT"
+
+_VERSION = 1
+
+_HEAD = struct.Struct("!2sBBIQ")
+
+_CRC = struct.Struct("!I")
+
+_HEADER = struct.Struct(_HEAD.format + _CRC.format[1:])
+
+_SIZE = struct.Struct("!I")
+
+HEADER_BYTES = _HEADER.size
+
+ATOMIC_BYTES = 64 * 1024
+
+"""What is up to this long is sent in one piece."""
+
+
+# -- bodies ----------------------------------------------------------------------------------------------------
+def _optional(value: bytes | None) -> str | None:
+    return None if value is None else as_text(value)
+
+
+def _place_fields(place: Place) -> list[str | bytes | None]:
+    umask = None if place.umask is None else str(place.umask)
+    fields: list[str | bytes | None] = [place.directory, place.stdout, place.stderr, umask, place.own]
+    for name, value in place.env.items():
+        fields += [name, value]
+    return fields
+
+
+def _place(fields: Sequence[bytes | None]) -> Place:
+    names, values = fields[5::2], fields[6::2]
+    return Place(
+        directory=_optional(fields[0]),
+        stdout=_optional(fields[1]),
+        stderr=_optional(fields[2]),
+        umask=None if fields[3] is None else int(fields[3]),
+        own=_optional(fields[4]),
+        env={as_text(name): _optional(value) for name, value in zip(names, values, strict=True)},
+    )
+
+
+_Body = tuple[bytes, bytes]
+
+"""The small beginning of a body, and the payload behind it, which may be large."""
+
+
+def _with_size(head: bytes, payload: bytes) -> _Body:
+    return _SIZE.pack(len(head)) + head, payload
+
+
+def _split_size(body: bytes) -> tuple[bytes, bytes]:
+    """What `_with_size` has put together."""
+    if len(body) < _SIZE.size:
+        raise ProtocolError(f"a body of {len(body)} bytes is too short to say where its payload begins")
+    start = _SIZE.size + _SIZE.unpack_from(body)[0]
+    if start > len(body):
+        raise ProtocolError(f"a payload that begins at {start} does not fit into a body of {len(body)} bytes")
+    return body[_SIZE.size : start], body[start:]
+
+
+def _from_call(call: Call) -> _Body:
+    return _with_size(call.method.encode("utf-8", "surrogatepass"), call.payload)
+
+
+def _to_call(number: int, body: bytes) -> Call:
+    method, payload = _split_size(body)
+    return Call(number, as_text(method), payload)
+
+
+def _from_boot(boot: Boot) -> _Body:
+    fields = [_place_fields(boot.place), boot.sys_path, boot.argv, [str(boot.limit_bytes)]]
+    return _with_size(join_fields([join_fields(each) for each in fields]), boot.factory)
+
+
+def _to_boot(number: int, body: bytes) -> Boot:
+    head, factory = _split_size(body)
+    place, paths, argv, (limit,) = (split_fields(field or b"") for field in split_fields(head))
+    return Boot(_place(place), factory, tuple(map(as_text, paths)), tuple(map(as_text, argv)), int(limit or b""))
+
+
+def _from_error(message: Raised) -> _Body:
+    error = message.error
+    return join_fields([error.type_name, error.message, error.traceback, error.pickled]), b""
+
+
+def _to_error(number: int, body: bytes) -> Raised:
+    type_name, text, traceback, pickled = split_fields(body)
+    return Raised(number, RemoteError(as_text(type_name), as_text(text), as_text(traceback), pickled))
+
+
+_KINDS: list[tuple[type[Message], Callable[[Any], _Body], Callable[[int, bytes], Message]]] = [
+    (Boot, _from_boot, _to_boot),
+    (Call, _from_call, _to_call),
+    (Quit, lambda quit: (b"keep" if quit.keep else b"", b""), lambda number, body: Quit(number, body == b"keep")),
+    (
+        Move,
+        lambda move: (join_fields(_place_fields(move.place)), b""),
+        lambda number, body: Move(number, _place(split_fields(body))),
+    ),
+    (Hello, lambda hello: (str(hello.pid).encode(), b""), lambda number, body: Hello(int(body))),
+    (Returned, lambda returned: (b"", returned.payload), Returned),
+    (Raised, _from_error, _to_error),
+    (Show, lambda show: (b"", b""), lambda number, body: Show()),
+]
+
+"""The kinds of messages, numbered from 1: how each becomes a body, and a message again."""
+
+_ENCODERS = {cls: (kind, from_message) for kind, (cls, from_message, _) in enumerate(_KINDS, 1)}
+
+_DECODERS = {kind: to_message for kind, (_, _, to_message) in enumerate(_KINDS, 1)}
+
+
+# -- frames ----------------------------------------------------------------------------------------------------
+def check_size(size_bytes: int, limit_bytes: int) -> None:
+    """Refuse a message that the other end would refuse.
+
+    Raises:
+        ValueError: If `size_bytes` is above `limit_bytes`.
+    """
+    if size_bytes > limit_bytes:
+        raise ValueError(
+            f"a message must not be longer than {limit_bytes} bytes, but this one has {size_bytes}: "
+            "write large data to a file, such as a checkpoint, and send its path"
+        )
+
+
+def encode(message: Message, limit_bytes: int = MESSAGE_BYTES) -> list[bytes]:
+    """Make the frame of a message.
+
+    Args:
+        message: Any message.
+        limit_bytes: The longest body allowed.
+
+    Returns:
+        The frame; in two parts if it is long, so that a large payload is not copied.
+
+    Raises:
+        ValueError: If the body is longer than `limit_bytes`.
+    """
+    kind, from_message = _ENCODERS[type(message)]
+    body, payload = from_message(message)
+    length = len(body) + len(payload)
+    if length > limit_bytes:
+        check_size(length, limit_bytes)
+    head = _HEAD.pack(_MAGIC, _VERSION, kind, getattr(message, "number", 0), length)
+    if HEADER_BYTES + length <= ATOMIC_BYTES or not payload:
+        body += payload
+        return [head + _CRC.pack(zlib.crc32(body, zlib.crc32(head))) + body]
+    crc = zlib.crc32(payload, zlib.crc32(body, zlib.crc32(head)))
+    return [head + _CRC.pack(crc) + body, payload]
+
+
+class FrameReader:
+    """Puts frames together from pieces of any size.
+
+    Args:
+        limit_bytes: A longer body is refused as soon as its header is there, before anything is allocated for it.
+    """
+
+    def __init__(self, limit_bytes: int = MESSAGE_BYTES):
+        self.limit_bytes = limit_bytes
+        self._buffer = bytearray()
+        self._needed = HEADER_BYTES
+
+    def feed(self, data: bytes) -> Iterator[Message]:
+        """Take in `data` and yield the messages that it completes.
+
+        Args:
+            data: The next bytes of the stream. They are taken in only as the iterator is used up.
+
+        Raises:
+            ProtocolError: At the first bad frame, after the good ones before it were yielded.
+        """
+        whole: bytes | bytearray = data
+        if self._buffer:
+            self._buffer += data
+            if len(self._buffer) < self._needed:
+                return
+            whole, self._buffer = self._buffer, bytearray()
+        view, start, needed = memoryview(whole), 0, HEADER_BYTES
+        while start + needed <= len(whole):
+            magic, version, kind, number, length, crc = _HEADER.unpack_from(whole, start)
+            if magic != _MAGIC or version != _VERSION:
+                begins = bytes(whole[start : start + 3])
+                raise ProtocolError(f"a frame begins with {begins!r} instead of {_MAGIC + b'%c' % _VERSION!r}")
+            if length > self.limit_bytes:
+                raise ProtocolError(f"a body of {length} bytes is announced; the limit is {self.limit_bytes}")
+            needed = HEADER_BYTES + length
+            if start + needed > len(whole):
+                break
+            body = bytes(view[start + HEADER_BYTES : start + needed])
+            if zlib.crc32(body, zlib.crc32(whole[start : start + _HEAD.size])) != crc:
+                raise ProtocolError(f"a frame of {length} bytes has a wrong checksum")
+            start, needed = start + needed, HEADER_BYTES
+            if kind not in _DECODERS:
+                raise ProtocolError(f"no message has the kind {kind}")
+            try:
+                message = _DECODERS[kind](number, body)
+            except (ValueError, IndexError) as error:  # a body whose checksum is right and whose contents are not
+                raise ProtocolError(f"a message of kind {kind} cannot be read: {error}") from error
+            yield message
+        self._buffer += view[start:]
+        self._needed = needed
+
+    @property
+    def is_between_frames(self) -> bool:
+        """Whether there is no part of a frame here whose rest is still to come."""
+        return not self._buffer

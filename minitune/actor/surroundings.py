@@ -12,8 +12,7 @@ import threading
 import warnings
 from typing import Any
 
-from minitune.actor.limits import HIGH_DESCRIPTOR
-from minitune.actor.messages import Place
+from minitune.actor.messages import HIGH_DESCRIPTOR, Place
 from minitune.base import files
 
 _SIGNALS = range(1, signal.NSIG)

@@ -14,22 +14,238 @@ import sys
 import threading
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable, Iterable
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError, Executor, Future
 from dataclasses import dataclass
 from functools import partial
+from queue import SimpleQueue
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
-from minitune.actor import tree
+from minitune.actor import process_tree
 from minitune.actor.channel import ChannelClosedError, End, WorkerChannel
-from minitune.actor.fields import ProtocolError
-from minitune.actor.limits import CHANNEL_LOST_EXIT, NO_THREAD_EXIT, OOM_SCORE, SWEEP_TICK_S
-from minitune.actor.loading import UserCodeNeededError, dump_value, load_plain, load_value
-from minitune.actor.messages import Boot, Call, Hello, Message, Move, Quit, Raised, Returned, Show
+from minitune.actor.messages import (
+    CHANNEL_LOST_EXIT,
+    NO_THREAD_EXIT,
+    OOM_SCORE,
+    SWEEP_TICK_S,
+    Boot,
+    Call,
+    Hello,
+    Message,
+    Move,
+    ProtocolError,
+    Quit,
+    Raised,
+    Returned,
+    Show,
+)
 from minitune.actor.surroundings import Surroundings, arm_stack_dump, dump_stacks
-from minitune.actor.user_thread import MainThreadExecutor, TurnQueue
-from minitune.error import RemoteError
+from minitune.base.pickling import UserCodeNeededError, dump_value, load_plain, load_value
+from minitune.error import RemoteError, TrialStopped
+
+# ---- from minitune/actor/user_thread.py
+# The user's thread: a one-thread executor on the main thread, and an actor for objects that know nothing of it.
+
+_T = TypeVar("_T")
+
+
+class _Task:
+    """One callable, and the Future that stands for it if anybody asks what becomes of it."""
+
+    __slots__ = ("function", "future", "is_begun")
+
+    def __init__(self, function: Callable[[], Any], future: Future[Any] | None):
+        self.function, self.future = function, future
+        self.is_begun = False
+
+
+class TurnQueue:
+    """A queue of tokens: waiting for one, the user's thread may do what the control thread would have to do.
+
+    Args:
+        wait_otherwise: Called on the main thread with what tells whether there is still no token; returns soon after
+            one was put, or when it can do no more.
+    """
+
+    def __init__(self, wait_otherwise: Callable[[Callable[[], bool]], object]):
+        self._tokens: SimpleQueue[None] = SimpleQueue()
+        self._wait_otherwise = wait_otherwise
+        self.put = self._tokens.put
+
+    def get(self) -> None:
+        """Take a token. Blocks until there is one."""
+        if self._tokens.empty() and threading.current_thread() is threading.main_thread():
+            self._wait_otherwise(self._tokens.empty)
+        self._tokens.get()
+
+
+class MainThreadExecutor(Executor):
+    """Runs what is submitted, in order, on the thread that calls `run`: the main thread of a worker.
+
+    So `signal`, `asyncio` and libraries that insist on the main thread work in user code. An exception that a signal
+    handler raises while no user code runs is dropped.
+
+    Attributes:
+        new_turns: Makes a queue of tokens for whoever waits on the user's thread in the midst of a call.
+    """
+
+    def __init__(self) -> None:
+        self.new_turns: Callable[[], SimpleQueue[None] | TurnQueue] = SimpleQueue
+        self._tasks: deque[_Task] = deque()
+        self._tokens: SimpleQueue[None] = SimpleQueue()
+        self._is_shut = False
+        self._is_interruptible = False
+
+    def submit(self, function: Callable[..., _T], /, *args: Any, **kwargs: Any) -> Future[_T]:
+        """Queue a call. Never blocks.
+
+        Args:
+            function: What to call on the user's thread.
+            args: Its arguments.
+            kwargs: Its keyword arguments.
+
+        Returns:
+            The Future of its value.
+
+        Raises:
+            RuntimeError: After `shutdown`.
+        """
+        if self._is_shut:
+            raise RuntimeError("nothing can be submitted to the user's thread any more: the worker is leaving")
+        future: Future[_T] = Future()
+        self._put(_Task(partial(function, *args, **kwargs) if args or kwargs else function, future))
+        return future
+
+    def post(self, function: Callable[..., object], /, *args: Any) -> None:
+        """The same for a call whose outcome nobody asks for; what it raises is dropped."""
+        self._put(_Task(partial(function, *args), None))
+
+    def _put(self, task: _Task) -> None:
+        self._tasks.append(task)
+        self._tokens.put(None)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Make `run` return once the calls that are queued are done.
+
+        Args:
+            wait: Of no effect here: the thread that runs cannot wait for itself, so this never blocks.
+            cancel_futures: Whether to cancel what has not begun.
+        """
+        self._is_shut = True
+        if cancel_futures:
+            for task in list(self._tasks):
+                if task.future is not None:
+                    task.future.cancel()
+        self._tokens.put(None)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing runs and nothing is queued."""
+        return not self._tasks
+
+    @property
+    def has_more(self) -> bool:
+        """Whether something is queued behind what runs."""
+        return len(self._tasks) > 1
+
+    def interrupt(self) -> None:
+        """Raise `TrialStopped` if user code runs. For signal handlers, which run on the main thread."""
+        if self._is_interruptible:
+            self._is_interruptible = False
+            raise TrialStopped("the actor was told to stop and its grace period is over")
+
+    def run(self, settle: Callable[[], object]) -> None:
+        """Serve until `shutdown`. Blocks; what a signal handler raises between two pieces of user code is dropped.
+
+        Args:
+            settle: Called after each piece, and after such an exception: it may have hit the sending of an answer.
+        """
+        while True:
+            try:
+                self._serve_on(settle)
+                return
+            except BaseException:  # raised in the few instructions that handle another one
+                continue
+
+    def _serve_on(self, settle: Callable[[], object]) -> None:
+        is_clean = True
+        while True:
+            try:
+                if not is_clean:
+                    settle()
+                    is_clean = True
+                self._serve(settle)
+                return
+            except BaseException:
+                is_clean = self._is_interruptible = False
+
+    def _serve(self, settle: Callable[[], object]) -> None:
+        """The loop. A task leaves the queue only when it is answered, so that none is lost to a stray exception."""
+        while True:
+            while self._tasks:
+                self._run_one(self._tasks[0])
+                self._tasks.popleft()
+                settle()
+            if self._is_shut:
+                return
+            self._tokens.get()
+
+    def _run_one(self, task: _Task) -> None:
+        future = task.future
+        if task.is_begun:  # a stray exception came between its end and its answer
+            if future is not None and not future.done():
+                future.set_exception(RuntimeError("the call was interrupted by a signal handler that raised"))
+            return
+        task.is_begun = True
+        if future is not None and not future.set_running_or_notify_cancel():
+            return
+        try:
+            value = self._call(task)
+        except BaseException as error:
+            self._is_interruptible = False
+            if future is not None:
+                future.set_exception(error)
+        else:
+            if future is not None:
+                future.set_result(value)
+
+    def _call(self, task: _Task) -> Any:
+        self._is_interruptible = True
+        try:
+            return task.function()
+        finally:
+            self._is_interruptible = False
+
+
+class Hosted:
+    """An actor made of a plain object: each of its methods runs on the user's thread.
+
+    Args:
+        executor: The user's thread.
+        factory: Makes the object. It is called at once, on the calling thread, which is the user's in a worker.
+
+    Example:
+        `group.start("a", functools.partial(Hosted, factory=Counter))`
+    """
+
+    def __init__(self, executor: Executor, factory: Callable[[], Any]):
+        self._executor = executor
+        self._object = factory()
+
+    def __getattr__(self, name: str) -> Callable[..., Future[Any]]:
+        method = getattr(self._object, name)
+        if not callable(method):
+            raise TypeError(f"only methods can be called, but {name!r} is a {type(method).__name__}")
+
+        def call(*args: Any) -> Future[Any]:
+            return self._executor.submit(method, *args)
+
+        return call
+
+
+# ---- from minitune/actor/worker.py
 
 
 @dataclass(frozen=True)
@@ -301,18 +517,18 @@ class Worker:
         own = (threading.main_thread().ident, self._control_thread)
         if any(thread.ident not in own for thread in threading.enumerate()):
             return True
-        if not tree.is_childless() and any(map(tree.life, tree.children(self._pid))):
+        if not process_tree.is_childless() and any(map(process_tree.life, process_tree.children(self._pid))):
             return True
         if not self._seat.reaper_pid:
-            if tree.marked([self._seat.marker]):
+            if process_tree.marked([self._seat.marker]):
                 return True
             time.sleep(SWEEP_TICK_S)  # see `tree.marked`
-            return bool(tree.marked([self._seat.marker]))
+            return bool(process_tree.marked([self._seat.marker]))
         marker = self._seat.marker.encode()
-        for pid in tree.children(self._seat.reaper_pid, has_one_thread=True):
+        for pid in process_tree.children(self._seat.reaper_pid, has_one_thread=True):
             if pid != self._pid:
-                shown = tree.environment(pid)  # nothing, if it is just starting a program: it may be ours
-                if (not shown or marker in shown) and tree.life(pid):
+                shown = process_tree.environment(pid)  # nothing, if it is just starting a program: it may be ours
+                if (not shown or marker in shown) and process_tree.life(pid):
                     return True
         return False
 
@@ -398,8 +614,8 @@ class Worker:
             except OSError:  # it has closed that, too
                 pass
             os._exit(CHANNEL_LOST_EXIT)
-        tree.Hunt().strike(tree.children(self._pid))
-        tree.kill_group(self._pid)
+        process_tree.Hunt().strike(process_tree.children(self._pid))
+        process_tree.kill_group(self._pid)
         os._exit(1)
 
 

@@ -40,13 +40,9 @@ if sys.platform != "linux":
 import fcntl  # noqa: F401 - loaded here once, for all workers
 import resource  # noqa: F401 - loaded here once, for all workers
 
-from minitune.actor import (
-    tree,
-    turnstile,  # noqa: F401 - loaded here once, for all workers
-    worker,
-)
+from minitune.actor import process_tree, worker
 from minitune.actor.channel import SocketEnd
-from minitune.actor.limits import (
+from minitune.actor.messages import (
     CLOSE_S,
     DRIVER_CHECK_S,
     FORBIDDEN,
@@ -57,8 +53,8 @@ from minitune.actor.limits import (
     THREAD_CAPS,
     UNKNOWN_PASSES,
 )
-from minitune.actor.packets import PACKET_BYTES, receive_packet, send_packet
 from minitune.actor.surroundings import line_buffer_c_output, move_high
+from minitune.actor.zygote_launcher import PACKET_BYTES, receive_packet, send_packet
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -76,7 +72,7 @@ class _Worker:
         self.peak_bytes = 0
         self.sweep_until = 0.0
         self.unknown_passes = 0
-        self.hunt = tree.Hunt()
+        self.hunt = process_tree.Hunt()
 
 
 class Zygote:
@@ -246,8 +242,8 @@ class Zygote:
         tracked = self._workers.get(token)
         if tracked is None or tracked.exit_code is not None:
             return
-        if not (whole_group and tree.kill_group(tracked.pid, int(number))):
-            tree.send_signal(tracked.pid, int(number))
+        if not (whole_group and process_tree.kill_group(tracked.pid, int(number))):
+            process_tree.send_signal(tracked.pid, int(number))
 
     def _kill(self, token: str) -> None:
         tracked = self._workers.get(token)
@@ -288,7 +284,7 @@ class Zygote:
         orphans, unknown = self._orphans(tracked)
         left = tracked.hunt.strike([tracked.pid, *orphans] if is_alive else orphans)
         if is_alive:
-            tree.kill_group(tracked.pid)
+            process_tree.kill_group(tracked.pid)
         elif left == 0 and unknown and tracked.unknown_passes < UNKNOWN_PASSES:
             tracked.unknown_passes += 1
         elif left == 0:
@@ -305,13 +301,13 @@ class Zygote:
             program shows no environment.
         """
         orphans, unknown = [], False
-        for pid in tree.children(self._pid, has_one_thread=True):
+        for pid in process_tree.children(self._pid, has_one_thread=True):
             if pid in self._by_pid:
                 continue
-            shown = tree.environment(pid)
-            if tree.session(pid) == tracked.pid or tracked.marker.encode() in shown:
+            shown = process_tree.environment(pid)
+            if process_tree.session(pid) == tracked.pid or tracked.marker.encode() in shown:
                 orphans.append(pid)
-            elif not shown and tree.life(pid):
+            elif not shown and process_tree.life(pid):
                 unknown = True
         return orphans, unknown
 
@@ -328,10 +324,10 @@ class Zygote:
     def _end_all(self) -> NoReturn:
         """Kill everything that was ever started here, as far as it was not to be kept, and exit."""
         until = time.monotonic() + CLOSE_S
-        hunt = tree.Hunt()
+        hunt = process_tree.Hunt()
         while time.monotonic() < until:
             self._reap()
-            pids = tree.children(self._pid, has_one_thread=True)
+            pids = process_tree.children(self._pid, has_one_thread=True)
             if self._keep_descendants:
                 alive = list(self._by_pid.values())
                 pids = [pid for tracked in alive for pid in (tracked.pid, *self._orphans(tracked)[0])]
@@ -354,7 +350,7 @@ class Zygote:
             The traceback of its failure, or nothing; and the reason why this process must not be forked from any
             more, or nothing.
         """
-        from minitune.actor.loading import load_value
+        from minitune.base.pickling import load_value
 
         failure = ""
         with self._watching_driver(), _without_threads():
@@ -452,16 +448,16 @@ def _marker_address() -> int:
         fields = file.read().rpartition(b")")[2].split()
     with open("/proc/self/environ", "rb") as file:
         shown = b"\0" + file.read()
-    position = shown.find(f"\0{tree.TRIAL_VARIABLE}=".encode())
+    position = shown.find(f"\0{process_tree.TRIAL_VARIABLE}=".encode())
     env_start = int(fields[47])  # field 50 of proc(5), counted from 1; the first two are cut off
-    return env_start + position + len(tree.TRIAL_VARIABLE) + 1 if position >= 0 and env_start else 0
+    return env_start + position + len(process_tree.TRIAL_VARIABLE) + 1 if position >= 0 and env_start else 0
 
 
 def _show_marker(address: int, marker: str) -> None:
     """Write the marker into our environment, in place: others see only the memory that was there at the start."""
     if address:
         ctypes.memmove(address, marker.encode(), len(marker))
-    os.environ[tree.TRIAL_VARIABLE] = marker
+    os.environ[process_tree.TRIAL_VARIABLE] = marker
 
 
 def _reseed() -> None:

@@ -1,1 +1,1 @@
-"""What every other part may use: it imports nothing of the package."""
+"""What all layers share: checks, files, pickling, text. It imports nothing of ours but error, settings and clock."""

@@ -15,29 +15,49 @@ from __future__ import annotations
 import contextlib
 import errno
 import io
+import logging
 import os
 import re
 import stat
 import sys
 import time
-from collections.abc import Iterator
-from typing import BinaryIO, NamedTuple
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import BinaryIO, NamedTuple, TypeVar
+
+from minitune.base import descriptors
+from minitune.base.checks import shown
+
+# ---- from minitune/base/files.py
 
 TEMPORARY_PREFIX = ".tmp-"
+
 """What the names of everything begin with that is just being prepared."""
+
 REPLACE_PATIENCE_S = 2.5
+
 """How long a rename is tried again on Windows, where a virus scanner may hold a file open for a moment."""
+
 BLOB_MODE = 0o600
+
 """Pickles are for their owner only: they hold whatever the user's objects hold."""
+
 WRITE_TEMPORARY = re.compile(re.escape(TEMPORARY_PREFIX) + r"w-[0-9a-f]{32}")
+
 """Names under which `new_file` prepares a file."""
 
 _STEP_ENTRIES = 50
+
 _HAS_DIRECTORY_DESCRIPTORS = {os.open, os.rename, os.unlink, os.mkdir, os.stat} <= os.supports_dir_fd
+
 _AS_DIRECTORY = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_PATH", os.O_RDONLY)
+
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
+
 _BINARY = getattr(os, "O_BINARY", 0)
+
 _KINDS = {
     stat.S_IFIFO: "a FIFO",
     stat.S_IFSOCK: "a socket",
@@ -77,8 +97,6 @@ def kind_of(mode: int) -> str:
 
 
 # -- opening -------------------------------------------------------------------------------------------------------
-
-
 class Entry(NamedTuple):
     """A name in a directory that no link has led to: arguments of the functions of `os`.
 
@@ -224,8 +242,6 @@ def _explain(
 
 
 # -- writing -------------------------------------------------------------------------------------------------------
-
-
 def temporary_name() -> str:
     """A new name for a file that is being prepared; it fits `WRITE_TEMPORARY`."""
     return f"{TEMPORARY_PREFIX}w-{os.urandom(16).hex()}"
@@ -367,8 +383,6 @@ def replace(source: str, target: str, directory: int | None = None) -> None:
 
 
 # -- to the disk ---------------------------------------------------------------------------------------------------
-
-
 def sync_descriptor(descriptor: int) -> None:
     """Bring a file's content to the disk. Blocks.
 
@@ -433,8 +447,6 @@ def _raise(error: OSError) -> None:
 
 
 # -- removing ------------------------------------------------------------------------------------------------------
-
-
 def remove_file(path: str, within: str | None = None) -> None:
     """Remove a file or link if it is there.
 
@@ -552,3 +564,224 @@ def names(directory: str) -> list[str]:
         return sorted(os.listdir(directory))
     except FileNotFoundError:
         return []
+
+
+# ---- from minitune/_paths.py
+# Paths as users give them, and as they are told.
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+
+
+def local_path(path: str | os.PathLike[str]) -> str:
+    """The absolute form of a path that a user gave; `~` and `file://` are understood.
+
+    Raises:
+        TypeError: If it is no path.
+        ValueError: If it is the address of something that is not on this machine, such as `s3://bucket`.
+        FileNotFoundError: See `absolute`.
+    """
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"a path must be text or a pathlib.Path, but got {shown(path)}")
+    text = os.fspath(path)
+    scheme = _SCHEME.match(text)
+    if scheme is None:
+        return absolute(os.path.expanduser(text))
+    if not text.startswith("file:///"):
+        raise ValueError(f"a path must be local, but got {text!r}; mount the storage and pass the path of the mount")
+    from urllib.parse import unquote
+
+    return os.path.abspath(unquote(text.removeprefix("file://")))
+
+
+def absolute(path: str) -> str:
+    """The absolute form of a path.
+
+    Raises:
+        FileNotFoundError: If the path is relative and the working directory has been removed.
+    """
+    try:
+        return os.path.abspath(path)
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f"a relative path such as {path!r} needs a working directory, but that of this process does not exist any "
+            "more; pass an absolute path, or go to another directory first: os.chdir(...)"
+        ) from None
+
+
+@dataclass(frozen=True)
+class StorageContext:
+    """Where a run, and a trial of it, lie on disk.
+
+    Attributes:
+        storage_fs_path: The directory that holds runs.
+        experiment_dir_name: Name of the run's directory.
+        trial_dir_name: Name of the trial's directory; empty if no trial is meant.
+    """
+
+    storage_fs_path: str
+    experiment_dir_name: str
+    trial_dir_name: str = ""
+
+    @classmethod
+    def of_run(cls, directory: str, trial_dir_name: str = "") -> StorageContext:
+        """Where the run in `directory`, and a trial of it, lie."""
+        return cls(os.path.dirname(directory), os.path.basename(directory), trial_dir_name)
+
+    @property
+    def experiment_fs_path(self) -> str:
+        """The run's directory."""
+        return os.path.join(self.storage_fs_path, self.experiment_dir_name)
+
+    @property
+    def trial_fs_path(self) -> str:
+        """The trial's directory."""
+        return os.path.join(self.experiment_fs_path, self.trial_dir_name)
+
+
+# ---- from minitune/logger/append_files.py
+# AppendFiles: many files that grow line by line, few of them open.
+
+_T = TypeVar("_T")
+
+logger = logging.getLogger("minitune")
+
+_TAIL_BYTES = 1 << 16
+
+
+class AppendFiles:
+    """Files by key, each line written with one system call, so that it survives whatever happens to the process.
+
+    At most `limit` are open; the one that was opened first is closed to make room and opened again when it is written
+    to. So any number of trials can be alive without running out of descriptors. Where there are none left even so, all
+    files are closed, and opened again when they are written to.
+
+    Neither a file nor its directory may be a link (`files.open_own`).
+
+    Args:
+        limit: How many files may be open at once; by default what suits the process's own limit.
+    """
+
+    def __init__(self, limit: int | None = None):
+        self._limit = limit or descriptors.share(16, most=64)
+        self._paths: dict[str, tuple[str, str]] = {}  # with the directory from which on links are refused
+        self._open: dict[str, int] = {}
+        self._lapses: set[str] = set()
+
+    def open(self, key: str, path: str, within: str) -> int:
+        """Open a file for appending; an incomplete last line, left by a process that was killed, is cut off.
+
+        Args:
+            key: What the file is called here.
+            path: Where it lies; it is created if need be. Its directory is not: one that has gone is not made again,
+                since that would hide it.
+            within: See `files.entry_of`.
+
+        Returns:
+            Its size in bytes.
+
+        Raises:
+            OSError: If it cannot be opened.
+        """
+        self.close(key)
+        self._paths[key] = path, within
+        descriptor = self._reopen(key)
+        size = os.fstat(descriptor).st_size
+        whole = _end_of_last_line(descriptor, size)
+        if whole < size:
+            os.ftruncate(descriptor, whole)
+        return whole
+
+    def append(self, key: str, line: bytes) -> None:
+        """Write `line`, ending in a newline, at the end of a file. It is there whole, or not at all.
+
+        Raises:
+            OSError: If it cannot be written (no space, for instance).
+        """
+        descriptor = self._open.get(key)
+        if descriptor is None:
+            descriptor = self._reopen(key)
+        written = os.write(descriptor, line)
+        if written < len(line):
+            self._write_rest(descriptor, line, written)
+
+    def lapse(self, key: str, path: str, error: OSError) -> None:
+        """A file could not be written: it is closed, and what follows begins by opening it again.
+
+        That is no reason to end a run: whatever is missing is on record. It is said once for each file.
+        """
+        self.close(key)
+        if path not in self._lapses:
+            self._lapses.add(path)
+            logger.warning(
+                "%s could not be written (%s); what it lacks is put in when the run is resumed",
+                path,
+                error.strerror or error,
+            )
+
+    def with_room(self, action: Callable[[], _T]) -> _T:
+        """Do what opens another file; if there is no descriptor left for it, close ours and do it once more.
+
+        Raises:
+            OSError: What `action` raises.
+        """
+        try:
+            return action()
+        except OSError as error:
+            if not self._open or not descriptors.is_lack(error):
+                raise
+            while self._open:
+                os.close(self._open.popitem()[1])
+            return action()
+
+    def close(self, key: str) -> None:
+        """Close a file and forget it. Nothing happens if it is not known."""
+        self._paths.pop(key, None)
+        descriptor = self._open.pop(key, None)
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def close_all(self) -> None:
+        """Close and forget all files."""
+        for key in list(self._paths):
+            self.close(key)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._paths
+
+    def _reopen(self, key: str) -> int:
+        if len(self._open) >= self._limit:
+            os.close(self._open.pop(next(iter(self._open))))
+        (path, within), flags = self._paths[key], os.O_RDWR | os.O_APPEND | os.O_CREAT
+        descriptor = self._open[key] = self.with_room(lambda: open_own(path, flags, within=within))
+        return descriptor
+
+    def _write_rest(self, descriptor: int, line: bytes, written: int) -> None:
+        """The rest of a line that was cut short; where that fails, the part that was written goes again."""
+        try:
+            while written < len(line):
+                written += os.write(descriptor, line[written:])
+        except OSError:
+            os.ftruncate(descriptor, os.fstat(descriptor).st_size - written)
+            raise
+
+
+def _end_of_last_line(descriptor: int, size: int) -> int:
+    """Where the last complete line of an open file of `size` bytes ends."""
+    end = size
+    while end > 0:
+        begin = max(0, end - _TAIL_BYTES)
+        os.lseek(descriptor, begin, os.SEEK_SET)  # writing appends, wherever this leaves it
+        newline = os.read(descriptor, end - begin).rfind(b"\n")
+        if newline >= 0:
+            return begin + newline + 1
+        end = begin
+    return 0
+
+
+def search_path() -> tuple[str, ...]:
+    """`sys.path` for a process that works in another directory: absolute, the empty entry of a notebook included."""
+    try:
+        here = os.getcwd()
+    except OSError:  # it has been removed
+        here = ""
+    return tuple(os.path.join(here, entry) if entry else here for entry in sys.path if isinstance(entry, str))

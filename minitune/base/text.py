@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import io
+import logging
+import os
+import re
 import reprlib
+import sys
+import unicodedata
 from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
+# ---- from minitune/base/text.py
+
 _LONG = 10_000
+
 """Characters, or bytes, of which a text takes a while, if there are many such values."""
+
 _MANY = 1_000
+
 """Members of containers, likewise."""
 
 
@@ -67,3 +78,186 @@ def is_long(value: Any) -> bool:
             members: Iterable[Any] = one.values() if kind is dict else one
             waiting.extend(members)
     return False
+
+
+# ---- from minitune/_text.py
+# Text on a terminal: how many columns it takes, cut to what fits, free of what moves the cursor.
+
+_CODES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+
+_MOVES = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-ln-~]"  # control sequences but for those that end in m, which set colours
+    r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[^\[\]]"  # titles and the like, other escapes
+    r"|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f]"
+)
+
+_NO_COLUMN = frozenset(("Mn", "Me", "Cf"))  # accents, joiners, variation selectors: part of the character before
+
+
+def width_of(text: str) -> int:
+    """The columns that `text` takes on a terminal: wide characters take two, those that join the one before none."""
+    if text.isascii():
+        return len(text)
+    return sum(map(_width_of_character, text))
+
+
+def _width_of_character(character: str) -> int:
+    if unicodedata.category(character) in _NO_COLUMN:
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def one_line(text: str) -> str:
+    """`text` as one line that does nothing to a terminal: spaces joined, escape and control characters as `?`."""
+    text = " ".join(text.split())
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join("?" if unicodedata.category(character) in ("Cc", "Cs") else character for character in text)
+
+
+def without_codes(text: str) -> str:
+    """`text` without the escape sequences of terminals."""
+    return _CODES.sub("", text)
+
+
+def without_moves(text: str) -> str:
+    """`text` without what moves a terminal's cursor or rings its bell; colours stay, and so do tabs and line ends."""
+    return _MOVES.sub("", text)
+
+
+def cut(text: str, columns: int) -> str:
+    """The beginning of `text` in at most `columns` columns, with an ellipsis where something is missing."""
+    if width_of(text) <= columns:
+        return text
+    kept, left = [], columns - 3
+    for character in text:
+        left -= _width_of_character(character)
+        if left < 0:
+            break
+        kept.append(character)
+    return "".join(kept) + "..."[: max(0, columns)]
+
+
+def broken(text: str, columns: int) -> list[str]:
+    """`text` as lines of at most `columns` columns, broken anywhere; at least one line."""
+    lines, left = [""], columns
+    for character in text:
+        left -= _width_of_character(character)
+        if left < 0:
+            lines.append("")
+            left = columns - _width_of_character(character)
+        lines[-1] += character
+    return lines
+
+
+def cut_front(text: str, columns: int) -> str:
+    """The end of `text` in at most `columns` columns: of a name, it is what tells it from the others."""
+    if width_of(text) <= columns:
+        return text
+    kept, left = [], columns - 3
+    for character in reversed(text):
+        left -= _width_of_character(character)
+        if left < 0:
+            break
+        kept.append(character)
+    return "..."[: max(0, columns)] + "".join(reversed(kept))
+
+
+def duration(seconds: float) -> str:
+    """A length of time as people say it, in two units at most: `8 s`, `3 min 20 s`, `2 h 5 min`, `4 d 3 h`."""
+    whole = round(max(0.0, seconds))
+    for unit, size, lower, lower_size in (("d", 86400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):
+        if whole >= size:
+            rest = whole % size // lower_size
+            return f"{whole // size} {unit}" + (f" {rest} {lower}" if rest else "")
+    return f"{whole} s"
+
+
+# ---- from minitune/_console.py
+# Console: the one guarded way to standard output.
+
+
+class Console:
+    """The one way to standard output. If that cannot be written (closed, broken pipe, full disk), it goes silent.
+
+    Args:
+        stream: A stream to write to instead; by default what `sys.stdout` is at the time.
+    """
+
+    def __init__(self, stream: Any = None) -> None:
+        self.is_off = False
+        self._stream = stream
+
+    def is_terminal(self) -> bool:
+        """Whether somebody looks at it now."""
+        return is_terminal(self._stream or sys.stdout)
+
+    def columns(self) -> int | None:
+        """How wide a line may be on the terminal, the last column left free; None where it may be as long as it is."""
+        if not self.is_terminal():
+            return None
+        try:
+            return os.get_terminal_size((self._stream or sys.stdout).fileno()).columns - 1 or None
+        except (OSError, ValueError, AttributeError):
+            return None
+
+    def write(self, text: str) -> None:
+        """Write `text`; the first failure is logged, and nothing is written any more. May block as printing does."""
+        if self.is_off:
+            return
+        try:
+            stream = self._stream or sys.stdout
+            if stream is None:
+                raise ValueError("there is no standard output")
+            # A live view on it gives way to what is written by the stream's own method.
+            _write(stream, text, to_file=self._stream is not None or "write" not in getattr(stream, "__dict__", ()))
+        except Exception as error:
+            self.is_off = True
+            logging.getLogger("minitune").warning(
+                "No more progress is shown, since it cannot be written (%s); the run goes on.", error
+            )
+
+
+def is_terminal(stream: Any) -> bool:
+    """Whether a stream leads to a terminal; one that is closed or missing does not."""
+    try:
+        return bool(stream.isatty())
+    except Exception:
+        return False
+
+
+def _write(stream: Any, text: str, to_file: bool) -> None:
+    if to_file and type(stream) is io.TextIOWrapper and isinstance(getattr(stream.buffer, "raw", None), io.FileIO):
+        # Past the stream's buffer: what a failed flush leaves in there would fail again at exit, and turn the script's
+        # exit status into 120.
+        stream.flush()
+        data = memoryview(text.replace("\n", os.linesep).encode(stream.encoding, "replace"))
+        while data:
+            data = data[os.write(stream.fileno(), data) :]
+        return
+    try:
+        stream.write(text)
+    except UnicodeEncodeError:
+        stream.write(text.encode("ascii", "replace").decode("ascii"))
+    stream.flush()
+
+
+# ---- from minitune/_warnings.py
+# Warnings that are worth saying once.
+
+logger = logging.getLogger("minitune")
+
+_said: set[str] = set()
+
+
+def warn_once(text: str, about: str | None = None) -> None:
+    """Log a warning, the first time that this process comes to it.
+
+    Args:
+        text: The warning.
+        about: What it is about, where the text itself differs from one time to the next.
+    """
+    key = about or text
+    if key not in _said:
+        _said.add(key)
+        logger.warning("%s", text)

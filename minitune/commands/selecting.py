@@ -10,15 +10,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from minitune._paths import local_path
+from minitune.base.files import local_path
 from minitune.config import default_storage_path
 from minitune.error import RunNotFoundError, TuneError
-from minitune.execution import records
-from minitune.execution.read_run import RecordedRun, read_run
-from minitune.execution.run_overview import find_runs
-from minitune.execution.storage import RunDirectory, is_run
 from minitune.experiment.lifecycle import OWNS_ACTOR, Phase
 from minitune.experiment.trial import Trial
+from minitune.record import records
+from minitune.record.layout import RunDirectory, is_run
+from minitune.record.story import RecordedRun, find_runs, read_run
 
 RUN_HELP = "the run's directory, its name below the storage path, or `last` for the newest one there"
 TRIAL_HELP = "the trial's number, its id (a part that only one has will do), or its name"
@@ -93,7 +92,7 @@ def state_of(path: str, close_reason: str | None) -> RunState:
     """
     go_on = f"`minitune resume {shlex.quote(path)}` goes on with it"
     if close_reason is None:
-        from minitune.execution.run_lock import read_holder  # needs psutil
+        from minitune.record.lock import read_holder  # needs psutil
 
         holder = read_holder(RunDirectory(path).lock)
         if holder is not None:

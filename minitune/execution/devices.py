@@ -19,13 +19,39 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from minitune._memory import memory
 from minitune.resources import CPU, GPU, MEMORY
 from minitune.settings import setting
+
+# ---- from minitune/_memory.py
+# How much memory this machine has.
+
+
+def memory() -> tuple[int, int]:
+    """Bytes of memory that there are, and that programs can still have without paging.
+
+    Linux says it in a file. psutil, which reads the same, takes 10 ms to load, for which the first trial would wait.
+    """
+    try:
+        with open("/proc/meminfo", "rb") as file:
+            lines = (line.partition(b":") for line in file)
+            shown_bytes = {name: 1024 * int(amount.split()[0]) for name, _, amount in lines}
+        total, available = shown_bytes[b"MemTotal"], shown_bytes[b"MemAvailable"]
+    except (OSError, KeyError, ValueError, IndexError):
+        import psutil
+
+        found = psutil.virtual_memory()
+        return int(found.total), int(found.available)
+    if available > total:  # in some containers the one is the host's
+        available = shown_bytes.get(b"MemFree", total)
+    return total, available
+
+
+# ---- from minitune/execution/devices.py
 
 _logger = logging.getLogger("minitune")
 
 _NVIDIA_SMI_BOUND_S = 10.0
+
 """With many cards and no persistence daemon, `nvidia-smi` may well need several seconds."""
 
 
@@ -113,8 +139,6 @@ def machine_resources(
 
 
 # -- numbers that the user gave ------------------------------------------------------------------------------------
-
-
 def _given(argument: float | None, name: str, environ: Mapping[str, str], variable: str) -> float | None:
     """The argument, or else the variable, checked; None if there is neither."""
     value: Any = argument
@@ -170,8 +194,6 @@ def _check_custom(value: Any, name: str) -> dict[str, float]:
 
 
 # -- shares of test processes ------------------------------------------------------------------------------------------
-
-
 def _shares(environ: Mapping[str, str]) -> tuple[int, int]:
     """Into how many shares the machine is divided, and which of them, from 0 on, is this process's.
 
@@ -198,8 +220,6 @@ def _part_of(gpu_ids: tuple[str, ...], shares: int, share: int) -> tuple[str, ..
 
 
 # -- CPUs and memory -------------------------------------------------------------------------------------------------
-
-
 def usable_cpus(host: Host | None = None) -> int:
     """CPUs that this process may use: its affinity or its cgroup's quota, whichever is less; at least 1."""
     host = host or Host()
@@ -275,8 +295,6 @@ def _names(directory: str | os.PathLike[str]) -> list[str]:
 
 
 # -- GPUs ------------------------------------------------------------------------------------------------------------
-
-
 def visible_devices(environ: Mapping[str, str]) -> tuple[str, ...] | None:
     """The devices that `CUDA_VISIBLE_DEVICES` leaves, or None if it is not set.
 

@@ -33,18 +33,17 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from minitune import clock as clocks
-from minitune._global_draws import GlobalDraws
-from minitune.actor.loading import dump_value
-from minitune.actor.user_thread import MainThreadExecutor as MainThreadExecutor
+from minitune.actor.worker import MainThreadExecutor as MainThreadExecutor
+from minitune.base.pickling import PROTOCOL, dump_value, dumps
+from minitune.base.randomness import GlobalDraws
+from minitune.base.shared_values import SharedObject
 from minitune.clock import Clock, VirtualClock
 from minitune.error import RemoteError
 from minitune.execution.devices import Machine
 from minitune.execution.ledger import Ledger
 from minitune.execution.trial_executor import ActorFactory, CallRaised, CallReturned, Event, Exited, Shared, Started
-from minitune.pickling import PROTOCOL, dumps
 from minitune.resources import Allocation, Resources
 from minitune.settings import number_setting
-from minitune.shared import SharedObject
 
 logger = logging.getLogger("minitune")
 

@@ -8,23 +8,20 @@ import logging
 import math
 from collections.abc import Callable
 
-from minitune import _descriptors
+from minitune.base import descriptors
+from minitune.base.pickling import require_picklable
 from minitune.error import RemoteError, TrialError, TuneError, trial_error
-from minitune.execution.deadlines import TRIAL, Deadlines
+from minitune.execution.actions import Reuse
+from minitune.execution.failure import TRIAL, Deadlines, Setbacks
 from minitune.execution.hooks import Hooks
-from minitune.execution.recorder import Recorder
-from minitune.execution.reuse import Reuse
-from minitune.execution.run_settings import RunSettings
-from minitune.execution.run_state import Live, RunState
-from minitune.execution.setbacks import Setbacks
+from minitune.execution.state import Live, RunSettings, RunState
 from minitune.execution.trial_executor import Shared, TrialExecutor
 from minitune.experiment.lifecycle import Phase, Step
-from minitune.experiment.trial import Trial
-from minitune.experiment.trial_info import TrialInfo
-from minitune.pickling import require_picklable
+from minitune.experiment.trial import Trial, TrialInfo
+from minitune.record.recorder import Recorder
 from minitune.registry import get_env_creator, has_env_creator
 from minitune.resources import CPU, Resources
-from minitune.search.search_generator import SearchGenerator
+from minitune.search.search_algorithm import SearchGenerator
 from minitune.trainable.trial_actor import make_trial_actor
 
 logger = logging.getLogger("minitune")
@@ -246,7 +243,7 @@ class Launcher:
 
     def _lacks_descriptors(self, error: OSError) -> bool:
         """Whether a trial cannot be started only because too many files are open now."""
-        if not _descriptors.is_lack(error):
+        if not descriptors.is_lack(error):
             return False
         self.was_refused = True
         cause = f"no directory could be made for a trial: {error.strerror}"

@@ -9,48 +9,54 @@ import logging
 import os
 import socket
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from minitune import _descriptors
 from minitune import clock as clocks
-from minitune.actor.group import ActorGroup
-from minitune.actor.launch import nesting_depth
-from minitune.actor.limits import THREAD_CAPS
-from minitune.actor.messages import Ended, Failed, GroupEvent, Parked, Place, Ready, Replied
-from minitune.actor.start_method import start_method as start_method
+from minitune.actor.launcher import nesting_depth, new_run_id
+from minitune.actor.messages import THREAD_CAPS, Ended, Failed, GroupEvent, Parked, Place, Ready, Replied
+from minitune.actor.process import ActorGroup
+from minitune.actor.process import start_method as start_method
+from minitune.base import descriptors
+from minitune.base.pickling import dumps, dumps_small
+from minitune.base.shared_values import SharedFile, Spot, ValueFile, read_value
 from minitune.clock import Clock
 from minitune.error import HINT, RemoteError, TuneError
 from minitune.execution.devices import Machine
 from minitune.execution.ledger import Ledger, allocation_env
 from minitune.execution.trial_executor import ActorFactory, CallRaised, CallReturned, Event, Exited, Shared, Started
-from minitune.pickling import dumps, dumps_small
 from minitune.resources import CPU, GPU, Allocation, Resources
 from minitune.settings import number_setting
-from minitune.shared import SharedFile
-from minitune.value_file import Spot, ValueFile, read_value
 
 if TYPE_CHECKING:
-    from minitune.actor.template import Template
+    from minitune.actor.zygote_launcher import Template
+
+
+# ---- from minitune/execution/local.py
 
 logger = logging.getLogger("minitune")
 
 _NO_TERMINAL = ("bdb.BdbQuit", "EOFError: EOF when reading a line")
+
 """What `breakpoint()` and `input()` end with where there is nobody to answer."""
 
 ORIG_WORKING_DIR = ("MINITUNE_ORIG_WORKING_DIR", "TUNE_ORIG_WORKING_DIR")
+
 """Variables that tell a trial, which works in its own directory, where the driver works."""
 
 MAX_NESTING = 4
+
 """Runs within trials of other runs, one in the other: deeper than this it is a mistake, and the machine's end."""
 
 LOSSES_TOGETHER = 2
+
 """So many times in a row a trial is lost with all others, if what carries them dies. Then it is carried alone: if that
 dies, too, it is surely this trial that kills it, and the others are spared."""
 
 LARGE_FACTORY_BYTES = 1024 * 1024
+
 """A factory larger than this, since the configuration in it is, goes to its worker by file: messages have a limit."""
 
 
@@ -264,7 +270,7 @@ class LocalTrialExecutor:
 
     def _has_descriptors(self) -> bool:
         """Whether there are descriptors for a worker more; for a first one what there is must do."""
-        if not self._by_process or any(self._parked.values()) or _descriptors.has_room_for_worker():
+        if not self._by_process or any(self._parked.values()) or descriptors.has_room_for_worker():
             return True
         if not self._is_short:
             self._is_short = True
@@ -272,12 +278,12 @@ class LocalTrialExecutor:
                 "no more than %d trial(s) run at a time for now: this process may have %s files open (ulimit -n), each "
                 "worker takes two of them, and the driver needs some. Raise the limit, or lower max_concurrent_trials",
                 len(self._by_process),
-                _descriptors.limit(),
+                descriptors.limit(),
             )
         return False
 
     def _start_process(self, actor: _Actor) -> None:
-        if not _descriptors.has_room_for_worker():
+        if not descriptors.has_room_for_worker():
             self._drop_parked()
         place = self._place(actor)
         preload = actor.request.required_resources.get(GPU, 0) == 0 and _has_one_thread(place.env)
@@ -457,3 +463,37 @@ def _has_one_thread(env: Mapping[str, str | None]) -> bool:
     if env.get("OMP_NUM_THREADS", os.environ.get("OMP_NUM_THREADS")) != "1":
         return False
     return all(env.get(name, os.environ.get(name)) in (None, "", "1") for name in THREAD_CAPS)
+
+
+# ---- from minitune/execution/ahead.py
+# A head start: the process that workers are copied from comes up while its driver still gets ready.
+#
+# A module of its own, which loads little: the executor comes later.
+
+
+@contextmanager
+def start_ahead(keep_descendants: bool, needed: Sequence[str]) -> Iterator[Template | None]:
+    """Start it, and see at the end that it is gone.
+
+    Args:
+        keep_descendants: See `LocalTrialExecutor`.
+        needed: The same.
+
+    Yields:
+        The process, for `LocalTrialExecutor`; None where workers are not copied, and where it cannot be started, which
+        is told when the first worker is.
+
+    Raises:
+        ValueError: See `start_method`.
+    """
+    template = None
+    if start_method() == "zygote":
+        from minitune.actor.zygote_launcher import Template
+
+        with suppress(OSError):
+            template = Template(new_run_id(), keep_descendants, needed)
+    try:
+        yield template
+    finally:
+        if template is not None:
+            template.drop()

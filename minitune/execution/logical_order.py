@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from minitune._warnings import warn_once
+from minitune.base.text import warn_once
 from minitune.error import TuneError
 from minitune.execution.ledger import Ledger
 from minitune.execution.trial_executor import ActorFactory, Event, Exited, Shared, TrialExecutor

@@ -16,17 +16,19 @@ from typing import Any, NamedTuple
 from minitune.checkpoint import Checkpoint, CheckpointRecord
 from minitune.decision import CONTINUE, PAUSE, STOP, Decision
 from minitune.error import TrialError, TuneError, WorkerStartError
-from minitune.execution import records
-from minitune.execution.deadlines import REPORT, Deadlines
-from minitune.execution.disk import RETRY_S
+from minitune.execution.actions import Reuse, TrialActions, stronger
 from minitune.execution.failure import (
     BY_SIGNAL,
     DRIVER_ENDED,
     LOST,
+    REPORT,
     VERDICT_S,
     AfterFailure,
+    CrashLoop,
+    Deadlines,
     FailurePolicy,
     RequiredMetrics,
+    Setbacks,
     carrier_error,
     died_by_signal,
     died_error,
@@ -34,18 +36,15 @@ from minitune.execution.failure import (
     raised_error,
     timeout_error,
 )
-from minitune.execution.hooks import Hooks
+from minitune.execution.hooks import DriverContext, Hooks
 from minitune.execution.launcher import WAITING, Launcher
-from minitune.execution.recorder import Recorder
-from minitune.execution.reuse import Reuse
-from minitune.execution.run_settings import RunSettings
-from minitune.execution.run_state import Live, RunState
-from minitune.execution.scheduler_context import DriverContext
-from minitune.execution.setbacks import CrashLoop, Setbacks
-from minitune.execution.trial_actions import TrialActions, stronger
+from minitune.execution.state import Live, RunSettings, RunState
 from minitune.execution.trial_executor import CallRaised, CallReturned, Event, Exited, Started, TrialExecutor
 from minitune.experiment.lifecycle import Phase, Step
 from minitune.experiment.trial import HAS_RETURNED, Trial
+from minitune.record import records
+from minitune.record.disk import RETRY_S
+from minitune.record.recorder import Recorder
 from minitune.result import CONFIG, EXPERIMENT_TAG, SHOULD_CHECKPOINT, TRAINING_ITERATION, Report, flatten
 
 logger = logging.getLogger("minitune")

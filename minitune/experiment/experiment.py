@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from minitune._checks import check_num_samples, duration_s, require, require_creator, shown
-from minitune._paths import StorageContext, local_path
+from minitune.base.checks import check_num_samples, duration_s, require, require_creator, shown
+from minitune.base.files import StorageContext, local_path
 from minitune.checkpoint import Checkpoint
 from minitune.config import (
     CheckpointConfig,
@@ -23,15 +23,14 @@ from minitune.config import (
     refuse_out_of_scope,
 )
 from minitune.error import InvalidArgumentError, TuneError
-from minitune.execution.storage import check_run_name, default_run_name
-from minitune.experiment.trial import Trial
-from minitune.experiment.trial_maker import TrialMaker
+from minitune.experiment.trial import Trial, TrialMaker
+from minitune.record.layout import check_run_name, default_run_name
 from minitune.registry import get_trainable, register_trainable
 from minitune.resources import Resources
 from minitune.settings import number_setting, setting, variable_of
-from minitune.space import Domain, is_grid
+from minitune.space.domains import Domain, is_grid
 from minitune.stopper import CombinedStopper, DictStopper, Stopper, TimeoutStopper, make_stopper
-from minitune.stopper.dict_stopper import flat_criteria
+from minitune.stopper.stopper import flat_criteria
 from minitune.trainable.trainable import Trainable
 from minitune.trainable.util import (
     is_function_trainable,

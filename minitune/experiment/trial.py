@@ -2,28 +2,44 @@
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from sys import intern
-from typing import Any
+from typing import Any, TypeVar
 
 from minitune import clock
-from minitune._paths import StorageContext
 from minitune.base import files
+from minitune.base.files import StorageContext
 from minitune.checkpoint import Checkpoint, CheckpointRecord
 from minitune.error import TrialError, TuneError
 from minitune.experiment import lifecycle
-from minitune.experiment.lifecycle import FINISHED, STATUS, Phase, Step, after
+from minitune.experiment.lifecycle import ERROR, FINISHED, STATUS, Phase, Step, after
 from minitune.experiment.metric_analysis import MetricAnalysis
 from minitune.resources import Resources
-from minitune.result import DONE, EXPERIMENT_TAG, EXPR_ERROR_FILE, EXPR_ERROR_PICKLE_FILE, TRIAL_ID, flatten
+from minitune.result import (
+    AUTO_RESULT_KEYS,
+    DEFAULT_METRIC,
+    DONE,
+    EXPERIMENT_TAG,
+    EXPR_ERROR_FILE,
+    EXPR_ERROR_PICKLE_FILE,
+    TRIAL_ID,
+    flatten,
+)
+from minitune.settings import setting
+
+# ---- from minitune/experiment/trial.py
 
 HAS_RETURNED = "the trainable has returned"
+
 """The cause of the end of a trial whose function has returned after its last report, or without any."""
 
 _STORY_LENGTH = 20
+
 _SHARED_LENGTH = 100
 
 _PHASE_OF = {
@@ -485,3 +501,295 @@ def _check_dirname(name: str) -> str:
 def _renamed(old: str, new: str, value: str) -> str:
     warnings.warn(f"Trial.{old} is now Trial.{new}", DeprecationWarning, stacklevel=3)
     return value
+
+
+# ---- from minitune/experiment/trial_info.py
+# TrialInfo: what a worker is told about its trial. Workers know no more of trials than this.
+
+
+@dataclass(frozen=True)
+class TrialInfo:
+    """What a worker is told about its trial, beside and not within the configuration.
+
+    Attributes:
+        trial_id: The trial's id.
+        name: Its name.
+        directory: Its directory, absolute.
+        experiment_name: The run's name.
+        resources: What it asked for.
+        seed: The trial's own seed, a function of the run's.
+        attempt: 1 for the first attempt, 2 for the first retry.
+        next_checkpoint: Number of the next checkpoint to be written.
+        config: The trial's configuration.
+        failures: How many attempts have failed before: those that follow have other luck.
+    """
+
+    trial_id: str
+    name: str
+    directory: str
+    experiment_name: str
+    resources: Resources
+    seed: int
+    attempt: int = 1
+    next_checkpoint: int = 0
+    config: dict[str, Any] = field(default_factory=dict)
+    failures: int = 0
+
+
+# ---- from minitune/experiment/best.py
+# Which trial, and which report, is best: the one rule behind every `best_...`.
+
+SCOPES = ("last", "all", "avg", "last-5-avg", "last-10-avg")
+
+"""Which value of a metric counts for a trial: its last, its best ever, or a mean."""
+
+_NAMES_SHOWN, _NAME_LENGTH = 10, 40
+
+_T = TypeVar("_T")
+
+
+def check_mode(mode: str) -> None:
+    """Refuse what is no mode.
+
+    Raises:
+        ValueError: If it is none.
+    """
+    if mode not in ("min", "max"):
+        raise ValueError(f"mode must be 'min' or 'max', but got {mode!r}")
+
+
+def best_trial(
+    trials: Sequence[Trial], metric: str, mode: str, scope: str = "last", filter_nan_and_inf: bool = True
+) -> Trial | None:
+    """The best trial.
+
+    Args:
+        trials: The trials; those that have failed count too.
+        metric: The metric's flattened name.
+        mode: `"min"` or `"max"`.
+        scope: One of `SCOPES`.
+        filter_nan_and_inf: Leave out trials whose value is not finite. Otherwise infinities are compared like other
+            numbers; NaN is neither better nor worse than anything, so it wins only if it comes first.
+
+    Returns:
+        The best trial, the earlier one of equals, or None if no trial has the metric.
+
+    Raises:
+        ValueError: If mode or scope is none of the known ones.
+    """
+    check_mode(mode)
+    if scope not in SCOPES:
+        raise ValueError(f"scope must be one of {', '.join(SCOPES)}, but got {scope!r}")
+    statistic = mode if scope == "all" else scope
+    values = ((trial.analysis.get(metric, statistic), trial) for trial in trials)
+    return best_of(
+        (
+            (value, trial)
+            for value, trial in values
+            if value is not None and (math.isfinite(value) or not filter_nan_and_inf)
+        ),
+        mode,
+    )
+
+
+def why_no_best(trials: Sequence[Trial], metric: str) -> str:
+    """Why `best_trial` has found none, and what to do about that.
+
+    Args:
+        trials: The trials.
+        metric: The metric's flattened name.
+
+    Returns:
+        One or two sentences without the last full stop, beginning with `no trial of 2 has reported`.
+    """
+    beginning = f"no trial of {len(trials)} has reported"
+    values = [flat[metric] for flat in (flatten(trial.last_result) for trial in trials) if metric in flat]
+    if values:
+        return f"{beginning} a finite number as {metric!r}: {_what_it_was(values)}{_earlier(trials, metric)}"
+    known = list(dict.fromkeys(name for trial in trials for name in _users_metrics(trial)))
+    if not known and trials and all(trial.status == ERROR for trial in trials):
+        return f"{beginning} anything: all of them have failed"
+    if not known:
+        name = "loss" if metric == DEFAULT_METRIC else metric
+        return f"{beginning} anything. Call report({{{name!r}: ...}}) in the trainable, or return such a dict"
+    if known == [DEFAULT_METRIC]:
+        return f"{beginning} {metric!r}: the trainable returns a bare number. Return {{{metric!r}: number}}"
+    more = f" and {len(known) - _NAMES_SHOWN} more" if len(known) > _NAMES_SHOWN else ""
+    names = ", ".join(name[:_NAME_LENGTH] for name in known[:_NAMES_SHOWN]) + more
+    if metric == DEFAULT_METRIC:
+        return (
+            f"{beginning} a bare number, which counts where no metric is named; reported were: {names}. "
+            f"Name the metric, such as metric={known[0]!r}"
+        )
+    from difflib import get_close_matches
+
+    close = get_close_matches(metric, known, 1)
+    return f"{beginning} {metric!r}; reported were: {names}" + (f". Did you mean {close[0]!r}?" if close else "")
+
+
+def _users_metrics(trial: Trial) -> dict[str, Any]:
+    return flatten({key: value for key, value in trial.last_result.items() if key not in AUTO_RESULT_KEYS})
+
+
+def _what_it_was(values: Sequence[Any]) -> str:
+    """What trials have reported instead of a finite number, and what to do about it."""
+    kinds = Counter(map(_kind_of_value, values))
+    shown = ", ".join(f"{kind} in {count} trial{'s' if count > 1 else ''}" for kind, count in kinds.most_common(3))
+    return f"it was {shown}. " + (
+        "Check how it is computed" if kinds.keys() <= {"NaN", "infinite"} else "Report it as a number, such as float(x)"
+    )
+
+
+def _kind_of_value(value: Any) -> str:
+    if isinstance(value, str):
+        return f"text such as {value[:_NAME_LENGTH]!r}"
+    try:
+        if math.isnan(value):
+            return "NaN"
+        return "infinite" if math.isinf(value) else f"of type {type(value).__name__}"
+    except Exception:  # whatever an object of the user's may raise
+        return "None" if value is None else f"of type {type(value).__name__}"
+
+
+def _earlier(trials: Sequence[Trial], metric: str) -> str:
+    best = best_trial(trials, metric, "max", "all")
+    return "" if best is None else "; there were finite ones before the last, which scope='all' takes"
+
+
+def best_of(scored: Iterable[tuple[Any, _T]], mode: str) -> _T | None:
+    """The item with the best value, the earlier one of equals; None if there is no item.
+
+    Args:
+        scored: (value, item) pairs.
+        mode: `"min"` or `"max"`.
+    """
+    best: tuple[Any, _T] | None = None
+    for value, item in scored:
+        if best is None or (value > best[0] if mode == "max" else value < best[0]):
+            best = (value, item)
+    return None if best is None else best[1]
+
+
+def is_number(value: Any) -> bool:
+    """Whether `value` is a single number, a bool or numpy's included, and not NaN: what a best value can be."""
+    if value is None or isinstance(value, (str, bytes)):
+        return False
+    try:
+        return not math.isnan(value)
+    except OverflowError:  # an int too large for a float
+        return True
+    except Exception:  # objects of the user's may raise anything
+        return False
+
+
+# ---- from minitune/experiment/trial_maker.py
+# TrialMaker: makes the trials of one experiment and numbers them.
+
+
+@dataclass
+class TrialIds:
+    """The ids of a run's trials, `<prefix>_%05d`: one scheme for all search algorithms and experiments.
+
+    Attributes:
+        prefix: In front of every id; by default five hex digits, or what `MINITUNE_TRIAL_ID_PREFIX` says.
+        count: Number of the next trial.
+    """
+
+    prefix: str = field(default_factory=lambda: setting("TRIAL_ID_PREFIX") or os.urandom(3).hex()[:5])
+    count: int = 0
+
+
+class TrialMaker:
+    """Makes the trials of one experiment.
+
+    Args:
+        trainable_name: Name of the trainable.
+        experiment_path: Directory of the run.
+        ids: Those of the run, if it has several experiments; by default, ids of its own.
+        prefix: What these begin with.
+        experiment_number: Which of the run's experiments it is.
+        request: What each trial needs: a request, or a function of the configuration.
+        stopping_criterion: Limits by flattened metric name.
+        max_failures: Retries of each trial.
+        name_creator: Makes the trial's name from the trial, or None.
+        start_checkpoint: What every trial starts from, or None.
+    """
+
+    def __init__(
+        self,
+        trainable_name: str,
+        *,
+        experiment_path: str = "",
+        ids: TrialIds | None = None,
+        prefix: str | None = None,
+        experiment_number: int = 0,
+        request: Resources | Mapping[str, Any] | Callable[[dict[str, Any]], Any] | None = None,
+        stopping_criterion: Mapping[str, Any] | None = None,
+        max_failures: int = 0,
+        name_creator: Callable[[Trial], str] | None = None,
+        start_checkpoint: Checkpoint | None = None,
+    ):
+        self.trainable_name = trainable_name
+        self.experiment_path = experiment_path
+        self.ids = ids or (TrialIds(prefix) if prefix else TrialIds())
+        self.experiment_number = experiment_number
+        self.request = request if callable(request) else Resources.of(request).shared()
+        self.stopping_criterion = flatten(stopping_criterion or {})
+        self.max_failures = max_failures
+        self.name_creator = name_creator
+        self.start_checkpoint = start_checkpoint
+
+    @property
+    def prefix(self) -> str:
+        """What the ids begin with."""
+        return self.ids.prefix
+
+    @prefix.setter
+    def prefix(self, prefix: str) -> None:
+        self.ids.prefix = prefix
+
+    @property
+    def count(self) -> int:
+        """Number of the next trial."""
+        return self.ids.count
+
+    @count.setter
+    def count(self, count: int) -> None:
+        self.ids.count = count
+
+    def next_id(self) -> str:
+        """The id that the next trial will get."""
+        return f"{self.ids.prefix}_{self.ids.count:05d}"
+
+    def make(self, config: dict[str, Any], evaluated_params: dict[str, Any], experiment_tag: str) -> Trial:
+        """Make the next trial; the counter moves on.
+
+        Args:
+            config: The resolved configuration.
+            evaluated_params: The searched parameters by path, with their values.
+            experiment_tag: The trial's tag.
+
+        Raises:
+            ValueError: If the request for this configuration is no request.
+        """
+        request = Resources.of(self.request(config)).shared() if callable(self.request) else self.request
+        trial = Trial(
+            self.trainable_name,
+            config=config,
+            trial_id=self.next_id(),
+            number=self.count,
+            evaluated_params=evaluated_params,
+            experiment_tag=experiment_tag,
+            resources=request,
+        )
+        self.adopt(trial)
+        self.ids.count += 1
+        if self.name_creator is not None:
+            trial.custom_trial_name = str(self.name_creator(trial))
+        return trial
+
+    def adopt(self, trial: Trial) -> None:
+        """Give a trial what all trials of this experiment have."""
+        trial.experiment_number, trial.experiment_path = self.experiment_number, self.experiment_path
+        trial.trainable_name, trial.max_failures = self.trainable_name, self.max_failures
+        trial.stopping_criterion, trial.start_checkpoint = self.stopping_criterion, self.start_checkpoint

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from minitune._checks import shown
+from minitune.base.checks import shown
 
 Wanted = str | Sequence[str] | Mapping[str, str] | None
 """A metric, or several, under the library's names; or the library's name by the one that is reported."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import keras
 
-from minitune._checks import shown
+from minitune.base.checks import shown
 from minitune.checkpoint import Checkpoint
 from minitune.integration._metrics import Wanted, names_wanted, pick
 from minitune.trainable.session import report

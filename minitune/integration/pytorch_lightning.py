@@ -7,8 +7,8 @@ import tempfile
 from collections.abc import Sequence
 from typing import Any
 
-from minitune._checks import shown
-from minitune._warnings import warn_once
+from minitune.base.checks import shown
+from minitune.base.text import warn_once
 from minitune.checkpoint import Checkpoint
 from minitune.integration._metrics import Wanted, names_wanted
 from minitune.trainable.session import report

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from minitune.base import files
+from minitune.base.files import AppendFiles
+from minitune.base.json_text import short_text
 from minitune.experiment.trial import Trial
-from minitune.logger.append_files import AppendFiles
 from minitune.logger.logger import LoggerCallback, make_directory
-from minitune.logger.strict_json import short_text
 from minitune.result import CONFIG, EXPR_PROGRESS_FILE, flatten
 
 _PLAIN = frozenset((int, float, bool, str, type(None)))

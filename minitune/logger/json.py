@@ -8,11 +8,11 @@ import os
 from typing import Any
 
 from minitune.base import files
+from minitune.base.files import AppendFiles
+from minitune.base.json_text import dumps, dumps_pretty
+from minitune.base.pickling import dumps as dumps_pickle
 from minitune.experiment.trial import Trial
-from minitune.logger.append_files import AppendFiles
 from minitune.logger.logger import LoggerCallback, make_directory
-from minitune.logger.strict_json import dumps, dumps_pretty
-from minitune.pickling import dumps as dumps_pickle
 from minitune.result import CONFIG, EXPR_PARAM_FILE, EXPR_PARAM_PICKLE_FILE, EXPR_RESULT_FILE
 
 

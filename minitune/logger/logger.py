@@ -6,9 +6,9 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from minitune.base.json_text import clean, dumps
 from minitune.callback import Callback
 from minitune.experiment.trial import Trial
-from minitune.logger.strict_json import clean, dumps
 
 _FLOW_LENGTH = 3
 _PLAIN = re.compile(r"[\w./](?:[\w./ -]*[\w./-])?", re.ASCII)

@@ -9,11 +9,10 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from minitune import _descriptors
-from minitune.base import files
+from minitune.base import descriptors, files
+from minitune.base.json_text import scalar_of, short_text
 from minitune.experiment.trial import Trial
 from minitune.logger.logger import LoggerCallback, make_directory
-from minitune.logger.strict_json import scalar_of, short_text
 from minitune.result import CONFIG, PID, TIME_TOTAL_S, TIMESTAMP, TIMESTEPS_TOTAL, TRAINING_ITERATION, flatten
 
 _log = logging.getLogger("minitune")
@@ -50,7 +49,7 @@ class TBXLoggerCallback(LoggerCallback):
                 f"TBXLoggerCallback needs tensorboardX ({error}); install it with: pip install 'minitune[tensorboard]'"
             ) from error
         self._summary_writer_cls: Any = SummaryWriter
-        self._max_open = _descriptors.share(64, most=_MAX_OPEN)
+        self._max_open = descriptors.share(64, most=_MAX_OPEN)
         self._trial_writer: dict[Trial, Any] = {}
         self._trial_result: dict[Trial, dict[str, Any]] = {}
         self._warned: set[str] = set()

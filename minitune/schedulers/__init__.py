@@ -7,14 +7,14 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from minitune._alias import submodules
-from minitune._checks import shown
-from minitune._warnings import warn_once
+from minitune.base.checks import shown
+from minitune.base.text import warn_once
 from minitune.schedulers.trial_scheduler import FIFOScheduler, SchedulerContext, TrialScheduler
 
 if TYPE_CHECKING:
     from minitune.schedulers.async_hyperband import ASHAScheduler as ASHAScheduler
     from minitune.schedulers.async_hyperband import AsyncHyperBandScheduler as AsyncHyperBandScheduler
-    from minitune.schedulers.hb_bohb import HyperBandForBOHB as HyperBandForBOHB
+    from minitune.schedulers.hyperband import HyperBandForBOHB as HyperBandForBOHB
     from minitune.schedulers.hyperband import HyperBandScheduler as HyperBandScheduler
     from minitune.schedulers.median_stopping_rule import MedianStoppingRule as MedianStoppingRule
     from minitune.schedulers.pb2 import PB2 as PB2

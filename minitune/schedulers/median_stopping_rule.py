@@ -10,18 +10,20 @@ from bisect import bisect_left, bisect_right, insort
 from typing import Any
 
 from minitune import decision
-from minitune._checks import is_whole, require, require_flag
+from minitune.base.checks import is_whole, require, require_flag
 from minitune.decision import Decision
 from minitune.experiment.lifecycle import PENDING, RUNNING
 from minitune.experiment.trial import Trial
-from minitune.schedulers._metric_scheduler import (
+from minitune.schedulers.trial_scheduler import (
+    CONTINUE,
+    WORST,
     MetricScheduler,
+    SchedulerContext,
     has_failed_for_good,
     number_above,
     number_text,
     supply_of,
 )
-from minitune.schedulers.trial_scheduler import CONTINUE, WORST, SchedulerContext
 
 _ROUNDING = 1e-12
 """No trial ends for a smaller relative difference: it may be that of two sums of the same numbers."""

@@ -7,40 +7,260 @@ other hyperparameters (explore). Every member is saved at its turn, so that anyo
 
 from __future__ import annotations
 
+import json
 import logging
 import math
+import os
 import random
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from minitune import decision
-from minitune._checks import is_real, require, require_flag, shown
-from minitune._global_draws import GlobalDraws
-from minitune._warnings import warn_once
+from minitune.base import files
+from minitune.base.checks import is_real, require, require_flag, shown
+from minitune.base.randomness import GlobalDraws
+from minitune.base.text import warn_once
 from minitune.decision import Decision
 from minitune.error import InvalidArgumentError
 from minitune.experiment.lifecycle import PAUSED, Phase
-from minitune.experiment.tags import format_vars
 from minitune.experiment.trial import Trial
 from minitune.result import AUTO_RESULT_KEYS, DEFAULT_METRIC, TRAINING_ITERATION
-from minitune.schedulers._explore import Changes, Explorer, check_mutations, describe, fill, look_up
-from minitune.schedulers._metric_scheduler import MetricScheduler, number_text
-from minitune.schedulers._policy import PERTURBED, Step, write_step
-from minitune.schedulers._population import Member, Population
-from minitune.schedulers._rungs import exact
-from minitune.schedulers.pbt_replay import PopulationBasedTrainingReplay
+from minitune.schedulers.async_hyperband import exact
+from minitune.schedulers.population import (
+    Changes,
+    Explorer,
+    Member,
+    Population,
+    check_mutations,
+    copied,
+    describe,
+    fill,
+    look_up,
+)
 from minitune.schedulers.trial_scheduler import (
     CONTINUE,
+    FIFOScheduler,
+    MetricScheduler,
     SchedulerContext,
     as_number,
+    number_text,
 )
+from minitune.space.tree import format_vars
+
+# ---- from minitune/schedulers/_policy.py
+# The files in which population based training writes down who took over what: `pbt_global.txt`, `pbt_policy_*.txt`.
+#
+# One JSON list per line and exploit, as Ray Tune writes them: the target's tag, the donor's tag (both as they were
+# before anything was perturbed), the target's iteration, the donor's iteration, the donor's configuration, the new one.
+# A member's own file is a copy of its donor's with one more line: the whole history of what it has become.
+
+PERTURBED = "@perturbed["
+
+"""What follows the tag that a trial had at first, before its new hyperparameters and a closing bracket."""
+
+_FIELDS = 6
+
+
+@dataclass(frozen=True)
+class Step:
+    """One exploit, in the order of the fields of a line."""
+
+    target_tag: str
+    donor_tag: str
+    target_iteration: Any
+    donor_iteration: Any
+    old_config: dict[str, Any]
+    new_config: dict[str, Any]
+
+
+def policy_path(run_path: str, trial_id: str) -> str:
+    """Where the history of a trial stands."""
+    return os.path.join(run_path, f"pbt_policy_{trial_id}.txt")
+
+
+def write_step(run_path: str, target_id: str, donor_id: str, step: Step) -> None:
+    """Write one exploit into the run's file and the target's.
+
+    Args:
+        run_path: The run's directory.
+        target_id: Id of the trial that goes on from another one.
+        donor_id: Id of that one.
+        step: What it has taken over.
+
+    Raises:
+        OSError: If a file cannot be written.
+    """
+    line = json.dumps(list(vars(step).values()), default=_plain) + "\n"
+    path = os.path.join(run_path, "pbt_global.txt")
+    descriptor = files.open_own(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, within=run_path)
+    with open(descriptor, "a", encoding="utf-8") as file:
+        file.write(line)
+    target, donor = policy_path(run_path, target_id), policy_path(run_path, donor_id)
+    try:
+        with files.open_to_read(donor, follow=False) as history:
+            steps = history.read()
+    except FileNotFoundError:
+        steps = b""
+    files.atomic_write(target, steps + line.encode())
+
+
+def read_policy(path: str) -> tuple[dict[str, Any] | None, list[tuple[int, dict[str, Any]]]]:
+    """The schedule of configurations that led to a member's last one.
+
+    Args:
+        path: A member's policy file.
+
+    Returns:
+        The configuration to begin with, or None if the file is empty; and the iterations at which another one follows,
+        ascending.
+
+    Raises:
+        ValueError: If there is no such file, or it is none.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            steps = [_step(line, path) for line in file if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(
+            f"policy_file must be a file that PopulationBasedTraining has written, but {path!r} cannot be read "
+            f"({error}); it lies in the run's directory as pbt_policy_<trial id>.txt"
+        ) from error
+    start, changes = None, list[tuple[int, dict[str, Any]]]()
+    expected: str | None = None
+    for step in reversed(steps):
+        if expected is not None and step.target_tag != expected:
+            break  # what this line changed was overwritten by the one below it
+        expected, start = step.donor_tag, step.old_config
+        changes.append((step.donor_iteration, step.new_config))
+    changes.reverse()
+    return start, sorted(changes, key=lambda change: change[0])  # of equal ones the later line comes last
+
+
+def _step(line: str, path: str) -> Step:
+    try:
+        fields = json.loads(line)
+        step = Step(*fields)
+        good = len(fields) == _FIELDS and isinstance(step.donor_iteration, (int, float))
+        if good and isinstance(step.old_config, dict) and isinstance(step.new_config, dict):
+            return step
+    except (ValueError, TypeError):
+        pass
+    raise ValueError(
+        f"every line of a policy file must be a JSON list of {_FIELDS} fields (two tags, two iterations, two "
+        f"configurations), but {path!r} has {shown(line)}"
+    )
+
+
+def _plain(value: Any) -> Any:
+    """What JSON takes for an object that it does not know: the number of a scalar, the items of an array, its text."""
+    for convert in ("item", "tolist"):
+        try:
+            return getattr(value, convert)()
+        except Exception:  # no such method, or an array of several items
+            continue
+    return str(value)
+
+
+# ---- from minitune/schedulers/pbt_replay.py
+# Replay: one trial is trained under the schedule of configurations that population based training has found.
+
+
+class PopulationBasedTrainingReplay(FIFOScheduler):
+    """Trains one trial under the schedule of configurations that population based training has found.
+
+    Whenever the trial comes to an iteration at which the configuration changed, it is saved and goes on from there
+    under the next one.
+
+    Args:
+        policy_file: A member's `pbt_policy_<trial id>.txt`, which is in the run's directory.
+
+    Raises:
+        ValueError: If it cannot be read, or is no such file.
+    """
+
+    def __init__(self, policy_file: str | os.PathLike[str]):
+        require(isinstance(policy_file, (str, os.PathLike)), "policy_file: the path of a policy file", policy_file)
+        self.policy_file = os.path.expanduser(os.fspath(policy_file))
+        start, self._changes = read_policy(self.policy_file)
+        self.config: dict[str, Any] = start or {}
+        self.experiment_tag = f"replay_{os.path.basename(self.policy_file)}"
+        self._trial_id = ""
+        self._step = 0
+        self._num_perturbations = 0
+
+    def on_trial_add(self, tune_controller: SchedulerContext, trial: Trial) -> None:
+        """Give the trial the configuration that the schedule begins with.
+
+        Raises:
+            ValueError: If it is the second one, or there is no configuration at all.
+        """
+        if trial.trial_id == self._trial_id:
+            return
+        if self._trial_id:
+            raise ValueError(
+                "a replay trains one trial, but got a second one, which would train the same schedule again; use "
+                "num_samples=1 and no grid_search"
+            )
+        self._trial_id = trial.trial_id
+        if not self._changes:
+            if not trial.config:
+                raise ValueError(f"there is no configuration: {self.policy_file!r} is empty, and so is param_space")
+            self.config = trial.config
+            return
+        if trial.config:
+            _log.warning("the configuration of trial %s gives way to that of %s", trial.name, self.policy_file)
+        trial.set_config(self.config)
+
+    def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
+        """Change the configuration if the trial has come to that point; of several points passed the last one counts.
+
+        Returns:
+            The decision, with the change as its reason.
+        """
+        step = as_number(result.get(TRAINING_ITERATION))
+        if step is None:
+            return CONTINUE
+        self._step = int(step)
+        passed = sum(1 for at, _ in self._changes if at <= step)
+        if passed <= self._num_perturbations:
+            return CONTINUE
+        self._num_perturbations = passed
+        at, self.config = self._changes[passed - 1]
+        values = {(str(name),): value for name, value in self.config.items()}
+        trial.set_experiment_tag(f"{self.experiment_tag}{PERTURBED}{format_vars(values)}]")
+        return Decision(
+            decision.PAUSE,
+            f"the schedule changes at {TRAINING_ITERATION} {at} to {shown(self.config)}",
+            exploit=(trial, copied(self.config)),
+            save=True,
+            facts={"rule": "pbt replay", "time": step, "donor": trial.trial_id},
+        )
+
+    def debug_string(self) -> str:
+        """Where the trial is, and how often its configuration was changed."""
+        return f"PopulationBasedTraining replay: Step {self._step}, perturb {self._num_perturbations}"
+
+    def get_state(self) -> dict[str, Any]:
+        """See `TrialScheduler.get_state`."""
+        return {"trial_id": self._trial_id, "step": self._step, "num_perturbations": self._num_perturbations}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """See `TrialScheduler.set_state`."""
+        self._trial_id, self._step = state["trial_id"], state["step"]
+        self._num_perturbations = state["num_perturbations"]
+
+
+# ---- from minitune/schedulers/pbt.py
 
 __all__ = ["PopulationBasedTraining", "PopulationBasedTrainingReplay"]
 
 _log = logging.getLogger("minitune")
 
 _ROUNDING = 1e-9
+
 _TURNS_IN_VAIN = 2
+
 """After so many turns for each member, one that saves checkpoints at all has saved one."""
 
 

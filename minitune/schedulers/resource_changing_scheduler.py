@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from minitune import decision
-from minitune._checks import is_whole, require, require_flag, require_metric, shown
+from minitune.base.checks import is_whole, require, require_flag, require_metric, shown
 from minitune.decision import Decision
 from minitune.experiment.lifecycle import PAUSED
 from minitune.experiment.trial import Trial

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 from minitune._alias import submodules
 from minitune.search.basic_variant import BasicVariantGenerator
 from minitune.search.by_name import create_searcher
-from minitune.search.concurrency_limiter import ConcurrencyLimiter
-from minitune.search.repeater import Repeater
-from minitune.search.search_algorithm import SearchAlgorithm
-from minitune.search.search_generator import SearchGenerator
+from minitune.search.search_algorithm import SearchAlgorithm, SearchGenerator
 from minitune.search.searcher import Searcher
-from minitune.space import grid_search
+from minitune.search.wrappers import ConcurrencyLimiter, Repeater
+from minitune.space.domains import grid_search
 
 if TYPE_CHECKING:
     from minitune.search.study import Evaluation as Evaluation

@@ -12,16 +12,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from minitune._checks import is_whole, require, require_flag, shown
+from minitune.base.checks import is_whole, require, require_flag, shown
 from minitune.error import ConstraintError
-from minitune.experiment.tags import format_tag
-from minitune.experiment.trial import Trial
-from minitune.experiment.trial_maker import TrialMaker
-from minitune.search.equality import config_key
+from minitune.experiment.trial import Trial, TrialMaker
 from minitune.search.filters import Filter, Rules, Verdict
 from minitune.search.search_algorithm import ExperimentSpec, SearchAlgorithm, experiment_list
-from minitune.search.variant_generator import Position, Variant, VariantTable
-from minitune.space import random_generator
+from minitune.space.domains import random_generator
+from minitune.space.parameters import config_key
+from minitune.space.tree import format_tag
+from minitune.space.variants import Position, Variant, VariantTable
 
 logger = logging.getLogger("minitune")
 
@@ -41,7 +40,7 @@ class BasicVariantGenerator(SearchAlgorithm):
             a grid variable collapses that grid.
         max_concurrent: How many trials may be live and not paused at once; 0 for no limit.
         constant_grid_search: Draw random parameters once per sample rather than per grid point.
-        random_state: A seed or generator; see `minitune.space.random_generator`. It takes precedence over the run's.
+        random_state: A seed or generator; see `random_generator`. It takes precedence over the run's.
 
     Raises:
         ValueError: If `max_concurrent` is no int >= 0.

@@ -8,7 +8,7 @@ import logging
 from typing import Any
 
 from minitune._alias import MODULES_NOT_HERE
-from minitune._checks import shown
+from minitune.base.checks import shown
 from minitune.search.search_algorithm import SearchAlgorithm
 from minitune.search.searcher import Searcher
 

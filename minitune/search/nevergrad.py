@@ -6,15 +6,13 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from minitune._checks import require
-from minitune._samplers import LogUniform, Normal, Quantized
+from minitune.base.checks import require
 from minitune.result import DEFAULT_METRIC, unflatten
-from minitune.search._evaluated import evaluated_values
-from minitune.search._foreign import checked_points, counted, indices_of, nested, quantized, usable
-from minitune.search.parameters import Parameter, draw, parameters
+from minitune.search.foreign import checked_points, counted, evaluated_values, indices_of, nested, quantized, usable
 from minitune.search.searcher import Searcher, Suggestion, no_space, require_mode
-from minitune.search.space_tree import has_unresolved_values, overlay
-from minitune.space import Categorical, Float
+from minitune.space.domains import Categorical, Float, LogUniform, Normal, Quantized
+from minitune.space.parameters import Parameter, draw, parameters
+from minitune.space.tree import has_unresolved_values, overlay
 
 
 class NevergradSearch(Searcher):

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
 
-from minitune._checks import require, shown
+from minitune.base.checks import require, shown
 from minitune.experiment.lifecycle import ERROR
 from minitune.experiment.trial import Trial
 from minitune.result import DONE, flatten

@@ -7,19 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from minitune._checks import check_num_samples, is_real, is_whole, require, require_flag, shown
-from minitune._samplers import component_seed, draw_global_seed
-from minitune.experiment.trial import Trial
-from minitune.experiment.trial_maker import TrialMaker
+from minitune.base.checks import check_num_samples, is_real, is_whole, require, require_flag, shown
+from minitune.experiment.trial import Trial, TrialMaker
 from minitune.result import DEFAULT_METRIC, DONE, TRAINING_ITERATION, flatten
 from minitune.search.basic_variant import BasicVariantGenerator
 from minitune.search.by_name import create_searcher
-from minitune.search.equality import config_key
 from minitune.search.filters import MAX_TRIES, REUSE, Rules
-from minitune.search.search_algorithm import PlainExperiment, SearchAlgorithm
-from minitune.search.search_generator import SearchGenerator
+from minitune.search.search_algorithm import PlainExperiment, SearchAlgorithm, SearchGenerator
 from minitune.search.searcher import Metric, Searcher, call_set_search_properties, check_mode
-from minitune.search.space_tree import copy_tree
+from minitune.space.domains import component_seed, draw_global_seed
+from minitune.space.parameters import config_key
+from minitune.space.tree import copy_tree
 
 
 @dataclass(frozen=True)

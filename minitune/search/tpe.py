@@ -7,15 +7,13 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from minitune._checks import is_real, is_whole, require, shown
+from minitune.base.checks import is_real, is_whole, require, shown
 from minitune.result import DEFAULT_METRIC, TRAINING_ITERATION
-from minitune.search._evaluated import evaluated_values
-from minitune.search._foreign import checked_points, checked_rewards
-from minitune.search._observations import EarlyStop, Observation, Ranking, check_early_stop
-from minitune.search._tree import Model
-from minitune.search.parameters import Parameter, parameters, values_of
+from minitune.search.foreign import checked_points, checked_rewards, evaluated_values
+from minitune.search.parzen import EarlyStop, Model, Observation, Ranking, check_early_stop
 from minitune.search.searcher import Metric, Searcher, Suggestion, TriedConfig, check_mode, no_space, require_mode
-from minitune.search.space_tree import assign_value, copy_tree, get_value, overlay
+from minitune.space.parameters import Parameter, parameters, values_of
+from minitune.space.tree import assign_value, copy_tree, get_value, overlay
 
 logger = logging.getLogger("minitune")
 

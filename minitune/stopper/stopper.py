@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import datetime
+import inspect
+import logging
 import math
-from collections.abc import Mapping, Sequence
+import operator
+from bisect import insort
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from minitune._checks import is_real, require, shown
+from minitune import clock
+from minitune.base.checks import is_real, require, shown
+from minitune.error import InvalidArgumentError
+from minitune.experiment.trial import check_mode
 from minitune.result import flatten
 
+# ---- from minitune/stopper/stopper.py
+
 ASKED_EVERY_S = 1.0
+
 """How often a `stop_all` that does not say when is asked again."""
 
 
@@ -109,6 +120,7 @@ class CombinedStopper(Stopper):
 
 
 MISSING = object()
+
 """What `lookup` returns for a key that is not there."""
 
 
@@ -159,3 +171,434 @@ def check_std(std: Any) -> None:
     """Raise ValueError unless `std` is a positive number."""
     if not (is_real(std) and float(std) > 0):
         raise ValueError(f"std > 0 must hold, but got {std!r}")
+
+
+# ---- from minitune/stopper/dict_stopper.py
+# DictStopper: limits by metric, `{"training_iteration": 10, "eval/loss": ("<=", 0.1)}`.
+
+_log = logging.getLogger("minitune")
+
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    ">=": operator.ge,
+    ">": operator.gt,
+    "<=": operator.le,
+    "<": operator.lt,
+    "==": operator.eq,
+}
+
+
+class DictStopper(Stopper):
+    """Ends a trial as soon as one of its metrics reaches a limit.
+
+    Args:
+        criteria: By metric name, flattened or nested as in a result, a value that the metric must reach
+            (`metric >= value`), or a pair of an operator (`>=`, `>`, `<=`, `<`, `==`) and a value.
+
+    Raises:
+        ValueError: If a key is no text or stands for a metric that another one stands for, or a value is no limit.
+    """
+
+    def __init__(self, criteria: Mapping[str, Any]):
+        self._criteria = {name: _read(name, limit) for name, limit in flat_criteria(criteria).items()}
+        self._warned: list[str] = []
+        self._reached = ""
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        """See `Stopper.__call__`."""
+        self._reached = self._reason(result, lookup)
+        return bool(self._reached)
+
+    def describe(self) -> str:
+        """See `Stopper.describe`."""
+        return self._reached
+
+    def reason(self, flat_result: Mapping[str, Any]) -> str:
+        """Which limit a flattened result has reached, in words; empty if none."""
+        return self._reason(flat_result, lambda result, name: result.get(name, MISSING))
+
+    def _reason(self, result: Mapping[str, Any], find: Callable[[Mapping[str, Any], str], Any]) -> str:
+        for name, (sign, limit) in self._criteria.items():
+            value = find(result, name)
+            if value is MISSING:
+                self._warn_once(name, "it is not among the reported keys")
+                continue
+            try:
+                if _OPERATORS[sign](value, limit):
+                    return f"{name} {sign} {limit} was reached"
+            except Exception as error:  # whatever a comparison of foreign types or arrays raises
+                self._warn_once(name, f"its value {type(value).__name__} does not compare ({error})")
+        return ""
+
+    def _warn_once(self, name: str, why: str) -> None:
+        if name not in self._warned:
+            self._warned.append(name)
+            _log.warning("The stop criterion %r has no effect for now: %s.", name, why)
+
+    def get_state(self) -> dict[str, Any]:
+        """The keys that a warning was given for."""
+        return {"warned": list(self._warned)}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take over the warnings given."""
+        self._warned = list(state["warned"])
+
+
+def flat_criteria(criteria: Mapping[str, Any]) -> dict[str, Any]:
+    """A nested criterion under the names of flattened metrics: `{"eval": {"loss": 1}}` becomes `{"eval/loss": 1}`.
+
+    Raises:
+        ValueError: If a key is no text, a part is empty, or two keys stand for one metric.
+    """
+    flat: dict[str, Any] = {}
+    waiting = list(criteria.items())
+    while waiting:
+        name, limit = waiting.pop(0)
+        if not isinstance(name, str):
+            raise ValueError(f"the keys of a stop criterion must be metric names, but got {name!r}")
+        if not isinstance(limit, Mapping):
+            if name in flat:
+                raise ValueError(f"each metric must have one stop criterion, but {name!r} has two")
+            flat[name] = limit
+        elif not limit:
+            raise ValueError(f"a stop criterion must hold a limit, but {name!r} holds an empty dict")
+        else:
+            waiting[:0] = [(f"{name}/{key}" if isinstance(key, str) else key, part) for key, part in limit.items()]
+    return flat
+
+
+def _read(name: str, limit: Any) -> tuple[str, Any]:
+    """One criterion as operator and value."""
+    sign = ">="
+    if isinstance(limit, (tuple, list)):
+        if len(limit) != 2 or limit[0] not in _OPERATORS:
+            raise ValueError(
+                f"a limit must be a value or a pair such as ('<=', 0.1) with one of {' '.join(_OPERATORS)}, "
+                f"but {name!r} holds {limit!r}"
+            )
+        sign, limit = limit
+    if limit is None or callable(limit) or limit != limit:
+        raise ValueError(f"the limit of stop criterion {name!r} must be a value to compare with, but got {limit!r}")
+    return sign, limit
+
+
+# ---- from minitune/stopper/experiment_plateau.py
+# ExperimentPlateauStopper: a run whose best values no longer differ.
+
+
+class ExperimentPlateauStopper(Stopper):
+    """Ends the run when the best values of all trials lie close together for long enough.
+
+    Args:
+        metric: The metric's name; `a/b` for nested ones. Results without it, and NaN, are passed over.
+        std: The standard deviation of the best values at which they count as close.
+        top: How many values are the best.
+        mode: `min` or `max`.
+        patience: For how many results they have to stay close.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+
+    def __init__(self, metric: str, std: float = 0.001, top: int = 10, mode: str = "min", patience: int = 0):
+        check_mode(mode)
+        check_metric(metric)
+        check_std(std)
+        self._metric = metric
+        self._std = std
+        self._top = check_whole("top", top, 2)
+        self._mode = mode
+        self._patience = check_whole("patience", patience, 0)
+        self._losses: list[float] = []
+        self._close_for = 0
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        """See `Stopper.__call__`."""
+        value = number_of(lookup(result, self._metric))
+        if value is None or value != value:
+            return self.stop_all()
+        insort(self._losses, value if self._mode == "min" else -value)
+        del self._losses[self._top :]
+        self._close_for = self._close_for + 1 if self.has_plateaued() else 0
+        return self.stop_all()
+
+    def has_plateaued(self) -> bool:
+        """Whether the best values lie close together now."""
+        return len(self._losses) == self._top and spread(self._losses) <= self._std
+
+    def seconds_left(self) -> None:
+        """See `Stopper.seconds_left`: only results change anything."""
+
+    def stop_all(self) -> bool:
+        """See `Stopper.stop_all`."""
+        return self._close_for >= self._patience and self.has_plateaued()
+
+    def get_state(self) -> dict[str, Any]:
+        """The best values and for how long they have been close."""
+        return {"losses": list(self._losses), "close_for": self._close_for}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take over the best values."""
+        self._losses, self._close_for = list(state["losses"]), state["close_for"]
+
+
+# ---- from minitune/stopper/function_stopper.py
+# FunctionStopper: a function decides.
+
+
+class FunctionStopper(Stopper):
+    """Ends a trial when a function says so.
+
+    Args:
+        function: Takes the trial's id and its result, nested; returns whether the trial is to end.
+
+    Raises:
+        InvalidArgumentError: If it cannot be called with these two.
+    """
+
+    def __init__(self, function: Callable[[str, dict[str, Any]], bool]):
+        if not callable(function) or isinstance(function, type):
+            raise InvalidArgumentError(f"a stop function must be callable as f(trial_id, result), but got {function!r}")
+        try:
+            inspect.signature(function).bind("trial_id", {})
+        except TypeError as error:
+            raise InvalidArgumentError(
+                f"a stop function must take (trial_id, result), but {function!r} has {error}"
+            ) from None
+        except ValueError:
+            pass  # a built-in that does not tell its signature
+        self._function = function
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        """See `Stopper.__call__`."""
+        return bool(self._function(trial_id, result))
+
+    def describe(self) -> str:
+        """See `Stopper.describe`."""
+        return f"{getattr(self._function, '__name__', type(self._function).__name__)}() said so"
+
+    def get_state(self) -> dict[str, Any]:
+        """Nothing: a function is part of the program."""
+        return {}
+
+    @classmethod
+    def is_valid_function(cls, fn: Any) -> bool:
+        """Whether `fn` is a plain function to stop by, and no Stopper."""
+        return callable(fn) and not isinstance(fn, (Stopper, type))
+
+
+# ---- from minitune/stopper/maximum_iteration.py
+# MaximumIterationStopper: so many results, and no more.
+
+
+class MaximumIterationStopper(Stopper):
+    """Ends a trial after a number of results, counted here, whatever the trial says of its iterations.
+
+    Args:
+        max_iter: How many results.
+
+    Raises:
+        ValueError: If it is no whole number of at least 1.
+    """
+
+    def __init__(self, max_iter: int):
+        self._max_iter = check_whole("max_iter", max_iter, 1)
+        self._counts: dict[str, int] = {}
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        """See `Stopper.__call__`."""
+        count = self._counts[trial_id] = self._counts.get(trial_id, 0) + 1
+        return count >= self._max_iter
+
+    def describe(self) -> str:
+        """See `Stopper.describe`."""
+        return f"{self._max_iter} results were reported"
+
+    def get_state(self) -> dict[str, Any]:
+        """The counts."""
+        return {"counts": dict(self._counts)}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take over the counts."""
+        self._counts = dict(state["counts"])
+
+
+# ---- from minitune/stopper/noop.py
+# NoopStopper: never.
+
+
+class NoopStopper(Stopper):
+    """Stops nothing."""
+
+
+# ---- from minitune/stopper/make.py
+# make_stopper: what users pass as `stop=`, as one Stopper.
+
+
+def make_stopper(stop: Any) -> Stopper:
+    """Understand a stop criterion.
+
+    Args:
+        stop: None, a dict of limits, a function of (trial_id, result), a Stopper, or a list of these.
+
+    Returns:
+        One stopper: the same object if it is one.
+
+    Raises:
+        ValueError: If it is none of them, or a bad one.
+    """
+    if stop is None:
+        return NoopStopper()
+    if isinstance(stop, Stopper):
+        return stop
+    if isinstance(stop, Mapping):
+        return DictStopper(stop) if stop else NoopStopper()
+    if isinstance(stop, (list, tuple)):
+        return CombinedStopper(*[make_stopper(one) for one in stop]) if stop else NoopStopper()
+    if isinstance(stop, type) and issubclass(stop, Stopper):
+        raise ValueError(f"stop must be a stopper, but got the class {stop.__name__}; pass an instance of it")
+    if hasattr(stop, "stop_all"):
+        raise ValueError(f"an object with stop_all() must be a minitune.Stopper, but got {stop!r}; derive its class")
+    if callable(stop):
+        return FunctionStopper(stop)
+    raise ValueError(
+        f"stop must be a dict, a function of (trial_id, result), a Stopper or a list, but got {shown(stop)}"
+    )
+
+
+# ---- from minitune/stopper/timeout.py
+# TimeoutStopper: a time budget for the whole run.
+
+
+class TimeoutStopper(Stopper):
+    """Ends the run when its time is used up. The time runs from the first `stop_all()`; a resumed run has the rest.
+
+    Args:
+        timeout: Seconds, or a timedelta; infinity for no limit.
+
+    Raises:
+        ValueError: If it is neither, or negative.
+    """
+
+    def __init__(self, timeout: float | datetime.timedelta):
+        seconds: Any = timeout.total_seconds() if isinstance(timeout, datetime.timedelta) else timeout
+        if not (is_real(seconds) and seconds >= 0):
+            raise ValueError(f"timeout must be seconds (timeout >= 0) or a timedelta, but got {timeout!r}")
+        self._timeout_s = float(seconds)
+        self._remaining_s = self._timeout_s
+        self._last_check_s: float | None = None
+        self._has_told = False
+
+    def stop_all(self) -> bool:
+        """See `Stopper.stop_all`."""
+        self._settle(start=True)
+        if self._remaining_s > 0:
+            return False
+        if not self._has_told:
+            self._has_told = True
+            logging.getLogger("minitune").info(
+                "The time budget of %g s is used up: all trials are stopped.", self._timeout_s
+            )
+        return True
+
+    def describe(self) -> str:
+        """See `Stopper.describe`."""
+        return f"the time budget of {round(self._timeout_s, 2) or self._timeout_s:g} s is used up"
+
+    def seconds_left(self) -> float | None:
+        """Seconds until the time is used up; None if it never is."""
+        self._settle()
+        return max(0.0, self._remaining_s) if math.isfinite(self._remaining_s) else None
+
+    def get_state(self) -> dict[str, Any]:
+        """The time that is left, in seconds."""
+        self._settle()
+        return {"remaining_s": self._remaining_s}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on with the time that was left; what passed in between does not count."""
+        self._remaining_s = state["remaining_s"]
+        self._last_check_s = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A reading of this process's clock means nothing in another one.
+        self._settle()
+        return {**self.__dict__, "_last_check_s": None}
+
+    def _settle(self, start: bool = False) -> None:
+        """Take the time since the last reading off the budget, once the clock runs."""
+        if self._last_check_s is None and not start:
+            return
+        now_s = clock.current().monotonic()
+        self._remaining_s -= now_s - (now_s if self._last_check_s is None else self._last_check_s)
+        self._last_check_s = now_s
+
+
+# ---- from minitune/stopper/trial_plateau.py
+# TrialPlateauStopper: a trial that no longer moves.
+
+
+class TrialPlateauStopper(Stopper):
+    """Ends a trial when the standard deviation of its last values falls below a limit.
+
+    Args:
+        metric: The metric's name; `a/b` for nested ones. A result without it counts for `grace_period` only.
+        std: The limit.
+        num_results: How many values to look at.
+        grace_period: Results before which no trial ends.
+        metric_threshold: Only end a trial whose value is past this one: at most it for `min`, at least it for `max`.
+        mode: `min` or `max`; needed with a threshold.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+
+    def __init__(
+        self,
+        metric: str,
+        std: float = 0.01,
+        num_results: int = 4,
+        grace_period: int = 4,
+        metric_threshold: float | None = None,
+        mode: str | None = None,
+    ):
+        check_metric(metric)
+        check_std(std)
+        if mode not in (None, "min", "max") or (metric_threshold is not None and mode is None):
+            raise ValueError(f"mode must be 'min' or 'max' (None without a metric_threshold), but got {shown(mode)}")
+        if metric_threshold is not None and number_of(metric_threshold) is None:
+            raise ValueError(f"metric_threshold must be a number, but got {shown(metric_threshold)}")
+        self._metric = metric
+        self._std = std
+        self._num_results = check_whole("num_results", num_results, 1)
+        self._grace_period = check_whole("grace_period", grace_period, 0)
+        self._threshold = metric_threshold
+        self._mode = mode
+        self._counts: dict[str, int] = {}
+        self._last: dict[str, list[float]] = {}
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        """See `Stopper.__call__`."""
+        count = self._counts[trial_id] = self._counts.get(trial_id, 0) + 1
+        value = number_of(lookup(result, self._metric))
+        if value is None:
+            return False
+        last = self._last.setdefault(trial_id, [])
+        last.append(value)
+        del last[: -self._num_results]
+        if count < self._grace_period or len(last) < self._num_results or not self._is_past(value):
+            return False
+        return spread(last) < self._std
+
+    def _is_past(self, value: float) -> bool:
+        if self._threshold is None:
+            return True
+        return value <= self._threshold if self._mode == "min" else value >= self._threshold
+
+    def get_state(self) -> dict[str, Any]:
+        """Counts and last values by trial."""
+        return {"counts": dict(self._counts), "last": {trial: list(last) for trial, last in self._last.items()}}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take over counts and last values."""
+        self._counts = dict(state["counts"])
+        self._last = {trial: list(last) for trial, last in state["last"].items()}

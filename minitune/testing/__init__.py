@@ -9,20 +9,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from minitune.testing._smoke import SmokeFailure as SmokeFailure
-    from minitune.testing._smoke import assert_best as assert_best
-    from minitune.testing._smoke import smoke as smoke
-    from minitune.testing.executor_contract import TrialExecutorContract as TrialExecutorContract
-    from minitune.testing.scheduler_contract import SchedulerContract as SchedulerContract
-    from minitune.testing.searcher_contract import SearcherContract as SearcherContract
+    from minitune.testing.contracts import SchedulerContract as SchedulerContract
+    from minitune.testing.contracts import SearcherContract as SearcherContract
+    from minitune.testing.contracts import TrialExecutorContract as TrialExecutorContract
+    from minitune.testing.smoke_runs import SmokeFailure as SmokeFailure
+    from minitune.testing.smoke_runs import assert_best as assert_best
+    from minitune.testing.smoke_runs import smoke as smoke
 
 _MODULE_OF = {
-    "SmokeFailure": "_smoke",
-    "assert_best": "_smoke",
-    "smoke": "_smoke",
-    "TrialExecutorContract": "executor_contract",
-    "SchedulerContract": "scheduler_contract",
-    "SearcherContract": "searcher_contract",
+    "SmokeFailure": "smoke_runs",
+    "assert_best": "smoke_runs",
+    "smoke": "smoke_runs",
+    "TrialExecutorContract": "contracts",
+    "SchedulerContract": "contracts",
+    "SearcherContract": "contracts",
 }
 
 __all__ = ["SchedulerContract", "SearcherContract", "SmokeFailure", "TrialExecutorContract", "assert_best", "smoke"]

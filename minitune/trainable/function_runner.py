@@ -26,15 +26,14 @@ from numbers import Number
 from queue import SimpleQueue
 from typing import Any
 
-from minitune._checks import shown
+from minitune.base.checks import shown
 from minitune.checkpoint import Checkpoint
 from minitune.error import TrialStopped
-from minitune.experiment.trial_info import TrialInfo
+from minitune.experiment.trial import TrialInfo
 from minitune.resources import Allocation, Resources
 from minitune.result import DEFAULT_METRIC, DONE, RESULT_DUPLICATE, Report
-from minitune.trainable.asynchronous import way_out
 from minitune.trainable.session import Session
-from minitune.trainable.trainable import Trainable, TrainingResult, as_path, read_state, write_state
+from minitune.trainable.trainable import Trainable, TrainingResult, as_path, read_state, way_out, write_state
 
 logger = logging.getLogger("minitune")
 

@@ -3,22 +3,394 @@
 from __future__ import annotations
 
 import os
+import pickle
+import sys
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
+from functools import lru_cache
+from numbers import Real
 from typing import Any
 
-from minitune._global_draws import is_on_loan
-from minitune._warnings import warn_once
+from minitune import clock
+from minitune.base.pickling import PROTOCOL
+from minitune.base.randomness import is_on_loan, seed_process
+from minitune.base.text import warn_once
 from minitune.checkpoint import Checkpoint, CheckpointRecord, commit_copy
-from minitune.experiment.trial_info import TrialInfo
+from minitune.experiment.trial import TrialInfo
 from minitune.resources import Allocation
-from minitune.result import CHECKPOINT_DIR_NAME, DONE, SHOULD_CHECKPOINT, Report
-from minitune.trainable.auto_fields import AutoFields
-from minitune.trainable.metric_check import check_metrics
-from minitune.trainable.seeding import seed_process
+from minitune.result import (
+    CHECKPOINT_DIR_NAME,
+    CONFIG,
+    DATE,
+    DEBUG_METRICS,
+    DONE,
+    EPISODES_THIS_ITER,
+    EPISODES_TOTAL,
+    HOSTNAME,
+    ITERATIONS_SINCE_RESTORE,
+    NODE_IP,
+    PID,
+    SHOULD_CHECKPOINT,
+    TIME_SINCE_RESTORE,
+    TIME_THIS_ITER_S,
+    TIME_TOTAL_S,
+    TIMESTAMP,
+    TIMESTEPS_SINCE_RESTORE,
+    TIMESTEPS_THIS_ITER,
+    TIMESTEPS_TOTAL,
+    TRAINING_ITERATION,
+    TRIAL_ID,
+    Report,
+)
+
+# ---- from minitune/trainable/auto_fields.py
+# The automatic result keys: filled in the worker, by one class for functions and classes alike.
+
+PERF = "perf"
+
+LOG_SYS_USAGE = "log_sys_usage"
+
+"""Key of a configuration that asks for `perf/*`."""
+
+_LARGEST = sys.float_info.max
+
+"""Infinities, NaN and larger ints are no counts: adding them up, or going on from them, would fail."""
+
+_NODE_IP = "127.0.0.1"
+
+"""A look-up of the real address may ask the network, and on one machine says nothing."""
+
+
+class AutoFields:
+    """Counts iterations and time of one trainable and completes its results.
+
+    The user's own `timestamp`, `done`, `should_checkpoint`, `training_iteration`, `time_this_iter_s`,
+    `timesteps_total` and `episodes_total` win; the other automatic keys replace what the user reported under them.
+
+    Args:
+        trial_id: Goes into every result.
+        config: Goes into every result, by reference; None where the driver puts it in, so that it does not cross the
+            pipe with every report.
+        log_sys_usage: Whether to add the machine's CPU and memory use under `perf`.
+
+    Attributes:
+        iteration: Results completed so far, those before a restore included.
+        time_total_s: Seconds of training so far, those before a restore included.
+    """
+
+    def __init__(self, trial_id: str, config: dict[str, Any] | None, log_sys_usage: bool = False):
+        self._trial_id = trial_id
+        self._config = config
+        self._usage = _MachineUsage() if log_sys_usage else None
+        self._pid = os.getpid()
+        self._hostname = hostname()
+        self.timesteps_total: Any = None
+        self.episodes_total: Any = None
+        self.timesteps_since_restore: Any = 0
+        self._date_of: tuple[int, str] = (-1, "")
+        self.restore({})
+
+    def restore(self, metrics: Mapping[str, Any]) -> None:
+        """Go on from the result that a checkpoint belongs to; `{}` starts from nothing.
+
+        Args:
+            metrics: That result. What is missing in it counts as 0.
+        """
+        self.iteration = int(_number(metrics.get(TRAINING_ITERATION), 0))
+        self.time_total_s = float(_number(metrics.get(TIME_TOTAL_S), 0.0))
+        self.timesteps_total = _number(metrics.get(TIMESTEPS_TOTAL), None)
+        self.episodes_total = _number(metrics.get(EPISODES_TOTAL), None)
+        self.iterations_since_restore = 0
+        self.time_since_restore_s = 0.0
+        self.timesteps_since_restore = 0
+        self.begin()
+
+    def begin(self) -> None:
+        """The user's code goes on now: time before this moment was spent waiting and does not count."""
+        self._began_s = clock.current().monotonic()
+
+    def fill(self, metrics: Mapping[str, Any], about_checkpoint: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Count one iteration and complete its result.
+
+        Args:
+            metrics: The user's; left as they are.
+            about_checkpoint: What is to be said about the checkpoint that came with them; stands after the timestamp.
+
+        Returns:
+            A new dict: the user's metrics followed by the automatic keys.
+        """
+        now = clock.current()
+        time_s = now.time()
+        result = dict(metrics)
+        own_s = now.monotonic() - self._began_s
+        spent_s = _number(result.get(TIME_THIS_ITER_S), own_s)
+        self.iteration += 1
+        self.iterations_since_restore += 1
+        self.time_total_s += spent_s
+        self.time_since_restore_s += spent_s
+
+        if about_checkpoint is not None:  # a function's report, which says when it was made before all else
+            result.setdefault(TIMESTAMP, int(time_s))
+            result.update(about_checkpoint)
+        result.setdefault(DONE, False)
+        self._count(result)
+        result.setdefault(TRAINING_ITERATION, self.iteration)
+        result[TRIAL_ID] = self._trial_id
+        result[DATE] = self._date(int(time_s))
+        result.setdefault(TIMESTAMP, int(time_s))
+        result.setdefault(TIME_THIS_ITER_S, own_s)
+        result[TIME_TOTAL_S] = self.time_total_s
+        result[PID] = self._pid
+        result[HOSTNAME] = self._hostname
+        result[NODE_IP] = _NODE_IP
+        result[CONFIG] = self._config
+        result[TIME_SINCE_RESTORE] = self.time_since_restore_s
+        result[ITERATIONS_SINCE_RESTORE] = self.iterations_since_restore
+        if self.timesteps_since_restore:
+            result[TIMESTEPS_SINCE_RESTORE] = self.timesteps_since_restore
+        if self._usage is not None:
+            result[PERF] = self._usage.read()
+        return result
+
+    def _count(self, result: dict[str, Any]) -> None:
+        """Sum up the increments that the user reports. A total of the user's own wins in the result, not in the sum."""
+        steps = _number(result.get(TIMESTEPS_THIS_ITER), None)
+        episodes = _number(result.get(EPISODES_THIS_ITER), None)
+        if steps is not None:
+            self.timesteps_total = (self.timesteps_total or 0) + steps
+            self.timesteps_since_restore += steps
+        if episodes is not None:
+            self.episodes_total = (self.episodes_total or 0) + episodes
+        if self.timesteps_total is not None:
+            result.setdefault(TIMESTEPS_TOTAL, self.timesteps_total)
+        if self.episodes_total is not None:
+            result.setdefault(EPISODES_TOTAL, self.episodes_total)
+
+    def snapshot(
+        self,
+        now: datetime | None = None,
+        time_this_iter_s: float | None = None,
+        timestamp: int | None = None,
+        debug_metrics_only: bool = False,
+    ) -> dict[str, Any]:
+        """The automatic keys as they stand, without counting an iteration.
+
+        Args:
+            now: The time to write; by default the current one.
+            time_this_iter_s: Seconds of the current iteration, or None.
+            timestamp: Seconds since the epoch; by default that of `now`.
+            debug_metrics_only: Only the keys of `DEBUG_METRICS`.
+        """
+        time_s = clock.current().time() if now is None else now.timestamp()
+        fields: dict[str, Any] = {
+            TIMESTAMP: int(time_s) if timestamp is None else timestamp,
+            TRIAL_ID: self._trial_id,
+            DATE: self._date(int(time_s)),
+            TIME_THIS_ITER_S: time_this_iter_s,
+            TIME_TOTAL_S: self.time_total_s,
+            PID: self._pid,
+            HOSTNAME: self._hostname,
+            NODE_IP: _NODE_IP,
+            CONFIG: self._config,
+            TIME_SINCE_RESTORE: self.time_since_restore_s,
+            ITERATIONS_SINCE_RESTORE: self.iterations_since_restore,
+        }
+        if self.timesteps_since_restore:
+            fields[TIMESTEPS_SINCE_RESTORE] = self.timesteps_since_restore
+        return {key: value for key, value in fields.items() if not debug_metrics_only or key in DEBUG_METRICS}
+
+    def _date(self, time_s: int) -> str:
+        """Local date of a whole second; formatting it costs more than all the rest, hence once per second."""
+        if self._date_of[0] != time_s:
+            self._date_of = (time_s, time.strftime("%Y-%m-%d_%H-%M-%S", time.localtime(time_s)))
+        return self._date_of[1]
+
+
+class _MachineUsage:
+    """CPU and memory use of the whole machine in percent, as psutil tells it without waiting."""
+
+    def __init__(self) -> None:
+        import psutil
+
+        self._psutil = psutil
+        psutil.cpu_percent(interval=None)  # the first reading only sets the point to measure from
+
+    def read(self) -> dict[str, float]:
+        return {
+            "cpu_util_percent": self._psutil.cpu_percent(interval=None),
+            "ram_util_percent": self._psutil.virtual_memory().percent,
+        }
+
+
+@lru_cache(maxsize=1)
+def hostname() -> str:
+    """Name of this machine, from the kernel: no name service is asked."""
+    if sys.platform == "win32":
+        return os.environ.get("COMPUTERNAME", "localhost")
+    return os.uname().nodename
+
+
+def _number(value: Any, default: Any) -> Any:
+    """`value` if it is a number that can be counted with, else `default`."""
+    if value is None or value is True or value is False:
+        return default
+    # the abstract class also knows the scalars of numpy, but is slower than the two plain types
+    if not isinstance(value, (float, int, Real)):
+        return default
+    number: Any = value  # the abstract class does not promise that it compares with a float
+    return value if abs(number) <= _LARGEST else default
+
+
+# ---- from minitune/trainable/metric_check.py
+# Whether metrics can travel: checked where they are reported, so that the error rises in the user's frame.
+
+LIMIT_BYTES = 64_000_000
+
+"""How much one report may hold, pickled: less than a message to the driver may, so that there is room for the rest."""
+
+_PLAIN = frozenset({float, int, str, bool, type(None), bytes, complex})
+
+_SIZED = frozenset({str, bytes, int})
+
+_PLAIN_BYTES = 16
+
+"""What any other plain value takes at most."""
+
+_NESTED_LIMIT = 2_000
+
+"""Levels of nesting. What goes deeper contains itself, and would keep everything that walks over it for ever."""
+
+_Path = tuple[Any, ...]
+
+
+def check_metrics(metrics: dict[Any, Any]) -> None:
+    """Refuse metrics that could not reach the driver. Plain numbers and text cost next to nothing.
+
+    Args:
+        metrics: What the user reports.
+
+    Raises:
+        TypeError: If a value, at whatever depth, cannot be pickled and loaded again; the text names key, type and
+            reason.
+        ValueError: If a value is a torch tensor, or all of them together are larger than `LIMIT_BYTES`.
+    """
+    sizes: dict[Any, int] = {}
+    for key, value in metrics.items():
+        if type(value) not in _PLAIN or type(key) not in _PLAIN:
+            sizes[key] = _check_nested(key, value)
+        elif type(value) in _SIZED:
+            sizes[key] = _plain_bytes(value)
+    if sum(sizes.values()) > LIMIT_BYTES:
+        _check_size(metrics, sizes)
+
+
+def _plain_bytes(value: Any) -> int:
+    """How much a plain value takes at most, about; a text may be longer in UTF-8 than in characters."""
+    kind = type(value)
+    if kind not in _SIZED:
+        return _PLAIN_BYTES
+    return value.bit_length() // 8 if kind is int else len(value) * (4 if kind is str and not value.isascii() else 1)
+
+
+class _Counter:
+    """A file that keeps nothing of what is written to it, but its size."""
+
+    def __init__(self) -> None:
+        self.size_bytes = 0
+
+    def write(self, data: Any) -> int:
+        self.size_bytes += memoryview(data).nbytes
+        return memoryview(data).nbytes
+
+
+def _check_size(metrics: dict[Any, Any], sizes: dict[Any, int]) -> None:
+    """Count exactly what seems to be too much: to pickle it as a whole could take more memory than there is."""
+    counter = _Counter()
+    try:
+        pickle.Pickler(counter, PROTOCOL).dump(metrics)
+        size_bytes = counter.size_bytes
+    except RecursionError:
+        size_bytes = sum(sizes.values())
+    if size_bytes > LIMIT_BYTES:
+        largest = max(sizes, key=lambda key: sizes[key])
+        raise ValueError(
+            f"one report may hold at most {LIMIT_BYTES // 10**6} MB, but this one holds {size_bytes / 10**6:.1f} MB, "
+            f"most of it in metric {largest!r:.80}: write large data to a file and report it as a checkpoint, "
+            "Checkpoint.from_directory(path)"
+        )
+
+
+def _check_nested(key: Any, value: Any) -> int:
+    """Walk over plain containers by hand: it names the leaf, and no recursion limit stands in the way.
+
+    Returns:
+        How much it takes, about.
+    """
+    size_bytes = 0
+    waiting: list[tuple[_Path, Any]] = [((key,), value)]
+    if type(key) not in _PLAIN:
+        waiting.append(((key,), key))
+    while waiting:
+        path, current = waiting.pop()
+        kind = type(current)
+        if kind in _PLAIN:
+            size_bytes += _plain_bytes(current)
+            continue
+        if kind not in (dict, list, tuple):
+            size_bytes += _check_leaf(path, current)
+            continue
+        if len(path) > _NESTED_LIMIT:
+            raise TypeError(
+                f"metric {key!r} is nested more than {_NESTED_LIMIT} levels deep, or contains itself; "
+                "report flat values"
+            )
+        if kind is dict:
+            for inner_key, part in current.items():
+                waiting.append(((*path, inner_key), part))
+                if type(inner_key) not in _PLAIN:
+                    waiting.append(((*path, inner_key), inner_key))
+        elif (kinds := set(map(type, current))) <= _PLAIN:
+            size_bytes += sum(map(_plain_bytes, current)) if kinds & _SIZED else len(current) * _PLAIN_BYTES
+        else:
+            waiting.extend(((*path, position), part) for position, part in enumerate(current))
+    return size_bytes
+
+
+def _check_leaf(path: _Path, value: Any) -> int:
+    kind = type(value)
+    if kind.__module__ == "numpy" and getattr(value, "shape", None) == () and value.dtype.kind in "biufc":
+        return _PLAIN_BYTES  # a numpy scalar: nothing in it could fail
+    torch = sys.modules.get("torch")
+    tensor = getattr(torch, "Tensor", None)
+    if isinstance(tensor, type) and isinstance(value, tensor):
+        raise ValueError(
+            f"metric {_show(path)} is a torch tensor; report a number instead, such as tensor.item(): "
+            "a tensor would need torch and its device wherever the result is read"
+        )
+    verb = "pickled"
+    try:
+        data = pickle.dumps(value, PROTOCOL)
+        verb = "loaded again"
+        pickle.loads(data)
+    except Exception as error:
+        raise TypeError(
+            f"metric {_show(path)} of type {kind.__module__}.{kind.__qualname__} cannot be reported: "
+            f"it cannot be {verb} ({type(error).__name__}: {error}); report numbers, text, or containers of these"
+        ) from None
+    return len(data)
+
+
+def _show(path: _Path) -> str:
+    return f"{path[0]!r:.80}" + "".join(f"[{part!r:.80}]" for part in path[1:])
+
+
+# ---- from minitune/trainable/session.py
 
 HandOver = Callable[[Report], None]
+
 """Gives a report to the driver and blocks until the driver asks for the next one."""
 
 
@@ -131,6 +503,7 @@ class _OfThread(threading.local):
 
 
 _of_thread = _OfThread()
+
 _of_process: Session | None = None
 
 

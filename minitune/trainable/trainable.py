@@ -3,35 +3,82 @@
 from __future__ import annotations
 
 import copy
+import functools
+import inspect
 import json
 import logging
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncGenerator, Coroutine, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from minitune import clock
-from minitune._checks import shown
-from minitune._paths import absolute
-from minitune._warnings import warn_once
 from minitune.base import files
+from minitune.base.checks import shown
+from minitune.base.files import absolute
+from minitune.base.text import warn_once
 from minitune.checkpoint import Checkpoint, Gone, directory_name, read_dict, require_directory, write_dict
-from minitune.experiment.trial_info import TrialInfo
+from minitune.experiment.trial import TrialInfo
 from minitune.resources import Resources
 from minitune.result import EPISODES_TOTAL, TIME_TOTAL_S, TIMESTEPS_TOTAL, TRAINING_ITERATION
-from minitune.trainable.asynchronous import way_out
-from minitune.trainable.auto_fields import LOG_SYS_USAGE, AutoFields
+from minitune.trainable.session import LOG_SYS_USAGE, AutoFields
+
+# ---- from minitune/trainable/asynchronous.py
+# Asynchronous code where a plain function is needed: it is named, with the way out.
+
+
+def refuse_async(function: Any, name: str) -> None:
+    """Refuse a function, or an object with a `__call__`, that is `async def`.
+
+    Args:
+        function: What would be called.
+        name: What it is called, for the message.
+
+    Raises:
+        TypeError: If it is asynchronous.
+    """
+    while isinstance(function, functools.partial):
+        function = function.func
+    ways = (function, type(function).__call__)
+    if any(inspect.iscoroutinefunction(way) or inspect.isasyncgenfunction(way) for way in ways):
+        raise TypeError(
+            f"{name} is an async function, which nobody awaits in a trial: make it a plain function, and run the "
+            "asynchronous part inside it with asyncio.run(...)"
+        )
+
+
+def way_out(value: Any) -> str:
+    """What to do about a value that was to be metrics but is something that has yet to run; empty for another value.
+
+    A coroutine is closed: that nobody awaits it is told here already.
+    """
+    if isinstance(value, Coroutine):
+        value.close()
+        return "; it has not run: return asyncio.run(...) of it in a plain function"
+    if isinstance(value, AsyncGenerator):
+        return "; it has not run: consume it by an async function that reports, and call that with asyncio.run(...)"
+    if isinstance(value, Generator):
+        return "; return the metrics of one step, or yield those of all of them from a trainable function"
+    return ""
+
+
+# ---- from minitune/trainable/trainable.py
 
 logger = logging.getLogger("minitune")
 
 STATE_FILE = ".trainable_state.json"
+
 """Iteration and totals beside a checkpoint that was saved without a driver; a driver keeps them itself."""
+
 SLOW_SETUP_S = 10.0
+
 """From here on a slow `setup` is worth a warning."""
+
 OUTSIDE = "default"
+
 """Name and id of a trainable that belongs to no trial."""
 
 
@@ -364,8 +411,6 @@ class Trainable:
 
 
 # -- construction for a trial ------------------------------------------------------------------------------------------
-
-
 class _Building(threading.local):
     info: TrialInfo | None = None
 
@@ -393,8 +438,6 @@ def _take_info() -> TrialInfo | None:
 
 
 # -- state beside a checkpoint -----------------------------------------------------------------------------------------
-
-
 def as_path(checkpoint: Any) -> str:
     """The directory of what `save` returned, of a Checkpoint, or a path itself, absolute.
 

@@ -19,14 +19,12 @@ from minitune.checkpoint import (
     temporary_directory,
 )
 from minitune.error import TrialStopped
-from minitune.experiment.trial_info import TrialInfo
+from minitune.experiment.trial import TrialInfo
 from minitune.registry import register_env
 from minitune.resources import Allocation
 from minitune.result import CONFIG, DONE, TRAINING_ITERATION, Report
-from minitune.trainable.auto_fields import LOG_SYS_USAGE, AutoFields
 from minitune.trainable.function_runner import FunctionRunner, UserFunction, is_clean_end
-from minitune.trainable.metric_check import check_metrics
-from minitune.trainable.session import Session
+from minitune.trainable.session import LOG_SYS_USAGE, AutoFields, Session, check_metrics
 from minitune.trainable.trainable import Trainable, building_for
 from minitune.trainable.util import Handle, as_function, is_function_trainable
 

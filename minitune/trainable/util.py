@@ -8,12 +8,11 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from minitune._warnings import warn_once
+from minitune.base.shared_values import ObjectRef
+from minitune.base.text import warn_once
 from minitune.resources import Resources
-from minitune.shared import ObjectRef
-from minitune.trainable.asynchronous import refuse_async
 from minitune.trainable.function_runner import FunctionTrainable, wrap_function
-from minitune.trainable.trainable import Trainable
+from minitune.trainable.trainable import Trainable, refuse_async
 
 DEFAULT_NAME = "DEFAULT"
 """Name of a trainable that has none."""

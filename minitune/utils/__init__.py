@@ -1,9 +1,8 @@
 """The small helpers that users know from Ray Tune."""
 
 from minitune._alias import submodules
-from minitune.execution.storage import date_text as date_str
-from minitune.utils.diagnosis import diagnose_serialization, validate_save_restore, warn_if_slow
-from minitune.utils.gpu import wait_for_gpu
+from minitune.record.layout import date_text as date_str
+from minitune.utils.diagnosis import diagnose_serialization, validate_save_restore, wait_for_gpu, warn_if_slow
 from minitune.utils.nested import deep_update, flatten_dict, merge_dicts, unflatten_dict, unflattened_lookup
 
 __all__ = [

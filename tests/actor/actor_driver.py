@@ -10,9 +10,9 @@ from typing import Any
 from actor_samples import Counter
 from kit import BOUND_S
 
-from minitune.actor.group import ActorGroup
 from minitune.actor.messages import Ended, GroupEvent, Ready, Replied
-from minitune.actor.user_thread import Hosted
+from minitune.actor.process import ActorGroup
+from minitune.actor.worker import Hosted
 
 
 class Driver:

@@ -9,7 +9,7 @@ import pytest
 from actor_driver import Driver
 from kit import TIME_FACTOR, marked_processes
 
-from minitune.actor.group import ActorGroup
+from minitune.actor.process import ActorGroup
 
 START_METHODS = {
     "zygote": {"MINITUNE_START_METHOD": "zygote"},
@@ -24,7 +24,7 @@ if os.environ.get("MINITUNE_TEST_PUMP"):
 @pytest.fixture(autouse=True)
 def short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """A kill comes sooner, so that what ignores a stop does not cost a second each."""
-    for module in ("process", "group"):
+    for module in ("process",):
         monkeypatch.setattr(f"minitune.actor.{module}.TERM_TO_KILL_S", 0.2 * TIME_FACTOR)
 
 

@@ -17,9 +17,9 @@ from actor_driver import Driver
 from actor_samples import Brittle, Counter, Fatal, NeedsTwo, Nester
 from kit import BOUND_S
 
-from minitune.actor.group import ActorGroup
 from minitune.actor.messages import Ended, Failed, Ready, Replied
-from minitune.actor.user_thread import Hosted
+from minitune.actor.process import ActorGroup
+from minitune.actor.worker import Hosted
 
 
 def test_two_actors_keep_their_state_and_work_at_the_same_time(driver: Driver) -> None:
@@ -314,9 +314,9 @@ def test_main_module_objects_and_no_guard(tmp_path: object, start_method: str) -
 _SCRIPT = """
 import pickle
 from functools import partial
-from minitune.actor.group import ActorGroup
+from minitune.actor.process import ActorGroup
 from minitune.actor.messages import Replied
-from minitune.actor.user_thread import Hosted
+from minitune.actor.worker import Hosted
 
 print("main runs")
 

@@ -17,11 +17,10 @@ from actor_driver import Driver
 from actor_samples import Counter, Family, Sleeper
 from kit import BOUND_S, is_gone, marked_processes, read_pids, wait_until
 
-from minitune.actor import tree
-from minitune.actor.frames import encode
-from minitune.actor.group import ActorGroup
-from minitune.actor.messages import Ended, Failed, Place, Replied, Returned
-from minitune.actor.user_thread import Hosted
+from minitune.actor import process_tree
+from minitune.actor.messages import Ended, Failed, Place, Replied, Returned, encode
+from minitune.actor.process import ActorGroup
+from minitune.actor.worker import Hosted
 
 
 def test_exit_codes_are_named(driver: Driver) -> None:
@@ -184,7 +183,7 @@ def _answer_ahead() -> None:
 
 def test_signals_never_go_to_whole_groups_by_accident() -> None:
     """For the system, process 0 is the group of the sender, and -1 is everybody."""
-    assert not any(send(pid, 0) for pid in (1, 0, -1) for send in (tree.send_signal, tree.kill_group))
+    assert not any(send(pid, 0) for pid in (1, 0, -1) for send in (process_tree.send_signal, process_tree.kill_group))
 
 
 def test_stop_unwinds_nothing_but_ends_an_idle_actor(driver: Driver) -> None:
@@ -371,7 +370,7 @@ def test_no_process_to_be_had_is_nobodys_fault(start_method: str, monkeypatch: p
 def test_what_cannot_be_killed_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The kill is taken away from the driver; the actor ends all the same, and says what is left."""
     monkeypatch.setenv("MINITUNE_START_METHOD", "interpreter")
-    for module in ("process", "sweep"):
+    for module in ("process", "process_tree"):
         monkeypatch.setattr(f"minitune.actor.{module}.KILL_CONFIRM_S", 0.2)
     with ActorGroup() as group:
         driver = Driver(group)
@@ -379,7 +378,7 @@ def test_what_cannot_be_killed_is_named(monkeypatch: pytest.MonkeyPatch, tmp_pat
         group.call("a", "ignore_everything")
         read_pids(tmp_path / "pids", 1)
         with monkeypatch.context() as patch:
-            patch.setattr(tree, "send_signal", lambda pid, number: True)
+            patch.setattr(process_tree, "send_signal", lambda pid, number: True)
             event = driver.stop("a", grace_s=0.05)
         assert (event.survivors, event.cause) == (True, f"could not be killed, pid {pid}")
     assert is_gone(pid)
@@ -427,8 +426,8 @@ from actor_driver import Driver
 from kit import read_pids
 from actor_samples import Family, Sleeper
 from pathlib import Path
-from minitune.actor import tree
-from minitune.actor.group import ActorGroup
+from minitune.actor import process_tree as tree
+from minitune.actor.process import ActorGroup
 
 how, directory = sys.argv[1], Path(sys.argv[2])
 group = ActorGroup()

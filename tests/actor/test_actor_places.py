@@ -18,7 +18,7 @@ from actor_samples import FOREVER_S, Counter, Family, Sleeper
 from kit import BOUND_S, read_pids, wait_until
 
 from minitune.actor.messages import Ended, Failed, Parked, Place, Ready, Replied
-from minitune.actor.user_thread import Hosted
+from minitune.actor.worker import Hosted
 
 
 def place_in(directory: Path, **env: str | None) -> Place:

@@ -13,8 +13,8 @@ from actor_driver import Driver
 from actor_samples import Family, Sleeper
 from kit import BOUND_S, marked_processes, read_pids
 
-from minitune.actor.group import ActorGroup
 from minitune.actor.messages import Parked
+from minitune.actor.process import ActorGroup
 
 
 @pytest.fixture

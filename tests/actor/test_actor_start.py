@@ -22,12 +22,11 @@ from actor_driver import Driver
 from actor_samples import Counter, Family, Sleeper
 from kit import BOUND_S, is_gone, marked_processes, read_pids, wait_until
 
-from minitune.actor import limits, packets
-from minitune.actor.group import ActorGroup
+from minitune.actor import messages, zygote_launcher
 from minitune.actor.messages import Ended, Ready
-from minitune.actor.start_method import START_METHOD_VARIABLE
-from minitune.actor.start_method import start_method as chosen_start_method
-from minitune.actor.user_thread import Hosted
+from minitune.actor.process import START_METHOD_VARIABLE, ActorGroup
+from minitune.actor.process import start_method as chosen_start_method
+from minitune.actor.worker import Hosted
 
 PYTHONPATH = os.pathsep.join(path for path in sys.path if path)
 
@@ -155,11 +154,12 @@ def test_a_descriptor_that_does_not_arrive_at_the_zygote_is_not_waited_for(
     zygote: Driver, lost: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So it is where the zygote has none left, or too many are on their way."""
+    really_send = zygote_launcher.send_packet
 
     def send(end: socket.socket, fields: list[str], descriptor: int | None = None) -> None:
-        packets.send_packet(end, fields, None if fields[0] == lost else descriptor)
+        really_send(end, fields, None if fields[0] == lost else descriptor)
 
-    monkeypatch.setattr("minitune.actor.template.send_packet", send)
+    monkeypatch.setattr("minitune.actor.zygote_launcher.send_packet", send)
     zygote.group.preload(_fill_cache)
     zygote.group.start("a", partial(Hosted, factory=Counter))
     event = zygote.next("a")
@@ -273,7 +273,7 @@ def test_a_preload_that_is_not_safe_is_left_out(
 ) -> None:
     caplog.set_level(logging.DEBUG, logger="minitune")
     with monkeypatch.context() as patch:
-        patch.setattr("minitune.actor.zygote_launcher.PRELOAD_S", 2.0 if action is _hang else limits.PRELOAD_S)
+        patch.setattr("minitune.actor.zygote_launcher.PRELOAD_S", 2.0 if action is _hang else messages.PRELOAD_S)
         zygote.group.preload(_fill_cache)
         zygote.group.preload(partial(_then, action))
         zygote.group.preload(_fill_more)
@@ -408,7 +408,7 @@ import os, sys
 from functools import partial
 from actor_driver import Driver
 from actor_samples import Counter
-from minitune.actor.group import ActorGroup
+from minitune.actor.process import ActorGroup
 
 def flags():
     return sys.flags.optimize, sys.warnoptions, os.environ.get("HOME")

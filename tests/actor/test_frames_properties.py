@@ -6,9 +6,21 @@ import zlib
 
 import pytest
 
-from minitune.actor.fields import ProtocolError
-from minitune.actor.frames import HEADER_BYTES, FrameReader, encode
-from minitune.actor.messages import Boot, Call, Hello, Message, Move, Place, Quit, Raised, Returned
+from minitune.actor.messages import (
+    HEADER_BYTES,
+    Boot,
+    Call,
+    FrameReader,
+    Hello,
+    Message,
+    Move,
+    Place,
+    ProtocolError,
+    Quit,
+    Raised,
+    Returned,
+    encode,
+)
 from minitune.error import RemoteError
 
 hypothesis = pytest.importorskip("hypothesis")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from minitune.actor.memory_kills import MemoryKills
+from minitune.actor.process_tree import MemoryKills
 
 
 def machine(top: Path, kills: int, group: int | None = None) -> MemoryKills:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from minitune.error import TuneError
-from minitune.execution.run_state import Live, RunState
+from minitune.execution.state import Live, RunState
 from minitune.experiment.lifecycle import FINISHED, OWNS_ACTOR, STAGES, STATUS, TRANSITIONS, Phase, Step, after
 from minitune.experiment.trial import Trial
 

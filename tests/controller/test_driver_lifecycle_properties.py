@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from minitune.error import TuneError
-from minitune.execution.run_state import Live, RunState
-from minitune.execution.trial_queue import TrialQueue
+from minitune.execution.state import Live, RunState, TrialQueue
 from minitune.experiment.lifecycle import FINISHED, OWNS_ACTOR, STATUS, Phase, Step, after
 from minitune.experiment.trial import Trial
 from minitune.resources import Resources

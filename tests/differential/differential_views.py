@@ -20,7 +20,7 @@ from differential_plan import RUN, Plan
 from differential_plugins import Notes
 
 from minitune import ResultGrid
-from minitune.execution import journal
+from minitune.record import journal
 
 Views = dict[str, list[str]]
 """Lines by the name of what they show."""

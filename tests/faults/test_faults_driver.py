@@ -363,7 +363,7 @@ def test_a_run_whose_carrier_dies_again_and_again_ends_with_the_cause(script):
     driver = script.start(
         PRELUDE
         + """
-    from minitune.execution import setbacks
+    from minitune.execution import failure as setbacks
     setbacks._PAUSES_S = (0.05,)
 
     def slow(config):
@@ -388,7 +388,7 @@ def test_a_run_whose_carrier_dies_again_and_again_ends_with_the_cause(script):
 
 FORKING = """
     from minitune import Checkpoint, Stopper
-    from minitune.progress_reporter import ProgressReporter
+    from minitune.output.reporters import ProgressReporter
     from minitune.schedulers import FIFOScheduler
     from minitune.search import BasicVariantGenerator
 

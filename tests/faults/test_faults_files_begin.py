@@ -43,9 +43,9 @@ LOOP = """
 KILLED_AT = (
     LOOP
     + """
-    from minitune import _fit
+    from minitune import _driver as _fit
     from minitune.base import files
-    from minitune.execution import journal, journal_codec, open_run, recorder, storage
+    from minitune.record import journal, codec as journal_codec, open_run, recorder, layout as storage
 
     def before(owner, name):
         setattr(owner, name, die)
@@ -133,7 +133,7 @@ def test_two_drivers_that_begin_at_once_do_not_share_a_directory(script: Any) ->
     script.run(
         LOOP
         + """
-    from minitune import TuneError, _fit
+    from minitune import TuneError, _driver as _fit
 
     original = _fit.open_run
 

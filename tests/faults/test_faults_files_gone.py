@@ -28,7 +28,7 @@ from minitune import (
     report,
 )
 from minitune.error import RunLockedError
-from minitune.execution import disk, journal
+from minitune.record import disk, journal
 
 RUN = "run"
 REPORTS = 6
@@ -267,7 +267,7 @@ def test_workers_that_cannot_write_are_not_to_blame(script: Any) -> None:
     from minitune import (
         Checkpoint, RunConfig, TuneConfig, TuneError, Tuner, get_checkpoint, get_context, grid_search, report
     )
-    from minitune.execution import disk
+    from minitune.record import disk
     disk.PATIENCE_S = 1.0
     RUN = {str(script.storage / "run")!r}
 

@@ -32,7 +32,7 @@ from minitune import (
     grid_search,
     report,
 )
-from minitune.schedulers._policy import PERTURBED, Step, policy_path, write_step
+from minitune.schedulers.pbt import PERTURBED, Step, policy_path, write_step
 
 RUN = "run"
 CHOSEN = 1

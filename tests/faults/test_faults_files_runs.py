@@ -29,7 +29,7 @@ from minitune import (
 )
 from minitune.base import files
 from minitune.error import JournalCorruptError, TuneError
-from minitune.execution import journal
+from minitune.record import journal
 
 STARTS: list[tuple[int, int]] = []
 """(x, step that it goes on from) of each start of a trial in this test."""
@@ -207,7 +207,7 @@ def test_what_a_killed_worker_was_copying_is_removed_at_the_next_open() -> None:
 KILLED_BETWEEN = """
     import os, signal, sys
     from minitune import Checkpoint, CheckpointConfig, RunConfig, TuneConfig, Tuner, get_checkpoint, report
-    from minitune.execution import checkpoint_manager, recorder
+    from minitune.record import checkpoint_manager, recorder
 
     def counter(config):
         checkpoint = get_checkpoint()
@@ -418,7 +418,7 @@ def test_a_reported_directory_of_the_users_is_copied_and_stays_what_it_is(tmp_pa
 KILLED_AGAIN = """
     import os, signal, sys
     from minitune import RunConfig, TuneConfig, Tuner, _resume, report, uniform
-    from minitune.execution import journal, open_run, plain_files, recorder
+    from minitune.record import journal, open_run, plugin_states as plain_files, recorder
 
     STORAGE = os.environ["MINITUNE_STORAGE_PATH"]
     RUN, SECOND, KILLED = (os.path.join(STORAGE, name) for name in ("run", "second", "killed"))

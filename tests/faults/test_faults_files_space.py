@@ -14,7 +14,7 @@ import pytest
 SCRIPT = """
     import json, logging, os, shutil, sys
     from minitune import RunConfig, TuneConfig, Tuner, grid_search, report
-    from minitune.execution import disk
+    from minitune.record import disk
 
     logging.basicConfig(format="%(levelname)s %(message)s")
     STORAGE = os.environ["MINITUNE_STORAGE_PATH"]

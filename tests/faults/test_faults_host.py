@@ -31,7 +31,7 @@ def test_fewer_processes_than_trials_are_waited_for_and_said_once(script):
         textwrap.dedent(
             PRELUDE
             + """
-    from minitune.execution import setbacks
+    from minitune.execution import failure as setbacks
     setbacks._PAUSES_S = (0.05,)
 
     def trainable(config):

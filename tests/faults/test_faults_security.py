@@ -66,7 +66,7 @@ LOOK = (
     seen = []
     sys.addaudithook(lambda event, args: event == "pickle.find_class" and seen.append(args))
     from minitune import ExperimentAnalysis, Result, ResultGrid
-    from minitune.execution.read_run import read_run
+    from minitune.record.story import read_run
 
     def walk(value):
         str(value), repr(value)

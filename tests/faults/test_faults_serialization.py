@@ -101,7 +101,7 @@ def test_a_result_that_only_the_record_cannot_hold_is_on_record_as_text(script):
     assert kinds == ["NoneType", "object"]
     stdout = script.run("""
         import os
-        from minitune.execution.read_run import read_run
+        from minitune.record.story import read_run
 
         trials = read_run(os.path.join(os.environ["MINITUNE_STORAGE_PATH"], "run")).trials
         print([[trial.report_count, trial.status] for trial in trials])

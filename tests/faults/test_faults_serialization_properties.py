@@ -13,8 +13,8 @@ hypothesis = pytest.importorskip("hypothesis")
 from hypothesis import given, settings  # noqa: E402  # only where it is there
 from hypothesis import strategies as st  # noqa: E402
 
-from minitune.actor.group import ActorGroup  # noqa: E402
 from minitune.actor.messages import Replied  # noqa: E402
+from minitune.actor.process import ActorGroup  # noqa: E402
 
 _sizes = st.one_of(st.integers(0, 8_000_000), st.sampled_from([0, 1, 2**16 - 1, 2**16, 2**16 + 1, 180_000, 250_000]))
 

@@ -302,7 +302,7 @@ def test_trials_that_die_at_once_and_for_ever_end_the_run_by_the_cause_they_shar
     process = script.start(
         PRELUDE
         + """
-    from minitune.execution import setbacks
+    from minitune.execution import failure as setbacks
     setbacks._RESTS_S = (0.0, 0.1)
 
     def trainable(config):
@@ -325,7 +325,7 @@ def test_what_cannot_be_killed_is_named_and_keeps_its_resources(script):
         PRELUDE
         + """
     from minitune import with_resources
-    from minitune.actor import process, sweep, tree
+    from minitune.actor import process, process_tree as sweep, process_tree as tree
     process.KILL_CONFIRM_S = sweep.KILL_CONFIRM_S = process.TERM_TO_KILL_S = 0.2
     process.EXIT_STATUS_S = 0.1
     tree.send_signal = lambda pid, number: True

@@ -12,8 +12,8 @@ from kit import Script
 
 import minitune as tune
 from minitune import Callback, RunConfig, TuneConfig, TuneError, Tuner
-from minitune._live import Snapshot
-from minitune._live_reporter import LiveReporter
+from minitune.output.live import Snapshot
+from minitune.output.reporters import LiveReporter
 
 BEGIN = """
 import os

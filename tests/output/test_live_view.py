@@ -18,11 +18,11 @@ from terminal import Terminal
 
 import minitune as tune
 from minitune import Callback, CLIReporter, TuneConfig, Tuner
-from minitune._live import ErrorKind, Row, Snapshot, progress_text, render, seconds_left
-from minitune._screen import Screen, open_screen
-from minitune._text import cut, cut_front, duration, one_line, width_of, without_moves
+from minitune.base.text import cut, cut_front, duration, one_line, width_of, without_moves
 from minitune.experiment.trial import Trial
-from minitune.progress_reporter import ProgressReporter, default_reporter
+from minitune.output.live import ErrorKind, Row, Snapshot, progress_text, render, seconds_left
+from minitune.output.reporters import ProgressReporter, default_reporter
+from minitune.output.screen import Screen, open_screen
 
 ROW = Row("train_日本_00001", {"lr": 0.1, "opt/decay": 1e-5}, {"loss": 0.5, "acc": 1}, 3, 62.0)
 FULL = Snapshot(

@@ -21,7 +21,7 @@ import minitune as tune
 from minitune import CLIReporter, ProgressReporter, Result
 from minitune.experiment.trial import Trial
 from minitune.logger import CSVLoggerCallback, JsonLoggerCallback, LoggerCallback
-from minitune.progress_reporter import JupyterNotebookReporter
+from minitune.output.reporters import JupyterNotebookReporter
 
 
 def train(config: dict[str, Any]) -> None:

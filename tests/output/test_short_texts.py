@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from minitune._checks import shown
-from minitune._summary import _shown
-from minitune._table import format_cell, short_repr
+from minitune.base import json_text
+from minitune.base.checks import shown
 from minitune.base.text import ShortRepr, is_long
-from minitune.execution.pickled import short_text
-from minitune.logger import strict_json
+from minitune.output.summary import _shown
+from minitune.output.table import format_cell, short_repr
+from minitune.record.codec import short_text
 
 MB = 1_000_000
 SHORT = (1, 1.5, "text", b"bytes", None, [1, 2], {"a": [b"x" * 100]}, {1, 2}, (), bytearray(5))
@@ -34,7 +34,7 @@ TEXTS: dict[str, Callable[[Any], str]] = {
     "a short repr": short_repr,
     "a summary's": _shown,
     "a record's": short_text,
-    "strict JSON's": strict_json.short_text,
+    "strict JSON's": json_text.short_text,
 }
 
 

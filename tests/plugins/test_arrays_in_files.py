@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from minitune.logger.strict_json import dumps, dumps_pretty
+from minitune.base.json_text import dumps, dumps_pretty
 
 
 class Array:

@@ -19,7 +19,7 @@ from minitune import (
     randn,
     uniform,
 )
-from minitune.schedulers._explore import Explorer, describe, draw, fill
+from minitune.schedulers.population import Explorer, describe, draw, fill
 
 DOMAINS: dict[str, Any] = {
     "uniform": (uniform(0, 1), 0.9),

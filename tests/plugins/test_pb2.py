@@ -11,8 +11,7 @@ from kit import FakeContext, make_trial
 from toy_population import Loop
 
 from minitune import TuneError, choice, lograndint, loguniform, randint, uniform
-from minitune.schedulers._gaussian_process import GaussianProcess, Kernel
-from minitune.schedulers.pb2 import PB2
+from minitune.schedulers.pb2 import PB2, GaussianProcess, Kernel
 
 
 def pb2(**settings: Any) -> PB2:

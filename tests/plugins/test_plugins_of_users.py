@@ -15,7 +15,7 @@ from minitune.experiment.trial import Trial
 from minitune.result_grid import ResultGrid
 from minitune.schedulers import FIFOScheduler, TrialScheduler
 from minitune.search import BasicVariantGenerator, ConcurrencyLimiter, Repeater, SearchAlgorithm, Searcher
-from minitune.space import grid_search, uniform
+from minitune.space.domains import grid_search, uniform
 from minitune.stopper import Stopper
 from minitune.trainable.session import report
 

@@ -18,13 +18,7 @@ from minitune import clock
 from minitune.error import RemoteError, TrialError, trial_error
 from minitune.experiment.lifecycle import Step
 from minitune.experiment.trial import Trial
-from minitune.progress_reporter import (
-    CLIReporter,
-    ProgressReporter,
-    memory_line,
-    resources_line,
-    total_time_line,
-)
+from minitune.output.reporters import CLIReporter, ProgressReporter, memory_line, resources_line, total_time_line
 
 SYS_INFO = (
     "Memory usage on this node: 1.2/23.4 GiB",
@@ -382,7 +376,7 @@ def test_text_that_the_stream_cannot_show_is_replaced(monkeypatch: pytest.Monkey
 
 SCRIPT = """
 import sys
-from minitune.progress_reporter import default_reporter
+from minitune.output.reporters import default_reporter
 reporter = default_reporter()
 reporter.setup(total_samples=1)
 if {waits}:
@@ -429,7 +423,7 @@ def test_a_script_on_a_full_disk_ends_well() -> None:
 def test_a_script_sees_its_own_output_in_order(tmp_path: Path) -> None:
     with open(tmp_path / "out", "w") as out:
         script = (
-            "from minitune.progress_reporter import default_reporter\n"
+            "from minitune.output.reporters import default_reporter\n"
             "r = default_reporter(); r.setup()\n"
             "print('before'); r.say('ours'); print('after')\n"
         )

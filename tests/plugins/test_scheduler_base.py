@@ -167,8 +167,7 @@ def test_an_unknown_name_is_refused_with_those_that_there_are() -> None:
 
 def test_schedulers_are_found_where_ray_tune_has_them() -> None:
     from minitune.schedulers.async_hyperband import ASHAScheduler
-    from minitune.schedulers.hb_bohb import HyperBandForBOHB
-    from minitune.schedulers.hyperband import HyperBandScheduler
+    from minitune.schedulers.hyperband import HyperBandForBOHB, HyperBandScheduler
     from minitune.schedulers.median_stopping_rule import MedianStoppingRule
 
     for kind in (ASHAScheduler, HyperBandForBOHB, HyperBandScheduler, MedianStoppingRule):

@@ -17,9 +17,9 @@ from minitune.schedulers import (
     TrialScheduler,
 )
 from minitune.schedulers.pb2 import PB2
-from minitune.space import uniform
+from minitune.space.domains import uniform
 
-pytest.register_assert_rewrite("minitune.testing.scheduler_contract")
+pytest.register_assert_rewrite("minitune.testing.contracts")
 
 from minitune.testing import SchedulerContract  # noqa: E402 - its asserts are rewritten first
 

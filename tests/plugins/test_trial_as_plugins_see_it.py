@@ -9,9 +9,9 @@ import pytest
 
 from minitune.checkpoint import Checkpoint
 from minitune.error import TuneError
-from minitune.execution.placement_groups import PlacementGroupFactory
 from minitune.experiment.lifecycle import Step
 from minitune.experiment.trial import Trial
+from minitune.resources import PlacementGroupFactory
 
 
 def test_the_words_of_the_status_are_constants_of_the_class() -> None:

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from minitune.execution.placement_groups import PlacementGroupFactory
-from minitune.resources import Resources
+from minitune.resources import PlacementGroupFactory, Resources
 
 
 def test_default_is_one_cpu() -> None:

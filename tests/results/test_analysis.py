@@ -12,7 +12,7 @@ import pytest
 from kit import fit
 
 from minitune import ExperimentAnalysis, FailureConfig, Result, ResultGrid, RunConfig, TuneConfig, Tuner, report
-from minitune.execution.read_run import read_run
+from minitune.record.story import read_run
 
 
 @pytest.mark.usefixtures("forbid_unpickling")
@@ -116,7 +116,7 @@ def test_a_run_can_be_read_while_it_goes_on() -> None:
 
 
 def test_a_torn_end_and_unknown_records_are_passed_over(grid: ResultGrid) -> None:
-    from minitune.execution.journal import Journal
+    from minitune.record.journal import Journal
 
     journal = Path(grid.experiment_path, "journal")
     with Journal.open(journal) as opened:

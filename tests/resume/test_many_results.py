@@ -19,7 +19,7 @@ from minitune import (
     report,
 )
 from minitune.error import JournalCorruptError
-from minitune.execution.read_run import read_run
+from minitune.record.story import read_run
 
 REPORTS = 50
 AWKWARD = (float("nan"), 1, True, 10**400, None, "text", -float("inf"), [1, {"a": 2}])

@@ -20,11 +20,11 @@ from kit import (
 )
 
 from minitune import ExperimentAnalysis, Trial, grid_search
-from minitune.execution import records
 from minitune.execution.failure import LOST
-from minitune.execution.journal import Journal
+from minitune.record import records
+from minitune.record.journal import Journal
 from minitune.schedulers import ASHAScheduler, MedianStoppingRule, PopulationBasedTraining
-from minitune.space import uniform
+from minitune.space.domains import uniform
 
 pytestmark = pytest.mark.usefixtures("inline")
 

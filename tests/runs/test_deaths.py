@@ -413,7 +413,7 @@ def test_a_trial_that_kills_its_parent_again_and_again_fails_and_the_others_go_o
     if os.environ.get("MINITUNE_START_METHOD") == "interpreter":
         pytest.skip("a worker's parent is the driver itself")
     driver = script.start(PRELUDE + f"""
-    from minitune.execution import setbacks
+    from minitune.execution import failure as setbacks
     setbacks._PAUSES_S = (0.05,)
 
     def trainable(config):

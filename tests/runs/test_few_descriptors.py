@@ -15,17 +15,18 @@ from typing import Any
 
 import pytest
 
-from minitune import RunConfig, TuneConfig, TuneError, Tuner, _descriptors, grid_search, report
-from minitune.execution import setbacks
+from minitune import RunConfig, TuneConfig, TuneError, Tuner, grid_search, report
+from minitune.base import descriptors
+from minitune.base.files import AppendFiles
+from minitune.execution import failure
 from minitune.execution.devices import Machine
-from minitune.execution.housekeeper import Housekeeper
 from minitune.execution.local import LocalTrialExecutor
-from minitune.execution.recorder import Recorder
 from minitune.execution.trial_executor import Exited, Started
 from minitune.experiment.trial import Trial
-from minitune.logger.append_files import AppendFiles
 from minitune.logger.csv import CSVLoggerCallback
 from minitune.logger.json import JsonLoggerCallback
+from minitune.record.disk import Housekeeper
+from minitune.record.recorder import Recorder
 from minitune.resources import Resources
 from minitune.search import BasicVariantGenerator
 
@@ -88,7 +89,7 @@ def test_fewer_trials_run_at_a_time_and_none_fails(script, limit, at_once, trial
 
 def test_where_not_even_one_worker_fits_in_the_error_names_the_limit(script):
     driver = script.start(
-        "    from minitune.execution import setbacks\n    setbacks._PAUSES_S = (0.01,)\n" + RUN,
+        "    from minitune.execution import failure as setbacks\n    setbacks._PAUSES_S = (0.01,)\n" + RUN,
         "14",
         "2",
         "fresh",
@@ -108,8 +109,8 @@ def test_where_not_even_one_worker_fits_in_the_error_names_the_limit(script):
 def few_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """A limit of so many descriptors more than there are now; the list takes some that the test's end closes."""
     used = len(os.listdir("/dev/fd"))
-    monkeypatch.setattr(_descriptors, "limit", lambda: used + 60)
-    monkeypatch.setattr(_descriptors, "_sure", _descriptors._Sure())
+    monkeypatch.setattr(descriptors, "limit", lambda: used + 60)
+    monkeypatch.setattr(descriptors, "_sure", descriptors._Sure())
     opened: list[int] = []
     yield opened
     for descriptor in opened:
@@ -119,7 +120,7 @@ def few_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 def test_there_is_room_until_only_the_drivers_own_share_is_left(few_left: list[int]) -> None:
     rooms = []
     for _ in range(60):
-        rooms.append(_descriptors.has_room_for_worker())
+        rooms.append(descriptors.has_room_for_worker())
         few_left += [os.open("/", os.O_RDONLY)]
     assert rooms[0]
     assert not rooms[-1]
@@ -127,20 +128,20 @@ def test_there_is_room_until_only_the_drivers_own_share_is_left(few_left: list[i
     for descriptor in few_left[:50]:  # free numbers below those that are used count as well
         os.close(descriptor)
     del few_left[:50]
-    assert _descriptors.has_room_for_worker()
+    assert descriptors.has_room_for_worker()
 
 
 def test_where_there_are_many_they_are_not_counted_for_each_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     counts = []
     listdir = os.listdir
     monkeypatch.setattr(os, "listdir", lambda path: counts.append(path) or listdir(path))
-    monkeypatch.setattr(_descriptors, "limit", lambda: 100_000)
-    monkeypatch.setattr(_descriptors, "_SURE_S", 3600.0)
-    monkeypatch.setattr(_descriptors, "_sure", _descriptors._Sure())
-    assert all(_descriptors.has_room_for_worker() for _ in range(1000))
+    monkeypatch.setattr(descriptors, "limit", lambda: 100_000)
+    monkeypatch.setattr(descriptors, "_SURE_S", 3600.0)
+    monkeypatch.setattr(descriptors, "_sure", descriptors._Sure())
+    assert all(descriptors.has_room_for_worker() for _ in range(1000))
     assert len(counts) == 1
-    monkeypatch.setattr(_descriptors, "limit", lambda: 20)
-    assert not _descriptors.has_room_for_worker(), "a limit that was changed is seen"
+    monkeypatch.setattr(descriptors, "limit", lambda: 20)
+    assert not descriptors.has_room_for_worker(), "a limit that was changed is seen"
 
 
 def test_a_parked_worker_gives_way_to_one_that_cannot_use_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,7 +152,7 @@ def test_a_parked_worker_gives_way_to_one_that_cannot_use_it(tmp_path: Path, mon
         executor.stop("a#1", 10.0, keep=True)
         assert _next(executor).kind == "parked"
         parked = set(executor._group.pids().values())
-        monkeypatch.setattr(_descriptors, "has_room_for_worker", lambda: False)
+        monkeypatch.setattr(descriptors, "has_room_for_worker", lambda: False)
         assert executor.can_start(Resources([{"CPU": 1}])), "nothing runs"
         executor.start("b#1", _make_idler, Resources([{"CPU": 1}]), reuse_key="other")
         assert isinstance(_next(executor), Started)
@@ -185,7 +186,7 @@ def _next(executor: LocalTrialExecutor) -> Any:
 def test_a_trial_whose_directory_cannot_be_opened_now_waits(
     number: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(setbacks, "_PAUSES_S", (0.0,))
+    monkeypatch.setattr(failure, "_PAUSES_S", (0.0,))
     prepare, calls = Recorder.prepare_directory, itertools.count()
 
     def fail_at_first(self: Recorder, trial: Trial) -> str:
@@ -201,7 +202,7 @@ def test_a_trial_whose_directory_cannot_be_opened_now_waits(
 
 
 def test_directories_that_can_never_be_opened_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(setbacks, "_PAUSES_S", (0.0,))
+    monkeypatch.setattr(failure, "_PAUSES_S", (0.0,))
 
     def fail(self: Recorder, trial: Trial) -> str:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
@@ -293,7 +294,7 @@ def test_loggers_make_room_for_each_file_by_closing_others(
 
 
 def test_append_files_keep_few_open_where_few_may_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_descriptors, "limit", lambda: 48)
+    monkeypatch.setattr(descriptors, "limit", lambda: 48)
     before = len(os.listdir("/dev/fd"))
     files = AppendFiles()
     for name in "abcdef":
@@ -306,7 +307,7 @@ def test_append_files_keep_few_open_where_few_may_be(tmp_path: Path, monkeypatch
 def test_a_checkpoint_is_settled_when_there_is_room_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("minitune.execution.housekeeper.SETTLE_PERIOD_S", 0.0)
+    monkeypatch.setattr("minitune.record.disk.SETTLE_PERIOD_S", 0.0)
     tries = itertools.count()
 
     def settle(directory: str) -> Iterator[None]:
@@ -324,7 +325,7 @@ def test_a_checkpoint_is_settled_when_there_is_room_again(
 
 @pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="this is of Linux")
 def test_a_packet_goes_without_a_descriptor_where_too_many_are_on_their_way() -> None:
-    from minitune.actor.packets import receive_packet, send_packet
+    from minitune.actor.zygote_launcher import receive_packet, send_packet
 
     class Full:
         """A socket that takes no descriptor now."""

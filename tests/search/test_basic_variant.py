@@ -15,7 +15,7 @@ from kit import FakeExperiment, all_trials, basic, configs
 
 from minitune.experiment import Trial
 from minitune.search import BasicVariantGenerator, SearchAlgorithm
-from minitune.space import choice, grid_search, loguniform, sample_from, uniform
+from minitune.space.domains import choice, grid_search, loguniform, sample_from, uniform
 
 SPACE: dict[str, Any] = {
     "a": grid_search([1, 2, 3]),

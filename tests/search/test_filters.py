@@ -13,8 +13,8 @@ from kit import FakeExperiment, Listed, fit
 
 import minitune as tune
 from minitune.search import ConcurrencyLimiter, Repeater, SearchAlgorithm, Searcher, SearchGenerator
-from minitune.search.equality import config_key, space_size
 from minitune.search.filters import Rules
+from minitune.space.parameters import config_key, space_size
 
 NINE = {"a": tune.choice([1, 2, 3]), "b": tune.choice([4, 5, 6])}
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from kit import FakeExperiment, spaces
 
-from minitune import space
 from minitune.search import BasicVariantGenerator, ConcurrencyLimiter, SearchAlgorithm, Searcher, SearchGenerator
-from minitune.search.equality import config_key, space_size
 from minitune.search.filters import Rules
 from minitune.search.tpe import TPESearch
-from minitune.space import fits
+from minitune.space import domains
+from minitune.space.domains import fits
+from minitune.space.parameters import config_key, space_size
 
 hypothesis = pytest.importorskip("hypothesis")
 st = pytest.importorskip("hypothesis.strategies")
@@ -39,7 +39,7 @@ class Wandering(Searcher):
     def suggest(self, trial_id: str) -> dict[str, Any]:
         self.asked.append(trial_id)
         state = self.rng.randrange(3)
-        few = space.choice([{}, {name: _draw(domain, state) for name, domain in self.space.items()}])
+        few = domains.choice([{}, {name: _draw(domain, state) for name, domain in self.space.items()}])
         return few.sample(random_state=self.rng)
 
     def on_trial_complete(self, trial_id: str, result: Any = None, error: bool = False) -> None:
@@ -47,19 +47,19 @@ class Wandering(Searcher):
 
 
 def _draw(domain: Any, state: int) -> Any:
-    if isinstance(domain, space.Domain) and not isinstance(domain, space.Categorical):
+    if isinstance(domain, domains.Domain) and not isinstance(domain, domains.Categorical):
         return domain.sample(random_state=state)
     return domain
 
 
 FEW_VALUES = [
-    space.uniform(0, 1),
-    space.loguniform(1e-5, 1),
-    space.quniform(0, 1, 0.5),
-    space.randint(0, 3),
-    space.qlograndint(2, 8, 2),
-    space.choice(["a", "b"]),
-    space.choice([1, 1.0, None]),
+    domains.uniform(0, 1),
+    domains.loguniform(1e-5, 1),
+    domains.quniform(0, 1, 0.5),
+    domains.randint(0, 3),
+    domains.qlograndint(2, 8, 2),
+    domains.choice(["a", "b"]),
+    domains.choice([1, 1.0, None]),
     7,
 ]
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from minitune import RunConfig, Searcher, TuneConfig, Tuner, get_context, sample_from, simulate, uniform
-from minitune._samplers import component_seed
 from minitune.schedulers import PopulationBasedTraining
+from minitune.space.domains import component_seed
 
 SPACE = {"x": uniform(0, 1), "y": sample_from(lambda config: random.random() + config["x"])}
 

@@ -7,27 +7,27 @@ from typing import Any
 
 import pytest
 
-from minitune import space
-from minitune.search.parameters import draw, parameters, values_of
+from minitune.space import domains
+from minitune.space.parameters import draw, parameters, values_of
 
 CONDITIONAL = {
     "seed": 7,
-    "lr": space.loguniform(1e-5, 1),
-    "net": {"width": space.randint(8, 64), "act": space.choice(["relu", "tanh"])},
-    "model": space.choice(
+    "lr": domains.loguniform(1e-5, 1),
+    "net": {"width": domains.randint(8, 64), "act": domains.choice(["relu", "tanh"])},
+    "model": domains.choice(
         [
-            {"kind": "tree", "depth": space.randint(1, 9)},
+            {"kind": "tree", "depth": domains.randint(1, 9)},
             {
                 "kind": "svm",
-                "C": space.loguniform(1e-3, 1e3),
-                "kernel": space.choice(["rbf", {"degree": space.randint(2, 5)}]),
+                "C": domains.loguniform(1e-3, 1e3),
+                "kernel": domains.choice(["rbf", {"degree": domains.randint(2, 5)}]),
             },
             "linear",
         ]
     ),
-    "layers": [space.uniform(0, 1), space.uniform(0, 2)],
-    "dropout": space.choice([None, space.uniform(0, 0.5)]),
-    "double": space.sample_from(lambda config: 2 * config["net"]["width"]),
+    "layers": [domains.uniform(0, 1), domains.uniform(0, 2)],
+    "dropout": domains.choice([None, domains.uniform(0, 0.5)]),
+    "double": domains.sample_from(lambda config: 2 * config["net"]["width"]),
 }
 
 
@@ -61,9 +61,9 @@ def test_a_configuration_is_drawn_by_asking_for_active_parameters_only() -> None
     assert config["model"] == {"kind": "svm", "C": 2.0, "kernel": {"degree": 3}}
     assert (config["layers"], config["dropout"], config["seed"]) == ([0.5, 1.5], None, 7)
     assert sorted(asked) == sorted(values)
-    assert isinstance(config["double"], space.Function)
+    assert isinstance(config["double"], domains.Function)
     assert values_of(CONDITIONAL, config) == values
-    assert isinstance(CONDITIONAL["layers"][0], space.Float)  # type: ignore[index]  # the space is a dict of anything
+    assert isinstance(CONDITIONAL["layers"][0], domains.Float)  # type: ignore[index]  # the space is a dict of anything
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_part_of_a_configuration_gives_a_part_of_the_values(config: Any, value
 
 
 def test_a_category_is_found_by_the_closest_likeness() -> None:
-    like_one = {"x": space.choice([True, 1, 1.0, "1"])}
+    like_one = {"x": domains.choice([True, 1, 1.0, "1"])}
 
     assert [values_of(like_one, {"x": value})["x"] for value in (True, 1, 1.0, "1")] == [0, 1, 2, 3]
 
@@ -102,14 +102,14 @@ def test_a_value_outside_is_refused_or_reported() -> None:
 
 
 @pytest.mark.parametrize(
-    "grid", [{"a": {"b": space.grid_search([1, 2])}}, {"a": space.choice([1, {"b": space.grid_search([1])}])}]
+    "grid", [{"a": {"b": domains.grid_search([1, 2])}}, {"a": domains.choice([1, {"b": domains.grid_search([1])}])}]
 )
 def test_a_grid_is_refused_with_its_path(grid: Any) -> None:
     with pytest.raises(ValueError, match="'a/b' is one; use choice"):
         parameters(grid)
 
 
-class Odd(space.Sampler):
+class Odd(domains.Sampler):
     """A user's sampler."""
 
     def draw(self, domain: Any, config: Any, rng: random.Random) -> Any:
@@ -117,16 +117,16 @@ class Odd(space.Sampler):
 
 
 def test_what_cannot_be_searched_is_left_as_it_is() -> None:
-    custom = space.Float(0, 1)
+    custom = domains.Float(0, 1)
     custom.set_sampler(Odd())
-    left = {"custom": custom, "function": space.sample_from(lambda: 1), "x": space.randn(0, 1)}
+    left = {"custom": custom, "function": domains.sample_from(lambda: 1), "x": domains.randn(0, 1)}
 
     assert [each.name for each in parameters(left)] == ["x"]
     assert draw(left, lambda each: 0.5) == {**left, "x": 0.5}
 
 
 def test_names_differ_where_keys_hold_slashes() -> None:
-    tricky = {"a": {"b": space.uniform(0, 1)}, "a/b": space.uniform(0, 1), "c/d": space.uniform(0, 1)}
+    tricky = {"a": {"b": domains.uniform(0, 1)}, "a/b": domains.uniform(0, 1), "c/d": domains.uniform(0, 1)}
 
     names = [each.name for each in parameters(tricky)]
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from test_space_properties import SETTINGS, numbers
 
-from minitune import space
-from minitune.search.parameters import Parameter, draw, parameters, values_of
-from minitune.space import fits
+from minitune.space import domains
+from minitune.space.domains import fits
+from minitune.space.parameters import Parameter, draw, parameters, values_of
 
 hypothesis = pytest.importorskip("hypothesis")
 st = pytest.importorskip("hypothesis.strategies")
@@ -21,7 +21,7 @@ def _members(inner: Any) -> Any:
         st.dictionaries(st.text("ab/0", min_size=1, max_size=3), inner, max_size=3),
         st.lists(inner, min_size=1, max_size=3),
         st.lists(inner, min_size=1, max_size=3).map(lambda each: tuple(each)),
-        st.lists(inner, min_size=1, max_size=3).map(space.choice),
+        st.lists(inner, min_size=1, max_size=3).map(domains.choice),
     )
 
 
@@ -44,7 +44,7 @@ def test_values_give_the_configuration_and_the_configuration_its_values(searched
         assert known[parameter.name] == parameter
         assert parameter.parent is None or chosen[parameter.parent[0]] == parameter.parent[1]
         domain = parameter.domain
-        is_choice = isinstance(domain, space.Categorical)
+        is_choice = isinstance(domain, domains.Categorical)
         chosen[parameter.name] = rng.randrange(len(domain)) if is_choice else domain.sample(random_state=rng)
         return chosen[parameter.name]
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from minitune import space
-from minitune.search import sample as search_sample
-from minitune.space import Categorical, Domain, Float, Function, Grid, Integer, Normal, Quantized, Uniform
+from minitune.space import domains
+from minitune.space import domains as search_sample
+from minitune.space.domains import Categorical, Domain, Float, Function, Grid, Integer, Normal, Quantized, Uniform
 
 
 def draw(domain: Domain, count: int = 3000, seed: int = 1) -> list[Any]:
@@ -38,24 +38,24 @@ LOWEST, HIGHEST = 0.0, 1.0 - 2.0**-53
 
 def test_uniform_excludes_its_upper_bound() -> None:
     for bounds in [(0, 1), (-3, -1), (1e15, 1e15 + 1), (0.1, 0.3), (-1e308, 1e308)]:
-        domain = space.uniform(*bounds)
+        domain = domains.uniform(*bounds)
         assert domain.sample(random_state=Edge(LOWEST)) == bounds[0]
         assert bounds[0] < domain.sample(random_state=Edge(HIGHEST)) < bounds[1]
-    values = draw(space.uniform(2, 4))
+    values = draw(domains.uniform(2, 4))
     assert all(isinstance(value, float) for value in values)
     assert statistics.fmean(values) == pytest.approx(3, abs=0.05)
 
 
 def test_bounds_in_the_wrong_order_are_swapped() -> None:
     swapped = [
-        (space.uniform(1e-1, 1e-5), space.uniform(1e-5, 1e-1)),
-        (space.loguniform(1e-1, 1e-5), space.loguniform(1e-5, 1e-1)),
-        (space.quniform(1, 0, 0.1), space.quniform(0, 1, 0.1)),
-        (space.qloguniform(4, 0.5, 0.5), space.qloguniform(0.5, 4, 0.5)),
-        (space.randint(7, 3), space.randint(3, 7)),
-        (space.lograndint(8, 1), space.lograndint(1, 8)),
-        (space.qrandint(12, 0, 4), space.qrandint(0, 12, 4)),
-        (space.qlograndint(16, 2, 2), space.qlograndint(2, 16, 2)),
+        (domains.uniform(1e-1, 1e-5), domains.uniform(1e-5, 1e-1)),
+        (domains.loguniform(1e-1, 1e-5), domains.loguniform(1e-5, 1e-1)),
+        (domains.quniform(1, 0, 0.1), domains.quniform(0, 1, 0.1)),
+        (domains.qloguniform(4, 0.5, 0.5), domains.qloguniform(0.5, 4, 0.5)),
+        (domains.randint(7, 3), domains.randint(3, 7)),
+        (domains.lograndint(8, 1), domains.lograndint(1, 8)),
+        (domains.qrandint(12, 0, 4), domains.qrandint(0, 12, 4)),
+        (domains.qlograndint(16, 2, 2), domains.qlograndint(2, 16, 2)),
     ]
     for given, meant in swapped:
         assert (given.lower, given.upper) == (meant.lower, meant.upper)
@@ -64,7 +64,7 @@ def test_bounds_in_the_wrong_order_are_swapped() -> None:
 
 
 def test_loguniform_gives_every_decade_its_share() -> None:
-    domain = space.loguniform(1e-4, 1)
+    domain = domains.loguniform(1e-4, 1)
     values = draw(domain)
     assert all(1e-4 <= value < 1 for value in values)
     for exponent in range(-4, 0):
@@ -75,73 +75,73 @@ def test_loguniform_gives_every_decade_its_share() -> None:
 
 
 def test_quniform_draws_clean_multiples_up_to_its_upper_bound() -> None:
-    values = set(draw(space.quniform(0, 0.01, 0.00005), 20_000))
+    values = set(draw(domains.quniform(0, 0.01, 0.00005), 20_000))
     assert {0.0, 0.00815, 0.01} <= values
     assert values == {float(f"{k * 5}e-5") for k in range(201)}
-    assert set(draw(space.quniform(0.1, 0.7, 0.1))) == {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7}
-    assert set(draw(space.quniform(-2, 2, 2))) == {-2.0, 0.0, 2.0}
-    assert set(draw(space.quniform(5, 5, 5))) == {5.0}
+    assert set(draw(domains.quniform(0.1, 0.7, 0.1))) == {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7}
+    assert set(draw(domains.quniform(-2, 2, 2))) == {-2.0, 0.0, 2.0}
+    assert set(draw(domains.quniform(5, 5, 5))) == {5.0}
 
 
 def test_quniform_takes_bounds_as_they_are_written() -> None:
     # three times a third is written 1
-    assert max(draw(space.quniform(0, 1, 1 / 3))) == 1.0
+    assert max(draw(domains.quniform(0, 1, 1 / 3))) == 1.0
 
 
 def test_a_quantised_float_rounds_so_that_end_points_have_half_the_weight() -> None:
-    values = draw(space.quniform(0, 2, 1), 8000)
+    values = draw(domains.quniform(0, 2, 1), 8000)
     assert values.count(1.0) / len(values) == pytest.approx(0.5, abs=0.03)
 
 
 def test_qloguniform_draws_multiples_including_the_upper_bound() -> None:
-    domain = space.qloguniform(0.5, 4, 0.5)
+    domain = domains.qloguniform(0.5, 4, 0.5)
     assert set(draw(domain)) == {0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0}
     values = draw(domain)
     assert values.count(1.0) > values.count(3.0)
 
 
 def test_randn_and_qrandn_follow_the_normal_distribution() -> None:
-    values = draw(space.randn(10, 2))
+    values = draw(domains.randn(10, 2))
     assert statistics.fmean(values) == pytest.approx(10, abs=0.15)
     assert statistics.stdev(values) == pytest.approx(2, abs=0.15)
-    quantised = draw(space.qrandn(0, 1, 0.2))
+    quantised = draw(domains.qrandn(0, 1, 0.2))
     assert all(value == round(value, 1) and round(value * 10) % 2 == 0 for value in quantised)
-    assert statistics.fmean(draw(space.randn())) == pytest.approx(0, abs=0.1)
+    assert statistics.fmean(draw(domains.randn())) == pytest.approx(0, abs=0.1)
 
 
 def test_randint_excludes_its_upper_bound() -> None:
-    values = draw(space.randint(3, 7))
+    values = draw(domains.randint(3, 7))
     assert set(values) == {3, 4, 5, 6}
     assert all(type(value) is int for value in values)
-    assert space.randint(0, 10**30).sample(random_state=1) < 10**30
+    assert domains.randint(0, 10**30).sample(random_state=1) < 10**30
 
 
 def test_lograndint_excludes_its_upper_bound_and_takes_floors() -> None:
-    domain = space.lograndint(1, 8)
+    domain = domains.lograndint(1, 8)
     values = draw(domain, 9000)
     assert set(values) == set(range(1, 8))
     # floor(exp(U)): 1 has the share log(2)/log(8)
     assert values.count(1) / len(values) == pytest.approx(math.log(2) / math.log(8), abs=0.02)
     assert domain.sample(random_state=Edge(HIGHEST)) == 7
-    assert space.lograndint(10, 1000).sample(random_state=Edge(LOWEST)) == 10
+    assert domains.lograndint(10, 1000).sample(random_state=Edge(LOWEST)) == 10
 
 
 def test_qrandint_includes_its_upper_bound_except_for_steps_of_one() -> None:
-    values = draw(space.qrandint(0, 12, 4), 8000)
+    values = draw(domains.qrandint(0, 12, 4), 8000)
     assert set(values) == {0, 4, 8, 12}
     for value in (0, 4, 8, 12):
         assert values.count(value) / len(values) == pytest.approx(0.25, abs=0.03)
-    assert set(draw(space.qrandint(3, 13, 4))) == {4, 8, 12}  # bounds need not be multiples
-    assert set(draw(space.qrandint(1, 4))) == {1, 2, 3}
-    assert set(draw(space.qrandint(4, 4, 2))) == {4}
-    assert set(draw(space.qrandint(-5, 5, 3))) == {-3, 0, 3}
+    assert set(draw(domains.qrandint(3, 13, 4))) == {4, 8, 12}  # bounds need not be multiples
+    assert set(draw(domains.qrandint(1, 4))) == {1, 2, 3}
+    assert set(draw(domains.qrandint(4, 4, 2))) == {4}
+    assert set(draw(domains.qrandint(-5, 5, 3))) == {-3, 0, 3}
 
 
 def test_qlograndint_draws_multiples_by_their_index() -> None:
-    values = draw(space.qlograndint(2, 16, 2))
+    values = draw(domains.qlograndint(2, 16, 2))
     assert set(values) == {2, 4, 6, 8, 10, 12, 14, 16}
     assert values.count(2) > values.count(4) > values.count(16)
-    assert set(draw(space.qlograndint(1, 4, 1))) == {1, 2, 3}
+    assert set(draw(domains.qlograndint(1, 4, 1))) == {1, 2, 3}
 
 
 def test_choice_keeps_objects_as_they_are() -> None:
@@ -150,51 +150,51 @@ def test_choice_keeps_objects_as_they_are() -> None:
 
     mark = Mark()
     options = [1, 1.0, "1", None, (1, 2), mark, Mark]
-    values = draw(space.choice(options))
+    values = draw(domains.choice(options))
     assert {id(value) for value in values} == {id(option) for option in options}
     counts = [sum(value is option for value in values) for option in options]
     assert min(counts) / len(values) == pytest.approx(1 / 7, abs=0.03)
 
 
 def test_a_choice_from_a_set_has_an_order_of_its_own() -> None:
-    assert space.choice({"c", "a", "b"}).categories == ["a", "b", "c"]
+    assert domains.choice({"c", "a", "b"}).categories == ["a", "b", "c"]
 
 
 def test_sample_from_takes_no_argument_or_the_configuration() -> None:
-    assert space.sample_from(lambda: 3).sample() == 3
-    assert space.sample_from(lambda config: config["a"] + 1).sample({"a": 1}) == 2
-    assert space.sample_from(lambda config: config.a + 1).sample({"a": 1}) == 2
-    assert space.sample_from(lambda spec: spec.config.deep.a + 1).sample({"deep": {"a": 1}}) == 2
-    assert space.sample_from(lambda spec: spec["config"]["a"]).sample({"a": 5}) == 5
-    assert space.sample_from(random.Random(3).random).sample() == random.Random(3).random()
+    assert domains.sample_from(lambda: 3).sample() == 3
+    assert domains.sample_from(lambda config: config["a"] + 1).sample({"a": 1}) == 2
+    assert domains.sample_from(lambda config: config.a + 1).sample({"a": 1}) == 2
+    assert domains.sample_from(lambda spec: spec.config.deep.a + 1).sample({"deep": {"a": 1}}) == 2
+    assert domains.sample_from(lambda spec: spec["config"]["a"]).sample({"a": 5}) == 5
+    assert domains.sample_from(random.Random(3).random).sample() == random.Random(3).random()
     with pytest.raises(ValueError, match="no argument or one"):
-        space.sample_from(lambda a, b: 0)
+        domains.sample_from(lambda a, b: 0)
     with pytest.raises(KeyError, match="missing"):
-        space.sample_from(lambda config: config["missing"]).sample({"a": 1})
+        domains.sample_from(lambda config: config["missing"]).sample({"a": 1})
     with pytest.raises(AttributeError, match="has no 'missing'; it has a, b"):
-        space.sample_from(lambda spec: spec.config.missing).sample({"a": 1, "b": 2})
+        domains.sample_from(lambda spec: spec.config.missing).sample({"a": 1, "b": 2})
     with pytest.raises(KeyError, match="missing"):
-        space.sample_from(lambda spec: spec["config"]["missing"]).sample({"a": 1})
+        domains.sample_from(lambda spec: spec["config"]["missing"]).sample({"a": 1})
 
 
 def test_grid_search_is_a_plain_dict() -> None:
-    assert space.grid_search([1, "a"]) == {"grid_search": [1, "a"]}
-    assert space.grid_search(x * x for x in range(3)) == {"grid_search": [0, 1, 4]}
-    assert space.grid_search(range(10**12))["grid_search"][-1] == 10**12 - 1
+    assert domains.grid_search([1, "a"]) == {"grid_search": [1, "a"]}
+    assert domains.grid_search(x * x for x in range(3)) == {"grid_search": [0, 1, 4]}
+    assert domains.grid_search(range(10**12))["grid_search"][-1] == 10**12 - 1
 
 
 def test_several_values_come_as_a_list() -> None:
-    assert len(space.uniform(0, 1).sample(size=5, random_state=1)) == 5
-    assert space.randint(0, 9).sample(size=3, random_state=random.Random(2)) == space.randint(0, 9).sample(
+    assert len(domains.uniform(0, 1).sample(size=5, random_state=1)) == 5
+    assert domains.randint(0, 9).sample(size=3, random_state=random.Random(2)) == domains.randint(0, 9).sample(
         size=3, random_state=2
     )
-    assert space.sample_from(lambda config: config["a"]).sample([{"a": 1}, {"a": 2}], size=2) == [1, 2]
+    assert domains.sample_from(lambda config: config["a"]).sample([{"a": 1}, {"a": 2}], size=2) == [1, 2]
 
 
 def test_seeded_draws_leave_the_global_generator_alone() -> None:
     state = random.getstate()
-    space.uniform(0, 1).sample(size=10, random_state=1)
-    space.randn().sample(random_state=random.Random(1))
+    domains.uniform(0, 1).sample(size=10, random_state=1)
+    domains.randn().sample(random_state=random.Random(1))
     assert random.getstate() == state
 
 
@@ -202,27 +202,27 @@ def test_seeded_draws_leave_the_global_generator_alone() -> None:
 def test_without_a_seed_the_global_generator_counts() -> None:
     def draw_some() -> list[Any]:
         random.seed(5)
-        return [space.uniform(0, 1).sample(), space.choice(range(1000)).sample(size=3)]
+        return [domains.uniform(0, 1).sample(), domains.choice(range(1000)).sample(size=3)]
 
     assert draw_some() == draw_some()
-    assert space.uniform(0, 1).sample() != space.uniform(0, 1).sample()
+    assert domains.uniform(0, 1).sample() != domains.uniform(0, 1).sample()
 
 
 def test_floats_from_a_single_value() -> None:
-    assert space.uniform(5, 5).sample(size=2) == [5.0, 5.0]
-    assert space.loguniform(0.3, 0.3).sample() == space.quniform(0.3, 0.3, 0.1).sample() == 0.3
+    assert domains.uniform(5, 5).sample(size=2) == [5.0, 5.0]
+    assert domains.loguniform(0.3, 0.3).sample() == domains.quniform(0.3, 0.3, 0.1).sample() == 0.3
 
 
 def test_a_seed_gives_the_same_values_on_every_python() -> None:
     # Written down once; a difference would break the resuming and repeating of old runs.
-    assert space.randint(0, 1000).sample(size=4, random_state=0) == [864, 394, 776, 911]
-    assert space.uniform(0, 1).sample(random_state=0) == 0.8444218515250481
-    assert space.choice("abcdef").sample(size=5, random_state=0) == ["d", "d", "a", "c", "e"]
+    assert domains.randint(0, 1000).sample(size=4, random_state=0) == [864, 394, 776, 911]
+    assert domains.uniform(0, 1).sample(random_state=0) == 0.8444218515250481
+    assert domains.choice("abcdef").sample(size=5, random_state=0) == ["d", "d", "a", "c", "e"]
 
 
 def test_numpy_generators_seed_a_draw() -> None:
     numpy = pytest.importorskip("numpy")
-    domain = space.uniform(0, 1)
+    domain = domains.uniform(0, 1)
     assert domain.sample(random_state=numpy.random.default_rng(1)) == domain.sample(
         random_state=numpy.random.default_rng(1)
     )
@@ -237,30 +237,30 @@ def test_numpy_generators_seed_a_draw() -> None:
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (lambda: space.uniform(0, math.inf), "lower <= upper < inf must hold"),
-        (lambda: space.uniform(0, math.nan), "must not be NaN"),
-        (lambda: space.quniform(0, 1, 0.3), "upper must be a multiple of q, but got upper=1.0, q=0.3"),
-        (lambda: space.quniform(0.05, 1, 0.1), "lower must be a multiple of q"),
-        (lambda: space.quniform(0, 1, 0), "0 < q < inf"),
-        (lambda: space.loguniform(0, 1), "0 < lower"),
-        (lambda: space.loguniform(-5, -1), "pass the values themselves, not their logarithms"),
-        (lambda: space.qloguniform(0, 1, 0.1), "0 < lower"),
-        (lambda: space.randn(0, 0), "0 < sd < inf"),
-        (lambda: space.qrandn(0, 1, -1), "0 < q < inf"),
-        (lambda: space.randint(3, 3), "lower < upper must hold, but got lower=3, upper=3"),
-        (lambda: space.randint(0, 2.5), "upper must be an integer, but got upper=2.5"),
-        (lambda: space.lograndint(0, 3), "0 < lower"),
-        (lambda: space.lograndint(3, 3), "lower < upper"),
-        (lambda: space.qrandint(5, 7, 4), "a multiple of q must lie in the range"),
-        (lambda: space.qrandint(5, 5, 1), "upper excluded"),
-        (lambda: space.qrandint(0, 5, 0), "0 < q < inf"),
-        (lambda: space.qlograndint(0, 4, 2), "0 < lower"),
-        (lambda: space.choice([]), "at least one category"),
-        (lambda: space.grid_search([]), "at least one category"),
+        (lambda: domains.uniform(0, math.inf), "lower <= upper < inf must hold"),
+        (lambda: domains.uniform(0, math.nan), "must not be NaN"),
+        (lambda: domains.quniform(0, 1, 0.3), "upper must be a multiple of q, but got upper=1.0, q=0.3"),
+        (lambda: domains.quniform(0.05, 1, 0.1), "lower must be a multiple of q"),
+        (lambda: domains.quniform(0, 1, 0), "0 < q < inf"),
+        (lambda: domains.loguniform(0, 1), "0 < lower"),
+        (lambda: domains.loguniform(-5, -1), "pass the values themselves, not their logarithms"),
+        (lambda: domains.qloguniform(0, 1, 0.1), "0 < lower"),
+        (lambda: domains.randn(0, 0), "0 < sd < inf"),
+        (lambda: domains.qrandn(0, 1, -1), "0 < q < inf"),
+        (lambda: domains.randint(3, 3), "lower < upper must hold, but got lower=3, upper=3"),
+        (lambda: domains.randint(0, 2.5), "upper must be an integer, but got upper=2.5"),
+        (lambda: domains.lograndint(0, 3), "0 < lower"),
+        (lambda: domains.lograndint(3, 3), "lower < upper"),
+        (lambda: domains.qrandint(5, 7, 4), "a multiple of q must lie in the range"),
+        (lambda: domains.qrandint(5, 5, 1), "upper excluded"),
+        (lambda: domains.qrandint(0, 5, 0), "0 < q < inf"),
+        (lambda: domains.qlograndint(0, 4, 2), "0 < lower"),
+        (lambda: domains.choice([]), "at least one category"),
+        (lambda: domains.grid_search([]), "at least one category"),
         (lambda: Float(0, 1).normal(), "takes no bounds"),
         (lambda: Float(0, 1).uniform().loguniform(), "0 < lower"),
         (lambda: Float(1, 2).uniform().loguniform(), "takes one sampler"),
-        (lambda: space.sample_from(3), "takes a function"),
+        (lambda: domains.sample_from(3), "takes a function"),
     ],
 )
 def test_wrong_values_are_refused_with_rule_and_values(make: Any, text: str) -> None:
@@ -271,26 +271,26 @@ def test_wrong_values_are_refused_with_rule_and_values(make: Any, text: str) -> 
 
 def test_a_choice_needs_a_sequence() -> None:
     with pytest.raises(TypeError, match="sequence of values, but got 3"):
-        space.choice(3)
+        domains.choice(3)
 
 
 @pytest.mark.parametrize(
     ("domain", "inside", "outside"),
     [
-        (space.uniform(0, 1), [0, 0.5, 1.0], [-0.1, 1.1, "0.5", None, math.nan, True, [0.5]]),
-        (space.quniform(0, 1, 0.25), [0, 0.25, 1], [0.3, 1.25]),
-        (space.randn(), [-1e9, 3], ["a"]),
-        (space.qrandn(0, 1, 0.5), [-7.5, 0], [0.4]),
-        (space.randint(0, 3), [0, 2, 2.0], [3, -1, 1.5, "1", None]),
-        (space.qrandint(0, 8, 4), [0, 4, 8], [2, 12, -4]),
-        (space.qrandint(0, 8, 1), [0, 7], [8]),
-        (space.choice(["a", (1, 2), None]), ["a", None, (1, 2)], ["b", 1]),
+        (domains.uniform(0, 1), [0, 0.5, 1.0], [-0.1, 1.1, "0.5", None, math.nan, True, [0.5]]),
+        (domains.quniform(0, 1, 0.25), [0, 0.25, 1], [0.3, 1.25]),
+        (domains.randn(), [-1e9, 3], ["a"]),
+        (domains.qrandn(0, 1, 0.5), [-7.5, 0], [0.4]),
+        (domains.randint(0, 3), [0, 2, 2.0], [3, -1, 1.5, "1", None]),
+        (domains.qrandint(0, 8, 4), [0, 4, 8], [2, 12, -4]),
+        (domains.qrandint(0, 8, 1), [0, 7], [8]),
+        (domains.choice(["a", (1, 2), None]), ["a", None, (1, 2)], ["b", 1]),
         (
-            space.choice([{"kind": "sgd", "lr": space.uniform(0, 1)}, 3]),
+            domains.choice([{"kind": "sgd", "lr": domains.uniform(0, 1)}, 3]),
             [3, {"kind": "sgd", "lr": 0.5}],
             [{"kind": "sgd"}, {"kind": "sgd", "lr": 2}, {"kind": "adam", "lr": 0.5}],
         ),
-        (space.sample_from(lambda: 1), [0, "anything"], []),
+        (domains.sample_from(lambda: 1), [0, "anything"], []),
     ],
 )
 def test_is_valid_knows_what_could_have_been_drawn(domain: Domain, inside: list[Any], outside: list[Any]) -> None:
@@ -299,7 +299,7 @@ def test_is_valid_knows_what_could_have_been_drawn(domain: Domain, inside: list[
 
 
 def test_kinds_and_samplers_can_be_asked_for() -> None:
-    quantised = space.quniform(0, 1, 0.5)
+    quantised = domains.quniform(0, 1, 0.5)
     assert isinstance(quantised, Float)
     assert (quantised.lower, quantised.upper) == (0.0, 1.0)
     assert isinstance(quantised.get_sampler(), Quantized)
@@ -307,17 +307,17 @@ def test_kinds_and_samplers_can_be_asked_for() -> None:
     assert isinstance(quantised.sampler.get_sampler(), Uniform)
     assert quantised.sampler.q == 0.5
     assert isinstance(Float(None, None).normal(1, 2).sampler, Normal)
-    integer = space.randint(1, 5)
+    integer = domains.randint(1, 5)
     assert isinstance(integer, Integer)
     assert integer.cast("3") == 3
-    assert isinstance(space.choice([1, 2]), Categorical)
-    assert len(space.choice([1, 2])) == 2
+    assert isinstance(domains.choice([1, 2]), Categorical)
+    assert len(domains.choice([1, 2])) == 2
     assert isinstance(Categorical([1]).grid().get_sampler(), Grid)
     assert Categorical([1]).grid().is_grid()
-    assert isinstance(space.sample_from(len), Function)
-    assert space.sample_from(len).is_function()
-    assert space.uniform(0, 1).domain_str == "(0.0, 1.0)"
-    assert space.choice([1, "a"]).domain_str == "[1, 'a']"
+    assert isinstance(domains.sample_from(len), Function)
+    assert domains.sample_from(len).is_function()
+    assert domains.uniform(0, 1).domain_str == "(0.0, 1.0)"
+    assert domains.choice([1, "a"]).domain_str == "[1, 'a']"
     with pytest.raises(RuntimeError, match="enumerated, not sampled"):
         Categorical([1]).grid().sample()
 
@@ -334,20 +334,25 @@ def test_a_sampler_is_chosen_once_and_the_original_stays() -> None:
 
 def test_the_old_base_argument_warns() -> None:
     with pytest.warns(DeprecationWarning, match="base"):
-        old = space.loguniform(1e-3, 1, 10)
-    assert old.sample(random_state=1) == space.loguniform(1e-3, 1).sample(random_state=1)
+        old = domains.loguniform(1e-3, 1, 10)
+    assert old.sample(random_state=1) == domains.loguniform(1e-3, 1).sample(random_state=1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        space.loguniform(1e-3, 1)
+        domains.loguniform(1e-3, 1)
 
 
 def test_domains_travel_by_pickle() -> None:
-    for domain in (space.quniform(0, 1, 0.1), space.lograndint(1, 9), space.choice(["a"]), space.sample_from(len)):
+    for domain in (
+        domains.quniform(0, 1, 0.1),
+        domains.lograndint(1, 9),
+        domains.choice(["a"]),
+        domains.sample_from(len),
+    ):
         again = pickle.loads(pickle.dumps(domain))
         assert type(again) is type(domain)
         assert repr(again) == repr(domain)
 
 
 def test_the_old_path_names_the_same_objects() -> None:
-    for name in space.__all__:
-        assert getattr(search_sample, name) is getattr(space, name)
+    for name in domains.__all__:
+        assert getattr(search_sample, name) is getattr(domains, name)

@@ -14,8 +14,8 @@ from minitune.experiment.lifecycle import Step
 from minitune.experiment.trial import Trial
 from minitune.search import BasicVariantGenerator, ConcurrencyLimiter, Repeater, Searcher, SearchGenerator
 from minitune.search.tpe import TPESearch
-from minitune.search.variant_generator import RecursiveDependencyError
-from minitune.space import choice, grid_search, sample_from, uniform
+from minitune.space.domains import choice, grid_search, sample_from, uniform
+from minitune.space.variants import RecursiveDependencyError
 
 # -- configurations ---------------------------------------------------------------------------------------------
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from minitune.search import ConcurrencyLimiter, Repeater, Searcher, TPESearch
-from minitune.space import choice, loguniform
+from minitune.space.domains import choice, loguniform
 
-pytest.register_assert_rewrite("minitune.testing.searcher_contract")
+pytest.register_assert_rewrite("minitune.testing.contracts")
 
 from minitune.testing import SearcherContract  # noqa: E402 - its asserts are rewritten first
 

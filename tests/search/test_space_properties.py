@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from kit import all_trials, basic, configs
 
-from minitune import space
 from minitune.search import BasicVariantGenerator
-from minitune.search.space_tree import find_unresolved, get_value, has_unresolved_values
-from minitune.search.variant_generator import VariantTable, count_variants
-from minitune.space import fits
+from minitune.space import domains
+from minitune.space.domains import fits
+from minitune.space.tree import find_unresolved, get_value, has_unresolved_values
+from minitune.space.variants import VariantTable, count_variants
 
 hypothesis = pytest.importorskip("hypothesis")
 st = pytest.importorskip("hypothesis.strategies")
@@ -30,24 +30,24 @@ def numbers(draw: Any) -> Any:
     kind = draw(st.integers(0, 9))
     if kind == 0:
         low, width = draw(st.floats(-1e6, 1e6)), draw(st.floats(1e-3, 1e6))
-        return space.uniform(low, low + width)
+        return domains.uniform(low, low + width)
     if kind == 1:
         low = draw(st.floats(1e-9, 1e6))
-        return space.loguniform(low, low * draw(st.floats(1.01, 1e6)))
+        return domains.loguniform(low, low * draw(st.floats(1.01, 1e6)))
     if kind in (2, 3):
         q, first, count = draw(STEPS), draw(st.integers(1, 1000)), draw(st.integers(0, 1000))
-        make = space.quniform if kind == 2 else space.qloguniform
+        make = domains.quniform if kind == 2 else domains.qloguniform
         return make(first * q, (first + count) * q, q)
     if kind == 4:
-        return space.randn(draw(st.floats(-100, 100)), draw(st.floats(1e-3, 100)))
+        return domains.randn(draw(st.floats(-100, 100)), draw(st.floats(1e-3, 100)))
     if kind == 5:
-        return space.qrandn(draw(st.floats(-100, 100)), draw(st.floats(1e-3, 100)), draw(STEPS))
+        return domains.qrandn(draw(st.floats(-100, 100)), draw(st.floats(1e-3, 100)), draw(STEPS))
     low, count, q = draw(st.integers(1, 10**6)), draw(st.integers(1, 10**6)), draw(st.integers(1, 50))
     if kind == 6:
-        return space.randint(-low, count)
+        return domains.randint(-low, count)
     if kind == 7:
-        return space.lograndint(low, low + count)
-    make = space.qrandint if kind == 8 else space.qlograndint
+        return domains.lograndint(low, low + count)
+    make = domains.qrandint if kind == 8 else domains.qlograndint
     return make(low, low + count + q, q)
 
 
@@ -65,10 +65,10 @@ def containers(inner: Any) -> Any:
 
 PARTS = st.recursive(
     st.one_of(LEAVES, numbers()),
-    lambda inner: st.one_of(containers(inner), st.lists(inner, min_size=1, max_size=3).map(space.choice)),
+    lambda inner: st.one_of(containers(inner), st.lists(inner, min_size=1, max_size=3).map(domains.choice)),
     max_leaves=6,
 )
-GRIDS = st.lists(PARTS, min_size=1, max_size=4).map(space.grid_search)
+GRIDS = st.lists(PARTS, min_size=1, max_size=4).map(domains.grid_search)
 SPACES = st.dictionaries(KEYS, st.one_of(PARTS, GRIDS, st.dictionaries(KEYS, GRIDS, max_size=2)), max_size=4).filter(
     lambda any_space: count_variants(any_space) <= 100
 )
@@ -87,7 +87,7 @@ def test_every_number_that_is_drawn_lies_in_its_domain(domain: Any, seed: int) -
 @SETTINGS
 @hypothesis.given(step=STEPS, first=st.integers(-500, 500), count=st.integers(0, 2000), seed=st.integers())
 def test_quantised_floats_are_clean(step: float, first: int, count: int, seed: int) -> None:
-    domain = space.quniform(first * step, (first + count) * step, step)
+    domain = domains.quniform(first * step, (first + count) * step, step)
     value = domain.sample(random_state=seed)
     assert value in (domain.lower, domain.upper) or len(repr(value)) <= len(repr(step)) + 5
     assert math.isclose(value / step, round(value / step), abs_tol=1e-9)
@@ -110,7 +110,7 @@ def test_totals_are_samples_times_grids_and_all_points_differ(any_space: dict[st
     product = math.prod(len(domain.categories) for _, domain in grids)
     generator = basic(any_space, num_samples)
     assert generator.total_samples == num_samples * product
-    plain = {f"g{n}": space.grid_search(range(len(grid.categories))) for n, (_, grid) in enumerate(grids)}
+    plain = {f"g{n}": domains.grid_search(range(len(grid.categories))) for n, (_, grid) in enumerate(grids)}
     points = [tuple(config.values()) for config in configs(basic(plain))]
     assert len(set(points)) == len(points) == product
     trials = all_trials(generator)

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from minitune import ExperimentAnalysis, RunConfig, TuneConfig, Tuner, report, space
+from minitune import ExperimentAnalysis, RunConfig, TuneConfig, Tuner, report
 from minitune.schedulers import ASHAScheduler, HyperBandForBOHB
 from minitune.search import ConcurrencyLimiter, TPESearch, create_searcher
 from minitune.simulation import simulate
-from minitune.space import fits
+from minitune.space import domains
+from minitune.space.domains import fits
 
 Config = dict[str, Any]
 
@@ -46,7 +47,7 @@ def sphere(config: Config) -> float:
     return float(sum((value - 0.3) ** 2 for value in config.values()))
 
 
-SQUARE = {"x": space.uniform(0, 1), "y": space.uniform(0, 1), "z": space.uniform(0, 1)}
+SQUARE = {"x": domains.uniform(0, 1), "y": domains.uniform(0, 1), "z": domains.uniform(0, 1)}
 
 
 # -- quality -----------------------------------------------------------------------------------------------------------
@@ -69,20 +70,20 @@ def test_the_larger_is_better_for_max() -> None:
 
 
 KINDS = {
-    "uniform": (space.uniform(-5, 5), 1.5),
-    "loguniform": (space.loguniform(1e-6, 1), 1e-3),
-    "quniform": (space.quniform(0, 1, 0.05), 0.65),
-    "qloguniform": (space.qloguniform(0.5, 100, 0.5), 20.0),
-    "randn": (space.randn(10, 2), 12.0),
-    "qrandn": (space.qrandn(0, 1, 0.1), -0.7),
-    "randint": (space.randint(-10, 50), 33),
-    "qrandint": (space.qrandint(0, 100, 10), 70),
-    "lograndint": (space.lograndint(1, 10_000), 100),
-    "qlograndint": (space.qlograndint(8, 1024, 8), 128),
-    "choice": (space.choice(list(range(20))), 13),
-    "one value": (space.uniform(2, 2), 2),
-    "one category": (space.choice([7]), 7),
-    "a long range": (space.choice(range(10**6)), 5000),
+    "uniform": (domains.uniform(-5, 5), 1.5),
+    "loguniform": (domains.loguniform(1e-6, 1), 1e-3),
+    "quniform": (domains.quniform(0, 1, 0.05), 0.65),
+    "qloguniform": (domains.qloguniform(0.5, 100, 0.5), 20.0),
+    "randn": (domains.randn(10, 2), 12.0),
+    "qrandn": (domains.qrandn(0, 1, 0.1), -0.7),
+    "randint": (domains.randint(-10, 50), 33),
+    "qrandint": (domains.qrandint(0, 100, 10), 70),
+    "lograndint": (domains.lograndint(1, 10_000), 100),
+    "qlograndint": (domains.qlograndint(8, 1024, 8), 128),
+    "choice": (domains.choice(list(range(20))), 13),
+    "one value": (domains.uniform(2, 2), 2),
+    "one category": (domains.choice([7]), 7),
+    "a long range": (domains.choice(range(10**6)), 5000),
 }
 
 
@@ -94,7 +95,7 @@ def test_every_kind_of_domain_is_searched_and_never_left(name: str) -> None:
     def distance(config: Config) -> float:
         return abs(math.log(config["x"] / target)) if is_log else abs(config["x"] - target)
 
-    played = play(search({"x": domain, "other": space.uniform(0, 1)}), distance, 50)
+    played = play(search({"x": domain, "other": domains.uniform(0, 1)}), distance, 50)
 
     assert all(
         domain.is_valid(config["x"]) and type(config["x"]) is type(domain.cast(config["x"])) for config, _ in played
@@ -105,19 +106,19 @@ def test_every_kind_of_domain_is_searched_and_never_left(name: str) -> None:
 
 
 TREE = {
-    "lr": space.loguniform(1e-4, 1),
-    "model": space.choice(
+    "lr": domains.loguniform(1e-4, 1),
+    "model": domains.choice(
         [
-            {"kind": "forest", "depth": space.randint(1, 20)},
+            {"kind": "forest", "depth": domains.randint(1, 20)},
             {
                 "kind": "svm",
-                "c": space.loguniform(1e-3, 1e3),
-                "kernel": space.choice(["rbf", {"degree": space.randint(2, 6)}]),
+                "c": domains.loguniform(1e-3, 1e3),
+                "kernel": domains.choice(["rbf", {"degree": domains.randint(2, 6)}]),
             },
             "linear",
         ]
     ),
-    "layers": [space.randint(1, 9), space.uniform(0, 1)],
+    "layers": [domains.randint(1, 9), domains.uniform(0, 1)],
     "constant": "kept",
 }
 
@@ -143,9 +144,9 @@ def test_parameters_below_a_category_are_there_only_with_it() -> None:
 
 def test_a_finite_space_is_not_tried_twice_until_it_is_exhausted() -> None:
     finite = {
-        "a": space.choice("abcd"),
-        "b": space.randint(0, 5),
-        "c": space.choice([{"d": space.randint(0, 2)}, None]),
+        "a": domains.choice("abcd"),
+        "b": domains.randint(0, 5),
+        "c": domains.choice([{"d": domains.randint(0, 2)}, None]),
     }
 
     played = play(search(finite, n_initial_points=5), lambda config: config["b"] + (config["a"] == "c"), 50)
@@ -163,7 +164,7 @@ def test_a_space_without_parameters_is_suggested_as_it_is() -> None:
 
 
 def test_running_trials_keep_others_away() -> None:
-    searcher = search({"x": space.uniform(0, 1)})
+    searcher = search({"x": domains.uniform(0, 1)})
     play(searcher, lambda config: abs(config["x"] - 0.5), 30)
 
     together = [float(searcher.suggest(f"p{number}")["x"]) for number in range(12)]  # type: ignore[index,call-overload]
@@ -313,7 +314,7 @@ def test_a_saved_state_goes_to_a_searcher_whose_space_comes_later(tmp_path: Path
 
 def test_a_searcher_that_goes_on_gives_each_point_once() -> None:
     points = [{"x": 0.1}, {"x": 0.2}, {"x": 0.3}]
-    first, second = (search({"x": space.uniform(0, 1)}, points_to_evaluate=points) for _ in range(2))
+    first, second = (search({"x": domains.uniform(0, 1)}, points_to_evaluate=points) for _ in range(2))
     assert first.suggest("a") == points[0]
 
     second.set_state(first.get_state())
@@ -339,7 +340,7 @@ def test_several_objectives_are_traded_off() -> None:
         return statistics.mean(abs(config["x"] - config["y"]) for config in searched[-30:])
 
     searcher = search(
-        {"x": space.uniform(0, 3), "y": space.uniform(0, 3)}, metric=["a", "b", "c"], mode=["min", "max", "obs"]
+        {"x": domains.uniform(0, 3), "y": domains.uniform(0, 3)}, metric=["a", "b", "c"], mode=["min", "max", "obs"]
     )
     tried = []
     for number in range(120):
@@ -368,7 +369,7 @@ def test_a_trial_that_lacks_one_of_several_values_is_worst() -> None:
 
 def unequal(early_stop: Any) -> float:
     """Where the next x lies after short trials with good values at large x, long ones with small values at small x."""
-    searcher = search({"x": space.uniform(0, 1)}, early_stop=early_stop, n_initial_points=40)
+    searcher = search({"x": domains.uniform(0, 1)}, early_stop=early_stop, n_initial_points=40)
     for number in range(60):
         config = searcher.suggest(f"t{number}")
         assert isinstance(config, dict)
@@ -445,7 +446,7 @@ def test_it_runs_in_a_tuner(tmp_path: Path, search_alg: Any) -> None:
 def test_functions_are_resolved_after_the_search(tmp_path: Path) -> None:
     results = Tuner(
         lambda config: {"loss": config["double"]},
-        param_space={"x": space.uniform(0, 1), "double": space.sample_from(lambda config: 2 * config["x"])},
+        param_space={"x": domains.uniform(0, 1), "double": domains.sample_from(lambda config: 2 * config["x"])},
         tune_config=TuneConfig(metric="loss", mode="min", num_samples=15, search_alg="tpe", executor="inline"),
         run_config=RunConfig(storage_path=str(tmp_path), verbose=0),
     ).fit()
@@ -462,7 +463,7 @@ def test_what_is_missing_is_said() -> None:
     with pytest.raises(ValueError, match="needs a metric and a mode"):
         TPESearch(SQUARE).suggest("t")
     with pytest.raises(ValueError, match="'x' is one; use choice"):
-        search({"x": space.grid_search([1, 2])})
+        search({"x": domains.grid_search([1, 2])})
     with pytest.raises(ValueError, match="for several objectives"):
         search(SQUARE, metric=["a", "b"], mode=["min", "max"], early_stop="rung")
     with pytest.raises(ValueError, match="lists of one length"):
@@ -482,7 +483,7 @@ def test_how_trials_compare_follows_from_the_scheduler(stops_early: bool, policy
         )
         done = simulate(
             lambda config: [({"loss": config["x"] ** 2 + config["x"] / step}, 1.0) for step in range(1, 10)],
-            param_space={"x": space.uniform(-1, 1)},
+            param_space={"x": domains.uniform(-1, 1)},
             tune_config=tune_config,
             seed=0,
             num_workers=3,

@@ -10,7 +10,7 @@ from test_parameters_properties import SPACES
 from test_space_properties import SETTINGS
 
 from minitune.search import TPESearch
-from minitune.space import fits
+from minitune.space.domains import fits
 
 hypothesis = pytest.importorskip("hypothesis")
 st = pytest.importorskip("hypothesis.strategies")

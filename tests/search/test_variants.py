@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from kit import all_trials, basic, configs
 
-from minitune.search.variant_generator import (
+from minitune.space.domains import choice, fits, grid_search, loguniform, randint, randn, sample_from, uniform
+from minitune.space.variants import (
     RecursiveDependencyError,
     VariantTable,
     count_variants,
@@ -20,7 +21,6 @@ from minitune.search.variant_generator import (
     has_unresolved_values,
     parse_spec_vars,
 )
-from minitune.space import choice, fits, grid_search, loguniform, randint, randn, sample_from, uniform
 
 
 def variants(space: dict[str, Any], **kwargs: Any) -> list[dict[str, Any]]:

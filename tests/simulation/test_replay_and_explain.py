@@ -25,10 +25,9 @@ from minitune import (
     uniform,
 )
 from minitune.clock import VirtualClock
-from minitune.execution.decisions import Decisions
 from minitune.execution.devices import Machine
 from minitune.execution.inline import InlineTrialExecutor
-from minitune.execution.past_run import PastRun
+from minitune.record.story import Decisions, PastRun
 from minitune.schedulers import HyperBandScheduler, PopulationBasedTraining
 from minitune.simulation import simulate
 

@@ -29,8 +29,7 @@ from minitune import (
     uniform,
 )
 from minitune.decision import PAUSE, Decision
-from minitune.execution.past_run import PastRun
-from minitune.execution.read_run import read_run
+from minitune.record.story import PastRun, read_run
 from minitune.simulation import Simulation, simulate
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -11,10 +11,10 @@ import pytest
 
 from minitune.checkpoint import CheckpointRecord
 from minitune.config import CheckpointConfig
-from minitune.execution.checkpoint_manager import CheckpointManager, Surplus
-from minitune.execution.housekeeper import Housekeeper
 from minitune.experiment.lifecycle import Step
 from minitune.experiment.trial import KeptCheckpoint, Trial
+from minitune.record.checkpoint_manager import CheckpointManager, Surplus
+from minitune.record.disk import Housekeeper
 
 
 class Run:

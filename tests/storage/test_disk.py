@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from minitune.execution.disk import PATIENCE_S, RESERVE_BYTES, Disk
+from minitune.record.disk import PATIENCE_S, RESERVE_BYTES, Disk
 
 FULL = OSError(errno.ENOSPC, "full")
 

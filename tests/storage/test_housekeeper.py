@@ -9,7 +9,7 @@ import pytest
 from kit import BOUND_S, wait_until
 
 from minitune.base import files
-from minitune.execution.housekeeper import Housekeeper
+from minitune.record.disk import Housekeeper
 
 Bound = Callable[[float], float]
 
@@ -213,7 +213,7 @@ def test_an_interpreter_that_ends_without_close_does_not_hang(tmp_path: Path) ->
     import sys
 
     script = (
-        "import sys; from minitune.execution.journal import Journal; from minitune.execution import records;"
+        "import sys; from minitune.record.journal import Journal; from minitune.record import records;"
         "log = Journal.create(sys.argv[1], 'batched');"
         "log.append(records.run('n', metric=None, mode=None, seed=0, space_keys=[], trainable='t', versions={}))"
     )

@@ -18,10 +18,9 @@ from minitune import clock
 from minitune.base import files
 from minitune.checkpoint import CheckpointRecord
 from minitune.error import JournalCorruptError, TuneError
-from minitune.execution import journal, journal_codec, records
-from minitune.execution.disk import Disk
-from minitune.execution.housekeeper import Housekeeper
-from minitune.execution.journal import Journal
+from minitune.record import codec, journal, records
+from minitune.record.disk import Disk, Housekeeper
+from minitune.record.journal import Journal
 from minitune.resources import Resources
 
 
@@ -181,7 +180,7 @@ def test_damage_before_good_lines_names_position_and_way_out(tmp_path: Path) -> 
 
 def test_a_newer_schema_is_refused_with_both_versions(tmp_path: Path) -> None:
     path = tmp_path / "journal"
-    path.write_bytes(journal_codec.encode({**run_record(), "schema": 99}) + b"torn")
+    path.write_bytes(codec.encode({**run_record(), "schema": 99}) + b"torn")
 
     for use in (lambda: Journal.open(path, "process"), lambda: list(journal.read(path))):
         with pytest.raises(TuneError, match=r"schema 99, .* up to 1"):
@@ -201,16 +200,16 @@ def test_a_journal_without_its_beginning_is_refused(tmp_path: Path) -> None:
 
 def test_a_hundred_thousand_records_are_read(tmp_path: Path) -> None:
     path = tmp_path / "journal"
-    line = journal_codec.encode(records.result("a", 1, 1, {f"key_{i}": i / 7 for i in range(10)}, "CONTINUE"))
-    path.write_bytes(journal_codec.encode(run_record()) + line * 100_000)
+    line = codec.encode(records.result("a", 1, 1, {f"key_{i}": i / 7 for i in range(10)}, "CONTINUE"))
+    path.write_bytes(codec.encode(run_record()) + line * 100_000)
 
     assert sum(1 for _ in journal.read(path)) == 100_001
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     path = tmp_path / "journal"
-    line = journal_codec.encode(records.result("a", 1, 1, {"loss": 0.5}, "CONTINUE"))
-    path.write_bytes(journal_codec.encode(run_record()) + line * 5_000)
+    line = codec.encode(records.result("a", 1, 1, {"loss": 0.5}, "CONTINUE"))
+    path.write_bytes(codec.encode(run_record()) + line * 5_000)
 
     tracemalloc.start()
     for _ in journal.read(path):
@@ -237,8 +236,8 @@ def test_a_process_killed_at_any_time_loses_nothing_that_was_appended(tmp_path: 
     script = textwrap.dedent(
         """
         import os, sys
-        from minitune.execution import records
-        from minitune.execution.journal import Journal
+        from minitune.record import records
+        from minitune.record.journal import Journal
         log = Journal.create(sys.argv[1], sys.argv[2])
         log.append(records.run("n", metric=None, mode=None, seed=0, space_keys=[], trainable="t", versions={}))
         number = 0
@@ -317,8 +316,8 @@ def test_a_limit_on_the_size_of_files_is_survived(tmp_path: Path) -> None:
         """
         import resource, sys
         from minitune.error import TuneError
-        from minitune.execution import records
-        from minitune.execution.journal import Journal
+        from minitune.record import records
+        from minitune.record.journal import Journal
         log = Journal.create(sys.argv[1], "process")
         log.append(records.run("n", metric=None, mode=None, seed=0, space_keys=[], trainable="t", versions={}))
         resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))

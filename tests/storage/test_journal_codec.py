@@ -18,9 +18,8 @@ from typing import Any
 import pytest
 
 from minitune.error import TuneError
-from minitune.execution import journal_codec
-from minitune.execution.journal_codec import decode, encode
-from minitune.execution.pickled import PYTHON, TEXT_LIMIT, ObjectStore, Pickled
+from minitune.record import codec
+from minitune.record.codec import PYTHON, TEXT_LIMIT, ObjectStore, Pickled, decode, encode
 
 
 class Color(enum.Enum):
@@ -486,7 +485,7 @@ def test_reading_needs_no_pickle_module_calls(monkeypatch: pytest.MonkeyPatch) -
     line = encode(AWKWARD)
     monkeypatch.setattr(pickle, "loads", lambda *_: pytest.fail("unpickled while looking"))
 
-    assert journal_codec.decode(line)["10**400"] == 10**400
+    assert codec.decode(line)["10**400"] == 10**400
 
 
 def test_values_do_not_depend_on_the_limit_of_digits() -> None:

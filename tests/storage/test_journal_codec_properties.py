@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from test_journal_codec import same
 
-from minitune.execution.journal_codec import decode, encode
+from minitune.record.codec import decode, encode
 
 hypothesis = pytest.importorskip("hypothesis")
 st = pytest.importorskip("hypothesis.strategies")

@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from minitune.error import RunLockedError, TuneError
-from minitune.execution.run_lock import RunLock, read_holder
+from minitune.record.lock import RunLock, read_holder
 
 HOLD = textwrap.dedent(
     """
     import sys
     if sys.argv[2] == "exclusive":
         sys.modules["fcntl"] = None
-    from minitune.execution.run_lock import RunLock
+    from minitune.record.lock import RunLock
     RunLock(sys.argv[1]).acquire()
     print("held", flush=True)
     sys.stdin.read()
@@ -143,7 +143,7 @@ def test_a_forked_child_does_not_keep_the_lock(tmp_path: Path, kind: str) -> Non
         import os, sys, time
         if sys.argv[2] == "exclusive":
             sys.modules["fcntl"] = None
-        from minitune.execution.run_lock import RunLock
+        from minitune.record.lock import RunLock
         RunLock(sys.argv[1]).acquire()
         if os.fork() == 0:
             sys.stdin.read()

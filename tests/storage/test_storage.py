@@ -14,10 +14,10 @@ import pytest
 from minitune import clock
 from minitune.base import files
 from minitune.error import TuneError, UntrustedStateError
-from minitune.execution import storage
-from minitune.execution.run_lock import RunLock
-from minitune.execution.storage import RunDirectory, create_run_directory, create_trial_directory
 from minitune.experiment.trial import Trial
+from minitune.record import layout
+from minitune.record.layout import RunDirectory, create_run_directory, create_trial_directory
+from minitune.record.lock import RunLock
 
 HOSTILE = [
     "",
@@ -134,17 +134,17 @@ def test_a_storage_path_that_cannot_be_written_is_named(tmp_path: Path, monkeypa
 
 @pytest.mark.parametrize(("file", "content"), [("journal", "x"), ("tuner.pkl", "x"), ("tuner.pkl", "")])
 def test_a_run_is_recognised_even_if_damaged(tmp_path: Path, file: str, content: str) -> None:
-    assert not storage.is_run(tmp_path / "nowhere")
-    assert not storage.is_run(tmp_path)
+    assert not layout.is_run(tmp_path / "nowhere")
+    assert not layout.is_run(tmp_path)
     (tmp_path / file).write_text(content)
-    assert storage.is_run(tmp_path)
+    assert layout.is_run(tmp_path)
 
 
 def test_what_was_not_begun_is_no_run_and_its_name_is_free_unless_a_driver_is_just_beginning(tmp_path: Path) -> None:
     run = create_run_directory(tmp_path, "exp")
     Path(run.journal).touch()
     with RunLock(run.lock):
-        assert not storage.is_run(run.path)
+        assert not layout.is_run(run.path)
         assert create_run_directory(tmp_path, "exp").name == "exp_1"
     assert create_run_directory(tmp_path, "exp").path == run.path
 
@@ -285,9 +285,9 @@ def test_a_link_in_the_directorys_place_is_not_used(tmp_path: Path) -> None:
 @pytest.mark.parametrize("sync", [False, True])
 def test_a_file_is_replaced_whole(tmp_path: Path, sync: bool) -> None:
     path = tmp_path / "file"
-    storage.atomic_write(path, b"one", sync=sync)
+    layout.atomic_write(path, b"one", sync=sync)
     with path.open("rb") as reader:
-        storage.atomic_write(path, b"two" * 100_000, sync=sync)
+        layout.atomic_write(path, b"two" * 100_000, sync=sync)
         assert reader.read() == b"one"  # who had it open still sees the old content
 
     assert path.read_bytes() == b"two" * 100_000
@@ -297,8 +297,8 @@ def test_a_file_is_replaced_whole(tmp_path: Path, sync: bool) -> None:
 def test_a_blob_is_for_its_owner_only_and_other_files_follow_the_umask(tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:
-        storage.atomic_write(tmp_path / "blob", b"", files.BLOB_MODE)
-        storage.atomic_write(tmp_path / "file", b"")
+        layout.atomic_write(tmp_path / "blob", b"", files.BLOB_MODE)
+        layout.atomic_write(tmp_path / "file", b"")
     finally:
         os.umask(before)
 
@@ -320,7 +320,7 @@ def test_a_failed_write_changes_nothing(tmp_path: Path, monkeypatch: pytest.Monk
         contextlib.nullcontext() if step == "replace" else _no_room_in_files(),
         pytest.raises(OSError, match="too large"),
     ):
-        storage.atomic_write(path, b"new")
+        layout.atomic_write(path, b"new")
 
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["file"]
@@ -354,22 +354,22 @@ def test_what_a_killed_writer_left_is_cleaned_up_and_nothing_else(tmp_path: Path
 
 
 def test_failures_are_appended_and_the_last_exception_is_kept(tmp_path: Path) -> None:
-    storage.append_error(str(tmp_path), 1, "Traceback ...\nValueError: one\n", "2024-01-01_00-00-00", ValueError("one"))
-    storage.append_error(str(tmp_path), 2, "KeyError: 'zwei\ud800'", "2024-01-01_00-00-01", KeyError("two"))
+    layout.append_error(str(tmp_path), 1, "Traceback ...\nValueError: one\n", "2024-01-01_00-00-00", ValueError("one"))
+    layout.append_error(str(tmp_path), 2, "KeyError: 'zwei\ud800'", "2024-01-01_00-00-01", KeyError("two"))
 
     assert (tmp_path / "error.txt").read_text(encoding="utf-8") == (
         "Failure # 1 (occurred at 2024-01-01_00-00-00)\nTraceback ...\nValueError: one\n"
         "Failure # 2 (occurred at 2024-01-01_00-00-01)\nKeyError: 'zwei\\ud800'\n"
     )
     assert repr(pickle.loads((tmp_path / "error.pkl").read_bytes())) == "KeyError('two')"
-    storage.remove_error_pickle(str(tmp_path))
-    storage.remove_error_pickle(str(tmp_path))
+    layout.remove_error_pickle(str(tmp_path))
+    layout.remove_error_pickle(str(tmp_path))
     assert os.listdir(tmp_path) == ["error.txt"]
 
 
 def test_an_exception_that_cannot_be_pickled_leaves_no_older_one_behind(tmp_path: Path) -> None:
-    storage.append_error(str(tmp_path), 1, "one", "then", ValueError("one"))
-    storage.append_error(str(tmp_path), 2, "two", "then", ValueError(i for i in range(3)))
+    layout.append_error(str(tmp_path), 1, "one", "then", ValueError("one"))
+    layout.append_error(str(tmp_path), 2, "two", "then", ValueError(i for i in range(3)))
 
     assert os.listdir(tmp_path) == ["error.txt"]
 
@@ -388,7 +388,7 @@ def test_a_trials_directory_is_cleared_of_what_no_record_names(tmp_path: Path) -
     for name in (files.temporary_name(), ".tmp-user", "model.pt", "checkpoint_0"):
         (trial / name).touch()
 
-    removed = storage.clean_trial_directory(str(tmp_path / "run"), str(trial), recorded={1})
+    removed = layout.clean_trial_directory(str(tmp_path / "run"), str(trial), recorded={1})
 
     assert len(removed) == 5
     assert sorted(os.listdir(trial)) == [".tmp-user", "checkpoint_0", "checkpoint_000001", "checkpoint_old", "model.pt"]
@@ -418,7 +418,7 @@ def test_nothing_is_cleared_outside_or_behind_a_link(tmp_path: Path) -> None:
     (run / "trial").symlink_to(outside)
 
     for directory in (run / "trial", outside, run, run / ".." / "outside", run / "gone"):
-        assert storage.clean_trial_directory(str(run), str(directory), recorded=()) == []
+        assert layout.clean_trial_directory(str(run), str(directory), recorded=()) == []
     assert (outside / "checkpoint_000000").exists()
 
 
@@ -435,8 +435,8 @@ def run_on_disk(tmp_path: Path) -> Path:
 
 
 def test_the_users_own_run_is_trusted(run_on_disk: Path) -> None:
-    storage.check_trusted(run_on_disk)
-    storage.check_trusted(run_on_disk / "tuner.pkl")
+    layout.check_trusted(run_on_disk)
+    layout.check_trusted(run_on_disk / "tuner.pkl")
 
 
 @pytest.mark.parametrize("place", [".", "tuner.pkl", "journal", "objects", "objects/ab.pkl"])
@@ -445,9 +445,9 @@ def test_what_others_can_write_is_not_trusted(run_on_disk: Path, place: str, mon
     target.chmod(target.stat().st_mode | 0o002)
 
     with pytest.raises(UntrustedStateError, match=r"everybody can write to it \(owner .*, mode 07?[67][45][67]\)"):
-        storage.check_trusted(run_on_disk)
+        layout.check_trusted(run_on_disk)
     monkeypatch.setenv("MINITUNE_TRUST", "1")
-    storage.check_trusted(run_on_disk)
+    layout.check_trusted(run_on_disk)
 
 
 def test_what_a_group_can_write_is_not_trusted(run_on_disk: Path) -> None:
@@ -459,7 +459,7 @@ def test_what_a_group_can_write_is_not_trusted(run_on_disk: Path) -> None:
     (run_on_disk / "tuner.pkl").chmod(0o664)
 
     with pytest.raises(UntrustedStateError, match="its group can write to it"):
-        storage.check_trusted(run_on_disk)
+        layout.check_trusted(run_on_disk)
 
 
 def test_what_belongs_to_another_user_is_not_trusted(run_on_disk: Path) -> None:
@@ -468,7 +468,7 @@ def test_what_belongs_to_another_user_is_not_trusted(run_on_disk: Path) -> None:
     os.chown(run_on_disk / "tuner.pkl", 12345, -1)
 
     with pytest.raises(UntrustedStateError, match=r"tuner\.pkl .*belongs to another user \(owner 12345, mode 0644\)"):
-        storage.check_trusted(run_on_disk / "tuner.pkl")
+        layout.check_trusted(run_on_disk / "tuner.pkl")
 
 
 def test_a_link_inside_a_run_is_not_trusted(run_on_disk: Path, tmp_path: Path) -> None:
@@ -476,4 +476,4 @@ def test_a_link_inside_a_run_is_not_trusted(run_on_disk: Path, tmp_path: Path) -
     (run_on_disk / "searcher-state-1.pkl").symlink_to(tmp_path / "elsewhere.pkl")
 
     with pytest.raises(UntrustedStateError, match="it is a link"):
-        storage.check_trusted(run_on_disk)
+        layout.check_trusted(run_on_disk)

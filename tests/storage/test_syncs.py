@@ -17,9 +17,8 @@ from kit import Injured, SavedCounter, Trace, counting, cut, fit, journal_of, re
 
 from minitune import TuneError, grid_search
 from minitune.base import files
-from minitune.execution.journal import Journal, repair
-from minitune.execution.journal_codec import encode
-from minitune.execution.pickled import ObjectStore
+from minitune.record.codec import ObjectStore, encode
+from minitune.record.journal import Journal, repair
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="descriptors are named by /proc")
 

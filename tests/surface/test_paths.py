@@ -66,7 +66,7 @@ def test_an_alias_is_the_module_itself():
     from minitune.tune.schedulers import ASHAScheduler
 
     import minitune.schedulers
-    import minitune.stopper.noop
+    import minitune.stopper.stopper
     from minitune import air, train, tune
 
     assert tune is train is air is minitune
@@ -101,7 +101,7 @@ def test_the_import_system_knows_what_is_there_and_what_is_not():
 def test_reloading_an_alias_reloads_the_module():
     import minitune.tune.stopper.noop as alias
 
-    assert importlib.reload(alias) is sys.modules["minitune.stopper.noop"]
+    assert importlib.reload(alias) is sys.modules["minitune.stopper.stopper"]
 
 
 def test_names_that_are_missing_on_purpose_say_what_to_do_instead():

@@ -10,7 +10,7 @@ from kit import fit
 
 import minitune as ray
 from minitune import Callback, Trainable, Tuner, grid_search, report, with_parameters
-from minitune.exceptions import ObjectLostError
+from minitune.error import ObjectLostError
 
 
 @pytest.fixture(autouse=True)

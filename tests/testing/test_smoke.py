@@ -150,7 +150,7 @@ def test_what_is_left_behind_is_named_and_undone_unless_it_may_stay(
     here = tmp_path / "here"
     here.mkdir()
     monkeypatch.chdir(here)
-    monkeypatch.setattr("minitune.testing.leftovers.STRAGGLER_BOUND_S", 0.1)
+    monkeypatch.setattr("minitune.testing.smoke_runs.STRAGGLER_BOUND_S", 0.1)
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
     release.clear()
     home = os.environ.get("HOME")
@@ -238,8 +238,8 @@ def spin(config: dict[str, Any]) -> None:
 
 
 def test_a_loop_without_end_is_ended_by_force(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minitune.testing._smoke.GRACE_S", 0.1)
-    monkeypatch.setattr("minitune.testing._smoke._INTERRUPT_S", 10)
+    monkeypatch.setattr("minitune.testing.smoke_runs.GRACE_S", 0.1)
+    monkeypatch.setattr("minitune.testing.smoke_runs._INTERRUPT_S", 10)
     text = refused(tmp_path, spin, {}, num_samples=1, budget_s=0.1)
     assert text.startswith("a trial of spin has not stopped 0.1 s after the budget of 0.1 s. It hangs here:")
     assert "SPINNING" not in os.environ
@@ -251,9 +251,9 @@ def never_ends(config: dict[str, Any]) -> None:
 
 
 def test_a_hang_ends_at_the_budget_and_the_text_tells_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("minitune.testing._smoke.GRACE_S", 0.1)
-    monkeypatch.setattr("minitune.testing._smoke._INTERRUPT_S", 0.1)
-    monkeypatch.setattr("minitune.testing.leftovers.STRAGGLER_BOUND_S", 0.1)
+    monkeypatch.setattr("minitune.testing.smoke_runs.GRACE_S", 0.1)
+    monkeypatch.setattr("minitune.testing.smoke_runs._INTERRUPT_S", 0.1)
+    monkeypatch.setattr("minitune.testing.smoke_runs.STRAGGLER_BOUND_S", 0.1)
     release.clear()
     before = set(threading.enumerate())
     try:
@@ -283,8 +283,8 @@ def hang_in_the_end(config: dict[str, Any]) -> None:
 def test_what_hangs_in_a_process_is_killed_and_the_text_tells_where(
     reports: int, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("minitune.testing._smoke.GRACE_S", 0.1)
-    monkeypatch.setattr("minitune.testing._smoke._SILENT_SHARE", 0)
+    monkeypatch.setattr("minitune.testing.smoke_runs.GRACE_S", 0.1)
+    monkeypatch.setattr("minitune.testing.smoke_runs._SILENT_SHARE", 0)
     release.clear()
     options: dict[str, Any] = {"num_samples": 1, "budget_s": 1.5, "executor": "local"}
     told = refused(tmp_path, hang_in_the_end, {"reports": reports}, **options)

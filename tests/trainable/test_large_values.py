@@ -15,7 +15,7 @@ import pytest
 from kit import fit
 
 import minitune as tune
-from minitune.value_file import Spot, ValueFile, read_value
+from minitune.base.shared_values import Spot, ValueFile, read_value
 
 MB = 1 << 20
 

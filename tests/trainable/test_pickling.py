@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from minitune.pickling import dumps, find_unpicklable
-from minitune.shared import SharedFile, SharedObject, store
+from minitune.base.pickling import dumps, find_unpicklable
+from minitune.base.shared_values import SharedFile, SharedObject, store
 
 LOCK = threading.Lock()
 
@@ -108,7 +108,7 @@ def test_sockets_and_files_are_named(tmp_path: Path) -> None:
 def test_globals_of_a_script_are_named() -> None:
     script = """
 import threading
-from minitune.pickling import dumps
+from minitune.base.pickling import dumps
 LOCK = threading.Lock()
 class Net:
     def step(self): return LOCK
@@ -203,7 +203,7 @@ def test_classes_of_a_script_are_found_by_name_in_a_worker(tmp_path: Path) -> No
     """A worker's main module is another one; pickle looks the script's classes up there."""
     script = """
 import sys
-from minitune.shared import store
+from minitune.base.shared_values import store
 class Net:
     x = 5
 def helper(): return Net()
@@ -214,7 +214,9 @@ store(train, sys.argv[1])
 """
     path = str(tmp_path / "train.pkl")
     subprocess.run([sys.executable, "-c", script, path], timeout=60, check=True)
-    worker = f"from minitune.shared import SharedFile; train = SharedFile({path!r}).get(); print(train({{}}))"
+    worker = (
+        f"from minitune.base.shared_values import SharedFile; train = SharedFile({path!r}).get(); print(train({{}}))"
+    )
     done = subprocess.run([sys.executable, "-c", worker], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "(5, True)"
 
@@ -222,7 +224,7 @@ store(train, sys.argv[1])
 def test_what_the_main_module_has_already_stays(tmp_path: Path) -> None:
     script = """
 import sys
-from minitune.shared import store
+from minitune.base.shared_values import store
 class Net: pass
 def train(config): return Net
 handle = store(train, sys.argv[1])

@@ -433,9 +433,9 @@ def test_reporting_loads_no_heavy_module() -> None:
 def test_a_forked_child_of_the_trial_does_not_report() -> None:
     script = """
         import os
-        from minitune.experiment.trial_info import TrialInfo
+        from minitune.experiment.trial import TrialInfo
         from minitune.resources import Allocation, Resources
-        from minitune.trainable.auto_fields import AutoFields
+        from minitune.trainable.session import AutoFields
         from minitune.trainable import report
         from minitune.trainable.session import Session
         info = TrialInfo("t", "t", ".", "e", Resources.of(None), 0)

@@ -149,7 +149,7 @@ def test_an_attempt_after_a_failure_has_other_luck_and_the_same_in_each_run(exec
 def test_libraries_are_seeded_where_they_are_loaded() -> None:
     script = """
         import random, sys, types
-        from minitune.trainable.seeding import seed_process
+        from minitune.base.randomness import seed_process
         seeds = []
         seed_process(3)  # none is loaded
         first = random.random()

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from kit import FakeDriver, pull
 
-from minitune.pickling import dumps
+from minitune.base.pickling import dumps
+from minitune.base.shared_values import SharedObject
 from minitune.resources import Resources
-from minitune.shared import SharedObject
 from minitune.trainable import Trainable, with_parameters, with_resources, wrap_function
 from minitune.trainable.util import (
     bind_parameters,
@@ -183,7 +183,7 @@ def test_the_resources_of_a_function_stay_with_its_class_form() -> None:
 def test_bound_trainables_of_a_script_travel_by_value() -> None:
     script = """
 import sys
-from minitune import pickling
+from minitune.base import pickling
 from minitune.trainable import Trainable, with_parameters, with_resources
 class T(Trainable):
     def setup(self, config, k): self.k = k

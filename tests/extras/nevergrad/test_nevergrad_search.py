@@ -11,9 +11,9 @@ import pytest
 from kit import fit
 
 import minitune as tune
-from minitune.search.equality import config_key
 from minitune.search.nevergrad import NevergradSearch
-from minitune.space import fits
+from minitune.space.domains import fits
+from minitune.space.parameters import config_key
 
 SPACE = {
     "x": tune.uniform(0, 1),

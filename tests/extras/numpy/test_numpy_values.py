@@ -22,7 +22,7 @@ from minitune import (
     grid_search,
     report,
 )
-from minitune.search.equality import config_key
+from minitune.space.parameters import config_key
 
 SCALARS = {
     "f16": np.float16(0.5),

@@ -14,9 +14,9 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.trial import TrialState
 
 import minitune as tune
-from minitune.search.equality import config_key
 from minitune.search.optuna import OptunaSearch
-from minitune.space import fits
+from minitune.space.domains import fits
+from minitune.space.parameters import config_key
 
 SPACE = {
     "x": tune.uniform(0, 1),

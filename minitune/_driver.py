@@ -1,0 +1,807 @@
+"""What `fit` does: makes or opens a run's directory, puts the parts together, and drives the run to its end."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any
+
+from minitune import clock, runtime
+from minitune._plan import NEEDED_BY_TRIALS, Plan, for_this_run
+from minitune._version import __version__
+from minitune.base.checks import duration_s, of_class, shown
+from minitune.base.randomness import lending
+from minitune.base.text import warn_once
+from minitune.callback import Callback, check_callbacks, environment_callbacks
+from minitune.config import default_storage_path
+from minitune.error import as_cause
+from minitune.execution.hooks import DriverContext, Hooks, SupplyView, forked_error
+from minitune.execution.logical_order import OrderedExecutor
+from minitune.execution.state import RunSettings, RunState, TrialSettings
+from minitune.execution.trial_executor import TrialExecutor
+from minitune.execution.tune_controller import TuneController
+from minitune.experiment.experiment import Experiment
+from minitune.experiment.trial import Trial, TrialIds
+from minitune.output.output_limit import output_limit
+from minitune.output.progress import INTERRUPTED_BY, Progress, TrialProgress
+from minitune.record import records
+from minitune.record.layout import RunDirectory, create_run_directory, identifier_limit
+from minitune.record.open_run import OpenRun
+from minitune.record.plugin_states import CALLBACKS, StateKeeper
+from minitune.record.recorder import Recorder
+from minitune.record.run_files import dump_trainables, dump_tuner, offer, write_trainable_file, write_tuner_file
+from minitune.resources import GPU
+from minitune.result import TIME_SINCE_RESTORE, TIME_THIS_ITER_S, TIME_TOTAL_S, TIMESTAMP, flatten
+from minitune.schedulers import create_scheduler
+from minitune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
+from minitune.search import create_searcher
+from minitune.search.basic_variant import BasicVariantGenerator
+from minitune.search.filters import REUSE, Rules
+from minitune.search.search_algorithm import SearchAlgorithm, SearchGenerator
+from minitune.search.searcher import Searcher, call_set_search_properties
+from minitune.search.wrappers import ConcurrencyLimiter
+from minitune.settings import check_numbers, is_on, number_setting, setting
+from minitune.space.domains import component_seed, draw_global_seed
+from minitune.stopper import NoopStopper, Stopper
+from minitune.stopper.stopper import ASKED_EVERY_S
+from minitune.trainable.util import bind_parameters
+
+if TYPE_CHECKING:
+    from minitune.actor.zygote_launcher import Template
+    from minitune.output.reporters import ProgressReporter
+    from minitune.record.open_run import MemoryRun
+
+
+# ---- from minitune/_assemble.py
+# From plain values to parts: builds the plug-ins and the executor of a run.
+
+
+@dataclass
+class Components:
+    """The plug-ins of a run, configured and seeded.
+
+    Attributes:
+        search_alg: Proposes configurations.
+        scheduler: Decides about trials.
+        stopper: Stops trials or the run.
+        callbacks: In their order, loggers last.
+        reporter: Shows the progress, or None.
+    """
+
+    search_alg: SearchAlgorithm
+    scheduler: TrialScheduler
+    stopper: Stopper
+    callbacks: list[Callback]
+    reporter: ProgressReporter | None
+
+
+# -- building ------------------------------------------------------------------------------------------------------
+def base_seed(seed: int | None) -> int:
+    """The base seed of a run: the user's, else one draw from numpy's global state if it is loaded, else `random`'s."""
+    return draw_global_seed() if seed is None else seed
+
+
+def load_libraries(plan: Plan) -> None:
+    """Import the libraries that the parts of a plan are built upon, and keep nothing else of them.
+
+    A library may set variables or start threads when it is first imported, and they stay. Who looks for what a run
+    leaves behind calls this first, so that the run does not import them.
+
+    Args:
+        plan: What is to be run. Its objects stay as they are.
+
+    Raises:
+        ValueError: If the plan's searcher or a callback is none.
+        ImportError: If the library of that searcher is not installed.
+    """
+    chosen_search_alg(plan)
+    _loggers(check_callbacks(plan.run_config.callbacks or ()))
+
+
+def build_components(plan: Plan, seed: int) -> Components:
+    """Build and configure the plug-ins.
+
+    Args:
+        plan: What is to be run.
+        seed: The base seed.
+
+    Raises:
+        ValueError: If metric or mode are set in two places, or something is no plug-in.
+    """
+    reporter = build_reporter(plan)
+    search_alg = chosen_search_alg(plan)
+    scheduler = build_scheduler(plan, seed, search_alg)
+    return Components(
+        search_alg=build_search_alg(plan, seed, search_alg, stops_early=decides_upon_results(scheduler)),
+        scheduler=scheduler,
+        stopper=plan.experiment.stopper or NoopStopper(),
+        callbacks=build_callbacks(plan, reporter),
+        reporter=reporter,
+    )
+
+
+def build_scheduler(plan: Plan, seed: int, search_alg: Searcher | SearchAlgorithm) -> TrialScheduler:
+    """The scheduler of the plan, seeded and configured.
+
+    Args:
+        plan: What is to be run.
+        seed: The base seed.
+        search_alg: What the plan says proposes configurations; the scheduler may refuse it.
+
+    Raises:
+        ValueError: If it is none, metric and mode are set in two places, or it does not go with the rest of the plan.
+    """
+    tune = plan.tune_config
+    scheduler = tune.scheduler if tune.scheduler is not None else FIFOScheduler()
+    if isinstance(scheduler, str):
+        scheduler = create_scheduler(scheduler)
+    if not isinstance(scheduler, TrialScheduler):
+        raise ValueError(
+            f"scheduler must be a TrialScheduler or the name of one, but got {shown(scheduler)}{of_class(scheduler)}"
+        )
+    scheduler = for_this_run(scheduler)
+    scheduler.set_seed(component_seed(seed, "scheduler"))
+    searcher = search_alg.searcher if isinstance(search_alg, SearchGenerator) else search_alg
+    spec = {
+        **plan.experiment.public_spec,
+        "searcher": type(searcher).__name__ if isinstance(searcher, Searcher) else None,
+        "reuse_actors": tune.reuse_actors,
+    }
+    if not scheduler.set_search_properties(tune.metric, tune.mode, **spec):
+        raise ValueError(
+            f"metric and mode must be set in one place, but both {type(scheduler).__name__} and TuneConfig have them "
+            f"(TuneConfig: metric={tune.metric!r}, mode={tune.mode!r}); leave them out of one"
+        )
+    return scheduler
+
+
+def decides_upon_results(scheduler: TrialScheduler) -> bool:
+    """Whether a scheduler may end trials before their time."""
+    return type(scheduler).on_trial_result is not TrialScheduler.on_trial_result
+
+
+def chosen_search_alg(plan: Plan) -> Searcher | SearchAlgorithm:
+    """The searcher or search algorithm of the plan, as the user has made it, or made by its name.
+
+    Raises:
+        ValueError: If it is none, or there is none of that name.
+        ImportError: If the library of the one with that name is not installed.
+    """
+    search_alg = plan.tune_config.search_alg
+    if search_alg is None:
+        return BasicVariantGenerator()
+    if isinstance(search_alg, str):
+        search_alg = create_searcher(search_alg)
+    if not isinstance(search_alg, (Searcher, SearchAlgorithm)):
+        raise ValueError(
+            f"search_alg must be a Searcher, a SearchAlgorithm or the name of one, but got {shown(search_alg)}"
+            f"{of_class(search_alg)}"
+        )
+    return search_alg
+
+
+def build_search_alg(
+    plan: Plan, seed: int, search_alg: Searcher | SearchAlgorithm, stops_early: bool
+) -> SearchAlgorithm:
+    """The search algorithm of the plan, limited, seeded and configured; it has the experiments.
+
+    Args:
+        plan: What is to be run.
+        seed: The base seed.
+        search_alg: See `chosen_search_alg`.
+        stops_early: Whether the run's scheduler may end trials before their time, which the searcher is told.
+
+    Raises:
+        ValueError: If the searcher was configured already and there are domains in the space.
+    """
+    tune, experiment = plan.tune_config, plan.experiment
+    search_alg = for_this_run(search_alg)
+    if isinstance(search_alg, Searcher):
+        search_alg = SearchGenerator(_limited(search_alg, tune.max_concurrent_trials))
+    rules = Rules.of(tune.on_duplicate, tune.constraints)
+    if rules.concern(tune.num_samples):
+        search_alg.set_rules(rules)
+    search_alg.set_seed(component_seed(seed, "searcher"))
+    hook = search_alg.set_search_properties
+    spec = {**experiment.public_spec, "stops_early": stops_early}
+    call_set_search_properties(hook, tune.metric, tune.mode, experiment.param_space, spec)
+    ids = _trial_ids(plan, seed)
+    for number, one in enumerate(plan.experiments):
+        one.maker = one.new_maker(ids=ids, experiment_number=number)
+    search_alg.add_configurations(plan.experiments)
+    return search_alg
+
+
+def _trial_ids(plan: Plan, seed: int) -> TrialIds:
+    """The ids of the run's trials; those of a deterministic run are repeatable too."""
+    ids = TrialIds(plan.id_prefix) if plan.id_prefix else TrialIds()
+    if plan.tune_config.deterministic and not plan.id_prefix and not setting("TRIAL_ID_PREFIX"):
+        ids.prefix = f"{component_seed(seed, 'ids'):08x}"[:5]
+    return ids
+
+
+def _limited(searcher: Searcher, max_concurrent_trials: int | None) -> Searcher:
+    """The searcher with the run's limit around it; the driver itself keeps to it as well."""
+    if not max_concurrent_trials:
+        return searcher
+    if not isinstance(searcher, ConcurrencyLimiter):
+        return ConcurrencyLimiter(searcher, max_concurrent=max_concurrent_trials)
+    if searcher.max_concurrent != max_concurrent_trials:
+        raise ValueError(
+            f"max_concurrent_trials must not contradict the ConcurrencyLimiter, but got {max_concurrent_trials} and "
+            f"{searcher.max_concurrent}; leave max_concurrent_trials out"
+        )
+    return searcher
+
+
+def build_callbacks(plan: Plan, reporter: ProgressReporter | None) -> list[Callback]:
+    """The user's callbacks, those of the environment, the reporter, then the loggers that are not there already.
+
+    Args:
+        plan: Holds the user's callbacks; the sequence is not changed.
+        reporter: The run's reporter, or None.
+
+    Raises:
+        ValueError: If one of them is no callback.
+    """
+    given = [*check_callbacks(plan.run_config.callbacks or ()), *environment_callbacks()]
+    progress: list[Callback] = [TrialProgress(reporter)] if reporter is not None else []
+    if plan.verbose >= 2 or plan.run_config.show_output:
+        from minitune.output.trial_output import TrialOutput
+
+        progress.insert(0, TrialOutput(reporter, plan.experiment.output_names))
+    progress += output_limit(plan.experiment.output_names)
+    return [*given, *progress, *_loggers(given)]
+
+
+def _loggers(given: Sequence[Callback]) -> list[Callback]:
+    """The loggers that a run has besides the given callbacks."""
+    from minitune.logger import default_loggers
+
+    return [] if is_on("DISABLE_AUTO_CALLBACK_LOGGERS") else default_loggers(given)
+
+
+def build_reporter(plan: Plan) -> ProgressReporter | None:
+    """The user's reporter, or the default one, or None at `verbose=0`.
+
+    Raises:
+        ValueError: If the user's is none.
+    """
+    given: ProgressReporter | None = plan.run_config.progress_reporter
+    if given is None and plan.is_silent:
+        return None
+    from minitune.output.reporters import ProgressReporter, default_reporter
+
+    if given is not None and not isinstance(given, ProgressReporter):
+        raise ValueError(
+            f"progress_reporter must be None or a ProgressReporter, but got {shown(given)}{of_class(given)}"
+        )
+    if plan.is_silent:
+        return None
+    if given is not None:
+        return given
+    return default_reporter(plan.tune_config.budget_s())
+
+
+def build_executor(plan: Plan, directory: Callable[[], str], ahead: Template | None = None) -> TrialExecutor:
+    """The executor of the plan, in logical order if it wants that. Nothing is on disk yet.
+
+    Args:
+        plan: What is to be run.
+        directory: Gives the run's directory, once there is something to be stored in it.
+        ahead: See `Plan.start_ahead`.
+
+    Raises:
+        ValueError: If there is none of that name.
+    """
+    executor, tune = _plain_executor(plan, directory, ahead), plan.tune_config
+    if not tune.deterministic:
+        return executor
+    from minitune.execution.logical_order import OrderedExecutor
+
+    return OrderedExecutor(executor, tune.max_concurrent_trials or 1)
+
+
+def _plain_executor(plan: Plan, directory: Callable[[], str], ahead: Template | None) -> TrialExecutor:
+    name = plan.executor
+    if not isinstance(name, str):
+        return name
+    machine = runtime.machine()
+    if name == "inline":
+        from minitune.execution.inline import InlineTrialExecutor
+
+        return InlineTrialExecutor(machine)
+    if name != "local":
+        raise ValueError(f"MINITUNE_EXECUTOR must be 'local' or 'inline', but got {name!r}")
+    from minitune.execution.local import LocalTrialExecutor
+
+    changes = plan.tune_config.chdir_to_trial_dir
+    return LocalTrialExecutor(
+        machine,
+        directory=directory,
+        output_names=plan.experiment.output_names,
+        changes_directory=is_on("CHDIR_TO_TRIAL_DIR") if changes is None else changes,
+        keep_descendants=plan.run_config.keep_descendants,
+        needed=NEEDED_BY_TRIALS,
+        preload=bool(plan.tune_config.preload),
+        ahead=ahead,
+    )
+
+
+# ---- from minitune/_determinism.py
+# What `deterministic=True` cannot make repeatable: what goes by the clock, and a run that was stopped halfway.
+
+_TIMES = (TIME_TOTAL_S, TIME_SINCE_RESTORE, TIME_THIS_ITER_S, TIMESTAMP)
+
+
+def warn_of_clocks(plan: Plan, components: Components) -> None:
+    """Warn, once, of settings by which a deterministic run would depend on the speed of the machine.
+
+    Args:
+        plan: What is to be run.
+        components: Its plug-ins.
+    """
+    found = ", ".join(_clocks(plan, components))
+    if found:
+        warn_once(
+            f"deterministic=True cannot make repeatable what goes by the clock, and this run has: {found}. Count in "
+            "training_iteration instead of seconds where it has to be the same every time"
+        )
+
+
+def warn_of_resume(unfinished: Iterable[Trial], seed: int) -> None:
+    """Warn of trials that have begun under an earlier driver: where each of them was within a step is not known.
+
+    Args:
+        unfinished: The trials that go on.
+        seed: The base seed of the run.
+    """
+    begun = sum(trial.report_count > 0 for trial in unfinished)
+    if begun:
+        logger.warning(
+            "deterministic=True: trials that were running when this run stopped (%d have begun) go on from their last "
+            "checkpoints, so results may count in another order than without the stop; only a new run with seed=%d "
+            "gives the table of an uninterrupted one",
+            begun,
+            seed,
+        )
+
+
+def _clocks(plan: Plan, components: Components) -> Iterator[str]:
+    tune, time_attr = plan.tune_config, components.scheduler.time_attr
+    if time_attr in _TIMES:
+        yield f"time_attr={time_attr!r} of {type(components.scheduler).__name__}"
+    for name in ("time_budget_s", "trial_timeout_s"):
+        if getattr(tune, name):
+            yield f"{name}={getattr(tune, name)}"
+    if not tune.time_budget_s and components.stopper.seconds_left() not in (None, ASKED_EVERY_S):
+        yield type(components.stopper).__name__
+    for name in sorted({name for one in plan.experiments for name in one.stopping_criterion} & {*_TIMES}):
+        yield f"the stop criterion {name!r}"
+    if components.scheduler.metric in _TIMES or tune.metric in _TIMES:
+        yield f"the metric {components.scheduler.metric or tune.metric!r}"
+    if any(one.max_failures < 0 for one in plan.experiments):
+        yield "max_failures=-1, since a trial that fails again and again rests before it is tried again"
+
+
+# ---- from minitune/execution/interrupts.py
+# Interrupts: signals become a flag and a wake-up; what they mean is decided in the driver's loop.
+#
+# Handlers are installed in the main thread only, for the length of a run, and the previous ones are put back. A signal
+# that is ignored (`nohup`) stays ignored. A handler writes nothing and sends nothing, so no record can be torn by it.
+
+_NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1")
+
+_DELIVERED_AGAIN = ("SIGTERM", "SIGHUP")
+
+
+class Interrupts:
+    """A context in which signals end the run instead of the process.
+
+    Args:
+        wake: Ends the driver's wait; called in the handler.
+        raise_second: Raise KeyboardInterrupt out of a second SIGINT, for an executor that runs user code in the
+            driver's own thread and cannot be woken.
+    """
+
+    def __init__(self, wake: Callable[[], None], raise_second: bool):
+        self.name: str | None = None
+        self.sigint_count = 0
+        self._wake = wake
+        self._raise_second = raise_second
+        self._previous: dict[int, Any] = {}
+        self._pid = os.getpid()
+
+    def __enter__(self) -> Interrupts:
+        if threading.current_thread() is not threading.main_thread():
+            return self
+        for name in _NAMES:
+            number = getattr(signal, name, None)
+            if number is None or signal.getsignal(number) in (signal.SIG_IGN, None):
+                continue
+            if name == "SIGINT" and _is_sigint_left_alone():
+                continue
+            self._previous[number] = signal.signal(number, self._on_signal)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.restore()
+
+    def restore(self) -> None:
+        """Put the previous handlers back; may be called more than once."""
+        while self._previous:
+            number, handler = self._previous.popitem()
+            signal.signal(number, handler)
+
+    def check_second(self) -> None:
+        """Raise KeyboardInterrupt if the user has pressed Ctrl-C twice: everything is to end now."""
+        if self.sigint_count > 1:
+            raise KeyboardInterrupt
+
+    def deliver_again(self) -> None:
+        """Let a SIGTERM or SIGHUP take its usual effect, now that everything is in order. May end the process."""
+        if self.name in _DELIVERED_AGAIN:
+            self.restore()
+            os.kill(os.getpid(), getattr(signal, self.name))
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if os.getpid() != self._pid:  # a plug-in has forked, or has made a process that inherits this handler
+            signal.signal(number, self._previous.get(number, signal.SIG_DFL))
+            os.kill(os.getpid(), number)
+            return
+        name = signal.Signals(number).name
+        if name == "SIGINT":
+            self.sigint_count += 1
+        self.name = self.name or name
+        self._wake()
+        if self._raise_second and self.sigint_count > 1:
+            raise KeyboardInterrupt
+
+
+def _is_sigint_left_alone() -> bool:
+    return is_on("DISABLE_SIGINT_HANDLER")
+
+
+# ---- from minitune/_fit.py
+
+logger = logging.getLogger("minitune")
+
+_FAILED = "error"  # why a driver has ended that nobody has asked to end
+
+CatchUp = Callable[[RunState, Hooks, DriverContext], bool]
+
+"""Brings state and plug-ins to where an earlier driver was; tells whether no new trials are to come."""
+
+
+@dataclass
+class Outcome:
+    """What a run has come to.
+
+    Attributes:
+        trials: In order of submission.
+        interrupted: Whether a signal has ended the run before its trials.
+        failed_fast: The trial whose failure has ended the run, or None.
+        raises: Whether that failure is to come out of `fit`.
+        took_s: How long this driver was at work, in seconds.
+    """
+
+    trials: list[Trial]
+    interrupted: bool = False
+    failed_fast: Trial | None = None
+    raises: bool = False
+    took_s: float = 0.0
+
+    def raise_failure(self) -> None:
+        """Raise the exception of the trial whose failure is to come out of `fit`, if there is one: the user's own.
+
+        What has travelled has lost its traceback, which is put at the beginning of its chain of causes.
+        """
+        error = self.failed_fast.error if self.failed_fast is not None else None
+        if not self.raises or error is None:
+            return
+        original = error.__cause__
+        if original is None:
+            raise error
+        if original.__traceback__ is None:
+            first = original
+            while (earlier := first.__cause__ or first.__context__) is not None:
+                first = earlier
+            first.__cause__ = as_cause(error)
+        raise original
+
+
+def start_run(plan: Plan, ahead: Template | None = None) -> tuple[Outcome, RunDirectory]:
+    """Make a new run's directory and run the trials of a plan in it. Blocks.
+
+    Args:
+        plan: What is to be run.
+        ahead: See `Plan.start_ahead`.
+
+    Returns:
+        What became of the trials, and where the run lies.
+
+    Raises:
+        TypeError: If the trainable cannot be pickled.
+        ValueError: If the plan contradicts itself.
+        TuneError: If a plug-in raises, or the trials ask for more than there is.
+        KeyboardInterrupt: At the second Ctrl-C.
+    """
+    offer(plan)
+    trainables = dump_trainables(plan.experiments)
+    seed, first = base_seed(plan.tune_config.seed), plan.experiment
+    recorded = dump_tuner(plan.recorded())
+    components = build_components(plan, seed)
+    storage_path = first.storage_path or default_storage_path()
+    with stage_of(plan, seed, ahead) as stage:  # whatever is refused is refused before anything is on disk
+        run = create_run_directory(storage_path, first.name, trainable_name=first.trainable_name)
+        with open_run(plan, run, is_new=True) as opened:
+            write_tuner_file(run, recorded, opened.objects, sync=plan.run_config.durability != "process")
+            write_trainable_file(run, trainables)
+            total = components.search_alg.total_samples
+            opened.begin(run_record(plan, run, seed, total if 0 <= total < sys.maxsize else None))
+            return run_opened(plan, components, opened, stage), run
+
+
+def run_record(plan: Plan, run: RunDirectory, seed: int, total_samples: int | None = None) -> records.Record:
+    """The first record of a run."""
+    return records.run(
+        run.name,
+        metric=plan.tune_config.metric,
+        mode=plan.tune_config.mode,
+        seed=seed,
+        space_keys=sorted(flatten(plan.experiment.param_space)),
+        trainable=plan.experiment.trainable_name,
+        versions={"minitune": __version__},
+        total_samples=total_samples,
+    )
+
+
+def open_run(
+    plan: Plan, run: RunDirectory, *, is_new: bool, listen: Callable[[records.Record], None] | None = None
+) -> OpenRun:
+    """The run's directory, to be entered, as the plan wants it; `listen` hears of each record of the trials."""
+    tune = plan.tune_config
+    return OpenRun(
+        run,
+        is_new=is_new,
+        checkpoints=[experiment.checkpoints() for experiment in plan.experiments],
+        durability=plan.run_config.durability,
+        metric=tune.metric,
+        mode=tune.mode,
+        dirname_creators=[experiment.trial_dirname_creator for experiment in plan.experiments],
+        listen=listen,
+    )
+
+
+@dataclass
+class Stage:
+    """Where the trials of a plan can run, so far as is known before anything is on disk.
+
+    Attributes:
+        executor: Who runs them.
+        settings: What the driver goes by, without the run's name and the trainables, which are not stored yet.
+        directory: The run's, once it is there.
+    """
+
+    executor: TrialExecutor
+    settings: RunSettings
+    directory: str = ""
+
+
+@contextlib.contextmanager
+def stage_of(plan: Plan, seed: int, ahead: Template | None = None) -> Iterator[Stage]:
+    """Check whether a plan can be run here, and make what runs it, for the `with` block. Blocks at its end.
+
+    Args:
+        plan: What is to be run.
+        seed: The base seed.
+        ahead: See `Plan.start_ahead`.
+
+    Raises:
+        ValueError: If a setting of the environment breaks its rule.
+        TuneError: If the trials ask for more than there is, where that does not depend on their configurations.
+    """
+    check_numbers()
+    identifier_limit()
+    executor = runtime.watch(build_executor(plan, lambda: stage.directory, ahead))
+    try:
+        _check_requests(plan, executor)
+        stage = Stage(executor, _settings(plan, seed, executor))
+        yield stage
+    finally:
+        executor.shutdown()
+
+
+def run_opened(
+    plan: Plan, components: Components, opened: OpenRun | MemoryRun, stage: Stage, catch_up: CatchUp | None = None
+) -> Outcome:
+    """Run the trials of a plan in a directory that is open. Blocks.
+
+    Args:
+        plan: What is to be run.
+        components: Its plug-ins.
+        opened: The directory.
+        stage: From `stage_of`.
+        catch_up: What brings state and plug-ins to where an earlier driver was.
+    """
+    stage.directory = opened.run.path
+    try:
+        with clock.use(stage.executor.clock), lending(plan.tune_config.seed is not None):
+            return _drive(plan, components, opened, stage, catch_up)
+    except BaseException:
+        if (
+            opened.recorder.is_ours and not opened.recorder.is_closed
+        ):  # refused before its loop began: it has failed, nobody has killed it
+            opened.recorder.close(_FAILED)
+        raise
+    finally:
+        stage.executor.shutdown()
+
+
+def _drive(
+    plan: Plan, components: Components, opened: OpenRun | MemoryRun, stage: Stage, catch_up: CatchUp | None
+) -> Outcome:
+    """Put the parts together, tell them what has happened so far, and enter the loop."""
+    tune, recorder, state, executor = plan.tune_config, opened.recorder, RunState(), stage.executor
+    supply = SupplyView()
+    context = DriverContext(state, components.search_alg, executor.resources()[0], supply, tune.reuse_actors)
+    hooks = Hooks(components.scheduler, components.search_alg, components.stopper, components.callbacks, context)
+    was_ended = catch_up is not None and catch_up(state, hooks, context)
+    keeper = opened.keeper(hooks, context)
+    if tune.deterministic:
+        warn_of_clocks(plan, components)
+        warn_of_resume(state.unfinished.values(), stage.settings.seed)
+    experiments = [_trial_settings(experiment, executor) for experiment in plan.experiments]
+    settings = replace(stage.settings, run_name=opened.run.name, experiments=experiments)
+    controller = TuneController(executor, state, context, hooks, recorder, settings)
+    supply.launcher = controller.launcher
+    if was_ended:
+        controller.launcher.end_supply()
+    total = components.search_alg.total_samples
+    hooks.setup(total_num_samples=total, **plan.experiment.public_spec)
+    progress = Progress(
+        components.reporter,
+        components.scheduler,
+        executor,
+        opened.run,
+        tune,
+        verbose=plan.verbose,
+        print_errors=is_on("PRINT_ALL_TRIAL_ERRORS"),
+        raises=plan.raises or plan.failure_config.fail_fast == "raise",
+    )
+    try:
+        progress.begin(total, plan.experiment.param_space if catch_up is None else {})
+        return _loop(plan, controller, recorder, executor, hooks, progress, keeper)
+    finally:
+        if recorder.is_ours:
+            progress.close()
+
+
+def _settings(plan: Plan, seed: int, executor: TrialExecutor) -> RunSettings:
+    tune = plan.tune_config
+    ahead = setting("MAX_PENDING_TRIALS")
+    usual_ahead = tune.max_concurrent_trials if tune.deterministic else None  # not what suits this machine
+    return RunSettings(
+        run_name="",
+        experiments=(),
+        metric=tune.metric,
+        seed=seed,
+        failure=plan.failure_config,
+        max_concurrent_trials=tune.max_concurrent_trials,
+        max_ahead=usual_ahead if ahead == "auto" else max(1, int(number_setting("MAX_PENDING_TRIALS"))),
+        reuse_actors=tune.reuse_actors,
+        grace_s=number_setting("FORCE_TRIAL_CLEANUP_S"),
+        free_restore_failures=int(number_setting("RESTORE_RETRY_NUM")),
+        trial_timeout_s=duration_s(tune.trial_timeout_s, "trial_timeout_s"),
+        report_timeout_s=duration_s(tune.report_timeout_s, "report_timeout_s"),
+        strict_metric=not is_on("DISABLE_STRICT_METRIC_CHECKING"),
+        reuses_results=tune.on_duplicate == REUSE,
+        answered=executor.answered if isinstance(executor, OrderedExecutor) else None,
+        rest=executor.rest if isinstance(executor, OrderedExecutor) else None,
+    )
+
+
+def _trial_settings(experiment: Experiment, executor: TrialExecutor) -> TrialSettings:
+    trainable = executor.share(bind_parameters(experiment.trainable, executor.share))
+    return TrialSettings(trainable, experiment.checkpoints(), experiment.saves)
+
+
+def _check_requests(plan: Plan, executor: TrialExecutor) -> None:
+    """Refuse at once what can never fit, or not often enough, where it does not depend on the configuration.
+
+    Raises:
+        TuneError: Naming the request and the totals.
+    """
+    requests = [experiment.static_request for experiment in plan.experiments]
+    for request in requests:
+        if request is not None:
+            executor.can_start(request)
+        if request is not None and isinstance(executor, OrderedExecutor):
+            executor.check_room(request)
+    has_gpus = executor.resources()[0].get(GPU, 0)
+    if has_gpus and all(request is not None and not request.required_resources.get(GPU) for request in requests):
+        logger.warning("this machine has GPUs, but the trials ask for none; see with_resources")
+
+
+def _loop(
+    plan: Plan,
+    controller: TuneController,
+    recorder: Recorder,
+    executor: TrialExecutor,
+    hooks: Hooks,
+    progress: Progress,
+    keeper: StateKeeper,
+) -> Outcome:
+    """The driver's loop, with signals watched and progress shown."""
+    reason = _FAILED
+    with Interrupts(executor.wake, raise_second=not executor.isolates) as interrupts:
+        try:
+            while not controller.is_finished():
+                if not recorder.is_ours:
+                    raise forked_error("a plug-in")
+                progress.report(controller.trials)
+                controller.step(progress.patience_s())
+                if interrupts.name is None and not controller.interrupted:
+                    keeper.save_if_due()
+                elif not controller.interrupted:
+                    progress.tell_wait(str(interrupts.name), number_setting("FORCE_TRIAL_CLEANUP_S"))
+                    keeper.save()  # the searcher hears now that all trials are over, which is not so for a resume
+                    controller.end_run(f"{INTERRUPTED_BY}{interrupts.name}", resumable=True)
+                interrupts.check_second()
+            progress.loop_ends()
+            while controller.unwind():
+                interrupts.check_second()
+            if not controller.interrupted:
+                keeper.save()
+            reason = controller.how_ended()
+        except KeyboardInterrupt:
+            if recorder.is_ours:
+                progress.tell_resume("SIGINT")
+            raise
+        finally:
+            if recorder.is_ours:
+                _end(reason, controller, recorder, executor, hooks, keeper, progress.stop)
+    hooks.experiment_ends(controller.trials)
+    interrupted_by = interrupts.name if controller.interrupted else None
+    progress.end(controller.trials, interrupted_by, why_no_more=hooks.search_alg.end_reason)
+    interrupts.deliver_again()
+    if controller.loss is not None:
+        raise controller.loss
+    return Outcome(
+        controller.trials,
+        controller.interrupted,
+        controller.failed_fast,
+        raises=plan.failure_config.fail_fast == "raise",
+        took_s=progress.stop(),
+    )
+
+
+def _end(
+    reason: str,
+    controller: TuneController,
+    recorder: Recorder,
+    executor: TrialExecutor,
+    hooks: Hooks,
+    keeper: StateKeeper,
+    took: Callable[[], float],
+) -> None:
+    """End the workers, save what the callbacks know, and close the record.
+
+    Only for the process that has begun the run: a plug-in may have forked, and the child leaves the loop by an
+    exception or by `sys.exit`, while the run goes on.
+    """
+    executor.shutdown()
+    try:
+        if reason == _FAILED or controller.interrupted:
+            keeper.save(CALLBACKS)  # they have seen what they have seen, however it ended
+        recorder.close(reason, took())
+    finally:
+        if reason == _FAILED:
+            hooks.experiment_ends(controller.trials, after_error=True)

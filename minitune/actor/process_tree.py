@@ -1,0 +1,405 @@
+"""Process trees: list them, stop them, kill them.
+
+On Linux children come from `/proc/<pid>/task/*/children`, which is a hundred times cheaper than a walk over all
+processes; elsewhere, or where the kernel was built without that file, from psutil.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Collection, Iterable
+
+from minitune.actor.loop import Loop
+from minitune.actor.messages import KILL_CONFIRM_S, QUIET_PASSES, SWEEP_TICK_S
+
+# ---- from minitune/actor/tree.py
+
+RUN_VARIABLE = "MINITUNE_RUN_ID"
+
+"""Environment variable that every process of a group carries."""
+
+TRIAL_VARIABLE = "MINITUNE_TRIAL"
+
+"""Environment variable with the marker of one worker; all that it starts inherits it."""
+
+WITHIN_VARIABLE = "MINITUNE_WITHIN"
+
+"""The markers of the workers that this group itself runs in, outermost first."""
+
+_SIGSTOP: int | None = getattr(signal, "SIGSTOP", None)
+
+_SIGKILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)
+
+_READ_BYTES = 16 * 1024
+
+_EXITING = 0x4
+
+"""Linux's `PF_EXITING`, in the flags that `/proc/<pid>/stat` shows."""
+
+_EVERY_KIND = 0x40000000
+
+"""Linux's `__WALL`: also children that send no signal at their end, as `clone` can make them."""
+
+
+def _read(path: str) -> bytes:
+    """A file of `/proc`; `open` would ask the system twice as much.
+
+    Raises:
+        OSError: If the process is gone, or is not ours to look at.
+    """
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        parts = []
+        while part := os.read(descriptor, _READ_BYTES):
+            parts.append(part)
+    finally:
+        os.close(descriptor)
+    return b"".join(parts)
+
+
+def is_childless() -> bool:
+    """Whether the calling process has no child, not even a zombie; False where one call cannot tell."""
+    if not sys.platform.startswith("linux"):
+        return False
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT | _EVERY_KIND)
+    except ChildProcessError:
+        return True
+    return False
+
+
+def children(pid: int, has_one_thread: bool = False) -> list[int]:
+    """The processes whose parent is `pid`, zombies included. Empty if it is gone.
+
+    Args:
+        pid: The parent.
+        has_one_thread: Whether it is known to have but its main thread, so that there is only one place to look at.
+    """
+    if not sys.platform.startswith("linux"):
+        return _children_by_psutil(pid)
+    try:
+        threads = [str(pid)] if has_one_thread else os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return []
+    found: list[int] = []
+    for thread in threads:
+        try:
+            found += map(int, _read(f"/proc/{pid}/task/{thread}/children").split())
+        except FileNotFoundError:
+            if thread == str(pid) and os.path.exists(f"/proc/{pid}/task/{thread}"):
+                return _children_by_psutil(pid)  # a kernel without CONFIG_PROC_CHILDREN
+        except OSError:
+            continue
+    return found
+
+
+def _children_by_psutil(pid: int) -> list[int]:
+    import psutil
+
+    try:
+        return [child.pid for child in psutil.Process(pid).children()]
+    except psutil.Error:
+        return []
+
+
+def send_signal(pid: int, signum: int) -> bool:
+    """Send a signal.
+
+    Returns:
+        Whether there was such a process, and it was ours to signal.
+    """
+    if pid <= 1:  # 0 and below would mean whole groups, ours first
+        return False
+    try:
+        os.kill(pid, signum)
+    except OSError:
+        return False
+    return True
+
+
+def kill_group(pid: int, signum: int = _SIGKILL) -> bool:
+    """Send a signal to the process group that `pid` leads.
+
+    Returns:
+        Whether there is such a group.
+    """
+    if sys.platform == "win32" or pid <= 1:
+        return False
+    try:
+        os.killpg(pid, signum)
+    except OSError:
+        return False
+    return True
+
+
+def freeze(roots: Iterable[int]) -> list[int]:
+    """Stop processes and all their descendants.
+
+    A parent is stopped before its children are listed: then it can neither fork on nor reap one of them, so no
+    number in the list can come to mean a stranger.
+
+    Args:
+        roots: Processes that the caller may signal.
+
+    Returns:
+        All of them, parents first.
+    """
+    found = list(roots)
+    seen = set(found)
+    for pid in found:  # grows while we walk
+        if _SIGSTOP is not None:
+            send_signal(pid, _SIGSTOP)
+        for child in children(pid):
+            if child not in seen:
+                seen.add(child)
+                found.append(child)
+    return found
+
+
+class Hunt:
+    """Kills processes with their descendants, and remembers them until they are dead.
+
+    A process that was hit goes on existing for a while, hundreds of milliseconds if it has much memory to give back,
+    and shows no environment any more by which it could be found a second time.
+    """
+
+    def __init__(self) -> None:
+        self._hit: dict[int, str] = {}
+
+    def strike(self, roots: Iterable[int]) -> int:
+        """Kill processes and all their descendants. Does not wait for their death.
+
+        Args:
+            roots: Processes that the caller may kill.
+
+        Returns:
+            How many of those that were ever hit are not yet dead.
+        """
+        for pid in freeze(roots):
+            started = life(pid)
+            if started:
+                self._hit[pid] = started
+                send_signal(pid, _SIGKILL)
+        self._hit = {pid: started for pid, started in self._hit.items() if life(pid) == started}
+        return len(self._hit)
+
+
+def life(pid: int) -> str:
+    """What tells this process from a later one of the same number: when it began. Empty if it is dead."""
+    if not sys.platform.startswith("linux"):
+        return _life_by_psutil(pid)
+    try:
+        fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] in (b"Z", b"X") else fields[19].decode()
+
+
+def is_ending(pid: int) -> bool:
+    """Whether a process is dead or about to be: it has begun to exit, and no signal can hurry or stop that.
+
+    Linux alone shows it; elsewhere only the dead are known.
+    """
+    if not sys.platform.startswith("linux"):
+        return not _life_by_psutil(pid)
+    try:
+        fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    except OSError:
+        return True
+    return fields[0] in (b"Z", b"X") or bool(int(fields[6]) & _EXITING)
+
+
+def _life_by_psutil(pid: int) -> str:
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        return "" if process.status() == psutil.STATUS_ZOMBIE else str(process.create_time())
+    except psutil.Error:
+        return ""
+
+
+def environment(pid: int) -> bytes:
+    """The environment that a process shows to others; empty if it cannot be read."""
+    if sys.platform.startswith("linux"):
+        try:
+            return _read(f"/proc/{pid}/environ")
+        except OSError:
+            return b""
+    import psutil
+
+    try:
+        return "\0".join(f"{name}={value}" for name, value in psutil.Process(pid).environ().items()).encode()
+    except (psutil.Error, OSError):
+        return b""
+
+
+def session(pid: int) -> int:
+    """The session of a process; 0 if there is none."""
+    if sys.platform == "win32":
+        return 0
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return 0
+
+
+def all_pids() -> list[int]:
+    """All processes of this machine that we can see."""
+    if sys.platform.startswith("linux"):
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    import psutil
+
+    return list(psutil.pids())
+
+
+def marked(markers: Collection[str], pids: Iterable[int] | None = None) -> list[int]:
+    """The living processes whose environment holds one of the markers.
+
+    A process that is just starting another program shows no environment for a moment: look twice.
+
+    Args:
+        markers: Texts that occur nowhere by chance.
+        pids: Where to look; by default everywhere, which takes about 3 ms per 100 processes.
+
+    Returns:
+        Their numbers, never our own.
+    """
+    own, wanted = os.getpid(), [marker.encode() for marker in markers]
+    found = []
+    for pid in all_pids() if pids is None else pids:
+        shown = environment(pid) if pid != own else b""
+        if shown and any(marker in shown for marker in wanted) and life(pid):
+            found.append(pid)
+    return found
+
+
+# ---- from minitune/actor/memory_kills.py
+# Evidence that the kernel has killed a process since memory ran out: its own counters of such kills (Linux).
+
+_COUNTER = "oom_kill"
+
+_BLOCK_BYTES = 1 << 12
+
+
+class MemoryKills:
+    """Tells whether there was such a kill that accounts for a death, and for no other one.
+
+    The counter of our own control group comes first; that of the whole machine also sees workers that were put into
+    another group. Where the system shows neither, there is never any evidence.
+
+    Args:
+        proc: Where the kernel shows processes.
+        cgroups: Where it shows control groups.
+    """
+
+    def __init__(self, proc: str = "/proc", cgroups: str = "/sys/fs/cgroup"):
+        paths = [*_group_counters(proc, cgroups), os.path.join(proc, "vmstat")]
+        self._paths = [path for path in paths if _read_counter(path) is not None]
+        self._seen = self._read()
+
+    def look(self) -> None:
+        """A worker is started: what was killed before, somewhere on this machine, accounts for no death from now on."""
+        self._seen = self._read()
+
+    def claim(self) -> str:
+        """A process was killed by SIGKILL, and not by us.
+
+        Returns:
+            The evidence that it was for lack of memory, in words; empty if there is none.
+        """
+        now = self._read()
+        risen = next((path for path, count in now.items() if count > self._seen.get(path, count)), None)
+        if risen is None:
+            return ""
+        evidence = f"the kernel's count of such kills rose to {now[risen]}, see {_COUNTER} in {risen}"
+        self._seen = {path: min(count, self._seen.get(path, count) + 1) for path, count in now.items()}
+        return evidence
+
+    def _read(self) -> dict[str, int]:
+        counts = {path: _read_counter(path) for path in self._paths}
+        return {path: count for path, count in counts.items() if count is not None}
+
+
+def _group_counters(proc: str, cgroups: str) -> list[str]:
+    """The files that count the kills within our control group: of version 2, or of version 1."""
+    try:
+        with open(os.path.join(proc, "self", "cgroup")) as file:
+            lines = [line.rstrip("\n").split(":", 2) for line in file]
+    except OSError:
+        return []
+    found = []
+    for _, controllers, group in (parts for parts in lines if len(parts) == 3):
+        inside = group.lstrip("/")
+        if not controllers:
+            found.append(os.path.join(cgroups, inside, "memory.events"))
+        elif "memory" in controllers.split(","):
+            found.append(os.path.join(cgroups, "memory", inside, "memory.oom_control"))
+    return found
+
+
+def _read_counter(path: str) -> int | None:
+    """The counter in a file of lines such as `oom_kill 3`; None if it holds none. For each worker that is started."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            lines = b"\n"
+            while block := os.read(descriptor, _BLOCK_BYTES):  # the kernel gives a page at a time
+                lines += block
+                value, newline, _ = lines.partition(b"\n%b " % _COUNTER.encode())[2].partition(b"\n")
+                if newline:
+                    return int(value)
+        finally:
+            os.close(descriptor)
+    except (OSError, ValueError):
+        pass
+    return None
+
+
+# ---- from minitune/actor/sweep.py
+# Sweep: kill what carries a marker, pass by pass on the driver's loop, until nothing is left.
+
+
+class Sweep:
+    """Used where no zygote does it. One pass looks at all processes, so the passes get rarer.
+
+    Args:
+        loop: Calls us back between two passes.
+        markers: What the victims show in their environment.
+        roots: Asked before each pass for processes to kill with their trees, whatever they show.
+        on_done: Called with whether something survived. Never from within the constructor.
+        hunt: Who was hit already.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        markers: Collection[str],
+        on_done: Callable[[bool], object],
+        roots: Callable[[], Collection[int]] = tuple,
+        hunt: Hunt | None = None,
+    ) -> None:
+        self._loop = loop
+        self._markers = markers
+        self._roots = roots
+        self._on_done = on_done
+        self._hunt = hunt or Hunt()
+        self._quiet_passes = 0
+        self._until = time.monotonic() + KILL_CONFIRM_S
+        self._pause_s = SWEEP_TICK_S
+        loop.call_later(0.0, self._turn)
+
+    def _turn(self) -> None:
+        try:
+            left = self._hunt.strike([*self._roots(), *marked(self._markers)])
+        except OSError:  # there is no descriptor left to look with
+            left = 1
+        self._quiet_passes = 0 if left else self._quiet_passes + 1
+        if self._quiet_passes < QUIET_PASSES and time.monotonic() < self._until:
+            self._loop.call_later(self._pause_s, self._turn)
+            self._pause_s = min(0.2, self._pause_s * 2) if left else SWEEP_TICK_S
+        else:
+            self._on_done(left > 0)

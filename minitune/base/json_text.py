@@ -1,0 +1,206 @@
+"""Strict JSON from whatever a trial reports: what JSON cannot hold becomes the nearest thing that it can.
+
+NaN becomes `null`, infinities `"Infinity"` and `"-Infinity"`, numpy scalars numbers, its arrays lists, unless they
+are large, keys text, everything else short text. Nothing that an object's own methods raise comes out of here.
+"""
+
+from __future__ import annotations
+
+import json
+import json.encoder
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from minitune.base.text import ShortRepr, is_long
+
+# ---- from minitune/_json.py
+# The standard library's JSON in C, without what `json.dumps` and `json.loads` do with every call.
+
+
+def json_encoder(
+    default: Callable[[Any], Any] | None = None, separators: tuple[str, str] = (", ", ": ")
+) -> Callable[[Any], str]:
+    """A function from a value to its JSON, ASCII only.
+
+    Args:
+        default: Gives what stands for a value that JSON cannot hold; without it that is a TypeError.
+        separators: What stands between items, and behind keys.
+
+    Returns:
+        The function. It raises ValueError for NaN and infinities, RecursionError for what is nested in itself.
+    """
+    plain = json.JSONEncoder(default=default, separators=separators, allow_nan=False, check_circular=False)
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:  # this Python has none in C
+        return plain.encode
+    between, behind_key = separators
+    chunks = make(
+        None, plain.default, json.encoder.encode_basestring_ascii, None, behind_key, between, False, False, False
+    )
+    join = "".join
+    return lambda value: join(chunks(value, 0))
+
+
+def json_decoder() -> Callable[[str], Any]:
+    """A function from JSON without blanks around it to its value. `json.loads` takes longer for what it allows besides.
+
+    Returns:
+        The function. It raises json.JSONDecodeError for anything else.
+    """
+    decoder: Any = json.JSONDecoder()
+    scan = decoder.scan_once  # not in the stubs
+
+    def decode(text: str) -> Any:
+        try:
+            value, end = scan(text, 0)
+        except StopIteration as stop:
+            raise json.JSONDecodeError("no JSON", text, stop.value) from None
+        if end != len(text):
+            raise json.JSONDecodeError("more than one value", text, end)
+        return value
+
+    return decode
+
+
+# ---- from minitune/logger/strict_json.py
+
+MAX_DEPTH = 100
+
+"""Deeper nesting becomes text: readers of JSON recurse too, and fail at a depth that nobody can know."""
+
+MAX_TEXT = 200
+
+"""Characters of the text that stands for an object."""
+
+MAX_ITEMS = 10_000
+
+"""An array of more items becomes text: a line is written with every report."""
+
+_LONG = ShortRepr(MAX_TEXT)
+
+_SCALARS = (str, int, float, bool, type(None))
+
+
+def dumps(value: Any) -> str:
+    """`value` as one line of strict JSON, ASCII only.
+
+    Plain values take the standard library's encoder in C; only where it refuses, or where nesting may be deep, are
+    they cleaned first.
+
+    Args:
+        value: Anything; usually a nested dict.
+
+    Returns:
+        JSON that every parser reads.
+    """
+    try:
+        line = _encode(value)
+        if line.count("[") + line.count("{") <= MAX_DEPTH:
+            return line
+    except Exception:  # also whatever an object's methods raise, and RecursionError
+        pass
+    return _encode(clean(value))
+
+
+def dumps_pretty(value: Any) -> str:
+    """`value` as strict JSON for people: indented by 2, keys sorted."""
+    return json.dumps(clean(value), indent=2, sort_keys=True, allow_nan=False)
+
+
+def clean(value: Any) -> Any:
+    """`value` as new plain data that any JSON encoder accepts: dicts with text keys, lists, text, numbers, None."""
+    return _clean(value, 0, set())
+
+
+def short_text(value: Any) -> str:
+    """`str(value)`, cut at `MAX_TEXT` characters, or the name of its type if it has no text."""
+    try:
+        # `str()` of bytes is a warning, or an error, under `python -b`.
+        if isinstance(value, (bytes, bytearray)):
+            text = repr(value[:MAX_TEXT])
+        else:
+            text = _LONG.repr(value) if is_long(value) and not isinstance(value, str) else str(value)
+    except Exception:
+        return f"<{type(value).__name__}>"
+    return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 3]}..."
+
+
+def scalar_of(value: Any) -> Any:
+    """The Python number in a numpy (or similar) scalar; None if `value` is no scalar."""
+    try:
+        number = value.item() if value.shape == () else None
+    except Exception:
+        return None
+    return number if isinstance(number, (int, float)) else None
+
+
+def _list_of(value: Any) -> list[Any] | None:
+    """The items of a numpy (or similar) array as nested lists; None if `value` is none, or too large."""
+    try:
+        items = value.tolist() if hasattr(value, "__array_interface__") and value.size <= MAX_ITEMS else None
+    except Exception:
+        return None
+    return items if isinstance(items, list) else None
+
+
+def _simple(value: Any) -> Any:
+    """What the encoder in C takes in place of `value`; numbers that it refuses lead to a cleaning."""
+    number = scalar_of(value)
+    if number is not None:
+        return number
+    items = _list_of(value)
+    if items is not None:
+        return items
+    return dict(value) if isinstance(value, Mapping) else short_text(value)
+
+
+# One encoder for all lines. What is nested in itself recurses too deeply, and is cleaned then.
+_encode = json_encoder(_simple)
+
+
+def _clean(value: Any, depth: int, parents: set[int]) -> Any:
+    try:
+        if isinstance(value, _SCALARS):
+            return _clean_scalar(value)
+        number = scalar_of(value)
+        if number is not None:
+            return _clean_scalar(number)
+        items = _list_of(value)
+        if items is not None or isinstance(value, (Mapping, list, tuple)):
+            return _clean_container(value if items is None else items, depth, parents)
+    except Exception:  # whatever an object's methods raise, its claims about its class included
+        pass
+    return short_text(value)
+
+
+def _clean_container(value: Any, depth: int, parents: set[int]) -> Any:
+    if depth >= MAX_DEPTH or id(value) in parents:
+        return f"<{type(value).__name__}, nested in itself or more than {MAX_DEPTH} deep>"
+    parents.add(id(value))
+    try:
+        if isinstance(value, Mapping):
+            return {_clean_key(key): _clean(inner, depth + 1, parents) for key, inner in value.items()}
+        return [_clean(inner, depth + 1, parents) for inner in value]
+    finally:
+        parents.discard(id(value))
+
+
+def _clean_scalar(value: Any) -> Any:
+    """A number, text, bool or None without what JSON does not know."""
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, float):
+        if math.isfinite(value):
+            return value
+        return None if value != value else "Infinity" if value > 0 else "-Infinity"
+    # Python refuses to print, and to read, integers of more than 4300 digits.
+    return value if value.bit_length() < 14_000 else f"<int of {value.bit_length()} bits>"
+
+
+def _clean_key(key: Any) -> str:
+    if isinstance(key, str):
+        return key
+    if isinstance(key, bool) or key is None:
+        return {True: "true", False: "false", None: "null"}[key]
+    return short_text(key)

@@ -1,0 +1,467 @@
+"""`minitune rerun`: one trial again, in this process, with a debugger at hand; the run itself stays as it is."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import faulthandler
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any
+
+from minitune import runtime
+from minitune.base.shared_values import SharedObject
+from minitune.commands.selecting import (
+    CANNOT,
+    ENDED_EARLY,
+    ERRORS,
+    INTERRUPTED,
+    RUN_HELP,
+    RUNNING,
+    TRIAL_HELP,
+    TRIALS_FAILED,
+    command_line,
+    existing_run,
+    find_trial,
+    put_back,
+    run_and_trial,
+    state_of_run,
+)
+from minitune.error import format_traceback, user_traceback
+from minitune.execution.inline import MainThreadExecutor
+from minitune.execution.ledger import Ledger, allocation_env
+from minitune.execution.local import ORIG_WORKING_DIR
+from minitune.execution.state import GRACE_S
+from minitune.experiment.lifecycle import ERROR, TERMINATED
+from minitune.experiment.trial import HAS_RETURNED, Trial, TrialInfo
+from minitune.output.table import format_cell, metrics_of, short_repr
+from minitune.record.layout import RunDirectory, check_trusted
+from minitune.record.run_files import load_trainable, plan_of_script
+from minitune.record.story import Origin, RecordedRun, read_decisions, read_run
+from minitune.resources import Allocation
+from minitune.result import TRAINING_ITERATION, Report
+from minitune.settings import is_on
+from minitune.trainable.trial_actor import make_trial_actor
+
+# ---- from minitune/commands/rerun.py
+
+_ATTEMPT = 1
+
+_BEGINNING = Origin(None, {}, 0)
+
+
+def main(arguments: list[str], prog: str) -> int:
+    """Run the command.
+
+    Args:
+        arguments: What follows its name.
+        prog: Its name, for the help.
+
+    Returns:
+        The exit status: 0 if the trial has not failed this time; 1 if it cannot be run again here; 3 if it has failed.
+    """
+    parser = _parser(prog)
+    split = arguments.index("--") if "--" in arguments else len(arguments)
+    options, own = parser.parse_args(arguments[:split]), arguments[split + 1 :]
+    with command_line(own):
+        return _rerun(options, own)
+
+
+def _rerun(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """Run the trial again; returns the exit status. Blocks."""
+    try:
+        path, wanted = run_and_trial(options.run, options.trial)
+        check_trusted(path)
+        run = read_run(path, unpickle=True)
+        if state_of_run(run).name != RUNNING:
+            put_back(run.trials)
+        trial = find_trial(run.trials, wanted)
+        origin = _BEGINNING if options.from_scratch else _origin(run, trial)
+        trainable = _trainable(run, trial, options.script, arguments)
+    except ERRORS as error:
+        print(error, file=sys.stderr)
+        return CANNOT
+    if not faulthandler.is_enabled():
+        faulthandler.enable(2, all_threads=False)  # what has crashed may well do so again
+    with _scratch(options.keep) as directory:
+        _tell_begin(run, trial, origin, directory if options.keep else None)
+        limit = options.reports or _made(run, trial, origin)
+        again = _Rerun(SharedObject(trainable), run, trial, origin, limit, opens_debugger=options.pdb)
+        try:
+            again.run(directory)
+        except ERRORS as error:
+            print(f"the trial cannot be run here: {error}", file=sys.stderr)
+            return CANNOT
+        return _tell_end(trial, origin, again, opens_debugger=options.pdb)
+
+
+def _made(run: RecordedRun, trial: Trial, origin: Origin) -> int:
+    """How many reports the trial has made since its start; one more if it was not stopped, but had its own end."""
+    decisions = read_decisions(run.path).by_trial.get(trial.trial_id, [])
+    had_own_end = trial.status == ERROR or bool(decisions and decisions[-1].reason == HAS_RETURNED)
+    return max(1, trial.report_count - origin.report_number + had_own_end)
+
+
+def _origin(run: RecordedRun, trial: Trial) -> Origin:
+    """What the trial starts from: after a failure where its last attempt began, else its own beginning.
+
+    A trial that was given another one's checkpoint begins there: with its present configuration it was nowhere before.
+
+    Raises:
+        FileNotFoundError: If that checkpoint is gone.
+    """
+    starts = run.origins if trial.status == ERROR else run.grafts
+    origin = starts.get(trial.trial_id, _BEGINNING)
+    if origin.path is not None and not os.path.isdir(origin.path):
+        raise FileNotFoundError(f"the trial went on from {origin.path}, which is gone; pass --from-scratch")
+    return origin
+
+
+def _parser(prog: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=prog,
+        usage=f"{prog} [options] RUN [TRIAL] [-- ARGUMENTS]",
+        description="Run one trial again, here: with its configuration, seed and start checkpoint, up to where it had "
+        "come. breakpoint() works in it. Nothing of the run is changed. What follows -- is the command line (sys.argv) "
+        "that it, and the script, see.",
+        epilog="The exit status is 0 if the trial has not failed this time, 3 if it has, 1 if it cannot be run again.",
+    )
+    parser.add_argument("run", help=f"{RUN_HELP}; or a trial's directory")
+    parser.add_argument("trial", nargs="?", help=TRIAL_HELP)
+    parser.add_argument("--pdb", action="store_true", help="open the debugger where it fails, or at Ctrl-C")
+    parser.add_argument(
+        "--script",
+        metavar="FILE.py",
+        help="take the trainable from this script, which is run up to its fit(); by default as the run has kept it",
+    )
+    parser.add_argument("--from-scratch", action="store_true", help="do not begin at the checkpoint that it began at")
+    parser.add_argument("--reports", type=int, metavar="N", help="stop after N reports (default: as many as it made)")
+    parser.add_argument("--keep", metavar="DIR", help="keep its files in DIR (default: they go)")
+    return parser
+
+
+def _trainable(run: RecordedRun, trial: Trial, script: str | None, arguments: Sequence[str]) -> Any:
+    """The trainable, from a script with these arguments or as the run has kept it.
+
+    Raises:
+        TuneError: If it is in neither.
+        UntrustedStateError: If somebody else may have written what the run has kept.
+    """
+    if script is None:
+        return load_trainable(RunDirectory(run.path), trial.experiment_number)
+    plan = plan_of_script(script, arguments, lambda plan: plan.experiment.trainable_name == run.trainable_name)
+    return plan.experiments[trial.experiment_number].trainable
+
+
+@contextlib.contextmanager
+def _scratch(keep: str | None) -> Iterator[str]:
+    """The directory for the files of the trial; it is removed in the end unless it has a name."""
+    if keep is not None:
+        os.makedirs(keep, exist_ok=True)
+        yield os.path.abspath(keep)
+        return
+    directory = tempfile.mkdtemp(prefix="minitune-rerun-")
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _surroundings(directory: str, env: Mapping[str, str]) -> Iterator[None]:
+    """The working directory and environment that a worker would have."""
+    before, cwd = dict(os.environ), os.getcwd()
+    os.environ.update(env)
+    if is_on("CHDIR_TO_TRIAL_DIR"):
+        os.environ.update(dict.fromkeys(ORIG_WORKING_DIR, cwd))
+        os.chdir(directory)
+    try:
+        yield
+    finally:
+        os.chdir(cwd)
+        os.environ.clear()
+        os.environ.update(before)
+
+
+class _Rerun:
+    """One trial, driven by a thread of its own, so that the trainable has the main thread as in a worker.
+
+    Args:
+        trainable: Handle of the trainable.
+        run: The run.
+        trial: Its trial.
+        origin: What it starts from.
+        limit: After so many reports it is stopped.
+        opens_debugger: Whether a failure opens the debugger.
+
+    Attributes:
+        reports: How many there were.
+        error: What the trainable has raised, or None.
+        is_stopped: Whether it was stopped at the limit.
+    """
+
+    def __init__(
+        self,
+        trainable: SharedObject,
+        run: RecordedRun,
+        trial: Trial,
+        origin: Origin,
+        limit: int,
+        *,
+        opens_debugger: bool,
+    ):
+        self.reports = 0
+        self.error: BaseException | None = None
+        self.is_stopped = False
+        self._trainable = trainable
+        self._run = run
+        self._trial = trial
+        self._origin = origin
+        self._limit = limit
+        self._opens_debugger = opens_debugger
+        self._main = MainThreadExecutor()
+
+    def run(self, directory: str) -> None:
+        """Run the trial on the calling thread. Blocks until it has ended, and while the debugger is open.
+
+        Raises:
+            TuneError: If this machine does not have what the trial asks for.
+            OSError: If the directory cannot be used.
+        """
+        trial, machine = self._trial, runtime.machine()
+        ledger = Ledger(machine.totals, machine.gpu_ids, find_gpus=machine.find_gpus)
+        ledger.can_acquire(trial.resources)
+        allocation = ledger.acquire(trial.trial_id, trial.resources)
+        own = os.path.join(directory, os.path.basename(trial.local_path))
+        os.makedirs(own, exist_ok=True)
+        start = None
+        if self._origin.path is not None:  # a copy: a trial may well write into what it starts from
+            start = shutil.copytree(self._origin.path, os.path.join(directory, "start"), dirs_exist_ok=True)
+        info = TrialInfo(
+            trial.trial_id,
+            trial.name,
+            own,
+            os.path.basename(self._run.path),
+            trial.resources,
+            trial.seed,
+            _ATTEMPT,
+            config=trial.config,
+            failures=trial.num_failures - (trial.status == ERROR),  # those before the attempt that is made again
+        )
+        with _surroundings(own, allocation_env(allocation, os.environ)):
+            thread = threading.Thread(target=self._drive, args=(info, allocation, start), name="minitune-rerun")
+            thread.start()
+            self._main.run(lambda: None)
+            thread.join()
+
+    def _drive(self, info: TrialInfo, allocation: Allocation, start: str | None) -> None:
+        """What the driver does with a trial, on the thread for it."""
+        actor: Any = None
+        try:
+            make = self._main.submit(make_trial_actor, self._trainable, info, self._main, allocation)
+            actor = make.result()
+            if start is not None:
+                _settled(actor.restore(start, self._origin.metrics))
+            while not self.is_stopped and self._take(_settled(actor.train())):
+                self.is_stopped = self.reports >= self._limit
+        except BaseException as error:
+            self.error = error
+            self._tell_failure(error)
+        finally:
+            with contextlib.suppress(BaseException):  # the trial is over, however it unwinds
+                stopping = actor.stop() if actor is not None else None
+                if isinstance(stopping, Future):
+                    stopping.result(GRACE_S)
+            self._main.shutdown()
+
+    def _take(self, report: Report) -> bool:
+        """Show a report; whether there will be more."""
+        if report.metrics is not None:
+            self.reports += 1
+            values = ", ".join(f"{name}={format_cell(value, 40)}" for name, value in metrics_of(report.metrics).items())
+            with contextlib.suppress(BrokenPipeError):  # nobody reads any more: the main thread will notice
+                print(f"iteration {report.metrics.get(TRAINING_ITERATION)}: {values}", flush=True)
+        return not (report.done or report.has_returned)
+
+    def _tell_failure(self, error: BaseException) -> None:
+        """Show the traceback and open the debugger, before anything is cleaned up."""
+        import bdb
+
+        if isinstance(error, bdb.BdbQuit) or (isinstance(error, KeyboardInterrupt) and not self._opens_debugger):
+            return
+        print(format_traceback(error), end="", file=sys.stderr, flush=True)
+        trace = user_traceback(error)
+        if self._opens_debugger and trace is not None:
+            self._main.submit(_post_mortem, trace).result()
+
+
+def _settled(value: Any) -> Any:
+    """The value of a call that may have given a Future. Blocks until it is there."""
+    return value.result() if isinstance(value, Future) else value
+
+
+def _post_mortem(trace: TracebackType) -> None:
+    import pdb
+
+    print("the debugger is where it has failed; `up` and `down` move, `p NAME` shows, `q` leaves", flush=True)
+    pdb.post_mortem(trace)
+
+
+def _tell_begin(run: RecordedRun, trial: Trial, origin: Origin, kept: str | None) -> None:
+    what = f"{trial.status} after {_reports(trial.report_count)}"
+    failure = getattr(trial.error, "summary", lambda: str(trial.error))() if trial.error is not None else ""
+    print(f"trial {trial.number} ({trial.trial_id}) of {run.path}: {what}{f': {failure}' if failure else ''}")
+    print(f"  config  {short_repr(trial.config)}")
+    print(f"  begins  {'anew' if origin.path is None else f'at {origin.path}'}, seed {trial.seed}")
+    if kept:
+        print(f"  files   {kept}")
+    sys.stdout.flush()
+
+
+def _reports(count: int) -> str:
+    return f"{count} report{'' if count == 1 else 's'}"
+
+
+def _tell_end(trial: Trial, origin: Origin, again: _Rerun, *, opens_debugger: bool) -> int:
+    """Say how it has ended this time; returns the exit status."""
+    import bdb
+
+    reports = _reports(again.reports)
+    if isinstance(again.error, (bdb.BdbQuit, KeyboardInterrupt)):
+        print(f"left after {reports}")
+        return INTERRUPTED
+    if again.error is not None:
+        hint = "" if opens_debugger else "; --pdb opens the debugger there"
+        print(f"failed {'again ' if trial.status == ERROR else ''}after {reports}{hint}")
+        return TRIALS_FAILED
+    if trial.status == ERROR:
+        print(f"did not fail this time: {reports}, and it had failed after {trial.report_count - origin.report_number}")
+    elif again.is_stopped:
+        print(f"stopped after {reports}, as many as it was to make")
+    else:
+        print(f"ended after {reports}")
+    return 0
+
+
+# ---- from minitune/commands/resuming.py
+# `minitune resume`: go on with a run, from its script or by itself.
+
+_BY_SCRIPT = "go on by the script that it comes from: minitune resume {}"
+
+_STAY = "stay as they are (--errored and --restart-errored are for them)"
+
+
+def main_resuming(arguments: list[str], prog: str) -> int:
+    """Run the command.
+
+    Args:
+        arguments: What follows its name.
+        prog: Its name, for the help.
+
+    Returns:
+        The exit status: 0 if all trials have ended well, 1 if it cannot go on, 3 if some have failed, 4 if it was
+        interrupted; of a script its own.
+    """
+    parser = _parser_resuming(prog)
+    target = parser.parse_known_args(arguments)[0].target
+    try:
+        if target.endswith(".py"):
+            end = arguments.index(target) + 1
+            own = arguments[end + 1 :] if arguments[end : end + 1] == ["--"] else arguments[end:]
+            return _run_script(parser.parse_args(arguments[:end]), own)
+        split = arguments.index("--") if "--" in arguments else len(arguments)
+        options = parser.parse_args(arguments[:split])
+        with command_line(arguments[split + 1 :]):
+            return _resume_run(existing_run(target), options)
+    except ERRORS as error:
+        print(error, file=sys.stderr)
+        return CANNOT
+
+
+def _parser_resuming(prog: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=prog,
+        description="Go on with a run that was interrupted or killed. With a script, and what follows it as its own "
+        "arguments: it is run, and its fit() and run() go on with their newest unfinished runs. With a run: its "
+        "trainable is taken as the run has kept it; what follows -- is the command line (sys.argv) that it sees.",
+        epilog="The exit status is 0 if all trials have ended well, 1 if it cannot go on, 3 if some have failed, 4 if "
+        "it was interrupted again; of a script its own.",
+    )
+    parser.add_argument("target", metavar="SCRIPT.py|RUN", help="the script, or the run's directory or name")
+    parser.add_argument("--run", metavar="DIR", help="with a script: the run that is meant")
+    parser.add_argument("--errored", action="store_true", help="with a run: go on with failed trials, too")
+    parser.add_argument("--restart-errored", action="store_true", help="with a run: begin failed trials anew")
+    parser.add_argument("--add-samples", type=int, default=0, metavar="N", help="with a run: N samples more")
+    return parser
+
+
+def _run_script(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    """Run the script in place of this process, set to go on; where that is not possible, wait for it.
+
+    Raises:
+        OSError: If there is no such script.
+        ValueError: If an option makes no sense with a script.
+    """
+    if not os.path.isfile(options.target):
+        raise FileNotFoundError(f"there is no script {options.target}")
+    if options.errored or options.restart_errored or options.add_samples:
+        raise ValueError("--errored, --restart-errored and --add-samples are for runs: pass the run's directory")
+    env = {**os.environ, "MINITUNE_RESUME": existing_run(options.run) if options.run else "1"}
+    command = [sys.executable, options.target, *arguments]
+    sys.stdout.flush()
+    if sys.platform != "win32":  # there the shell would take the replaced process as ended
+        os.execve(sys.executable, command, env)
+    return subprocess.call(command, env=env)
+
+
+def _resume_run(path: str, options: argparse.Namespace) -> int:
+    """Go on with a run by what it has kept.
+
+    Raises:
+        TuneError: If it cannot go on, or is at work.
+        UntrustedStateError: If somebody else may have written what is to be loaded.
+    """
+    from minitune.record.run_files import load_trainable
+    from minitune.tuner import Tuner
+
+    run = read_run(path)
+    state = state_of_run(run)
+    if state.name == RUNNING:
+        raise ValueError(f"{path} is {state.text}; `minitune watch {path}` shows it")
+    if any(trial.experiment_number for trial in run.trials):
+        raise ValueError(
+            f"{path} consists of several experiments; go on with it by its script: minitune resume SCRIPT.py"
+        )
+    tuner = Tuner.restore(
+        path,
+        load_trainable(RunDirectory(path), way_out=_BY_SCRIPT),
+        resume_errored=options.errored,
+        restart_errored=options.restart_errored,
+        add_samples=options.add_samples,
+    )
+    _tell_plan(run, state.name, options)
+    grid = tuner.fit()
+    if grid.interrupted:
+        return ENDED_EARLY
+    return TRIALS_FAILED if grid.num_errors else 0
+
+
+def _tell_plan(run: RecordedRun, state: str, options: argparse.Namespace) -> None:
+    """Say what will become of the trials that there are."""
+    counts = Counter(trial.status for trial in run.trials)
+    left = [trial for trial in run.trials if trial.status not in (TERMINATED, ERROR)]
+    anew = sum(trial.report_count > 0 and not trial.checkpoints for trial in left)
+    again = "go on" if options.errored else "begin anew" if options.restart_errored else _STAY
+    parts = [f"{counts[TERMINATED]} have ended", f"{len(left)} go on"]
+    parts[-1] += f" ({anew} of them from the beginning: they have no checkpoint)" if anew else ""
+    parts += [f"{counts[ERROR]} have failed and {again}"] if counts[ERROR] else []
+    parts += [f"{options.add_samples} samples more"] if options.add_samples else []
+    print(f"{run.path}: {state}; of its {len(run.trials)} trials {', '.join(parts)}", flush=True)

@@ -1,0 +1,518 @@
+"""`minitune doctor`: what this machine offers to trials, what is installed, and what is broken, with the way out."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from minitune._version import __version__
+from minitune.base import json_text
+from minitune.commands.selecting import state_of
+from minitune.config import default_storage_path
+from minitune.error import TuneError
+from minitune.execution.devices import detect_gpus, memory, memory_bytes, usable_cpus
+from minitune.execution.local import start_method
+from minitune.output import summary
+from minitune.output.summary import Summary, Target, append_to, escaped
+from minitune.record.layout import RunDirectory
+from minitune.record.story import find_runs, read_overview
+from minitune.settings import SETTINGS, is_on, setting, variable_of
+
+# ---- from minitune/commands/doctor.py
+
+_NEEDED = ("cloudpickle", "psutil")
+
+_OPTIONAL = (
+    *(
+        "numpy",
+        "pandas",
+        "pyarrow",
+        "scikit-learn",
+        "matplotlib",
+        "tensorboardX",
+        "ipython",
+        "optuna",
+        "wandb",
+        "mlflow",
+    ),
+    *("torch", "lightning", "pytorch-lightning", "transformers", "tensorflow", "keras", "jax", "xgboost", "lightgbm"),
+)
+
+_FEW_DESCRIPTORS = 1024
+
+_LITTLE_SPACE_BYTES = 1_000_000_000
+
+_FILES_PER_WORKER = 8
+
+"""About so many descriptors the driver needs for each worker."""
+
+_WIDTH = 12
+
+
+@dataclass
+class _Findings:
+    """What was found.
+
+    Attributes:
+        facts: What there is, by name, as plain data.
+        texts: The same for people.
+        problems: What is broken, each with the way out.
+        warnings: What may be in the way.
+    """
+
+    facts: dict[str, Any] = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def tell(self, name: str, value: Any, text: str) -> None:
+        """Note a fact."""
+        self.facts[name.replace(" ", "_")] = value
+        self.texts[name] = text
+
+
+def main(arguments: list[str], prog: str) -> int:
+    """Run the command.
+
+    Args:
+        arguments: What follows its name.
+        prog: Its name, for the help.
+
+    Returns:
+        The exit status: 1 if something that trials need is broken.
+    """
+    parser = argparse.ArgumentParser(
+        prog=prog,
+        description="Tell what this machine offers to trials, what is installed, and what is broken.",
+        epilog="The exit status is 1 if something that trials need is broken, else 0.",
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_argument("--no-trial", action="store_true", help="do not try out a trial in a process of its own")
+    options = parser.parse_args(arguments)
+    found = _Findings()
+    for look in (_versions, _cpus, _memory, _gpus, _limits, _storage, _leftovers):
+        look(found)
+    if not options.no_trial and not found.problems:
+        _try_trial(found)
+    if options.json:
+        print(json_text.dumps_pretty({**found.facts, "problems": found.problems, "warnings": found.warnings}))
+    else:
+        _print(found)
+    return 1 if found.problems else 0
+
+
+def _print(found: _Findings) -> None:
+    for name, text in found.texts.items():
+        print(f"{name:<{_WIDTH}} {text or 'none'}")
+    for warning in found.warnings:
+        print(f"warning: {warning}")
+    for problem in found.problems:
+        print(f"broken: {problem}")
+    if not found.problems:
+        print("all that trials need is there")
+
+
+# -- what there is -----------------------------------------------------------------------------------------------------
+def _versions(found: _Findings) -> None:
+    found.tell("minitune", __version__, f"{__version__} in {os.path.dirname(os.path.dirname(__file__))}")
+    python, system = platform.python_version(), f"{platform.system()} {platform.release()} on {platform.machine()}"
+    found.tell("python", python, f"{python} ({sys.executable})")
+    found.tell("system", system, system)
+    for name, packages in (("needed", _NEEDED), ("optional", _OPTIONAL)):
+        versions = dict(_installed(packages))
+        found.tell(name, versions, ", ".join(f"{package} {version}" for package, version in versions.items()))
+    missing = [name for name in _NEEDED if name not in found.facts["needed"]]
+    if missing:
+        found.problems.append(f"{' and '.join(missing)} must be installed: pip install {' '.join(missing)}")
+    own = {variable: setting(name) for name in SETTINGS if (variable := variable_of(name)) in os.environ}
+    found.tell("settings", own, ", ".join(f"{variable}={value}" for variable, value in own.items()))
+
+
+def _installed(names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Names and versions of those that are installed; none is imported."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    for name in names:
+        try:
+            yield name, version(name)
+        except PackageNotFoundError:
+            continue
+
+
+def _cpus(found: _Findings) -> None:
+    cores, usable = os.cpu_count() or 1, usable_cpus()
+    allowed = cores
+    if sys.platform == "linux":
+        allowed = len(os.sched_getaffinity(0))
+    why = f" (of {cores}; affinity {allowed}, the rest is a quota of the container)" if usable < cores else ""
+    instead = f", {variable_of('NUM_CPUS')}={setting('NUM_CPUS')} counts instead" if setting("NUM_CPUS") else ""
+    found.tell("cpus", {"usable": usable, "affinity": allowed, "machine": cores}, f"{usable}{why}{instead}")
+    try:
+        found.tell("start method", start_method(), start_method())
+    except ValueError as error:
+        found.problems.append(str(error))
+
+
+def _memory(found: _Findings) -> None:
+    (total, free), limit = memory(), memory_bytes()
+    why = f" (a limit; the machine has {_size(total)})" if limit < total else ""
+    value = {"total_bytes": limit, "free_bytes": min(free, limit), "machine_bytes": total}
+    found.tell("memory", value, f"{_size(limit)}, {_size(min(free, limit))} free{why}")
+
+
+def _gpus(found: _Findings) -> None:
+    ids = detect_gpus(asked=True)
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    why = "" if visible is None else f", as CUDA_VISIBLE_DEVICES={visible!r} says"
+    found.tell("gpus", list(ids), f"{', '.join(ids) or 'none'}{why}")
+    if visible is None and not ids and any(name.startswith("nvidia") for name in _names("/dev")):
+        found.warnings.append(
+            "there are NVIDIA devices, but nvidia-smi does not list them: check the driver and the PATH, or set "
+            "MINITUNE_NUM_GPUS"
+        )
+
+
+def _names(directory: str) -> list[str]:
+    try:
+        return os.listdir(directory)
+    except OSError:
+        return []
+
+
+def _limits(found: _Findings) -> None:
+    if sys.platform == "win32":
+        return
+    import resource
+
+    files, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    processes = resource.getrlimit(resource.RLIMIT_NPROC)[0]
+    more = f" (up to {_limit(hard)})" if hard != files else ""
+    text = f"{_limit(files)} open files{more}, {_limit(processes)} processes"
+    found.tell("limits", {"open_files": files, "processes": processes}, text)
+    if files != resource.RLIM_INFINITY and files < min(_FEW_DESCRIPTORS, _FILES_PER_WORKER * usable_cpus() + 64):
+        found.warnings.append(f"only {files} files may be open at a time: `ulimit -n {_FEW_DESCRIPTORS}`")
+
+
+def _limit(value: int) -> str:
+    return "unlimited" if value < 0 or value >= 1 << 60 else str(value)
+
+
+def _storage(found: _Findings) -> None:
+    """Whether runs can be written; the directory is not made for that."""
+    path = default_storage_path()
+    there = path
+    while not os.path.exists(there) and os.path.dirname(there) != there:
+        there = os.path.dirname(there)
+    free = shutil.disk_usage(there).free
+    why = "" if there == path else " (it will be made)"
+    found.tell("storage", {"path": path, "free_bytes": free}, f"{path}, {_size(free)} free{why}")
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as error:
+        reason = error.strerror or error
+        found.problems.append(f"{there} cannot be written ({reason}): set MINITUNE_STORAGE_PATH, or a storage_path")
+        return
+    if free < _LITTLE_SPACE_BYTES:
+        found.warnings.append(f"little space is left for {path}: {_size(free)}")
+
+
+# -- what is left over -------------------------------------------------------------------------------------------------
+def _leftovers(found: _Findings) -> None:
+    """Runs that can go on, values that a killed driver has left on the disk, processes without a driver."""
+    unfinished, left = [], []
+    for path in find_runs(default_storage_path()):
+        try:
+            seen = read_overview(path)
+            if seen.damage is not None:
+                raise seen.damage
+        except TuneError:
+            found.warnings.append(f"the record of {path} is damaged: `minitune ls {path}` says how")
+            continue
+        if seen.is_unfinished and state_of(path, seen.close_reason).can_go_on:
+            unfinished.append(path)
+            left += [shared] if os.path.isdir(shared := RunDirectory(path).shared) else []
+    found.tell("unfinished", unfinished, ", ".join(unfinished))
+    if left:
+        found.warnings.append(f"a killed run has left values on the disk; resume it, or remove them: {', '.join(left)}")
+    orphans = [str(pid) for pid in _orphans()]
+    if orphans:
+        found.warnings.append(f"trials whose driver is gone still run: kill {' '.join(orphans)}")
+
+
+def _orphans() -> Iterator[int]:
+    """Processes that trials have started, or are, whose driver is gone: none of their ancestors but the first lives."""
+    import psutil
+
+    for process in psutil.process_iter():
+        try:
+            # the environment of process 1 is another user's: it is not even looked at
+            if _is_of_trial(process) and all(one.pid == 1 or _is_of_trial(one) for one in process.parents()):
+                yield process.pid
+        except (psutil.Error, OSError):
+            continue  # it has ended, or it is somebody else's
+
+
+def _is_of_trial(process: Any) -> bool:
+    return "MINITUNE_TRIAL" in process.environ()
+
+
+# -- whether it works --------------------------------------------------------------------------------------------------
+def _try_trial(found: _Findings) -> None:
+    """Run a trial in a process of its own."""
+    from minitune import RunConfig, TuneConfig, Tuner
+
+    directory = tempfile.mkdtemp(prefix="minitune-doctor-")
+    begin_s = time.monotonic()
+    try:
+        config = RunConfig(verbose=0, storage_path=directory, name="doctor")
+        grid = Tuner(_probe, run_config=config, tune_config=TuneConfig(trial_timeout_s=30)).fit()
+        if grid.errors:
+            found.problems.append(f"a trial in a process of its own fails: {grid.errors[0]}")
+        else:
+            took_s = time.monotonic() - begin_s
+            found.tell("trial", {"seconds": took_s}, f"works, in a process of its own, in {took_s:.2f} s")
+    except (TuneError, OSError, ValueError) as error:
+        found.problems.append(f"a trial cannot be run: {error}")
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _probe(config: dict[str, Any]) -> dict[str, Any]:
+    return {"pid": os.getpid()}
+
+
+def _size(amount_bytes: float) -> str:
+    return f"{amount_bytes / 1e9:.1f} GB"
+
+
+# ---- from minitune/commands/ci.py
+# `minitune ci`: runs a script in a job of continuous integration; the exit status tells whether its tuning went well.
+#
+# The script is not changed, and runs as it always does, in a process of its own. Settings in its environment say the
+# rest: `MAX_SAMPLES` and `END_AT` bound each of its runs, and to the file of `ENDED_RUNS` each run that has ended
+# appends what it has come to.
+
+PASSED, FAILED, USAGE = 0, 1, 2
+
+GRACE_S = 10.0
+
+"""How long the script may go on after the end of its budget, in seconds, to end its runs and say what it has to say."""
+
+_SIGNALLED = 128
+
+"""What shells add to the number of the signal that has ended a program."""
+
+
+def main_ci(arguments: list[str], prog: str) -> int:
+    """Run `minitune ci`.
+
+    Args:
+        arguments: What follows its name.
+        prog: Its name, for the help.
+
+    Returns:
+        The script's exit status if that is not 0; else 1 if a trial has failed, a target was missed or nothing was
+        run at all; else 0.
+    """
+    parser = _parser(prog)
+    split = arguments.index("--") if "--" in arguments else len(arguments)
+    options = parser.parse_args(arguments[:split])
+    target = _target(parser, options)
+    module = ["-m"] if options.module else []
+    if not module and not os.path.isfile(options.script):
+        parser.error(f"SCRIPT must be a file, but got {options.script!r}; -m takes the name of a module")
+    with tempfile.TemporaryDirectory(prefix="minitune-ci-") as directory:
+        runs = Path(directory, "runs.jsonl")
+        status = _run([sys.executable, *module, options.script, *arguments[split + 1 :]], options, runs)
+        records = [json.loads(line) for line in _lines_of(runs)]
+    problems = list(_problems(status, records, target, options.script))
+    _tell([Summary.of_record(record) for record in records], problems, target)
+    return PASSED if not problems else status if status not in (PASSED, None) else FAILED
+
+
+def _parser(prog: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=prog,
+        usage=f"{prog} [options] SCRIPT [-- ARGUMENTS OF THE SCRIPT]",
+        description="Run a script, and fail if a trial of its runs fails or their best value is not good enough.",
+    )
+    parser.add_argument("script", metavar="SCRIPT", help="a Python file; with -m the name of a module")
+    parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is a module: run it as python -m")
+    parser.add_argument("--metric", metavar="M", help="what the target is about, such as accuracy or eval/loss")
+    parser.add_argument("--at-least", type=float, metavar="X", help="fail if the best value is below; more is better")
+    parser.add_argument("--at-most", type=float, metavar="X", help="fail if the best value is above; less is better")
+    parser.add_argument(
+        "--samples", type=_count, metavar="N", help="limits num_samples of each run (a grid: its rounds)"
+    )
+    parser.add_argument(
+        "--budget-s",
+        type=_seconds,
+        metavar="S",
+        help=f"runs end after so many seconds, counted from the script's start; {GRACE_S:g} s later it is killed",
+    )
+    return parser
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"N >= 1 must hold, but got {value}")
+    return value
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"0 < S < infinity must hold, but got {text}")
+    return value
+
+
+def _target(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Target | None:
+    """The target of the command line, or None."""
+    if options.metric is None and options.at_least is None and options.at_most is None:
+        return None
+    try:
+        return Target.of(options.metric, options.at_least, options.at_most)
+    except ValueError:
+        parser.error("a target must have a metric and a bound: --metric M with --at-least X or --at-most X")
+
+
+# -- the script ----------------------------------------------------------------------------------------------------
+def _run(command: list[str], options: argparse.Namespace, runs: Path) -> int | None:
+    """Run the script. Blocks until it has ended, or is killed.
+
+    Returns:
+        Its exit status, or None if its time was up.
+    """
+    environ = {**os.environ, "MINITUNE_ENDED_RUNS": str(runs)}
+    if options.samples is not None:
+        environ["MINITUNE_MAX_SAMPLES"] = str(options.samples)
+    bound_s = None
+    if options.budget_s is not None:
+        environ["MINITUNE_END_AT"] = repr(time.time() + options.budget_s)
+        environ.setdefault("MINITUNE_FORCE_TRIAL_CLEANUP_S", f"{GRACE_S / 2:g}")
+        bound_s = options.budget_s + GRACE_S
+    sys.stdout.flush()
+    with _ended(subprocess.Popen(command, env=environ)) as process, _passing_on(process):
+        try:
+            status = process.wait(bound_s)
+        except subprocess.TimeoutExpired:
+            return None
+    return _SIGNALLED - status if status < 0 else status
+
+
+@contextmanager
+def _ended(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+    """The process in a `with` block, at whose end it is no more, nor is what it has started."""
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            tree = _descendants(process.pid)
+            process.kill()
+            process.wait()
+            for one in tree:
+                try:
+                    one.kill()
+                except psutil.Error:
+                    continue
+
+
+@contextmanager
+def _passing_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Signals that would end us end the script instead, whose runs then end in order; our end follows from its."""
+
+    def pass_on(number: int, frame: object) -> None:
+        if number != signal.SIGINT:  # of that one the terminal tells both of us
+            process.send_signal(number)
+
+    before = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _descendants(pid: int) -> list[psutil.Process]:
+    try:
+        found: list[psutil.Process] = psutil.Process(pid).children(recursive=True)
+    except psutil.Error:
+        return []
+    return found
+
+
+def _lines_of(path: Path) -> list[str]:
+    """The complete lines of a file, of which the last one may be torn; none if there is no file."""
+    try:
+        return [line for line in path.read_text(encoding="utf-8").splitlines(keepends=True) if line.endswith("\n")]
+    except FileNotFoundError:
+        return []
+
+
+# -- the verdict ---------------------------------------------------------------------------------------------------
+def _missed(target: Target, records: list[dict[str, Any]]) -> str | None:
+    """How the best value of all runs misses the target; None if it is met."""
+    found = [record["extremes"][target.metric] for record in records if target.metric in record["extremes"]]
+    if not found:
+        known = ", ".join(sorted({name for record in records for name in record["extremes"]})[:20])
+        return (
+            f"{target} must hold, but no trial has reported a finite number as {target.metric!r}; there are numbers "
+            f"for: {known or 'nothing'}"
+        )
+    value = max(high for _, high in found) if target.mode == "max" else min(low for low, _ in found)
+    return None if target.is_met(value) else f"{target} must hold, but it is {value:.6g}"
+
+
+def _problems(status: int | None, records: list[dict[str, Any]], target: Target | None, script: str) -> Iterator[str]:
+    """What has gone wrong, in words."""
+    if status is None:
+        yield f"{script} did not end in time and was killed"
+    elif status:
+        yield f"{script} ended with exit status {status}"
+    if not records:
+        yield f"no run of minitune has ended in {script}"
+        return
+    counts: Counter[str] = Counter()
+    for record in records:
+        counts.update(record["counts"])
+    if counts[summary.FAILED]:
+        yield f"{counts[summary.FAILED]} of {counts.total()} trials failed"
+    elif not counts[summary.WELL] + counts[summary.CUT]:
+        yield "no trial has reported anything"
+    if any(record["is_interrupted"] for record in records):
+        yield "a run was interrupted"
+    if target is not None and (text := _missed(target, records)):
+        yield text
+
+
+def _tell(summaries: list[Summary], problems: list[str], target: Target | None) -> None:
+    """Print the summaries and the verdict, and add the verdict to the page of the job."""
+    print()
+    for one in summaries:
+        print(*one.lines(), sep="\n")
+    verdict = "failed: " + "; ".join(problems) if problems else "passed" + (f": {target} holds" if target else "")
+    for one in summaries:
+        if one.cut:  # it is no failure: the bound was asked for
+            total = sum(one.counts.values())
+            verdict += f"; run {one.name} was ended early, after {total - one.cut} of {total} trials"
+    print(f"minitune ci {verdict}")
+    if is_on("STEP_SUMMARY"):
+        append_to(setting("STEP_SUMMARY"), f"**minitune ci** {escaped(verdict)}\n\n", "STEP_SUMMARY")

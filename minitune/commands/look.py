@@ -1,0 +1,554 @@
+"""`minitune ls` and `minitune lsx`: the trials of a run, the runs in a directory; as a table, JSON or CSV."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import difflib
+import operator
+import os
+import re
+import shutil
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from minitune.base import json_text
+from minitune.base.files import local_path
+from minitune.commands.selecting import (
+    CANNOT,
+    ERRORS,
+    FINISHED_RUN,
+    LAST,
+    RUN_HELP,
+    TRIAL_HELP,
+    NotFoundError,
+    RunState,
+    existing_run,
+    find_trial,
+    read_standing,
+    run_and_trial,
+    state_of,
+)
+from minitune.config import default_storage_path
+from minitune.error import TuneError
+from minitune.experiment.lifecycle import ERROR, FINISHED, STATUS, TERMINATED
+from minitune.experiment.trial import SCOPES, KeptCheckpoint, Trial, best_of, best_trial, is_number, why_no_best
+from minitune.output.table import Table, metrics_of, short_repr
+from minitune.record.layout import last_error_text
+from minitune.record.story import RecordedRun, TrialDecision, read_decisions
+from minitune.result import AUTO_RESULT_KEYS, CONFIG, TIME_TOTAL_S, TRAINING_ITERATION, TRIAL_ID, flatten
+
+# ---- from minitune/commands/listing.py
+
+Row = dict[str, Any]
+
+_OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+
+_FILTER = re.compile(r"\s*(?P<column>.+?)\s*(?P<sign><=|>=|==|!=|<|>)\s*(?P<value>.*?)\s*")
+
+DAMAGED = "damaged"
+
+_WORDS = {"true": True, "false": False}
+
+_FINISHED_STATUSES = {STATUS[phase] for phase in FINISHED}
+
+
+def list_trials(arguments: list[str], prog: str) -> int:
+    """Run `minitune ls`.
+
+    Args:
+        arguments: What follows its name.
+        prog: Its name, for the help.
+
+    Returns:
+        The exit status: 1 if there is no such run or column.
+    """
+    parser = _parser(prog, "List the trials of a run: status, parameters, last result. The run may be live, or killed.")
+    parser.add_argument("run", nargs="?", default=LAST, help=f"{RUN_HELP} (default: {LAST})")
+    return _run(parser.parse_args(arguments), _trials)
+
+
+def list_experiments(arguments: list[str], prog: str) -> int:
+    """Run `minitune lsx`; see `list_trials`."""
+    parser = _parser(prog, "List the runs in a directory: how each of them stands, and its trials.")
+    parser.add_argument("directory", nargs="?", help="where to look (default: the storage path)")
+    return _run(parser.parse_args(arguments), _experiments)
+
+
+def _parser(prog: str, description: str) -> argparse.ArgumentParser:
+    epilog = "The exit status is 1 if there is no such run, directory or column, else 0."
+    parser = argparse.ArgumentParser(prog=prog, description=description, epilog=epilog)
+    parser.add_argument("--sort", metavar="A,B", help="columns to sort by; missing values come last")
+    parser.add_argument("--desc", action="store_true", help="the largest first")
+    parser.add_argument(
+        "--filter",
+        metavar='"COL OP VALUE"',
+        action="append",
+        default=[],
+        help="only rows where this holds: OP is one of < <= == != >= >; may be given several times",
+    )
+    parser.add_argument("--columns", metavar="A,B", help="these columns only; x means config/x where that is clear")
+    parser.add_argument("--limit", type=_count, metavar="N", help="the first N rows only")
+    parser.add_argument("--output", metavar="FILE.csv", help="write a CSV file, of all columns, instead of a table")
+    parser.add_argument("--json", action="store_true", help="one JSON object for each row, with all columns")
+    return parser
+
+
+def _count(text: str) -> int:
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f"a number >= 0 is needed, but got {text!r}")
+    return int(text)
+
+
+class _Listing:
+    """Rows, what is shown of them unless columns are asked for, and a line about them all."""
+
+    def __init__(self, rows: list[Row], shown: list[str], heading: str):
+        self.rows = rows
+        self.shown = shown
+        self.heading = heading
+
+    def columns(self) -> list[str]:
+        """All columns, in the order in which they come."""
+        return list(dict.fromkeys(name for row in self.rows for name in row)) or self.shown
+
+
+def _run(options: argparse.Namespace, read: Callable[[argparse.Namespace], _Listing]) -> int:
+    try:
+        listing = read(options)
+        rows = _chosen(listing, options)
+        columns = [_column(name, listing) for name in options.columns.split(",")] if options.columns else None
+        if options.output:
+            _write_csv(options.output, rows, columns or listing.columns())
+    except ERRORS as error:
+        print(error, file=sys.stderr)
+        return CANNOT
+    if options.json:
+        for row in rows:
+            print(json_text.dumps({name: row.get(name) for name in columns} if columns else row))
+    elif options.output:
+        print(f"{len(rows)} rows are in {options.output}")
+    else:
+        print(listing.heading if len(rows) == len(listing.rows) else f"{listing.heading}; shown: {len(rows)}")
+        _print_table(rows, columns or listing.shown)
+        for row in rows:
+            if row.get("state") == DAMAGED:
+                print(f"{row['name']} is damaged: {row['why']}")
+    return 0
+
+
+# -- rows --------------------------------------------------------------------------------------------------------------
+def _trials(options: argparse.Namespace) -> _Listing:
+    from minitune.output.table import infer_metrics
+
+    run, state = read_standing(existing_run(options.run))
+    rows = [_row(trial) for trial in run.trials]
+    searched = sorted({f"{CONFIG}/{name}" for trial in run.trials for name in trial.evaluated_params})
+    own = infer_metrics(run.trials, [run.metric] if run.metric else [], 4)
+    metrics = [*([run.metric] if run.metric else []), *own]
+    shown = ["trial", TRIAL_ID, "status", *searched, *metrics, TRAINING_ITERATION, TIME_TOTAL_S]
+    heading = f"{run.path}: {len(rows)} {'trial' if len(rows) == 1 else 'trials'}, {state.text}"
+    return _Listing(rows, shown, heading)
+
+
+def _row(trial: Trial) -> Row:
+    from minitune.analysis.experiment_analysis import flat_row
+
+    result = {key: value for key, value in trial.last_result.items() if key not in (CONFIG, TRIAL_ID)}
+    automatic = {key: result.pop(key) for key in AUTO_RESULT_KEYS if key in result}
+    return {
+        "trial": trial.number,
+        TRIAL_ID: trial.trial_id,
+        "status": trial.status,
+        **flat_row(result),
+        **automatic,
+        **flat_row({CONFIG: trial.config}),
+        "failures": trial.num_failures,
+        "logdir": trial.local_path,
+    }
+
+
+def _experiments(options: argparse.Namespace) -> _Listing:
+    from minitune.record.story import find_runs, read_overview
+
+    directory = local_path(options.directory or default_storage_path())
+    if options.directory and not os.path.isdir(directory):
+        raise NotADirectoryError(f"there is no directory {directory}")
+    rows = []
+    for path in find_runs(directory):
+        row: Row = {"name": path[len(directory) :].lstrip("/\\")}
+        try:
+            seen = read_overview(path)
+            damage: Exception | None = seen.damage
+        except (TuneError, OSError) as error:
+            damage = error
+        if damage is not None:
+            rows.append({**row, "state": DAMAGED, "why": str(damage), "path": path})
+            continue
+        counts = seen.counts()
+        row |= {"state": state_of(path, seen.close_reason).name, "total_trials": len(seen.statuses)}
+        row |= {status.lower(): counts[status] for status in (TERMINATED, ERROR)}
+        row["left"] = sum(count for status, count in counts.items() if status not in _FINISHED_STATUSES)
+        row |= {"begun": _date(seen.begun_s), "last_updated": _date(seen.updated_s)}
+        rows.append({**row, "trainable": seen.trainable_name, "metric": seen.metric, "mode": seen.mode, "path": path})
+    shown = ["name", "state", "total_trials", "terminated", "error", "left", "begun", "last_updated"]
+    return _Listing(rows, shown, f"{directory}: {len(rows)} run{'' if len(rows) == 1 else 's'}")
+
+
+def _date(at_s: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at_s)) if at_s else ""
+
+
+# -- choosing ----------------------------------------------------------------------------------------------------------
+def _chosen(listing: _Listing, options: argparse.Namespace) -> list[Row]:
+    """The rows that are asked for, in the order that is.
+
+    Raises:
+        NotFoundError: If there is no such column.
+        ValueError: If a filter is none.
+    """
+    rows = listing.rows
+    for text in options.filter:
+        rows = list(_filtered(rows, text, listing))
+    names = [_column(name, listing) for name in options.sort.split(",")] if options.sort else []
+    for name in reversed(names):  # the sort is stable, and what is missing stays last
+        there = [row for row in rows if _is_there(row.get(name))]
+        missing = [row for row in rows if not _is_there(row.get(name))]
+        rows = [*sorted(there, key=lambda row: _rank(row[name]), reverse=options.desc), *missing]
+    if options.desc and not names:
+        rows = rows[::-1]
+    return rows[: options.limit]
+
+
+def _filtered(rows: Iterable[Row], text: str, listing: _Listing) -> Iterable[Row]:
+    match = _FILTER.fullmatch(text)
+    if match is None:
+        raise ValueError(f'--filter takes "COLUMN OP VALUE" with one of {" ".join(_OPERATORS)}, but got {text!r}')
+    column, holds = _column(match["column"], listing), _OPERATORS[match["sign"]]
+    rows, wanted = list(rows), _value(match["value"].strip("\"'"))
+    there = [row[column] for row in rows if _is_there(row.get(column))]
+    if isinstance(wanted, str) and there and all(isinstance(value, (int, float)) for value in there):
+        raise ValueError(f"{column} holds numbers, but --filter got {wanted!r}; pass --filter once for each condition")
+    for row in rows:
+        value = row.get(column)
+        if isinstance(value, (int, float)) and isinstance(wanted, (int, float)):
+            fits = holds(value, wanted)
+        elif _is_there(value):
+            fits = holds(str(value), match["value"].strip("\"'"))
+        else:
+            fits = match["sign"] == "!="
+        if fits:
+            yield row
+
+
+def _value(text: str) -> Any:
+    try:
+        return _WORDS[text.lower()] if text.lower() in _WORDS else float(text)
+    except ValueError:
+        return text
+
+
+def _is_there(value: Any) -> bool:
+    """Whether a value is neither missing nor NaN."""
+    return value is not None and value == value
+
+
+def _rank(value: Any) -> tuple[int, Any]:
+    """What any two values can be ordered by: numbers come before texts."""
+    return (0, value) if isinstance(value, (int, float)) else (1, str(value))
+
+
+def _column(name: str, listing: _Listing) -> str:
+    """The column of this name, or that of the parameter of this name.
+
+    Raises:
+        NotFoundError: If there is neither; the text names similar ones.
+    """
+    columns, name = listing.columns(), name.strip()
+    for wanted in (name, f"{CONFIG}/{name}"):
+        if wanted in columns or wanted in listing.shown:
+            return wanted
+    near = difflib.get_close_matches(name, columns, 3, 0.5) or columns
+    raise NotFoundError(f"there is no column {name!r}; there are {', '.join(near)}")
+
+
+# -- showing -----------------------------------------------------------------------------------------------------------
+def _print_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
+    """A table of the columns that have a value anywhere, as many as fit on the terminal, if there is one."""
+    if not rows:
+        return
+    columns = [name for name in columns if any(row.get(name) is not None for row in rows)]
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    kept = len(columns)
+    lines = _table(rows, columns)
+    while width is not None and len(lines[0]) > width and kept > 1:
+        kept -= 1
+        lines = _table(rows, columns[:kept])
+    print("\n".join(lines))
+    if kept < len(columns):
+        print(f"left out, for lack of space: {', '.join(columns[kept:])}; choose with --columns")
+
+
+def _table(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
+    return Table(columns, [[row.get(name) for name in columns] for row in rows], 40).lines()
+
+
+def _write_csv(path: str, rows: Sequence[Row], columns: Sequence[str]) -> None:
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, columns, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+# ---- from minitune/commands/showing.py
+# `minitune show` and `minitune best`: all that is known of a run or of one trial of it; and its best trial.
+
+_WIDTH = 15
+
+_ERRORS_SHOWN = 5
+
+Facts = dict[str, Any]
+
+"""What is told, by its name: plain values, dicts of them, lists of lines, and what is said otherwise to people."""
+
+
+@dataclass(frozen=True)
+class _Said:
+    """A fact that is said otherwise to people.
+
+    Attributes:
+        data: For programs.
+        text: For people.
+    """
+
+    data: Any
+    text: str
+
+
+def show(arguments: list[str], prog: str) -> int:
+    """Run `minitune show`.
+
+    Args:
+        arguments: What follows its name.
+        prog: Its name, for the help.
+
+    Returns:
+        The exit status: 1 if there is no such run or trial.
+    """
+    parser = argparse.ArgumentParser(
+        prog=prog,
+        description="Show a run, or all about one of its trials.",
+        epilog="The exit status is 1 if there is no such run or trial, else 0.",
+    )
+    parser.add_argument("run", nargs="?", default=LAST, help=f"{RUN_HELP} (default: {LAST}); or a trial's directory")
+    parser.add_argument("trial", nargs="?", help=TRIAL_HELP)
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    options = parser.parse_args(arguments)
+    try:
+        directory, wanted = run_and_trial(options.run, options.trial)
+        run, state = read_standing(directory)
+        trial = None if wanted is None else find_trial(run.trials, wanted)
+        facts = _about_run(run, state) if trial is None else _about_trial(run, state, trial)
+    except ERRORS as error:
+        print(error, file=sys.stderr)
+        return CANNOT
+    _tell(facts, options.json)
+    return 0
+
+
+def best(arguments: list[str], prog: str) -> int:
+    """Run `minitune best`; see `show`. The exit status is 1 also if no trial has the metric."""
+    parser = argparse.ArgumentParser(
+        prog=prog,
+        description="Show the best trial of a run, as `ResultGrid.get_best_result` would choose it.",
+        epilog="The exit status is 1 if there is no such run, or no trial has the metric, else 0.",
+    )
+    parser.add_argument("run", nargs="?", default=LAST, help=f"{RUN_HELP} (default: {LAST})")
+    parser.add_argument("--metric", help="what counts (default: as in the run)")
+    parser.add_argument("--mode", choices=("min", "max"), help="default: as in the run")
+    parser.add_argument(
+        "--scope", choices=SCOPES, default="last", help="which value of a trial counts (default: last; all: best ever)"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    options = parser.parse_args(arguments)
+    try:
+        run, state = read_standing(existing_run(options.run))
+        metric, mode = options.metric or run.metric, options.mode or run.mode
+        if metric is None or mode is None:
+            raise ValueError(f"{run.path} does not say what is best; pass --metric and --mode")
+        facts = _about_best(run, state, metric, mode, options.scope)
+    except ERRORS as error:
+        print(error, file=sys.stderr)
+        return CANNOT
+    _tell(facts, options.json)
+    return 0
+
+
+# -- facts -------------------------------------------------------------------------------------------------------------
+def _about_run(run: RecordedRun, state: RunState) -> Facts:
+    counts = Counter(trial.status for trial in run.trials)
+    facts: Facts = {
+        "run": run.path,
+        "state": _Said(state.name, state.text),
+        "trainable": run.trainable_name,
+        "optimised": f"{run.metric} ({run.mode})" if run.metric else None,
+        "seed": run.seed,
+        "versions": _Said(run.versions, ", ".join(f"{name} {version}" for name, version in run.versions.items())),
+        "begun": _date(run.begun_s),
+        "last updated": _date(run.updated_s),
+        "trials": _Said(counts, ", ".join(f"{n} {status}" for status, n in sorted(counts.items())) or "none yet"),
+    }
+    found = best_trial(run.trials, run.metric, run.mode) if run.metric and run.mode else None
+    if found is not None and run.metric:
+        facts["best"] = _Said(found.trial_id, f"trial {_named(found)}: {run.metric}={_short(_last(found, run.metric))}")
+    failed = [trial for trial in run.trials if trial.status == ERROR]
+    if failed:
+        lines = [f"trial {_named(trial)}: {_summary(trial)}" for trial in failed[:_ERRORS_SHOWN]]
+        more = len(failed) - _ERRORS_SHOWN
+        facts["errors"] = [*lines, *([f"and {more} more"] if more > 0 else [])]
+    return facts
+
+
+def _about_trial(run: RecordedRun, state: RunState, trial: Trial) -> Facts:
+    decisions = read_decisions(run.path).by_trial.get(trial.trial_id, [])
+    facts: Facts = {
+        "trial": _Said(trial.trial_id, _named(trial)),
+        "name": trial.name,
+        "status": _Said(trial.status, trial.status + _attempts(trial)),
+        "run": _Said(run.path, f"{run.path}: {state.text}"),
+        "directory": trial.local_path,
+        "config": trial.config,
+        "resources": {**trial.resources.required_resources},
+        "seed": trial.seed,
+        "iteration": trial.last_result.get(TRAINING_ITERATION),
+        "seconds": trial.last_result.get(TIME_TOTAL_S),
+        "metrics": metrics_of(trial.last_result),
+        "checkpoints": [_about_checkpoint(trial, kept, run.metric, is_short=True) for kept in trial.checkpoints],
+        "decisions": [_Said(_as_data(decision), str(decision)) for decision in decisions],
+    }
+    text = last_error_text(trial.local_path) if trial.num_failures else ""
+    if text or trial.error is not None:
+        facts["error"] = (text or str(trial.error)).splitlines()
+    return facts
+
+
+def _about_best(run: RecordedRun, state: RunState, metric: str, mode: str, scope: str) -> Facts:
+    """The best trial, its value, and the step and checkpoint that the value belongs to.
+
+    Raises:
+        NotFoundError: If no trial has a finite value of the metric.
+    """
+    trial = best_trial(run.trials, metric, mode, scope)
+    if trial is None:
+        raise NotFoundError(f"{why_no_best(run.trials, metric)} ({run.path})")
+    value = trial.analysis.get(metric, mode if scope == "all" else scope)
+    so_far = "" if state.name == FINISHED_RUN else f" so far (the run {state.said})"
+    facts: Facts = {
+        "value": _Said(value, f"{metric}={_short(value)}"),
+        "chosen by": _Said(
+            {"metric": metric, "mode": mode, "scope": scope, "trials": len(run.trials), "run": state.name},
+            f"{mode} of {metric}, scope {scope}, of {len(run.trials)} trials{so_far}",
+        ),
+        "trial": _Said(trial.trial_id, _named(trial)),
+        "status": trial.status,
+        "iteration": _iteration_of(trial, metric, value) if scope in ("all", "last") else None,
+        "config": trial.config,
+        "last metrics": metrics_of(trial.last_result),
+        "directory": trial.local_path,
+    }
+    scored = [(flatten(kept.metrics).get(metric), kept) for kept in trial.checkpoints]
+    kept = best_of(((score, kept) for score, kept in scored if is_number(score)), mode)
+    facts["best checkpoint"] = None if kept is None else _about_checkpoint(trial, kept, metric)
+    if trial.checkpoints and trial.checkpoints[-1] is not kept:
+        facts["last checkpoint"] = _about_checkpoint(trial, trial.checkpoints[-1], metric)
+    return facts
+
+
+def _iteration_of(trial: Trial, metric: str, value: float | None) -> Any:
+    """The iteration in which a trial has reported this value first; None if its files do not tell."""
+    if _last(trial, metric) == value:
+        return trial.last_result.get(TRAINING_ITERATION)
+    from minitune.analysis.experiment_analysis import trial_rows
+
+    rows = trial_rows(trial.local_path)
+    return next((row.get(TRAINING_ITERATION) for row in rows if row.get(metric) == value), None)
+
+
+def _about_checkpoint(trial: Trial, kept: KeptCheckpoint, metric: str | None, *, is_short: bool = False) -> _Said:
+    path, iteration = os.path.join(trial.local_path, kept.record.directory), kept.metrics.get(TRAINING_ITERATION)
+    value = flatten(kept.metrics).get(metric) if metric else None
+    told = [f"iteration {iteration}", *([f"{metric}={_short(value)}"] if value is not None else [])]
+    told.append(f"{kept.record.total_bytes:,} bytes")
+    data = {"path": path, "iteration": iteration, "value": value, "bytes": kept.record.total_bytes}
+    return _Said(data, f"{kept.record.directory if is_short else path} ({', '.join(told)})")
+
+
+def _as_data(decision: TrialDecision) -> dict[str, Any]:
+    facts = {"action": decision.action, "iteration": decision.iteration, "reason": decision.reason}
+    return {**facts, "facts": dict(decision.facts)}
+
+
+def _named(trial: Trial) -> str:
+    return f"{trial.number} ({trial.trial_id})"
+
+
+def _attempts(trial: Trial) -> str:
+    told = f", attempt {trial.attempt}" if trial.attempt > 1 else ""
+    return f"{told}, {trial.num_failures} failures" if trial.num_failures > 1 else told
+
+
+def _summary(trial: Trial) -> str:
+    return getattr(trial.error, "summary", lambda: str(trial.error))()
+
+
+def _last(trial: Trial, metric: str) -> Any:
+    return flatten({key: value for key, value in trial.last_result.items() if key != CONFIG}).get(metric)
+
+
+def _short(value: Any) -> str:
+    return short_repr(value, rounds=True)
+
+
+# -- telling -----------------------------------------------------------------------------------------------------------
+def _tell(facts: Facts, as_json: bool) -> None:
+    if as_json:
+        print(json_text.dumps_pretty({name.replace(" ", "_"): _data(value) for name, value in facts.items()}))
+        return
+    for name, value in facts.items():
+        for line in _lines(name, value):
+            print(line)
+
+
+def _data(value: Any) -> Any:
+    return [_data(part) for part in value] if isinstance(value, list) else value.data if type(value) is _Said else value
+
+
+def _text(value: Any) -> str:
+    return value.text if type(value) is _Said else value if isinstance(value, str) else _short(value)
+
+
+def _lines(name: str, value: Any) -> Iterator[str]:
+    """A fact for people: on one line if it is a plain value, else each part on a line of its own, under its name."""
+    if value is None or value in ("", [], {}):
+        return
+    if isinstance(value, Mapping):
+        parts = [f"{key}: {_short(part)}" for key, part in flatten(value).items()]
+    elif isinstance(value, list):
+        parts = [_text(part) for part in value]
+    else:
+        yield f"{name:<{_WIDTH}} {_text(value)}"
+        return
+    yield name
+    for part in parts:
+        yield f"  {part}"

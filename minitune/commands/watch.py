@@ -1,0 +1,231 @@
+"""`minitune watch` and `minitune logs`: a run, or what a trial prints, followed from elsewhere. No lock is taken."""
+
+from __future__ import annotations
+
+import argparse
+import codecs
+import os
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from minitune.base import files
+from minitune.commands.selecting import (
+    CANNOT,
+    ENDED_EARLY,
+    ERRORS,
+    FINISHED_RUN,
+    INTERRUPTED,
+    LAST,
+    RUN_HELP,
+    RUNNING,
+    STOPPED,
+    TRIAL_HELP,
+    TRIALS_FAILED,
+    RunState,
+    existing_run,
+    find_trial,
+    put_back,
+    run_and_trial,
+    state_of_run,
+)
+from minitune.experiment.lifecycle import ERROR
+from minitune.experiment.trial import Trial
+from minitune.record.story import RunFollower
+
+_LOOK_S = 0.2
+"""Seconds between two looks at the size of a file."""
+_ALIVE_S = 1.0
+"""Seconds between two looks at whether the run's process lives."""
+_CHUNK_BYTES = 1 << 20
+
+
+class _Watched:
+    """A run that may be live; how it stands is looked up once a second at most.
+
+    Args:
+        path: Its directory.
+    """
+
+    def __init__(self, path: str):
+        self.follower = RunFollower(path)
+        self.follower.read_new()
+        self._state = state_of_run(self.follower.run)
+        self._looked_s = time.monotonic()
+
+    def state(self) -> RunState:
+        """How it stands now."""
+        if self.follower.run.close_reason is not None or time.monotonic() - self._looked_s > _ALIVE_S:
+            self._state = state_of_run(self.follower.run)
+            self._looked_s = time.monotonic()
+            self.follower.read_new()  # what its process has written before it ended
+        return self._state
+
+
+# -- watch -------------------------------------------------------------------------------------------------------------
+
+
+def watch(arguments: list[str], prog: str) -> int:
+    """Run `minitune watch`.
+
+    Args:
+        arguments: What follows its name.
+        prog: Its name, for the help.
+
+    Returns:
+        The exit status: 0 if all trials have ended well, 3 if some have failed, 4 if the run was interrupted or killed.
+    """
+    parser = argparse.ArgumentParser(
+        prog=prog,
+        description="Watch a run from here until it ends: redrawn on a terminal, else a line now and then.",
+        epilog="The exit status is 0 if all its trials have ended well, 3 if some have failed, 4 if it was interrupted "
+        "or killed.",
+    )
+    parser.add_argument("run", nargs="?", default=LAST, help=f"{RUN_HELP} (default: {LAST})")
+    options = parser.parse_args(arguments)
+    try:
+        watched = _Watched(existing_run(options.run))
+        state = _show_until_end(watched)
+    except ERRORS as error:
+        print(error, file=sys.stderr)
+        return CANNOT
+    except KeyboardInterrupt:
+        print(f"the run goes on; `minitune watch {shlex.quote(options.run)}` shows it again", file=sys.stderr)
+        return INTERRUPTED
+    print(f"{watched.follower.run.path}: {state.text}")
+    if state.name not in (FINISHED_RUN, STOPPED):
+        return ENDED_EARLY
+    return TRIALS_FAILED if any(trial.status == ERROR for trial in watched.follower.run.trials) else 0
+
+
+def _show_until_end(watched: _Watched) -> RunState:
+    """Show the run until it ends. Blocks."""
+    from minitune.output.reporters import LiveReporter
+    from minitune.output.table import LOGDIR
+
+    run, state = watched.follower.run, watched.state()
+    is_live = state.name == RUNNING
+    lines = [f"{LOGDIR}{run.path}"]
+    reporter = LiveReporter()
+    reporter.configure(verbose=1, print_errors=True)
+    begin_s = run.opened_s if is_live else time.time() - run.elapsed_s
+    reporter.setup(begin_s, run.total_samples, run.metric, run.mode)
+    told = _Told(run.trials)
+    try:
+        while state.name == RUNNING:
+            if reporter.should_report(run.trials):
+                reporter.report(run.trials, False, *lines)
+            time.sleep(_LOOK_S)
+            if watched.follower.read_new():
+                told.tell(reporter, run.trials)
+            state = watched.state()
+        put_back(run.trials)
+        reporter.run_took(run.elapsed_s)
+        reporter.report(run.trials, True, *lines)
+    finally:
+        reporter.close()
+    return state
+
+
+class _Told:
+    """What a reporter knows of trials: their starts, results and ends are told once.
+
+    Args:
+        trials: Those that there are by now, of which nothing more is told than what comes.
+    """
+
+    def __init__(self, trials: Sequence[Trial]):
+        self._known = {trial.trial_id: (trial.status, trial.report_count) for trial in trials}
+
+    def tell(self, reporter: Any, trials: Sequence[Trial]) -> None:
+        """Tell what has changed."""
+        for trial in trials:
+            status, reports = self._known.get(trial.trial_id, ("", 0))
+            if (status, reports) == (trial.status, trial.report_count):
+                continue
+            self._known[trial.trial_id] = trial.status, trial.report_count
+            if trial.status != status and trial.is_finished():
+                reporter.trial_ended(trial)
+            elif trial.status != status:
+                reporter.trial_started(trial)
+            else:
+                reporter.trial_result(trial, trial.last_result)
+
+
+# -- logs --------------------------------------------------------------------------------------------------------------
+
+
+def logs(arguments: list[str], prog: str) -> int:
+    """Run `minitune logs`; see `watch`.
+
+    Returns:
+        The exit status: 1 if there is no such run, trial or output.
+    """
+    parser = argparse.ArgumentParser(
+        prog=prog,
+        description="Show what a trial has printed.",
+        epilog="The exit status is 1 if there is no such run, trial or file, else 0.",
+    )
+    parser.add_argument("run", help=f"{RUN_HELP}; or a trial's directory")
+    parser.add_argument("trial", nargs="?", help=TRIAL_HELP)
+    parser.add_argument("-f", "--follow", action="store_true", help="go on until the trial has ended")
+    parser.add_argument("--stderr", action="store_true", help="its standard error, not its standard output")
+    parser.add_argument("--file", metavar="NAME", help="another file of its directory, such as a log_to_file")
+    options = parser.parse_args(arguments)
+    try:
+        path, wanted = run_and_trial(options.run, options.trial)
+        watched = _Watched(path)
+        trial = find_trial(watched.follower.run.trials, wanted)
+        name = options.file or ("stderr" if options.stderr else "stdout")
+        shown = _show_file(watched, trial, name, follows=options.follow)
+    except ERRORS as error:
+        print(error, file=sys.stderr)
+        return CANNOT
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    other = os.path.join(trial.local_path, "stdout" if options.stderr else "stderr")
+    if not shown:
+        told = f"(trial {trial.number} has printed nothing to {name})"
+        if not options.file and os.path.exists(other) and os.path.getsize(other):
+            told = f"{told[:-1]}, but there is something {'without' if options.stderr else 'with'} --stderr)"
+        print(told, file=sys.stderr)
+    return 0
+
+
+def _show_file(watched: _Watched, trial: Trial, name: str, *, follows: bool) -> bool:
+    """Print a file of a trial; whether there was anything. Blocks until the trial has ended if it `follows`.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+    """
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    position_bytes = 0
+    while True:
+        is_over = not follows or trial.is_finished() or watched.state().name != RUNNING
+        path = os.path.join(trial.local_path, name)
+        if is_over and not os.path.exists(path):
+            raise FileNotFoundError(_why_missing(trial, path))
+        if os.path.exists(path):
+            with files.open_to_read(path) as file:
+                position_bytes = min(position_bytes, file.seek(0, os.SEEK_END))  # its middle may have been left out
+                file.seek(position_bytes)
+                while data := file.read(_CHUNK_BYTES):
+                    position_bytes += len(data)
+                    sys.stdout.write(decoder.decode(data))
+            sys.stdout.flush()
+        if is_over:
+            return position_bytes > 0
+        time.sleep(_LOOK_S)
+        watched.follower.read_new()
+
+
+def _why_missing(trial: Trial, path: str) -> str:
+    if not os.path.isdir(trial.local_path):
+        return f"trial {trial.trial_id} has no directory yet: it is {trial.status}"
+    names = ", ".join(sorted(entry.name for entry in os.scandir(trial.local_path) if entry.is_file())) or "none"
+    return (
+        f"there is no {path}: trials that run in the process of the script (inline) print to its console, and "
+        f"log_to_file gives other names; there are {names} (see --file)"
+    )

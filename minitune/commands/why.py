@@ -1,0 +1,247 @@
+"""`minitune explain`: why each trial of a run went the way it went, in sentences."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import json
+import sys
+from typing import Any
+
+from minitune.commands.selecting import LAST, RUN_HELP, TRIAL_HELP, existing_run, find_trial, read_standing
+from minitune.error import TuneError
+from minitune.experiment.lifecycle import ERROR, TERMINATED
+from minitune.experiment.trial import HAS_RETURNED, Trial
+from minitune.record.story import PastRun, TrialDecision, read_decisions
+from minitune.result import AUTO_RESULT_KEYS, TRAINING_ITERATION, flatten
+from minitune.schedulers import create_scheduler
+from minitune.schedulers.trial_scheduler import TrialScheduler
+from minitune.simulation import CURVE, Improvement, Simulation, simulate
+from minitune.tune_config import TuneConfig
+
+# ---- from minitune/_explain.py
+
+
+def main(arguments: list[str], prog: str) -> int:
+    """Run the command.
+
+    Args:
+        arguments: What follows its name.
+        prog: Its name, for the help.
+
+    Returns:
+        The exit status: 1 if there is no such run or trial.
+    """
+    parser = argparse.ArgumentParser(
+        prog=prog, description="Tell why each trial of a run was stopped, paused, promoted or replaced."
+    )
+    parser.add_argument("run", nargs="?", default=LAST, help=f"{RUN_HELP} (default: {LAST})")
+    parser.add_argument("trial", nargs="?", help=f"{TRIAL_HELP}: tell all about this one")
+    parser.add_argument("--json", action="store_true", help="one JSON object for each decision, with its facts")
+    options = parser.parse_args(arguments)
+    try:
+        path = existing_run(options.run)
+        (run, _), decisions = read_standing(path), read_decisions(path)
+        trials = run.trials if options.trial is None else [find_trial(run.trials, options.trial)]
+    except (FileNotFoundError, LookupError, TuneError) as error:
+        print(error.args[0] if error.args else error, file=sys.stderr)
+        return 1
+    tell = _print_json if options.json else _print_trial if options.trial is not None else _print_line
+    for trial in trials:
+        tell(trial, decisions.by_trial.get(trial.trial_id, []))
+    return 0
+
+
+def _print_line(trial: Trial, decisions: list[TrialDecision]) -> None:
+    """What became of a trial, and what was decided last."""
+    print(f"{trial.trial_id} {trial.status} {decisions[-1] if decisions else 'nothing was decided'}")
+
+
+def _print_trial(trial: Trial, decisions: list[TrialDecision]) -> None:
+    """All that was decided about a trial."""
+    print(f"{trial.trial_id} {trial.status} {trial.experiment_tag}")
+    for decision in decisions:
+        print(f"  {decision}")
+    if not decisions:
+        print("  nothing was decided" + ("" if trial.status in (TERMINATED, ERROR) else " so far"))
+
+
+def _print_json(trial: Trial, decisions: list[TrialDecision]) -> None:
+    """The same for scripts."""
+    for one in decisions:
+        fields = {"iteration": one.iteration, "action": one.action, "reason": one.reason, "facts": dict(one.facts)}
+        print(json.dumps({"trial": trial.trial_id, **fields}, default=str))
+
+
+# ---- from minitune/_replay.py
+# `minitune replay`: what another scheduler would have saved on a run of one's own.
+
+
+def main_replay(arguments: list[str], prog: str) -> int:
+    """Run the command.
+
+    Args:
+        arguments: What follows its name.
+        prog: Its name, for the help.
+
+    Returns:
+        The exit status: 1 if there is no such run, or it cannot be replayed so; 2 if an option makes no sense.
+    """
+    options = _parser(prog).parse_args(arguments)
+    try:
+        run = PastRun.read(existing_run(options.run))
+        metric, mode = options.metric or run.metric, options.mode or run.mode
+        if metric is None or mode is None:
+            raise ValueError("the run does not say what was optimised; pass --metric and --mode")
+        _check_metric(run, metric)
+        options.workers = run.num_workers if options.workers is None else options.workers
+        scheduler = _make_scheduler(options, run)
+        fifo = _replayed(run, metric, mode, None, options)
+        other = _replayed(run, metric, mode, scheduler, options)
+    except (FileNotFoundError, TuneError, TypeError, ValueError) as error:
+        print(error.args[0] if error.args else error, file=sys.stderr)
+        return 1
+    _print_run(run, metric, mode, fifo)
+    _print_savings(run, fifo, other, options.scheduler, options.workers)
+    return 0
+
+
+def _parser(prog: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=prog, description="Tell what another scheduler would have used, and found, on the curves of a past run."
+    )
+    parser.add_argument("run", nargs="?", default=LAST, help=f"{RUN_HELP} (default: {LAST})")
+    parser.add_argument("--scheduler", default="asha", help="its name, as for create_scheduler (default: asha)")
+    parser.add_argument("--max-t", type=float, help="its max_t (default: the longest curve)")
+    parser.add_argument("--grace-period", type=float, help="its grace_period")
+    parser.add_argument("--reduction-factor", type=float, help="its reduction_factor")
+    parser.add_argument(
+        "--time-attr", default=TRAINING_ITERATION, help=f"its time_attr (default: {TRAINING_ITERATION})"
+    )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="any other argument of it; VALUE is JSON"
+    )
+    parser.add_argument("--workers", type=int, help="trials at a time (default: as many as in the run)")
+    parser.add_argument("--metric", help="what is optimised (default: as in the run)")
+    parser.add_argument("--mode", choices=("min", "max"), help="default: as in the run")
+    parser.add_argument("--seed", type=int, default=0, help="of the scheduler's random numbers")
+    return parser
+
+
+def _make_scheduler(options: argparse.Namespace, run: PastRun) -> TrialScheduler:
+    """The scheduler that is asked for.
+
+    Raises:
+        ValueError: If there is none of that name, or an argument breaks its rule, or it knows no such argument.
+    """
+    kind = type(create_scheduler(options.scheduler))
+    known = inspect.signature(kind).parameters
+    longest = max((_number(metrics.get(options.time_attr)) for c in run.curves.values() for metrics, _ in c), default=0)
+    given = {
+        "time_attr": options.time_attr if "time_attr" in known else None,
+        "max_t": (options.max_t or longest) if "max_t" in known else options.max_t,
+        "grace_period": options.grace_period,
+        "reduction_factor": options.reduction_factor,
+        **dict(_assignment(text) for text in options.set),
+    }
+    arguments = {name: value for name, value in given.items() if value is not None}
+    unknown = sorted(set(arguments) - set(known))
+    if unknown:
+        raise ValueError(f"{kind.__name__} does not take {', '.join(unknown)}; it takes {', '.join(known)}")
+    return create_scheduler(options.scheduler, **arguments)
+
+
+def _number(value: Any) -> float:
+    return value if isinstance(value, (int, float)) else 0
+
+
+def _assignment(text: str) -> tuple[str, Any]:
+    name, sign, value = text.partition("=")
+    if not sign:
+        raise ValueError(f"--set takes NAME=VALUE, but got {text!r}")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
+
+
+def _replayed(
+    run: PastRun, metric: str, mode: str, scheduler: TrialScheduler | None, options: argparse.Namespace
+) -> Simulation:
+    config = TuneConfig(metric=metric, mode=mode, scheduler=scheduler)
+    return simulate(run, tune_config=config, num_workers=options.workers, seed=options.seed)
+
+
+def _print_run(run: PastRun, metric: str, mode: str, fifo: Simulation) -> None:
+    best = _best(fifo)
+    print(
+        f"{run.path}: {len(run.curves)} trials, {run.num_results} results, {run.training_s:.3g} s of training; best "
+        f"{metric} ({mode}) {_text(best)}"
+    )
+    if run.cut:
+        print(
+            f"{len(run.cut)} of its {len(run.curves)} curves are cut: those trials were stopped, paused or "
+            "interrupted, or have failed. Nobody knows how they would have gone on."
+        )
+
+
+def _print_savings(run: PastRun, fifo: Simulation, other: Simulation, scheduler: str, workers: int) -> None:
+    what = f"{scheduler} on {_counted(workers)}"
+    used, all_steps = other.num_steps, fifo.num_steps
+    print(f"{what} would have used")
+    print(f"  results   {used} of {all_steps} ({used / all_steps:.0%} of the run's)")
+    print(f"  training  {other.training_s:.3g} s of {fifo.training_s:.3g} s{_share(other.training_s, fifo.training_s)}")
+    print(f"  time      {other.makespan_s:.3g} s {_compared(run, fifo, workers)}")
+    found, best = _best(other), _best(fifo)
+    verdict = "" if found is None or best is None else ", the best" if found.value == best.value else ", not the best"
+    print(f"and found {other.metric} {_text(found)}{verdict}", end="")
+    if found is not None:
+        count = f"{found.num_results} result{'s' if found.num_results > 1 else ''}"
+        print(f", after {count} ({found.num_results / all_steps:.0%} of all)", end="")
+    print()
+    ends = sum(entry.text == HAS_RETURNED and _curve_of(other, entry.trial_id) in run.cut for entry in other.log)
+    if ends:
+        print(
+            f"{ends} of the cut curves were used up: there the replay takes the trial as ended, so it may well have "
+            "used more, and found something better."
+        )
+
+
+def _compared(run: PastRun, fifo: Simulation, workers: int) -> str:
+    """What the time of a replay is held against: that of the run itself, if it had as many workers."""
+    if workers == run.num_workers:
+        return f"instead of {run.took_s:.3g} s, which the run took"
+    return f"instead of {fifo.makespan_s:.3g} s (the run took {run.took_s:.3g} s on {_counted(run.num_workers)})"
+
+
+def _counted(workers: int) -> str:
+    return f"{workers} worker{'s' if workers > 1 else ''}"
+
+
+def _check_metric(run: PastRun, metric: str) -> None:
+    """Refuse a metric that is in no result of a run.
+
+    Raises:
+        ValueError: With those that are there.
+    """
+    known = dict.fromkeys(name for curve in run.curves.values() for metrics, _ in curve for name in flatten(metrics))
+    if metric not in known:
+        names = ", ".join(name for name in known if name not in AUTO_RESULT_KEYS)
+        raise ValueError(f"no result of {run.path} has the metric {metric!r}; reported were: {names}")
+
+
+def _curve_of(simulation: Simulation, trial_id: str) -> Any:
+    """Which of the run's trials a simulated one stands for."""
+    return simulation.results[int(trial_id.rpartition("_")[2])].config[CURVE]
+
+
+def _best(simulation: Simulation) -> Improvement | None:
+    return next(reversed(simulation.improvements()), None)
+
+
+def _text(best: Improvement | None) -> str:
+    return "nothing" if best is None else f"{best.value:.6g}"
+
+
+def _share(part: float, whole: float) -> str:
+    return f" ({part / whole:.0%})" if whole else ""

@@ -1,0 +1,368 @@
+"""TrialActions: the one place in which decisions are carried out.
+
+Whatever was decided about a trial (go on, save, pause, end, exploit) is done here and nowhere else, be it upon its own
+report or because a scheduler has asked for it while it was told of another trial.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from minitune import clock
+from minitune.checkpoint import has_its_size
+from minitune.decision import CONTINUE, NOOP, PAUSE, STOP, Decision
+from minitune.execution.failure import REPORT, Deadlines
+from minitune.execution.hooks import TRAINABLE_ENDED, DriverContext, Hooks, Request
+from minitune.execution.state import Donation, Live, RunSettings, RunState
+from minitune.execution.trial_executor import TrialExecutor
+from minitune.experiment.lifecycle import OWNS_ACTOR, Phase, Step
+from minitune.experiment.trial import Trial
+from minitune.record.recorder import Recorder
+from minitune.resources import Resources
+from minitune.result import CHECKPOINT_DIR_NAME, CONFIG, DONE, EXPERIMENT_TAG, TRIAL_ID
+from minitune.space.parameters import config_key
+
+# ---- from minitune/execution/trial_actions.py
+
+logger = logging.getLogger("minitune")
+
+
+class TrialActions:
+    """Does what was decided about trials.
+
+    Args:
+        executor: Who runs actors.
+        state: The trials; kept true.
+        context: Where schedulers leave what they ask for.
+        hooks: The plug-ins, told of each turn of events.
+        recorder: Who writes it down.
+        settings: How this run saves, reuses and waits.
+        deadlines: How long the trials may take.
+    """
+
+    def __init__(
+        self,
+        executor: TrialExecutor,
+        state: RunState,
+        context: DriverContext,
+        hooks: Hooks,
+        recorder: Recorder,
+        settings: RunSettings,
+        deadlines: Deadlines,
+    ):
+        self._executor = executor
+        self._state = state
+        self._context = context
+        self._hooks = hooks
+        self._recorder = recorder
+        self._settings = settings
+        self._deadlines = deadlines
+        self._warned_pause = False
+
+    def carry_out(self, live: Live, decision: Decision) -> None:
+        """Do what was decided; no call is in flight now."""
+        if decision.exploit is not None:
+            if self._exploit(live.trial, *decision.exploit):
+                return
+            if decision == PAUSE:  # it was not saved to be put aside
+                decision = Decision(CONTINUE, decision.reason)
+        if decision == STOP:
+            self.end(live, decision.reason)
+        elif decision == PAUSE:
+            self._pause(live, decision.reason)
+            if decision.resources is not None:
+                self._change_resources(live.trial, decision.resources)
+        elif decision == NOOP:
+            live.idle = True
+            self.run_requests()
+            if live.idle and live.actor_id in self._state.live:
+                self.pull(live)
+        else:
+            self.pull(live)
+
+    def pull(self, live: Live) -> None:
+        """Ask for the next report."""
+        live.idle = False
+        if live.trial.phase is not Phase.TRAINING:
+            self.move(live.trial, Step.TRAIN, "go on")
+        self._deadlines.begin(live.actor_id, REPORT, self._executor.now())
+        self._executor.call(live.actor_id, "train")
+
+    def save(self, live: Live) -> None:
+        """Have the worker write a checkpoint; the decision waits until it has."""
+        self.move(live.trial, Step.SAVE, f"before {live.decision}")
+        self._executor.call(live.actor_id, "save")
+
+    def _pause(self, live: Live, reason: str) -> None:
+        trial = live.trial
+        start = self._state.goes_on_from(trial)
+        reached = 0 if start is None else start.report_number
+        if trial.report_count > reached and not self._warned_pause:
+            self._warned_pause = True
+            where = f"report {reached}" if reached else "the beginning"
+            logger.warning(
+                "trial %s is paused after report %d and will go on from %s, its last checkpoint; report a checkpoint "
+                "with each result to lose nothing (said once)",
+                trial.name,
+                trial.report_count,
+                where,
+            )
+        if not self._settings.of(trial).saves:
+            self._hooks.saved(trial)
+        self.let_go(live)
+        self.move(trial, Step.PAUSE, reason)
+        self._hooks.paused(trial)
+
+    def end(self, live: Live, reason: str) -> None:
+        """A trial with a worker ends well, or is interrupted."""
+        trial = live.trial
+        if self._state.interrupted and not live.ends_by_itself:
+            self.let_go(live)
+            self._hooks.interrupted(trial)
+            self._state.move(trial, Step.STOP, reason)
+            return
+        if trial.phase is Phase.STARTING:
+            self.let_go(live)
+            self._hooks.removed(trial)
+        else:
+            trial.completes()
+            self._hooks.completed(trial)
+            self.let_go(live)
+        self.move(trial, Step.STOP, reason)
+        self.is_over(trial)
+
+    def cut_short(self, live: Live, reason: str) -> None:
+        """Like `end`, for a trial with a call in flight, whose answer is not waited for."""
+        self._state.cut_short[live.actor_id] = live.trial
+        self.end(live, reason)
+
+    def remove(self, trial: Trial, reason: str) -> None:
+        """A trial without a worker is ended."""
+        self._executor.forget(trial.trial_id)
+        if self._state.interrupted:
+            self._hooks.interrupted(trial)
+            self._state.move(trial, Step.STOP, reason)
+            return
+        self._hooks.removed(trial)
+        self.move(trial, Step.STOP, reason)
+        self.is_over(trial)
+
+    def remove_if_run_ends(self, trial: Trial) -> None:
+        """A trial that would be tried again is ended instead if the run is about to end: nobody would start it."""
+        if self._state.end_reason:
+            self.remove(trial, self._state.end_reason)
+
+    def step_back(self, trial: Trial, *, refused: bool) -> None:
+        """Before a trial is tried again: a newest checkpoint that is of no use gives way to the one before it.
+
+        Args:
+            trial: The trial, whose attempt has failed.
+            refused: Whether it failed to load its checkpoint. The last one that is whole stays even so.
+        """
+        if trial.trial_id in self._state.donations:  # not its own, and the donor may make better use of it
+            return
+        while trial.checkpoints:
+            newest = trial.checkpoints[-1].record
+            is_whole = has_its_size(newest, trial.local_path)
+            is_useless = not is_whole or (refused and len(trial.checkpoints) > 1)
+            if not is_useless or not self._recorder.discard(trial, newest):
+                return
+            logger.warning(
+                "%s of trial %s %s; %s",
+                newest.directory,
+                trial.name,
+                "could not be loaded" if is_whole else "is not what its record says",
+                "the one before it is used" if trial.checkpoints else "the trial starts from the beginning",
+            )
+            refused = False
+
+    def is_over(self, trial: Trial) -> None:
+        """The trial has ended and its status says so: what was kept for it can go."""
+        self._recorder.trial_ends(trial)
+        self.release_donation(trial)
+
+    def release_donation(self, trial: Trial) -> None:
+        """The checkpoint of another trial that `trial` was to go on from is not needed any more."""
+        donation = self._state.donations.pop(trial.trial_id, None)
+        if donation is not None:
+            self._recorder.unpin(donation.donor, donation.record)
+
+    def let_go(self, live: Live, *, keep: bool = True) -> None:
+        """Take the worker away from its trial; its next attempt waits until the worker is gone."""
+        self._state.let_go(live)
+        self._deadlines.forget(live.actor_id)
+        self._executor.stop(live.actor_id, self._settings.grace_s, keep=keep and self._settings.reuse_actors)
+
+    def move(self, trial: Trial, step: Step, reason: str) -> None:
+        """Take a step; a change of the public status, and each retry, is on record before anything follows from it."""
+        if self._state.move(trial, step, reason) or step is Step.RETRY:
+            self._recorder.status(trial, reason)
+
+    # -- what schedulers ask for --------------------------------------------------------------------------------------
+
+    def run_requests(self) -> None:
+        """Carry out what schedulers have asked for, in order."""
+        if not self._context.requests:
+            return
+        carry_out: dict[str, Callable[[Request], None]] = {
+            "stop": self._on_stop_request,
+            "pause": self._on_pause_request,
+            "exploit": self._on_exploit_request,
+            "resources": self._on_resources_request,
+        }
+        while self._context.requests:
+            request = self._context.requests.popleft()
+            # Once the run is being ended nobody would take up what is put aside.
+            if not request.trial.is_finished() and (request.verb == "stop" or not self._state.end_reason):
+                carry_out[request.verb](request)
+
+    def _on_stop_request(self, request: Request) -> None:
+        reason, settings = request.argument, self._settings.of(request.trial)
+        live = self._state.live.get(request.trial.actor_id)
+        if live is None:
+            self.remove(request.trial, reason)
+        elif live.idle and settings.saves and settings.checkpoints.checkpoint_at_end:
+            live.idle, live.decision = False, Decision(STOP, reason)
+            self.save(live)
+        elif live.idle:
+            self.end(live, reason)
+        else:
+            self.cut_short(live, reason)
+
+    def _on_pause_request(self, request: Request) -> None:
+        trial, decision = request.trial, Decision(PAUSE, "paused by the scheduler")
+        live = self._state.live.get(trial.actor_id)
+        if live is None:
+            if trial.phase is Phase.QUEUED:
+                self.move(trial, Step.PAUSE, decision.reason)
+                self._hooks.paused(trial)
+        elif live.idle and request.argument and self._settings.of(trial).saves:
+            live.idle, live.decision = False, decision
+            self.save(live)
+        elif live.idle or not request.argument or trial.phase in (Phase.STARTING, Phase.RESTORING):
+            if not live.idle:
+                self._state.cut_short[live.actor_id] = trial
+            live.idle = False
+            self._pause(live, decision.reason)
+        else:
+            live.requested = stronger(decision, live.requested)
+
+    def _on_exploit_request(self, request: Request) -> None:
+        self._exploit(request.trial, *request.argument)
+
+    def _on_resources_request(self, request: Request) -> None:
+        trial = request.trial
+        if trial.phase in OWNS_ACTOR:
+            live = self._state.live[trial.actor_id]
+            live.requested = stronger(
+                Decision(PAUSE, "its resources change", resources=request.argument), live.requested
+            )
+        else:
+            self._change_resources(trial, request.argument)
+
+    def _change_resources(self, trial: Trial, request: Resources) -> None:
+        """A waiting trial asks for something else from now on; on record before it is started."""
+        self._state.change_resources(trial, request)
+        self._recorder.note_changes(trial)
+
+    def _exploit(self, trial: Trial, donor: Trial, config: dict[str, Any], reason: str = "") -> bool:
+        """Let `trial` go on from the donor's latest checkpoint under `config`; False if the donor has none."""
+        own = self._state.donations.get(donor.trial_id)
+        if own is not None:  # the donor itself has nothing newer than what it was given
+            donation = Donation.of(own.donor, own.record, own.metrics, trial)
+        elif donor.checkpoints:
+            kept = donor.checkpoints[-1]
+            donation = Donation.of(donor, kept.record, kept.metrics, trial)
+        else:
+            whom = "itself" if donor is trial else donor.name
+            logger.warning("trial %s cannot exploit %s, which has no checkpoint; it goes on as it is", trial.name, whom)
+            return False
+        self._recorder.pin(donation.donor, donation.record)
+        self.release_donation(trial)
+        self._recorder.exploit(trial, donation.donor, donation.record, config, reason)
+        self._state.donations[trial.trial_id] = donation
+        live = self._state.live.get(trial.actor_id)
+        if live is not None:
+            live.idle = False
+            self.let_go(live)
+            self.move(trial, Step.PAUSE, f"exploits {donor.name}")
+            self._hooks.paused(trial)
+        trial.set_config(config)
+        self._recorder.note_changes(trial)
+        return True
+
+
+def stronger(decision: Decision, other: Decision | None) -> Decision:
+    """STOP beats PAUSE beats the rest, so a later CONTINUE never replaces either; of two pauses one that does more."""
+    if other is None:
+        return decision
+    rank = {STOP: 2, PAUSE: 1, CONTINUE: 0, NOOP: 0}
+    mine, others = rank[str(decision)], rank[str(other)]
+    if mine == others == 1 and decision.resources is None and decision.exploit is None:
+        return other
+    return decision if mine >= others else other
+
+
+# ---- from minitune/execution/reuse.py
+# Reuse: a trial whose configuration was tried before ends at once, with the result of the earlier trial.
+
+
+class Reuse:
+    """Finds earlier trials by what they have tried.
+
+    Args:
+        state: The trials of the run.
+        hooks: The plug-ins: for them the trial begins, reports once and ends.
+        recorder: Who writes that down.
+        actions: Carries out its steps.
+    """
+
+    def __init__(self, state: RunState, hooks: Hooks, recorder: Recorder, actions: TrialActions):
+        self._state = state
+        self._hooks = hooks
+        self._recorder = recorder
+        self._actions = actions
+        self._by_key: dict[str, list[Trial]] = {}
+        self._num_known = 0
+
+    def find(self, trial: Trial) -> Trial | None:
+        """The first trial that has tried the same and has ended well; None for a trial that has begun already."""
+        while self._num_known < len(self._state.trials):
+            known = self._state.trials[self._num_known]
+            self._by_key.setdefault(config_key(known.config), []).append(known)
+            self._num_known += 1
+        if trial.attempt > 1 or trial.report_count:
+            return None
+        key = config_key(trial.config)
+        for earlier in self._by_key.get(key, ()):
+            has_ended = earlier.phase is Phase.TERMINATED and bool(earlier.last_result.get(DONE))
+            if has_ended and config_key(earlier.config) == key:  # a scheduler may have changed it on the way
+                return earlier
+        return None
+
+    def end(self, trial: Trial, earlier: Trial) -> None:
+        """Bring a trial that was about to get a worker to its end. It has no checkpoint: the earlier one has.
+
+        Args:
+            trial: The trial; its directory is there, and its start on record.
+            earlier: Whose result it gets.
+        """
+        trial.start_time = clock.current().time()
+        self._hooks.started(trial)
+        self._actions.move(trial, Step.TRAIN, f"has the configuration of trial {earlier.name}")
+        result = {**earlier.last_result, TRIAL_ID: trial.trial_id, CONFIG: trial.config}
+        if CHECKPOINT_DIR_NAME in result:
+            result[CHECKPOINT_DIR_NAME] = None
+        decision = self._hooks.decide(trial, result, ends=True)
+        self._hooks.result(trial, result)
+        result[EXPERIMENT_TAG] = trial.experiment_tag
+        trial.record_result(result)
+        reason = f"{TRAINABLE_ENDED}: it has the result of trial {earlier.name}, whose configuration is equal"
+        decision = decision if decision.reason != TRAINABLE_ENDED else Decision(STOP, reason)
+        self._recorder.result(trial, result, decision, None)
+        trial.completes()
+        self._hooks.completed(trial)
+        self._actions.move(trial, Step.STOP, decision.reason)
+        self._actions.is_over(trial)

@@ -1,0 +1,365 @@
+"""SimulatedExecutor: the executor's contract on learning curves instead of training, on a clock that jumps.
+
+An actor is a position on a curve. There is no thread, no process and no file: what would happen later stands in a heap
+of (virtual time, number, event), and `wait` jumps to the first of them. Everything that decides is the same as in a
+real run; equal arguments give equal events, whatever the machine and its load.
+"""
+
+from __future__ import annotations
+
+import copy
+import heapq
+import itertools
+import math
+import os
+import random
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from minitune.base.checks import is_real
+from minitune.base.shared_values import SharedObject
+from minitune.checkpoint import CheckpointRecord, directory_name
+from minitune.clock import VirtualClock
+from minitune.error import RemoteError, TuneError
+from minitune.execution.devices import Machine
+from minitune.execution.ledger import Ledger
+from minitune.execution.trial_executor import ActorFactory, CallRaised, CallReturned, Event, Exited, Shared, Started
+from minitune.experiment.trial import TrialInfo
+from minitune.resources import Resources
+from minitune.result import (
+    CONFIG,
+    DONE,
+    ITERATIONS_SINCE_RESTORE,
+    TIME_SINCE_RESTORE,
+    TIME_THIS_ITER_S,
+    TIME_TOTAL_S,
+    TIMESTAMP,
+    TRAINING_ITERATION,
+    TRIAL_ID,
+    Report,
+)
+
+Step = tuple[Any, ...]
+"""(metrics, seconds) or, of a curve that depends on a state, (metrics, seconds, state)."""
+OpenCurve = Callable[[dict[str, Any], Any, int], Iterator[Step]]
+"""`open_curve(config, state, position)`: the steps after `position` of them, from `state` (None: the beginning)."""
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What takes virtual time beside the steps themselves, and what goes wrong.
+
+    Attributes:
+        start_delay_s: Seconds from the start of a worker to its first step; a worker that is reused needs none.
+        checkpoint_cost_s: Seconds to write a checkpoint, and to load one.
+        failure_rate: Probability that the worker dies in a step.
+        seed: Of the failures.
+    """
+
+    start_delay_s: float = 0.0
+    checkpoint_cost_s: float = 0.0
+    failure_rate: float = 0.0
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class _Saved:
+    """A checkpoint: where on its curve a trial was, and in which state."""
+
+    position: int
+    state: Any
+
+
+@dataclass(eq=False)
+class _Actor:
+    """A trial on its curve.
+
+    Attributes:
+        actor_id: Its name.
+        info: The trial.
+        request: What it asked for.
+        reuse_key: With which it may be parked.
+        began_s: When it was started.
+        rng: Of its failures; None if nothing fails.
+        is_busy: Whether a call is in flight.
+        steps: The steps to come; None before the first.
+        position: Steps made, those before a restore included.
+        state: That of the curve after the last step that was reported.
+    """
+
+    actor_id: str
+    info: TrialInfo
+    request: Resources
+    reuse_key: str | None
+    began_s: float
+    rng: random.Random | None
+    is_busy: bool = False
+    steps: Iterator[Step] | None = None
+    position: int = 0
+    state: Any = None
+    iteration: int = 0
+    since_restore: int = 0
+    total_s: float = 0.0
+    since_restore_s: float = 0.0
+    next_checkpoint: int = 0
+
+
+_Due = tuple[float, int, Event, _Actor]
+"""When something happens, a number that keeps ties in order, what it is, and to whom."""
+
+
+@dataclass
+class Usage:
+    """What a simulation has used.
+
+    Attributes:
+        worker_s: Virtual seconds for which workers were held, all together.
+        training_s: Those of them that were spent on steps, the lost ones included.
+        steps: Steps made, those that were lost and made again included.
+        checkpoints: Checkpoints written.
+        failures: Workers that have died.
+    """
+
+    worker_s: float = 0.0
+    training_s: float = 0.0
+    steps: int = 0
+    checkpoints: int = 0
+    failures: int = 0
+
+
+class SimulatedExecutor:
+    """Runs trials on learning curves; see the module.
+
+    Args:
+        machine: What may be reserved.
+        open_curve: Gives the curves.
+        costs: What takes time beside the steps, and what goes wrong.
+    """
+
+    isolates = False
+
+    def __init__(self, machine: Machine, open_curve: OpenCurve, costs: Costs):
+        self.costs = costs
+        self._open_curve = open_curve
+        self.clock = VirtualClock()
+        self.usage = Usage()
+        self._ledger = Ledger(machine.totals, machine.gpu_ids)
+        self._actors: dict[str, _Actor] = {}
+        self._parked: dict[tuple[str, Resources], int] = {}
+        self._due: list[_Due] = []
+        self._numbers = itertools.count()
+        self._saved: dict[str, _Saved] = {}
+        self._is_woken = False
+        self._pid = os.getpid()
+
+    # -- resources and values ----------------------------------------------------------------------------------------
+
+    def resources(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
+        """See `TrialExecutor.resources`."""
+        return self._ledger.totals(), self._ledger.free()
+
+    def share(self, value: Any) -> Shared:
+        """See `TrialExecutor.share`."""
+        return SharedObject(value)
+
+    def can_start(self, request: Resources, waiter: str | None = None) -> bool:
+        """See `TrialExecutor.can_start`."""
+        return self._ledger.can_acquire(request, waiter)
+
+    def forget(self, waiter: str) -> None:
+        """See `TrialExecutor.forget`."""
+        self._ledger.forget(waiter)
+
+    # -- actors ------------------------------------------------------------------------------------------------------
+
+    def start(
+        self,
+        actor_id: str,
+        factory: ActorFactory,
+        request: Resources,
+        directory: str | None = None,
+        reuse_key: str | None = None,
+        reset_args: tuple[Any, ...] = (),
+    ) -> None:
+        """See `TrialExecutor.start`. The factory is not called: the trial itself is what `reset_args` holds."""
+        if actor_id in self._actors:
+            raise RuntimeError(f"an actor named {actor_id!r} exists already; actor ids must never be used again")
+        info: TrialInfo = reset_args[0]
+        allocation = self._ledger.acquire(actor_id, request)
+        rng = random.Random(f"{self.costs.seed}/{actor_id}") if self.costs.failure_rate else None
+        actor = _Actor(actor_id, info, request, reuse_key, self.clock.now_s, rng, next_checkpoint=info.next_checkpoint)
+        self._actors[actor_id] = actor
+        is_reused = self._take_parked(reuse_key, request)
+        started = Started(actor_id, self._pid, "", allocation, reused=is_reused)
+        self._enqueue(actor, started, 0.0 if is_reused else self.costs.start_delay_s)
+
+    def call(self, actor_id: str, method: str, *args: Any) -> None:
+        """See `TrialExecutor.call`: `train`, `save` or `restore`."""
+        actor = self._actors.get(actor_id)
+        if actor is None or actor.is_busy:
+            raise RuntimeError(f"actor {actor_id!r} " + ("is not there" if actor is None else "has a call in flight"))
+        if method == "train":
+            self._train(actor)
+        elif method == "save":
+            self._enqueue(actor, CallReturned(actor_id, self._save(actor)), self.costs.checkpoint_cost_s)
+        elif method == "restore":
+            self._enqueue(actor, self._restore(actor, *args), self.costs.checkpoint_cost_s)
+        else:
+            raise RuntimeError(f"a simulated trial has no method {method!r}")
+
+    def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> None:
+        """See `TrialExecutor.stop`: it takes no time."""
+        actor = self._actors.pop(actor_id, None)
+        if actor is None:
+            return
+        if actor.is_busy:
+            self._due = [due for due in self._due if due[3] is not actor]
+            heapq.heapify(self._due)
+        is_parked = keep and actor.reuse_key is not None
+        self._enqueue(actor, Exited(actor_id, "parked" if is_parked else "stopped", "stopped"), 0.0)
+
+    def wait(self, timeout_s: float | None) -> list[Event]:
+        """See `TrialExecutor.wait`. Does not block: the clock jumps, by `timeout_s` at most.
+
+        Raises:
+            TuneError: If nothing is due and there is no timeout: nothing can happen any more.
+        """
+        if self._is_woken:
+            self._is_woken = False
+            return []
+        clock, due = self.clock, self._due
+        if due and (timeout_s is None or due[0][0] <= clock.now_s + timeout_s):
+            at_s, _, event, actor = heapq.heappop(due)
+            if at_s > clock.now_s:
+                clock.now_s = at_s
+            actor.is_busy = False
+            if type(event) is Exited:
+                self._leave(actor, event)
+            return [event]
+        if timeout_s is None:
+            raise TuneError("the simulation stands still: no trial runs, and nothing is waited for")
+        clock.sleep(timeout_s)
+        return []
+
+    def wake(self) -> None:
+        """See `TrialExecutor.wake`."""
+        self._is_woken = True
+
+    def now(self) -> float:
+        """See `TrialExecutor.now`."""
+        return self.clock.now_s
+
+    def shutdown(self, grace_s: float = 0.0) -> None:
+        """See `TrialExecutor.shutdown`."""
+        for actor_id in list(self._actors):
+            self.stop(actor_id, grace_s)
+        while self._due:
+            self.wait(None)
+
+    def drop_checkpoint(self, trial_directory: str, number: int) -> None:
+        """A surplus checkpoint is gone: who is to load it from now on fails, as with a real one."""
+        self._saved.pop(os.path.join(trial_directory, directory_name(number)), None)
+
+    # -- running -----------------------------------------------------------------------------------------------------
+
+    def _enqueue(self, actor: _Actor, event: Event, after_s: float) -> None:
+        actor.is_busy = True
+        heapq.heappush(self._due, (self.clock.now_s + after_s, next(self._numbers), event, actor))
+
+    def _take_parked(self, reuse_key: str | None, request: Resources) -> bool:
+        if reuse_key is None or not self._parked.get((reuse_key, request)):
+            return False
+        self._parked[reuse_key, request] -= 1
+        return True
+
+    def _leave(self, actor: _Actor, event: Exited) -> None:
+        """An actor is gone: what it held is free again."""
+        self._actors.pop(actor.actor_id, None)
+        self._ledger.release(actor.actor_id)
+        self.usage.worker_s += self.clock.now_s - actor.began_s
+        if event.kind == "parked" and actor.reuse_key is not None:
+            key = (actor.reuse_key, actor.request)
+            self._parked[key] = self._parked.get(key, 0) + 1
+
+    def _train(self, actor: _Actor) -> None:
+        """Make the next step. It is computed now, and told when its time has passed."""
+        try:
+            if actor.steps is None:
+                actor.steps = self._open_curve(actor.info.config, actor.state, actor.position)
+            step = next(actor.steps, None)
+            if step is None:
+                self._enqueue(actor, CallReturned(actor.actor_id, Report(None, done=True)), 0.0)
+                return
+            metrics, seconds, state = _checked(step)
+        except Exception as error:
+            self._enqueue(actor, CallRaised(actor.actor_id, RemoteError.of(error)), 0.0)
+            return
+        usage = self.usage
+        usage.steps += 1
+        if actor.rng is not None and actor.rng.random() < self.costs.failure_rate:
+            spent_s = seconds * actor.rng.random()
+            usage.training_s += spent_s
+            usage.failures += 1
+            self._enqueue(actor, Exited(actor.actor_id, "died", "a simulated failure"), spent_s)
+            return
+        usage.training_s += seconds
+        actor.state = state
+        actor.position += 1
+        result = _fill(actor, dict(metrics), seconds, self.clock.now_s + seconds)
+        self._enqueue(actor, CallReturned(actor.actor_id, Report(result)), seconds)
+
+    def _save(self, actor: _Actor) -> CheckpointRecord:
+        record = CheckpointRecord(actor.next_checkpoint, file_count=0, total_bytes=0, listing_crc=0)
+        actor.next_checkpoint += 1
+        self.usage.checkpoints += 1
+        path = os.path.join(actor.info.directory, record.directory)
+        self._saved[path] = _Saved(actor.position, copy.deepcopy(actor.state))
+        return record
+
+    def _restore(self, actor: _Actor, path: str, metrics: Mapping[str, Any]) -> Event:
+        saved = self._saved.get(path)
+        if saved is None:
+            missing = FileNotFoundError(f"the checkpoint {path} does not exist (any more)")
+            return CallRaised(actor.actor_id, RemoteError.of(missing))
+        actor.steps, actor.position, actor.state = None, saved.position, copy.deepcopy(saved.state)
+        actor.iteration, actor.total_s = metrics.get(TRAINING_ITERATION, 0), metrics.get(TIME_TOTAL_S, 0.0)
+        actor.since_restore, actor.since_restore_s = 0, 0.0
+        return CallReturned(actor.actor_id, None)
+
+
+def _checked(step: Any) -> tuple[Mapping[str, Any], float, Any]:
+    """A step as (metrics, seconds, state).
+
+    Raises:
+        TypeError: If it is none.
+        ValueError: If the seconds are no time.
+    """
+    if not isinstance(step, (tuple, list)) or len(step) not in (2, 3) or not isinstance(step[0], Mapping):
+        raise TypeError(
+            f"a curve must yield (metrics, seconds) or (metrics, seconds, state), but yielded {step!r:.200}"
+        )
+    seconds = step[1]
+    if type(seconds) is not float and not is_real(seconds):
+        raise TypeError(f"a curve must yield (metrics, seconds), but yielded {seconds!r:.200} for the seconds")
+    if not 0 <= seconds < math.inf:
+        raise ValueError(f"0 <= seconds < infinity must hold for each step of a curve, but got {seconds!r}")
+    return step[0], float(seconds), step[2] if len(step) == 3 else None
+
+
+def _fill(actor: _Actor, result: dict[str, Any], seconds: float, now_s: float) -> dict[str, Any]:
+    """Count one iteration and complete its result, as a real worker does; there is no process to tell of."""
+    actor.iteration += 1
+    actor.since_restore += 1
+    actor.total_s += seconds
+    actor.since_restore_s += seconds
+    result.setdefault(DONE, False)
+    result.setdefault(TRAINING_ITERATION, actor.iteration)
+    result[TRIAL_ID] = actor.info.trial_id
+    result.setdefault(TIMESTAMP, int(now_s))
+    result.setdefault(TIME_THIS_ITER_S, seconds)
+    result[TIME_TOTAL_S] = actor.total_s
+    result[CONFIG] = None  # the driver puts it in
+    result[TIME_SINCE_RESTORE] = actor.since_restore_s
+    result[ITERATIONS_SINCE_RESTORE] = actor.since_restore
+    return result

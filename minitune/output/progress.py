@@ -1,0 +1,268 @@
+"""Progress: feeds the reporter of a run with what it shows about the run and the machine."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+from minitune import clock
+from minitune.callback import Callback
+from minitune.checkpoint import Checkpoint
+from minitune.execution.hooks import call_plugin
+from minitune.execution.trial_executor import TrialExecutor
+from minitune.execution.tune_controller import STOPPER_ENDS
+from minitune.experiment.lifecycle import TERMINATED
+from minitune.experiment.trial import Trial
+from minitune.record.layout import RunDirectory
+from minitune.schedulers.trial_scheduler import TrialScheduler
+from minitune.space.domains import Grid
+from minitune.space.tree import find_constants, find_unresolved, path_text
+
+if TYPE_CHECKING:
+    from minitune.output.reporters import ProgressReporter
+    from minitune.tune_config import TuneConfig
+
+logger = logging.getLogger("minitune")
+
+INTERRUPTED_BY = "interrupted by "
+"""How the reason begins that trials end for when a signal has ended the run."""
+_EARLY_ENDS = (INTERRUPTED_BY, STOPPER_ENDS, "fail_fast: ")
+
+
+_SILENT = "hint: no trial has reported a result: call report({'loss': ...}) in the trainable, or return such a dict"
+_DRAWN_ONCE = "hint: one configuration is drawn from the search space (num_samples=1); a larger num_samples tries more"
+
+
+class TrialProgress(Callback):
+    """Passes on to a reporter what becomes of single trials; stands between the user's callbacks and the loggers.
+
+    Args:
+        reporter: A reporter with the hooks of `ProgressReporter`.
+    """
+
+    def __init__(self, reporter: ProgressReporter):
+        self._reporter = reporter
+
+    def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        """A worker is ready."""
+        call_plugin(self._reporter.trial_started, trial, trial)
+
+    def on_trial_result(
+        self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **info: Any
+    ) -> None:
+        """A trial has reported."""
+        call_plugin(self._reporter.trial_result, trial, trial, result)
+
+    def on_checkpoint(
+        self, iteration: int, trials: list[Trial], trial: Trial, checkpoint: Checkpoint, **info: Any
+    ) -> None:
+        """A trial was saved."""
+        call_plugin(self._reporter.trial_saved, trial, trial, checkpoint.path)
+
+    def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        """A trial has ended well."""
+        call_plugin(self._reporter.trial_ended, trial, trial)
+
+    def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
+        """A trial has failed for good."""
+        call_plugin(self._reporter.trial_ended, trial, trial)
+
+
+class Progress:
+    """Shows how a run goes on.
+
+    Args:
+        reporter: A `ProgressReporter`, or None to show nothing.
+        scheduler: Whose state is shown.
+        executor: Whose resources are shown.
+        run: Where the run lies.
+        tune_config: What is searched for.
+        verbose: 0, 1 or 2.
+        print_errors: Whether the tracebacks of failed trials are shown at the end.
+        raises: Whether the first of them comes out as an exception after that.
+    """
+
+    def __init__(
+        self,
+        reporter: ProgressReporter | None,
+        scheduler: TrialScheduler,
+        executor: TrialExecutor,
+        run: RunDirectory,
+        tune_config: TuneConfig,
+        *,
+        verbose: int,
+        print_errors: bool,
+        raises: bool = False,
+    ):
+        self._loop_end_s: float | None = None
+        self._took_s: float | None = None
+        self._early_end: list[str] = []
+        self._begin_s = clock.current().monotonic()
+        self._verbose = verbose
+        self._print_errors = print_errors
+        self._raises = raises
+        self._reporter = reporter
+        self._scheduler = scheduler
+        self._executor = executor
+        self._run = run
+        self._tune_config = tune_config
+
+    def begin(self, total_samples: int, space: Mapping[str, Any]) -> None:
+        """The run begins.
+
+        Args:
+            total_samples: How many trials there will be; endless searches give a very large number.
+            space: What they are drawn from, if none was drawn yet.
+        """
+        if self._reporter is not None:
+            call_plugin(self._reporter.configure, None, verbose=self._verbose, print_errors=self._print_errors)
+            # What Ray Tune passes, and no more: a user's own reporter may not take more.
+            call_plugin(
+                self._reporter.setup,
+                None,
+                start_time=clock.current().time(),
+                total_samples=total_samples,
+                metric=self._tune_config.metric,
+                mode=self._tune_config.mode,
+            )
+            for hint in _hints(space, total_samples):
+                call_plugin(self._reporter.say, None, hint)
+
+    def report(self, trials: Sequence[Trial], done: bool = False) -> None:
+        """Show the state of the run if it is time to."""
+        if self._reporter is not None and call_plugin(self._reporter.should_report, None, trials, done):
+            call_plugin(self._reporter.report, None, trials, done, *self._lines())
+
+    def close(self) -> None:
+        """The run is over, in whatever way: the terminal is given back. May be called more than once."""
+        if self._reporter is not None:
+            call_plugin(self._reporter.close, None)
+
+    def patience_s(self) -> float | None:
+        """Seconds until the next report is due; None if none is."""
+        left_s: float | None = None if self._reporter is None else call_plugin(self._reporter.seconds_left, None)
+        return left_s
+
+    def loop_ends(self) -> None:
+        """All trials have ended; what follows is tidying up."""
+        self._loop_end_s = clock.current().monotonic()
+
+    def stop(self) -> float:
+        """The driver's work is done; how long it took, in seconds. What is said of it later, here or elsewhere, agrees.
+
+        The first call counts.
+        """
+        if self._took_s is None:
+            self._took_s = clock.current().monotonic() - self._begin_s
+        return self._took_s
+
+    def end(self, trials: Sequence[Trial], interrupted_by: str | None, why_no_more: str = "") -> None:
+        """Show the end of the run.
+
+        Args:
+            trials: All trials.
+            interrupted_by: Name of the signal that has ended the run, or None.
+            why_no_more: Why there are fewer trials than were asked for; empty if there are not.
+        """
+        early = early_end(trials)
+        self._early_end = [f"Ended early: {early}"] if early else []
+        failed = next((trial for trial in trials if trial.error is not None), None)
+        if self._reporter is not None and failed is not None and self._raises and interrupted_by is None:
+            call_plugin(self._reporter.failure_is_raised, None, failed)
+        took_s = self.stop()
+        if self._reporter is not None:
+            call_plugin(self._reporter.run_took, None, took_s)
+        self.report(trials, done=True)
+        if self._reporter is not None:
+            from minitune.output.table import total_time_line
+
+            loop_s = took_s if self._loop_end_s is None else self._loop_end_s - self._begin_s
+            call_plugin(self._reporter.say, None, total_time_line(took_s, loop_s))
+            if why_no_more:
+                call_plugin(self._reporter.say, None, f"No more trials: {why_no_more}")
+            if trials and all(trial.status == TERMINATED and not trial.report_count for trial in trials) and not early:
+                call_plugin(self._reporter.say, None, _SILENT)
+        if interrupted_by is not None:
+            self.tell_resume(interrupted_by)
+
+    def tell_wait(self, signal_name: str, grace_s: float) -> None:
+        """Say at once that a signal has been heard, since what runs may take its time to end.
+
+        Args:
+            signal_name: Name of the signal.
+            grace_s: Seconds after which the trials are terminated.
+        """
+        from minitune.output.table import ENDING
+
+        self._early_end = [f"{ENDING}{INTERRUPTED_BY}{signal_name}"]
+        shortcut = "; a second Ctrl-C kills them at once" if signal_name == "SIGINT" else ""
+        logger.warning("%s: no new trials, running ones have %g s to end%s", signal_name, grace_s, shortcut)
+
+    def tell_resume(self, signal_name: str) -> None:
+        """Say how to go on with a run that a signal has ended.
+
+        Args:
+            signal_name: Name of the signal.
+        """
+        import shlex
+
+        logger.warning(
+            "interrupted by %s; resume with Tuner.restore(%r, trainable).fit(), or on the command line: "
+            "minitune resume %s",
+            signal_name,
+            self._run.path,
+            shlex.quote(self._run.path),
+        )
+
+    def _lines(self) -> list[str]:
+        from minitune.output.table import LOGDIR, memory_line, resources_line
+
+        totals, free = self._executor.resources()
+        return [
+            memory_line(),
+            self._scheduler.debug_string(),
+            resources_line(totals, free),
+            f"{LOGDIR}{self._run.path}",
+            *self._early_end,
+        ]
+
+
+def _hints(space: Mapping[str, Any], total_samples: int) -> Iterator[str]:
+    """What a space says that its writer may not have meant."""
+    searched = [domain for _, domain in find_unresolved(space)]
+    if total_samples == 1 and any(not isinstance(domain.sampler, Grid) for domain in searched):
+        yield _DRAWN_ONCE
+    constants = list(find_constants(space))
+    for path, value in constants:
+        if isinstance(value, FunctionType) and value.__name__ == "<lambda>" and value.__code__.co_argcount <= 1:
+            yield (
+                f"hint: {path_text(path)!r} is a lambda, which each trial gets as it is; "
+                "sample_from(lambda config: ...) has it called for each trial"
+            )
+    lists = [path_text(path[:-1]) for path, _ in constants if path[-1] == 1 and type(path[-1]) is int]  # of two or more
+    if lists and not searched:
+        yield (
+            f"hint: nothing is searched: {lists[0]!r} is a list, which each trial gets as it is; choice([...]) "
+            "draws one of its values, grid_search([...]) tries each"
+        )
+
+
+def cut_short(trials: Sequence[Trial]) -> dict[str, str]:
+    """Why the run has ended for those trials that its end has cut short, by id: they are TERMINATED like others."""
+    reasons = {trial.trial_id: trial.story[-1][2] for trial in trials if trial.story}
+    return {trial_id: reason for trial_id, reason in reasons.items() if reason.startswith(_EARLY_ENDS)}
+
+
+def early_end(trials: Sequence[Trial]) -> str:
+    """What the end of the run has cut short, and how many trials had ended by then; empty if that is so of none."""
+    reasons = cut_short(trials)
+    if not reasons:
+        return ""
+    cut = [trial for trial in trials if trial.trial_id in reasons]
+    reason, waiting = reasons[cut[0].trial_id], sum(not trial.last_result for trial in cut)
+    return (
+        f"{reason}; {len(trials) - len(cut)} of {len(trials)} trials had ended, {len(cut) - waiting} "
+        f"{'was' if len(cut) - waiting == 1 else 'were'} cut short, {waiting} had no result yet"
+    )

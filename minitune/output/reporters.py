@@ -1,0 +1,1001 @@
+"""What progress reporters have in common: the contract with the driver, and the engine that builds status blocks."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from minitune import clock
+from minitune.base.checks import is_real, require, require_flag, require_metric, shown
+from minitune.base.text import Console, broken, duration, without_moves
+from minitune.error import MissingMetricError
+from minitune.experiment.lifecycle import ERROR, PAUSED, PENDING, RUNNING, TERMINATED
+from minitune.experiment.trial import Trial, best_trial
+from minitune.output import table
+from minitune.output.live import ErrorKind, Row, Snapshot, best_text, progress_text, render, seconds_left
+from minitune.output.screen import Screen, open_screen
+from minitune.output.table import (
+    error_table,
+    error_texts,
+    kind_of_error,
+    last_line,
+    memory_line,
+    resources_line,
+    total_time_line,
+)
+from minitune.result import DEFAULT_METRIC, TIME_TOTAL_S, TRAINING_ITERATION
+
+# ---- from minitune/_reporter_base.py
+
+_log = logging.getLogger("minitune")
+
+_MAX_SHOWN_PARAMETERS = 20
+
+
+class ProgressReporter:
+    """Base class: what the driver asks and tells. A subclass has `should_report` and `report`."""
+
+    def setup(
+        self,
+        start_time: float | None = None,
+        total_samples: int | None = None,
+        metric: str | None = None,
+        mode: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Take over what is known at the start of the run; called before everything else.
+
+        Args:
+            start_time: Seconds since the epoch.
+            total_samples: How many trials there will be; a huge number if without end.
+            metric: What is optimised.
+            mode: `min` or `max`.
+            **kwargs: More to come.
+        """
+
+    def configure(self, *, verbose: int, print_errors: bool) -> None:
+        """Take over how much is to be shown; called before `setup`.
+
+        Args:
+            verbose: 0 shows nothing, 2 also each start, result and end of a trial.
+            print_errors: Whether tracebacks are shown at the end.
+        """
+
+    def close(self) -> None:
+        """The run is over, in whatever way: give back what was taken over in `setup`."""
+
+    def should_report(self, trials: Sequence[Trial], done: bool = False) -> bool:
+        """Whether `report` is to be called now. Asked in every turn of the driver's loop.
+
+        Args:
+            trials: All trials so far.
+            done: Whether the run is over.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has to define should_report(trials, done)")
+
+    def report(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> None:
+        """Show the state of the run.
+
+        Args:
+            trials: All trials so far.
+            done: Whether the run is over.
+            *sys_info: Lines on the machine and the run.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has to define report(trials, done, *sys_info)")
+
+    def seconds_left(self) -> float | None:
+        """In how many seconds `should_report` has to be asked again although nothing has happened; None: no need."""
+        return None
+
+    def say(self, text: str) -> None:
+        """Show a message of the driver's."""
+
+    def trial_started(self, trial: Trial) -> None:
+        """The trial has a worker."""
+
+    def trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
+        """The trial has reported; `result` is nested."""
+
+    def trial_saved(self, trial: Trial, directory: str) -> None:
+        """A checkpoint of the trial lies in `directory`."""
+
+    def trial_ended(self, trial: Trial) -> None:
+        """The trial has ended, well or badly."""
+
+    def run_took(self, seconds: float) -> None:
+        """The run is over, and took so long; one more report follows."""
+
+    def failure_is_raised(self, trial: Trial) -> None:
+        """The failure of this trial is raised after the last report, as an exception that shows its traceback."""
+
+
+class TuneReporterBase(ProgressReporter):
+    """Status blocks: time, machine, numbers of trials, a table, errors. How they are shown is left to the subclass.
+
+    Args:
+        metric_columns: Metrics to show: a list of names, or a dict from names to what is shown. By default the usual
+            ones and the first few that trials report.
+        parameter_columns: Parameters to show, likewise. By default all that are searched.
+        total_samples: How many trials there will be; by default the run says.
+        max_progress_rows: Rows of the table.
+        max_error_rows: Rows of the error table.
+        max_column_length: Characters of a cell.
+        max_report_frequency: Seconds between two blocks.
+        infer_limit: How many metrics to find out.
+        print_intermediate_tables: False shows the table only at the end.
+        metric: What is optimised; by default what the run optimises.
+        mode: `min` or `max`.
+        sort_by_metric: Show the best terminated trials first; needs metric and mode.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+
+    DEFAULT_COLUMNS: ClassVar[dict[str, str]] = {
+        "mean_accuracy": "acc",
+        "mean_loss": "loss",
+        "training_iteration": "iter",
+        "time_total_s": "total time (s)",
+        "timesteps_total": "ts",
+        "episode_reward_mean": "reward",
+    }
+    """What is shown of each trial by default, and how it is called."""
+
+    def __init__(
+        self,
+        *,
+        metric_columns: list[str] | dict[str, str] | None = None,
+        parameter_columns: list[str] | dict[str, str] | None = None,
+        total_samples: int | None = None,
+        max_progress_rows: int = 20,
+        max_error_rows: int = 20,
+        max_column_length: int = 20,
+        max_report_frequency: float = 5,
+        infer_limit: int = 3,
+        print_intermediate_tables: bool | None = None,
+        metric: str | None = None,
+        mode: str | None = None,
+        sort_by_metric: bool = False,
+    ):
+        _check_mode(mode)
+        for name, value, least in (
+            ("max_progress_rows", max_progress_rows, 1),
+            ("max_error_rows", max_error_rows, 1),
+            ("max_column_length", max_column_length, 4),
+            ("max_report_frequency", max_report_frequency, 0),
+            ("infer_limit", infer_limit, 0),
+        ):
+            if not is_real(value) or not value >= least:
+                raise ValueError(f"{name} >= {least} must hold, but got {shown(value)}")
+        require(total_samples is None or is_real(total_samples), "total_samples: None or an int", total_samples)
+        require_flag("print_intermediate_tables", print_intermediate_tables)
+        require_flag("sort_by_metric", sort_by_metric)
+        require_metric("metric", metric)
+        self._infers = metric_columns is None
+        self._metric_columns = _columns("metric_columns", metric_columns, self.DEFAULT_COLUMNS)
+        self._parameter_columns = _columns("parameter_columns", parameter_columns, {})
+        self._has_lists = isinstance(metric_columns, list), isinstance(parameter_columns, list)
+        self._total_samples = total_samples
+        self._max_progress_rows = max_progress_rows
+        self._max_error_rows = max_error_rows
+        self._max_column_length = max_column_length
+        self._interval_s = max_report_frequency
+        self._infer_limit = infer_limit
+        self._shows_tables = print_intermediate_tables is not False
+        self._own_metric = self._metric = metric
+        self._own_mode = self._mode = mode
+        self._sorts = sort_by_metric
+        self._prefers_best = sort_by_metric
+        self._verbose = 1
+        self._prints_errors = True
+        self._raised: Trial | None = None
+        self._took_s: float | None = None
+        self._begin_s = clock.current().monotonic()
+        self._last_report_s: float | None = None
+        self._console = Console()
+
+    # -- set up --------------------------------------------------------------------------------------------------
+
+    def configure(self, *, verbose: int, print_errors: bool) -> None:
+        """See `ProgressReporter.configure`."""
+        self._verbose = verbose
+        self._prints_errors = print_errors
+        self._raised = None
+
+    def failure_is_raised(self, trial: Trial) -> None:
+        """See `ProgressReporter.failure_is_raised`. Its traceback is left to the exception."""
+        self._raised = trial
+
+    def setup(
+        self,
+        start_time: float | None = None,
+        total_samples: int | None = None,
+        metric: str | None = None,
+        mode: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """See `ProgressReporter.setup`. Metric and mode that the reporter was made with stay."""
+        _check_mode(mode)
+        self._metric, self._mode = self._own_metric or metric, self._own_mode or mode
+        if self._mode and not self._metric:
+            self._metric = DEFAULT_METRIC
+        if self._sorts and not (self._metric and self._mode):
+            _log.warning("sort_by_metric has no effect without metric and mode")
+        self._total_samples = total_samples if total_samples is not None else self._total_samples
+        now = clock.current()
+        self._begin_s = now.monotonic() - (max(0.0, now.time() - start_time) if start_time is not None else 0.0)
+        self._took_s = None
+        self._last_report_s = None
+
+    def run_took(self, seconds: float) -> None:
+        """See `ProgressReporter.run_took`."""
+        self._took_s = seconds
+
+    def _elapsed_s(self) -> float:
+        """How long the run has been going on, or took."""
+        return clock.current().monotonic() - self._begin_s if self._took_s is None else self._took_s
+
+    def prefer_best(self) -> None:
+        """Show the best terminated trials first if the run tells metric and mode; else those that ended last."""
+        self._prefers_best = True
+
+    def add_metric_column(self, metric: str, representation: str | None = None) -> None:
+        """Show one more metric; from then on none is found out.
+
+        Args:
+            metric: Its flattened name.
+            representation: What is shown for the name.
+
+        Raises:
+            ValueError: If it is there already, or renamed although the columns were given as a list.
+        """
+        _add_column(self._metric_columns, self._has_lists[0], metric, representation)
+        self._infers = False
+
+    def add_parameter_column(self, parameter: str, representation: str | None = None) -> None:
+        """Show one more parameter.
+
+        Args:
+            parameter: Its path.
+            representation: What is shown for the path.
+
+        Raises:
+            ValueError: If it is there already, or renamed although the columns were given as a list.
+        """
+        _add_column(self._parameter_columns, self._has_lists[1], parameter, representation)
+
+    # -- status blocks ---------------------------------------------------------------------------------------------
+
+    def should_report(self, trials: Sequence[Trial], done: bool = False) -> bool:
+        """True at the start, when the interval is over, and at the end."""
+        if not self._verbose or self._console.is_off:
+            return False
+        now_s = clock.current().monotonic()
+        if done or self._last_report_s is None or now_s - self._last_report_s >= self._interval_s:
+            self._last_report_s = now_s
+            return True
+        return False
+
+    def seconds_left(self) -> float | None:
+        """Seconds until the next block."""
+        if not self._verbose or self._console.is_off:
+            return None
+        if self._last_report_s is None:
+            return 0.0
+        return max(0.0, self._last_report_s + self._interval_s - clock.current().monotonic())
+
+    def say(self, text: str) -> None:
+        """Show a message of the driver's."""
+        if self._verbose:
+            self._console.write(f"{text}\n")
+
+    def _parts(self, trials: Sequence[Trial], done: bool, sys_info: Sequence[str]) -> list[table.Part]:
+        """What a status block consists of."""
+        statuses = table.by_status(trials)
+        parts: list[table.Part] = [
+            "== Status ==",
+            table.time_line(self._elapsed_s()),
+            *sys_info,
+        ]
+        columns = self._shown_metrics(trials)
+        parts += self._best_line(trials, columns)
+        parts.append(self._count_line(statuses, len(trials)))
+        has_begun = len(statuses[PENDING]) < len(trials) or any(trial.last_result for trial in trials)
+        if has_begun and (done or self._shows_tables):
+            shown, left_out = table.choose_rows(statuses, self._max_progress_rows, self._rank())
+            parts.append(
+                table.trial_table(shown, self._parameter_columns, columns, self._max_column_length, self._metric)
+            )
+            if left_out:
+                counts = ", ".join(f"{count} {status}" for status, count in left_out.items())
+                parts.append(f"... {sum(left_out.values())} more trials not shown ({counts})")
+        parts += error_table(trials, self._max_error_rows)
+        if done and self._prints_errors:
+            parts += error_texts(trials, self._raised)
+        return parts
+
+    def _progress_str(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> str:
+        """A status block as text, ending in a newline; subclasses of users print it in their own way."""
+        return table.as_text(self._parts(trials, done, sys_info), self._console.columns()) + "\n"
+
+    def _shown_metrics(self, trials: Sequence[Trial]) -> dict[str, str]:
+        """Names of the metric columns by metric."""
+        columns = dict(self._metric_columns)
+        if self._infers:
+            names = table.infer_metrics(trials, columns, self._infer_limit)
+            if self._metric and self._metric not in {*columns, *names}:
+                names = [self._metric, *names[: self._infer_limit - 1]]
+            columns.update(zip(names, names, strict=True))
+        return columns
+
+    def _metric_of(self, columns: Mapping[str, str]) -> str | None:
+        """What is optimised; if the run does not say, the only metric that was reported."""
+        is_only = self._infers and len(columns) == len(self._metric_columns) + 1
+        return list(columns)[-1] if self._metric is None and is_only else self._metric
+
+    def _best_line(self, trials: Sequence[Trial], columns: Mapping[str, str]) -> list[str]:
+        metric = self._metric_of(columns)
+        best = best_trial(trials, metric, self._mode) if metric and self._mode else None
+        if best is None or metric is None:
+            return []
+        names = list(self._parameter_columns or best.config)[:_MAX_SHOWN_PARAMETERS]
+        values = ", ".join(f"{name!r}: {table.short_repr(table.parameter_of(best, name))}" for name in names)
+        return [
+            f"Current best trial: {best.trial_id} with {metric}={table.look_up(best.last_result, metric)}"
+            f" and parameters={{{values}}}"
+        ]
+
+    def _count_line(self, statuses: Mapping[str, Sequence[Trial]], count: int) -> str:
+        total = self._total_samples
+        of = "" if not total else "/infinite" if total < 0 or total >= sys.maxsize else f"/{total}"
+        parts = ", ".join(f"{len(found)} {status}" for status, found in statuses.items() if found)
+        return f"Number of trials: {count}{of}{f' ({parts})' if parts else ''}"
+
+    def _rank(self) -> Callable[[Trial], float] | None:
+        metric = self._metric
+        if not (self._prefers_best and metric and self._mode):
+            return None
+        sign = -1.0 if self._mode == "max" else 1.0
+
+        def rank(trial: Trial) -> float:
+            value = table.number_of(table.look_up(trial.last_result, metric))
+            return float("inf") if value is None else sign * value
+
+        return rank
+
+    # -- one trial -------------------------------------------------------------------------------------------------
+
+    @property
+    def _shows_trials(self) -> bool:
+        """Whether starts and ends of trials are told."""
+        return self._verbose >= 2
+
+    def trial_started(self, trial: Trial) -> None:
+        """On a terminal or at level 2: the trial and its parameters."""
+        if self._shows_trials:
+            names = list(trial.evaluated_params)[:_MAX_SHOWN_PARAMETERS]
+            values = ", ".join(f"{name}={self._cell(table.parameter_of(trial, name))}" for name in names)
+            self.say(f"Trial {trial.name} started{f': {values}' if values else ''}")
+
+    def trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
+        """At level 2: the iteration and the first metrics."""
+        if self._verbose >= 2:
+            self.say(f"Trial {trial.name} iteration {result.get(TRAINING_ITERATION)}: {self._values(result)}")
+
+    def trial_saved(self, trial: Trial, directory: str) -> None:
+        """At level 2: where the checkpoint lies."""
+        if self._verbose >= 2:
+            self.say(f"Trial {trial.name} saved a checkpoint: {directory}")
+
+    def trial_ended(self, trial: Trial) -> None:
+        """On a terminal or at level 2: how the trial has ended."""
+        never_began = trial.status != ERROR and trial.start_time is None and not trial.last_result
+        if not self._shows_trials or never_began:
+            return
+        if trial.status == ERROR:
+            self.say(f"Trial {trial.name} failed: {last_line(trial)} ({trial.error_file})")
+        else:
+            result, values = trial.last_result, self._values(trial.last_result)
+            ended = f"Trial {trial.name} ended after {result.get(TRAINING_ITERATION, 0)} iterations"
+            self.say(f"{ended}: {values}" if values else ended)
+
+    def _values(self, result: Mapping[str, Any]) -> str:
+        found = table.metrics_of(result)
+        first = [self._metric] if self._metric in found else []
+        names = list(dict.fromkeys([*first, *found]))[: max(1, self._infer_limit)]
+        values = [f"{name}={self._cell(found[name])}" for name in names if name is not None]
+        if TIME_TOTAL_S in result:
+            values.append(f"total time {self._cell(result[TIME_TOTAL_S])} s")
+        return ", ".join(values)
+
+    def _cell(self, value: Any) -> str:
+        return table.format_cell(value, self._max_column_length)
+
+
+def _check_mode(mode: str | None) -> None:
+    if mode not in (None, "min", "max"):
+        raise ValueError(f"mode must be 'min' or 'max', but got {mode!r}")
+
+
+def _columns(argument: str, given: Any, default: Mapping[str, str]) -> dict[str, str]:
+    """Columns as a dict from name to what is shown."""
+    if given is None:
+        return dict(default)
+    if isinstance(given, Mapping):
+        columns = dict(given)
+    elif isinstance(given, (list, tuple)):
+        columns = {name: name for name in given}
+    else:
+        raise ValueError(f"{argument} must be a list of names or a dict, but got {shown(given)}")
+    for name, title in columns.items():
+        if not isinstance(name, str) or not isinstance(title, str):
+            raise ValueError(f"{argument} must hold text, but got {name!r}: {title!r}")
+    return columns
+
+
+def _add_column(columns: dict[str, str], is_list: bool, name: str, shown: str | None) -> None:
+    if name in columns:
+        raise ValueError(f"each column must be there once, but {name!r} is there already")
+    if is_list and shown not in (None, name):
+        raise ValueError(f"a column can be renamed if the columns are a dict, but they are a list; got {shown!r}")
+    columns[name] = shown or name
+
+
+# ---- from minitune/_screen_reporter.py
+# Reporters that draw on the terminal: what they have in common.
+
+BACK_S = 0.1
+
+"""Seconds until a block that has given way to others' output comes back."""
+
+
+class ScreenReporter(TuneReporterBase):
+    """A reporter that has the terminal from `setup` to `close`, if standard output is one, and nobody else has it.
+
+    Its arguments are those of `TuneReporterBase`.
+    """
+
+    _screen: Screen | None = None
+    _drawn_s = 0.0
+
+    def setup(
+        self,
+        start_time: float | None = None,
+        total_samples: int | None = None,
+        metric: str | None = None,
+        mode: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """See `ProgressReporter.setup`. From now on the terminal is ours, until `close`."""
+        super().setup(start_time, total_samples, metric, mode, **kwargs)
+        self.close()
+        if self._verbose:
+            self._screen = open_screen()
+
+    def close(self) -> None:
+        """See `ProgressReporter.close`."""
+        self._release(keeps=True)
+
+    def _release(self, keeps: bool) -> None:
+        """Give the terminal back, with or without the block."""
+        if self._screen is not None:
+            self._screen.close(keeps=keeps)
+            self._screen = None
+
+    def say(self, text: str) -> None:
+        """Show a message of the driver's, above the block."""
+        if self._screen is not None and self._verbose:
+            self._screen.write(f"{text}\n")
+        else:
+            super().say(text)
+
+    def _draw(self, screen: Screen, lines: list[str]) -> None:
+        screen.draw(lines)
+        self._drawn_s = time.monotonic()
+
+
+# ---- from minitune/_snapshot_reporter.py
+# Snapshots: the state of a run in this process as a value, for those who show it.
+
+_MAX_ROWS = 100
+
+
+class SnapshotReporter(TuneReporterBase):
+    """A reporter that can take a `Snapshot` of the run. Its arguments are those of `TuneReporterBase`."""
+
+    time_budget_s: float | None = None
+    """Seconds after which the run ends anyway; None: there is no such limit."""
+
+    def __init__(self, **arguments: Any):
+        super().__init__(**arguments)
+        self._forget()
+
+    def _forget(self) -> None:
+        self._ended_before: int | None = None  # trials that had ended when the run began: those of its earlier parts
+        self._kinds: dict[str, Hashable] = {}
+        self._ranked_by: str | None = None
+        self._ranked: set[str] = set()
+        self._best_ended: list[Trial] = []
+
+    def setup(
+        self,
+        start_time: float | None = None,
+        total_samples: int | None = None,
+        metric: str | None = None,
+        mode: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """See `ProgressReporter.setup`."""
+        super().setup(start_time, total_samples, metric, mode, **kwargs)
+        self._forget()
+
+    def _note_beginning(self, trials: Sequence[Trial]) -> None:
+        if self._ended_before is None:
+            self._ended_before = sum(trial.is_finished() for trial in trials)
+
+    def trial_started(self, trial: Trial) -> None:
+        """See `ProgressReporter.trial_started`."""
+        self._kinds.pop(trial.trial_id, None)  # what an earlier attempt has ended with
+        super().trial_started(trial)
+
+    def _snapshot(self, trials: Sequence[Trial], sys_info: Sequence[str]) -> Snapshot:
+        statuses = table.by_status(trials)
+        columns = self._shown_metrics(trials)
+        metric = self._metric_of(columns)
+        best = self._best_so_far(statuses, metric)
+        names = [name for name in columns if name not in (TRAINING_ITERATION, TIME_TOTAL_S, metric)]
+        names = ([metric] if metric else []) + names
+        elapsed_s = self._elapsed_s()
+        total, before, note = self._total(), self._ended_before or 0, rest_of(sys_info, table.ENDING)
+        to_end = None if total is None or note else total - before
+        ended = len(statuses[TERMINATED]) + len(statuses[ERROR]) - before
+        return Snapshot(
+            title=os.path.basename(rest_of(sys_info, table.LOGDIR)),
+            elapsed_s=elapsed_s,
+            counts={status: len(found) for status, found in statuses.items()},
+            total=total,
+            per_s=ended / elapsed_s if elapsed_s > 0 else None,
+            left_s=self._left_s(elapsed_s, ended, to_end, statuses[RUNNING]),
+            best=None if best is None or metric is None else self._row(best, [metric]),
+            running=[self._row(trial, names) for trial in statuses[RUNNING][:_MAX_ROWS]],
+            errors=self._error_kinds(statuses[ERROR]),
+            resources=_resources(sys_info),
+            note=note,
+        )
+
+    def _best_so_far(self, statuses: Mapping[str, Sequence[Trial]], metric: str | None) -> Trial | None:
+        """The best trial; of those that have ended, each is looked at once."""
+        if metric is None or self._mode is None:
+            return None
+        if metric != self._ranked_by:
+            self._ranked_by, self._ranked, self._best_ended = metric, set(), []
+        ended = (*statuses[TERMINATED], *statuses[ERROR])
+        new = [trial for trial in ended if trial.trial_id not in self._ranked]
+        self._ranked.update(trial.trial_id for trial in new)
+        best = best_trial([*self._best_ended, *new], metric, self._mode)
+        self._best_ended = [] if best is None else [best]
+        going_on = [trial for status in (RUNNING, PAUSED, PENDING) for trial in statuses[status] if trial.last_result]
+        return best_trial([*self._best_ended, *going_on], metric, self._mode)
+
+    def _total(self) -> int | None:
+        """How many trials there will be, or None: without end, or not known."""
+        total = self._total_samples
+        return None if not total or total < 0 or total >= sys.maxsize else int(total)
+
+    def _row(self, trial: Trial, metrics: Sequence[str]) -> Row:
+        result, time_s = trial.last_result, trial.last_result.get(TIME_TOTAL_S)
+        if time_s is None and trial.start_time is not None:
+            time_s = clock.current().time() - trial.start_time
+        values = {name: table.look_up(result, name) for name in metrics}
+        return Row(
+            trial.name,
+            {name: table.parameter_of(trial, name) for name in self._parameter_columns or trial.evaluated_params},
+            {name: value for name, value in values.items() if value is not None},
+            result.get(TRAINING_ITERATION),
+            time_s,
+        )
+
+    def _left_s(self, elapsed_s: float, ended: int, total: int | None, running: Sequence[Trial]) -> float | None:
+        left_s = seconds_left(elapsed_s, ended, total, [_part_done(trial) for trial in running])
+        if self.time_budget_s is None:
+            return left_s
+        budget_s = max(0.0, self.time_budget_s - elapsed_s)
+        return budget_s if left_s is None else min(left_s, budget_s)
+
+    def _error_kinds(self, failed: Sequence[Trial]) -> list[ErrorKind]:
+        counts: Counter[Hashable] = Counter()
+        examples: dict[Hashable, Trial] = {}
+        for trial in failed:
+            kind = self._kind_of_error(trial)
+            counts[kind] += 1
+            examples[kind] = trial
+        return [
+            ErrorKind(last_line(examples[kind]), count, examples[kind].error_file)
+            for kind, count in counts.most_common()
+        ]
+
+    def _kind_of_error(self, trial: Trial) -> Hashable:
+        """What makes a trial's error the same as another one's; found out once."""
+        if trial.trial_id not in self._kinds:
+            self._kinds[trial.trial_id] = kind_of_error(trial)
+        return self._kinds[trial.trial_id]
+
+
+def rest_of(sys_info: Sequence[str], beginning: str) -> str:
+    """The rest of the line that begins with `beginning`, or nothing."""
+    return next((line.removeprefix(beginning) for line in sys_info if line.startswith(beginning)), "")
+
+
+def _resources(sys_info: Sequence[str]) -> list[str]:
+    """What is used of what there is; nothing of what is not there."""
+    found = [text for text in rest_of(sys_info, table.RESOURCES).split(", ") if not text.startswith(("0/0 ", "0.0/"))]
+    memory = rest_of(sys_info, table.MEMORY)
+    return [text for text in (*found, memory and f"memory {memory}") if text]
+
+
+def _part_done(trial: Trial) -> float | None:
+    """Which part of its way a running trial has behind it, if its limits tell."""
+    parts = [
+        (table.number_of(trial.last_result.get(name)) or 0.0) / limit
+        for name in (TRAINING_ITERATION, TIME_TOTAL_S)
+        if (limit := trial.stopping_criterion.get(name))
+    ]
+    return max(parts, default=None)
+
+
+# ---- from minitune/_live_reporter.py
+# The reporter of runs that name none: a live view on a terminal, a few plain lines anywhere else.
+
+_REDRAW_S = 0.25
+
+_TICK_S = 1.0
+
+"""Seconds between two redraws where nothing happens but time."""
+
+_SHARE = 0.02
+
+"""So much of the driver's time may be spent on redrawing: with many trials, or a slow terminal, it is rarer."""
+
+_FIRST_LINE_S = 5.0
+
+_GROWTH = 1.5
+
+_MAX_LINE_S = 600.0
+
+_MAX_ERROR_LINES = 5
+
+
+class LiveReporter(ScreenReporter, SnapshotReporter):
+    """A block that is redrawn in place on a terminal; elsewhere a line now and then. A status block at the end.
+
+    The terminal is redrawn when something happens, at most four times a second; the pauses between lines grow, up to
+    ten minutes.
+
+    Args:
+        time_budget_s: Seconds after which the run ends anyway; None: there is no such limit.
+        **arguments: Those of `TuneReporterBase`, of which `max_report_frequency` has no effect.
+    """
+
+    def __init__(self, *, time_budget_s: float | None = None, **arguments: Any):
+        super().__init__(**arguments)
+        self.time_budget_s = time_budget_s
+        self._begin()
+
+    def _begin(self) -> None:
+        self._has_begun = False
+        self._has_news = True
+        self._wait_s = self._cost_s = 0.0
+        self._pause_s = _FIRST_LINE_S
+        self._line_s = time.monotonic() + _FIRST_LINE_S  # of the real clock: it is for people
+        self._told: set[Hashable] = set()
+
+    def setup(
+        self,
+        start_time: float | None = None,
+        total_samples: int | None = None,
+        metric: str | None = None,
+        mode: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """See `ProgressReporter.setup`."""
+        super().setup(start_time, total_samples, metric, mode, **kwargs)
+        self._begin()
+
+    # -- when ------------------------------------------------------------------------------------------------------
+
+    def should_report(self, trials: Sequence[Trial], done: bool = False) -> bool:
+        """True at the start and at the end; in between when a redraw, or the next line, is due."""
+        if not self._verbose or self._console.is_off:
+            return False
+        return done or not self._has_begun or self._seconds_left() <= 0
+
+    def seconds_left(self) -> float | None:
+        """Seconds until the next redraw, or line, is due."""
+        if not self._verbose or self._console.is_off or clock.current() is not clock.REAL:
+            return None
+        return self._seconds_left()
+
+    def _seconds_left(self) -> float:
+        if not self._has_begun:
+            return 0.0
+        if self._screen is None:
+            return max(0.0, self._line_s - time.monotonic())
+        if self._screen.is_erased:
+            pause_s = BACK_S
+        else:
+            pause_s = max(_REDRAW_S if self._has_news else _TICK_S, self._wait_s)
+        return max(0.0, self._drawn_s + pause_s - time.monotonic())
+
+    # -- what ------------------------------------------------------------------------------------------------------
+
+    def report(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> None:
+        """Show the state of the run; may block as printing does."""
+        if done:
+            self._release(keeps=False)
+            self._console.write(self._progress_str(trials, True, *sys_info))
+            return
+        if not self._has_begun:
+            self._has_begun = True
+            self._note_beginning(trials)
+            self._tell_start(sys_info)
+        if self._screen is not None:
+            self._redraw(self._screen, trials, sys_info)
+        elif time.monotonic() >= self._line_s:
+            self._tell_progress(trials, sys_info)
+
+    def _tell_start(self, sys_info: Sequence[str]) -> None:
+        total = self._total()
+        count = "trials without end" if total is None else "1 trial" if total == 1 else f"{total} trials"
+        goal = f" ({self._mode} {self._metric})" if self._metric and self._mode else ""
+        count += f", of which {self._ended_before} have ended" if self._ended_before else ""
+        self.say(f"Run of {count}{goal}; results in {rest_of(sys_info, table.LOGDIR)}")
+
+    def _tell_progress(self, trials: Sequence[Trial], sys_info: Sequence[str]) -> None:
+        snapshot = self._snapshot(trials, sys_info)
+        best = f"; best {best_text(snapshot.best)}" if snapshot.best is not None else ""
+        running = snapshot.counts.get(RUNNING, 0)
+        self.say(f"{duration(snapshot.elapsed_s)}: {progress_text(snapshot)}, {running} running{best}")
+        self._pause_s = min(_GROWTH * self._pause_s, _MAX_LINE_S)
+        self._line_s = time.monotonic() + self._pause_s
+
+    def _redraw(self, screen: Screen, trials: Sequence[Trial], sys_info: Sequence[str]) -> None:
+        begin_s = time.monotonic()
+        self._has_news = False
+        width, height = screen.size()
+        snapshot = self._snapshot(trials, sys_info)
+        self._draw(screen, render(snapshot, width, height, color=screen.has_color, ascii_only=screen.is_ascii))
+        cost_s = self._drawn_s - begin_s
+        self._wait_s, self._cost_s = min(cost_s, self._cost_s) / _SHARE, cost_s  # once may be chance
+
+    # -- one trial -------------------------------------------------------------------------------------------------
+
+    def trial_started(self, trial: Trial) -> None:
+        """See `ProgressReporter.trial_started`."""
+        self._has_news = True
+        super().trial_started(trial)
+
+    def trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
+        """See `ProgressReporter.trial_result`."""
+        self._has_news = True
+        super().trial_result(trial, result)
+
+    def trial_ended(self, trial: Trial) -> None:
+        """At level 1, an error is told if none of its kind was before; that of a missing metric may yet be raised."""
+        self._has_news = True
+        is_news = trial.status == ERROR and not isinstance(trial.error, MissingMetricError)
+        if not self._shows_trials and is_news and len(self._told) < _MAX_ERROR_LINES:
+            kind = self._kind_of_error(trial)
+            if kind not in self._told:
+                self._told.add(kind)
+                self.say(f"{last_line(trial)} (trial {trial.name}, {trial.error_file})")
+        super().trial_ended(trial)
+
+
+# ---- from minitune/progress_reporter.py
+# Progress reporters: where the state of a run is shown, a console or a notebook, and which one is the default.
+
+__all__ = [
+    "CLIReporter",
+    "JupyterNotebookReporter",
+    "ProgressReporter",
+    "TuneReporterBase",
+    "default_reporter",
+    "in_notebook",
+    "memory_line",
+    "resources_line",
+    "total_time_line",
+]
+
+_NOTEBOOK_S = 1.0
+
+"""Between two updates of a notebook's cell."""
+
+_SHARE_progress_reporter = 0.05
+
+"""So much of the driver's time may be spent on them: with very many trials they are rarer."""
+
+
+class CLIReporter(ScreenReporter):
+    """Shows status blocks on standard output; on a terminal, each in place of the last one.
+
+    Its arguments are those of `TuneReporterBase`.
+    """
+
+    def should_report(self, trials: Sequence[Trial], done: bool = False) -> bool:
+        """True at the start, when the interval is over, at the end, and when others' output has erased the block."""
+        return super().should_report(trials, done) or (self._is_erased() and self._seconds_back() <= 0)
+
+    def seconds_left(self) -> float | None:
+        """Seconds until the next block."""
+        left_s = super().seconds_left()
+        return left_s if left_s is None or not self._is_erased() else min(left_s, self._seconds_back())
+
+    def report(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> None:
+        """Show a status block; may block as printing does."""
+        text = self._progress_str(trials, done, *sys_info)
+        if done:
+            self._release(keeps=False)
+        if self._screen is None:
+            self._console.write(f"{text}\n")
+            return
+        width, height = self._screen.size()
+        lines = [part for line in text.splitlines() for part in broken(without_moves(line), width)]
+        self._draw(self._screen, lines if len(lines) <= height else [*lines[: height - 1], "..."])
+
+    def _is_erased(self) -> bool:
+        return self._screen is not None and self._screen.is_erased
+
+    def _seconds_back(self) -> float:
+        return max(0.0, self._drawn_s + BACK_S - time.monotonic())
+
+
+class JupyterNotebookReporter(SnapshotReporter):
+    """Shows status blocks in a notebook, as HTML in one place. Needs IPython.
+
+    Args:
+        overwrite: Whether the cell's output is cleared before the first block.
+        metric_columns: See `TuneReporterBase`, for this and all that follow.
+        parameter_columns: Parameters to show.
+        total_samples: How many trials there will be.
+        max_progress_rows: Rows of the table.
+        max_error_rows: Rows of the error table.
+        max_column_length: Characters of a cell.
+        max_report_frequency: Seconds between two blocks.
+        infer_limit: How many metrics to find out.
+        print_intermediate_tables: False shows the table only at the end.
+        metric: What is optimised.
+        mode: `min` or `max`.
+        sort_by_metric: Show the best terminated trials first.
+
+    Raises:
+        ImportError: If IPython is not there.
+        ValueError: If an argument is out of range.
+    """
+
+    def __init__(
+        self,
+        *,
+        overwrite: bool = True,
+        metric_columns: list[str] | dict[str, str] | None = None,
+        parameter_columns: list[str] | dict[str, str] | None = None,
+        total_samples: int | None = None,
+        max_progress_rows: int = 20,
+        max_error_rows: int = 20,
+        max_column_length: int = 20,
+        max_report_frequency: float = 5,
+        infer_limit: int = 3,
+        print_intermediate_tables: bool | None = None,
+        metric: str | None = None,
+        mode: str | None = None,
+        sort_by_metric: bool = False,
+    ):
+        super().__init__(
+            metric_columns=metric_columns,
+            parameter_columns=parameter_columns,
+            total_samples=total_samples,
+            max_progress_rows=max_progress_rows,
+            max_error_rows=max_error_rows,
+            max_column_length=max_column_length,
+            max_report_frequency=max_report_frequency,
+            infer_limit=infer_limit,
+            print_intermediate_tables=print_intermediate_tables,
+            metric=metric,
+            mode=mode,
+            sort_by_metric=sort_by_metric,
+        )
+        require_flag("overwrite", overwrite)
+        try:
+            importlib.import_module("IPython.display")
+        except ImportError as error:
+            raise ImportError(
+                f"JupyterNotebookReporter needs IPython ({error}); install it with: pip install ipython, or use a "
+                "CLIReporter"
+            ) from error
+        if not in_notebook():
+            _log.warning("JupyterNotebookReporter shows HTML, but this is no notebook; a CLIReporter shows text")
+        self._overwrite = overwrite
+        self._least_interval_s = self._interval_s
+        self._handle: Any = None
+        self._has_shown = False
+        self._end = ""
+
+    def setup(
+        self,
+        start_time: float | None = None,
+        total_samples: int | None = None,
+        metric: str | None = None,
+        mode: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """See `ProgressReporter.setup`. Each run has a place of its own."""
+        super().setup(start_time, total_samples, metric, mode, **kwargs)
+        self._handle, self._has_shown, self._end = None, False, ""
+
+    def report(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> None:
+        """Show a status block in place of the last one."""
+        begin_s = time.monotonic()
+        self._note_beginning(trials)
+        blocks = table.as_html(self._parts(trials, done, sys_info))
+        if done:
+            self._end = blocks
+        self.display(blocks if done else _bar(self._snapshot(trials, sys_info)) + blocks)
+        self._interval_s = max(self._least_interval_s, (time.monotonic() - begin_s) / _SHARE_progress_reporter)
+
+    def say(self, text: str) -> None:
+        """Show a message of the driver's: below the last block if that has come, else as printed output."""
+        if self._end and self._verbose:
+            self._end += table.as_html([text])
+            self.display(self._end)
+        else:
+            super().say(text)
+
+    def display(self, string: str) -> None:
+        """Show HTML in place of what this reporter has shown last."""
+        from IPython.display import HTML, clear_output, display
+
+        if self._handle is not None:
+            self._handle.update(HTML(string))
+            return
+        if self._overwrite or self._has_shown:  # a front end that cannot update what it shows
+            clear_output(wait=True)
+        self._handle = display(HTML(string), display_id=True)
+        self._has_shown = True
+
+
+def _bar(snapshot: Snapshot) -> str:
+    """How far a run has come, as HTML."""
+    from html import escape
+
+    bar = f'<progress value="{snapshot.ended}" max="{snapshot.total}"></progress> ' if snapshot.total else ""
+    return f"<div>{bar}{escape(progress_text(snapshot))}</div>"
+
+
+def in_notebook() -> bool:
+    """Whether this is a notebook's kernel. IPython is not imported for that: in a notebook it is there already."""
+    ipython = sys.modules.get("IPython")
+    try:
+        return ipython is not None and "IPKernelApp" in ipython.get_ipython().config
+    except Exception:  # no shell, or one without a configuration
+        return False
+
+
+def default_reporter(time_budget_s: float | None = None) -> TuneReporterBase:
+    """The reporter of runs that name none; it shows four metrics, and the best trials first if they are known.
+
+    Args:
+        time_budget_s: Seconds after which the run ends anyway; None: there is no such limit.
+    """
+    reporter: TuneReporterBase
+    if in_notebook():
+        # What the user's cell has shown so far stays.
+        reporter = JupyterNotebookReporter(overwrite=False, max_report_frequency=_NOTEBOOK_S, infer_limit=4)
+    else:
+        reporter = LiveReporter(time_budget_s=time_budget_s, infer_limit=4, max_error_rows=2)
+    reporter.prefer_best()
+    return reporter

@@ -1,0 +1,258 @@
+"""Screen: a block of lines at the bottom of a terminal, redrawn in place, while everybody else prints above it.
+
+No thread, no alternate screen, and the cursor stays visible: a process that is killed leaves nothing to repair. The
+cursor rests at the beginning of the line below the block. Who prints through `sys.stdout` or `sys.stderr` meanwhile,
+logging and warnings included, finds the block gone, and it comes back with the next `draw`. For that, `write` of these
+streams is covered by a function of ours; the streams themselves stay what they are, so that handlers that were given
+one before are caught too.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import Any
+
+from minitune.base.text import Console, is_terminal, width_of, without_codes
+from minitune.settings import shared_variable
+
+_FALLBACK_SIZE = (80, 24)
+
+_owner: tuple[int, Screen] | None = None
+"""Who has the terminal, and in which process: a fork has none."""
+_owner_lock = threading.Lock()
+
+
+class Screen:
+    """A terminal with a block of lines that is redrawn in place. Made by `open_screen`, given back by `close`.
+
+    Attributes:
+        has_color: Whether lines may hold colour codes.
+        is_ascii: Whether the terminal's encoding knows no block characters.
+        is_erased: Whether somebody has printed since the last `draw`, so that the block is not there now.
+    """
+
+    def __init__(self, stream: Any):
+        self.has_color = not shared_variable("NO_COLOR")
+        self.is_ascii = not _can_encode(stream, "█░")
+        self.is_erased = False
+        self._stream = stream
+        self._console = Console(stream)
+        self._pid = os.getpid()
+        self._lock = threading.RLock()
+        self._drawn: list[str] = []
+        self._drawn_columns = 0
+        self._tail = ""  # what was printed last and has no end of line yet
+        self._is_bridged = False  # whether the block stands a line below the unfinished one
+        self._is_ours = False  # whether what is being written is our own
+        self._covered: list[tuple[Any, Any, Any]] = []
+        self._had_sigcont = False
+        for covered in {id(s): s for s in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)}.values():
+            self._cover(covered)
+        self._watch_sigcont()
+
+    # -- what is drawn ---------------------------------------------------------------------------------------------
+
+    def size(self) -> tuple[int, int]:
+        """Columns and rows that a block may take now."""
+        try:
+            columns, rows = os.get_terminal_size(self._stream.fileno())
+        except (OSError, ValueError, AttributeError):
+            columns = rows = 0
+        columns, rows = columns or _FALLBACK_SIZE[0], rows or _FALLBACK_SIZE[1]
+        return max(1, columns - 1), max(1, rows - 2)  # no line is full, and the cursor has one of its own
+
+    def draw(self, lines: Sequence[str]) -> None:
+        """Show `lines` in place of those that are there. Blocks as printing does.
+
+        In the background (`&`, or stopped and sent there) nothing is drawn: the terminal belongs to others.
+
+        Args:
+            lines: As many, and as wide, as `size` allows.
+        """
+        with self._lock:
+            if not self._is_in_foreground():
+                self._forget()
+                self.is_erased = False  # there is none to bring back
+                return
+            if self._had_sigcont:
+                self._had_sigcont = False
+                self._forget()
+            columns = self.size()[0] + 1
+            if not self.is_erased and self._drawn == list(lines) and self._drawn_columns == columns:
+                return
+            text = self._way_up(columns)
+            if self._tail and not self._is_bridged:
+                text += "\n"
+                self._is_bridged = True
+            self._write(text + "".join(f"{line}\x1b[K\n" for line in lines) + "\x1b[J")
+            self._drawn, self._drawn_columns, self.is_erased = list(lines), columns, False
+
+    def write(self, text: str) -> None:
+        """Print `text` above the block. Blocks as printing does."""
+        with self._lock:
+            self._give_way()
+            self._write(text)
+            self._note(text)
+
+    def close(self, *, keeps: bool = True) -> None:
+        """Give the terminal back; may be called more than once.
+
+        Args:
+            keeps: Whether the block stays where it is; else it goes.
+        """
+        global _owner
+        with self._lock:
+            if not keeps:
+                self._give_way()
+            self._forget()
+            self._uncover()
+            self._unwatch_sigcont()
+        with _owner_lock:
+            if _owner is not None and _owner[1] is self:
+                _owner = None
+
+    # -- moving about ----------------------------------------------------------------------------------------------
+
+    def _way_up(self, columns: int) -> str:
+        """What moves the cursor to the first line of the block; `columns` is the width now.
+
+        A terminal that was made narrower has broken the lines; so every modern one does it, and tmux.
+        """
+        rows = len(self._drawn)
+        if columns < self._drawn_columns:
+            rows = sum(max(1, -(-width_of(without_codes(line)) // columns)) for line in self._drawn)
+        return f"\r\x1b[{rows}A" if rows else ""
+
+    def _give_way(self) -> None:
+        """Take the block off the screen, and the cursor to where others had left it."""
+        if not self._drawn:
+            return
+        columns = self.size()[0] + 1
+        # From its second line on: to erase a whole screen makes some terminals keep what was there for scrolling back.
+        text = f"{self._way_up(columns)}\x1b[K\n\x1b[J\x1b[1A"
+        if self._is_bridged:
+            column = width_of(without_codes(self._tail)) % columns
+            if column:
+                text += f"\x1b[1A\x1b[{column}C"
+        self._write(text)
+        self._forget(tail=self._tail)
+
+    def _forget(self, tail: str = "") -> None:
+        """There is no block on the screen."""
+        self._drawn, self._tail, self._is_bridged, self.is_erased = [], tail, False, True
+
+    def _note(self, text: str) -> None:
+        """Others have printed `text`."""
+        self._tail = (self._tail + text).rpartition("\n")[2].rpartition("\r")[2]
+
+    def _write(self, text: str) -> None:
+        self._is_ours = True
+        try:
+            self._console.write(text)
+        finally:
+            self._is_ours = False
+
+    def _is_in_foreground(self) -> bool:
+        if sys.platform == "win32":
+            return True
+        try:
+            return bool(os.tcgetpgrp(self._stream.fileno()) == os.getpgrp())
+        except (OSError, ValueError, AttributeError):
+            return True  # it is not our controlling terminal: nobody else's either
+
+    # -- those who print meanwhile ---------------------------------------------------------------------------------
+
+    def _cover(self, stream: Any) -> None:
+        """See to it that the block gives way to what is written to `stream`, if that is a terminal."""
+        if not is_terminal(stream):
+            return
+        write, before = stream.write, getattr(stream, "__dict__", {}).get("write")
+
+        def covered(text: str, *more: Any) -> Any:
+            if os.getpid() != self._pid:  # a fork has a copy of this, but no block on the terminal
+                return write(text, *more)
+            with self._lock:
+                if self._is_ours:
+                    return write(text, *more)
+                self._give_way()
+                try:
+                    return write(text, *more)
+                finally:
+                    stream.flush()  # before the block is drawn again
+                    self._note(str(text))
+
+        try:
+            stream.write = covered
+        except AttributeError:  # one that cannot be covered
+            return
+        self._covered.append((stream, covered, before))
+
+    def _uncover(self) -> None:
+        self._is_ours = True  # for those who have kept the function
+        while self._covered:
+            stream, covered, before = self._covered.pop()
+            if getattr(stream, "__dict__", {}).get("write") is covered:
+                del stream.write
+                if before is not None:
+                    stream.write = before
+
+    def _watch_sigcont(self) -> None:
+        """Know when a shell has stopped us and let us go on: it has printed below the block meanwhile."""
+        self._sigcont: Callable[[int, FrameType | None], None] | None = None
+        if sys.platform == "win32":
+            return
+        is_main = threading.current_thread() is threading.main_thread()
+        if is_main and signal.getsignal(signal.SIGCONT) == signal.SIG_DFL and self._is_job():
+
+            def note(number: int, frame: FrameType | None) -> None:
+                self._had_sigcont = True
+
+            signal.signal(signal.SIGCONT, note)
+            self._sigcont = note
+
+    def _unwatch_sigcont(self) -> None:
+        if sys.platform != "win32" and self._sigcont is not None and signal.getsignal(signal.SIGCONT) is self._sigcont:
+            signal.signal(signal.SIGCONT, signal.SIG_DFL)
+        self._sigcont = None
+
+    def _is_job(self) -> bool:
+        """Whether a shell with job control has started us on this terminal."""
+        if sys.platform == "win32":
+            return False
+        try:
+            os.tcgetpgrp(self._stream.fileno())
+        except (OSError, ValueError, AttributeError):
+            return False
+        return os.getpgrp() != os.getsid(0)
+
+
+def open_screen() -> Screen | None:
+    """The terminal that standard output is, to draw on.
+
+    Returns:
+        The screen; or None if standard output is no terminal, or one that cannot move its cursor, or if somebody else
+        in this process draws on it: another run, in another thread or around this one.
+    """
+    global _owner
+    stream = sys.stdout
+    if os.name == "nt" or not is_terminal(stream) or shared_variable("TERM") in ("dumb", "unknown"):
+        return None
+    with _owner_lock:
+        if _owner is not None and _owner[0] == os.getpid():
+            return None
+        screen = Screen(stream)
+        _owner = os.getpid(), screen
+    return screen
+
+
+def _can_encode(stream: Any, text: str) -> bool:
+    try:
+        text.encode(stream.encoding or "ascii")
+    except (LookupError, UnicodeError, AttributeError, TypeError):
+        return False
+    return True

@@ -1,0 +1,373 @@
+"""CheckpointManager: which checkpoints of a run stay, and the removal of the others.
+
+Rules. Of each trial the newest checkpoint stays, and the best k by score (without a score, the newest k). What is
+*pinned* stays: it is being loaded, or belongs to a donor. Where checkpoints are settled (brought to the disk for good),
+the newest settled one stays too, since a power cut may take the newer ones. A checkpoint that no rule keeps is
+*surplus*: with `num_to_keep` it goes at once, without it when the run's budget of bytes is exceeded, the oldest first.
+If the budget is exceeded even so, checkpoints of trials that have ended well go, the oldest first and the best of them
+last of all: no resume needs them. Beyond that the budget gives way: what a resume needs is never removed.
+
+Order on disk: the caller writes a `drop` record for what it gets from here, then calls `remove`. So a checkpoint that
+the journal names is always there, and one that was dropped but not removed is cleared at the next open.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import math
+import os
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from minitune.base import files
+from minitune.base.checks import require
+from minitune.base.text import warn_once
+from minitune.checkpoint import CheckpointRecord
+from minitune.config import CheckpointConfig
+from minitune.experiment.lifecycle import TERMINATED
+from minitune.experiment.trial import KeptCheckpoint, Trial
+from minitune.record import layout
+from minitune.record.disk import Housekeeper
+from minitune.result import AUTO_RESULT_KEYS
+
+logger = logging.getLogger("minitune")
+
+_Key = tuple[str, int]
+"""Trial id and number of a checkpoint."""
+
+
+class Surplus(NamedTuple):
+    """A checkpoint that is to go. It is no longer in `Trial.checkpoints`.
+
+    Attributes:
+        trial: Whose it was.
+        record: What lies on disk.
+    """
+
+    trial: Trial
+    record: CheckpointRecord
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A checkpoint that is there.
+
+    Attributes:
+        age: Its place in the order of commits.
+        trial: Whose it is.
+        kept: What it is.
+    """
+
+    age: int
+    trial: Trial
+    kept: KeptCheckpoint
+
+    @property
+    def key(self) -> _Key:
+        return self.trial.trial_id, self.kept.record.number
+
+    def __lt__(self, other: _Entry) -> bool:
+        return self.age < other.age
+
+
+class CheckpointManager:
+    """Owns the lifetime of a run's checkpoints. One call costs O(k) for each trial, or O(log n) with a budget only.
+
+    Args:
+        *configs: `num_to_keep` and score of each experiment; the first one's budget is that of the run.
+        metric: By which the best of the ended trials is known where there is no score attribute, or None.
+        mode: `"max"` or `"min"`, for `metric`.
+        housekeeper: Who removes and settles; by default the caller's own thread does, and `remove` blocks.
+        settles: Whether checkpoints are brought to the disk in the background (durability `batched`).
+
+    Raises:
+        ValueError: If `mode` is unknown, or `settles` is asked for without a housekeeper.
+    """
+
+    def __init__(
+        self,
+        *configs: CheckpointConfig,
+        metric: str | None = None,
+        mode: str | None = "max",
+        housekeeper: Housekeeper | None = None,
+        settles: bool = False,
+    ):
+        require(mode in ("max", "min", None), "mode: 'max', 'min' or None", mode)
+        require(not settles or housekeeper is not None, "settles: False where there is no housekeeper", settles)
+        self._budget_bytes = configs[0].max_total_bytes
+        self._limits = [_Limit.of(config) for config in configs]
+        self._housekeeper = housekeeper
+        self._settles = settles
+        score = self._limits[0].score
+        self._final_score = score if score.attribute else _Score(metric, mode or "max")
+        self._entries: dict[_Key, _Entry] = {}
+        self._best: dict[str, list[tuple[tuple[float, int], _Entry]]] = {}
+        self._doomed: list[_Entry] = []
+        self._candidates: list[_Entry] = []
+        self._ended: list[_Entry] = []
+        self._pins: Counter[_Key] = Counter()
+        self._next_age = 0
+        self.total_bytes = 0
+
+    # -- what happens -----------------------------------------------------------------------------------------------
+
+    def add(self, trial: Trial, kept: KeptCheckpoint) -> list[Surplus]:
+        """A checkpoint has been committed: it is the last of `trial.checkpoints`.
+
+        Args:
+            trial: The trial.
+            kept: What `Trial.record_checkpoint` has returned.
+
+        Returns:
+            What is to go now, in order of age.
+        """
+        previous = trial.checkpoints[-2] if len(trial.checkpoints) > 1 else None
+        self._register(trial, kept)
+        if previous is not None:
+            self._reconsider((trial.trial_id, previous.record.number))
+        if self._settles and self._housekeeper is not None:
+            self._housekeeper.settle(trial.trial_id, os.path.join(trial.local_path, kept.record.directory))
+        return self.collect()
+
+    def adopt(self, trial: Trial) -> list[Surplus]:
+        """Take in a trial of a resumed run with all its checkpoints.
+
+        Returns:
+            What is to go now.
+        """
+        for kept in trial.checkpoints:
+            self._register(trial, kept)
+        for kept in trial.checkpoints[:-1]:
+            self._reconsider((trial.trial_id, kept.record.number))
+        if trial.is_finished():
+            return self.trial_ended(trial)
+        return self.collect()
+
+    def trial_ended(self, trial: Trial) -> list[Surplus]:
+        """The trial is TERMINATED or ERROR: what it holds on to may go if the budget demands it.
+
+        Returns:
+            What is to go now.
+        """
+        if trial.status == TERMINATED:  # an ERROR may be resumed, from its newest checkpoint
+            for kept in trial.checkpoints:
+                entry = self._entries.get((trial.trial_id, kept.record.number))
+                if entry is not None:
+                    heapq.heappush(self._ended, entry)
+        return self.collect()
+
+    def pin(self, trial: Trial, record: CheckpointRecord) -> None:
+        """Keep a checkpoint, whatever the rules say, until it is unpinned as often as it was pinned."""
+        self._pins[trial.trial_id, record.number] += 1
+
+    def unpin(self, trial: Trial, record: CheckpointRecord) -> list[Surplus]:
+        """Give up one pin; nothing happens if there is none.
+
+        Returns:
+            What is to go now.
+        """
+        key = (trial.trial_id, record.number)
+        self._pins[key] -= 1
+        if self._pins[key] <= 0:
+            del self._pins[key]
+        return self.collect()
+
+    def discard(self, trial: Trial, record: CheckpointRecord) -> list[Surplus]:
+        """A checkpoint turned out to be damaged or refused: it goes, and the one before it is the newest now.
+
+        Returns:
+            What is to go now, this one first; nothing if it is pinned.
+        """
+        entry = self._entries.get((trial.trial_id, record.number))
+        if entry is None or entry.key in self._pins:
+            return []
+        first = self._drop(entry)
+        self._best.pop(trial.trial_id, None)
+        for kept in trial.checkpoints:
+            self._rank(self._entries[trial.trial_id, kept.record.number])
+        return [first, *self.collect()]
+
+    def remove(self, surplus: Surplus) -> None:
+        """Remove a dropped checkpoint's directory, after the journal says that it is dropped.
+
+        Blocks only without a housekeeper. A failure is logged: the directory is cleared at the next open.
+        """
+        try:
+            path = layout.retire_checkpoint(surplus.trial.local_path, surplus.record.number)
+            if path is None:
+                return
+            if self._housekeeper is not None:
+                self._housekeeper.delete(path, within=surplus.trial.experiment_path)
+                return
+            files.remove_tree(path, within=surplus.trial.experiment_path)
+        except OSError as error:
+            logger.warning("checkpoint %s of %s could not be removed: %s", surplus.record.number, surplus.trial, error)
+
+    def collect(self) -> list[Surplus]:
+        """What is to go by now; `add` and the others call it. Call it when settling may have released something.
+
+        Returns:
+            Checkpoints in order of age; they have left `Trial.checkpoints`.
+        """
+        surplus = self._pop(self._doomed, lambda: True) + self._pop(self._candidates, self._is_over_budget)
+        if self._is_over_budget() and self._ended:
+            best = self._best_ended()
+            surplus += self._pop(self._ended, self._is_over_budget, best)
+        return surplus
+
+    def finish(self) -> list[Surplus]:
+        """The driver ends: settle what is not settled yet, so that no older checkpoint has to stay for its sake.
+
+        Blocks where a checkpoint waits for that, for as long as `Housekeeper.close` may.
+
+        Returns:
+            What is to go now.
+        """
+        if (self._doomed or self._candidates) and self._housekeeper is not None:
+            self._housekeeper.close()
+        return self.collect()
+
+    # -- how it is decided -----------------------------------------------------------------------------------------
+
+    def _register(self, trial: Trial, kept: KeptCheckpoint) -> None:
+        entry = _Entry(self._next_age, trial, kept)
+        self._next_age += 1
+        self._entries[entry.key] = entry
+        self.total_bytes += kept.record.total_bytes
+        evicted = self._rank(entry)
+        if evicted is not None and evicted is not entry:
+            self._reconsider(evicted.key)
+
+    def _rank(self, entry: _Entry) -> _Entry | None:
+        """Put a checkpoint among its trial's best k; returns the one that leaves them, if any."""
+        limit = self._limits[entry.trial.experiment_number]
+        if limit.num_to_keep is None and (self._budget_bytes is None or not limit.score.attribute):
+            return None  # everything stays, or all but the newest may go
+        attribute, metrics = limit.score.attribute, entry.kept.metrics
+        if attribute and _look_up(metrics, attribute) is None:
+            names = ", ".join(key for key in metrics if key not in AUTO_RESULT_KEYS) or "none"
+            warn_once(
+                f"checkpoint_score_attribute is {attribute!r}, but a checkpoint was reported without it and counts as "
+                f"the worst; its metrics: {names}",
+                about=f"checkpoint_score_attribute={attribute}",
+            )
+        best = self._best.setdefault(entry.trial.trial_id, [])
+        # among equals the newer one is better
+        insort(best, (limit.score.of(entry.kept.metrics, entry.age), entry))
+        return best.pop(0)[1] if len(best) > (limit.num_to_keep or 1) else None
+
+    def _reconsider(self, key: _Key) -> None:
+        """Make a checkpoint a candidate for removal if it is neither its trial's newest nor one of the best."""
+        entry = self._entries.get(key)
+        if entry is None or self._is_needed(entry):
+            return
+        if self._limits[entry.trial.experiment_number].num_to_keep is not None:
+            heapq.heappush(self._doomed, entry)
+        elif self._budget_bytes is not None:
+            heapq.heappush(self._candidates, entry)
+
+    def _is_needed(self, entry: _Entry) -> bool:
+        """Whether it is its trial's newest checkpoint or one of the best k."""
+        if entry.trial.checkpoints[-1] is entry.kept:
+            return True
+        return any(entry is one for _, one in self._best.get(entry.trial.trial_id, ()))
+
+    def _pop(self, heap: list[_Entry], goes_on: Callable[[], bool], spared: _Entry | None = None) -> list[Surplus]:
+        """Take from `heap`, the oldest first, while `goes_on()`; what is in use goes back."""
+        surplus, in_use = [], []
+        while heap and goes_on():
+            entry = heapq.heappop(heap)
+            if self._entries.get(entry.key) is not entry:
+                continue  # gone already: it was in the heap twice
+            if heap is not self._ended and self._is_needed(entry):
+                continue  # one that was better or newer has been discarded; it will be reconsidered like any other
+            # of a trial that has ended well nothing is needed after a power cut, either
+            is_settled = heap is not self._ended and self._is_settled(entry)
+            if entry is spared or entry.key in self._pins or is_settled:
+                in_use.append(entry)
+            else:
+                surplus.append(self._drop(entry))
+        for entry in in_use:
+            heapq.heappush(heap, entry)
+        return surplus
+
+    def _is_settled(self, entry: _Entry) -> bool:
+        """Whether it is its trial's newest checkpoint that would outlive a power cut, or may be about to be."""
+        if not self._settles or self._housekeeper is None:
+            return False
+        directory = os.path.join(entry.trial.local_path, entry.kept.record.directory)
+        return directory in self._housekeeper.settled(entry.trial.trial_id)
+
+    def _drop(self, entry: _Entry) -> Surplus:
+        del self._entries[entry.key]
+        self.total_bytes -= entry.kept.record.total_bytes
+        checkpoints = entry.trial.checkpoints
+        place = bisect_left(checkpoints, entry.kept.record.number, key=lambda kept: kept.record.number)
+        if place < len(checkpoints) and checkpoints[place] is entry.kept:
+            del checkpoints[place]
+        return Surplus(entry.trial, entry.kept.record)
+
+    def _is_over_budget(self) -> bool:
+        return self._budget_bytes is not None and self.total_bytes > self._budget_bytes
+
+    def _best_ended(self) -> _Entry | None:
+        """The best checkpoint of the trials that have ended well; the newest if there is no score."""
+        living = (entry for entry in self._ended if self._entries.get(entry.key) is entry)
+        return max(living, key=lambda entry: self._final_score.of(entry.kept.metrics, entry.age), default=None)
+
+
+class _Limit(NamedTuple):
+    """How many checkpoints a trial of one experiment keeps.
+
+    Attributes:
+        num_to_keep: So many; None for no limit.
+        score: Which are the best.
+    """
+
+    num_to_keep: int | None
+    score: _Score
+
+    @classmethod
+    def of(cls, config: CheckpointConfig) -> _Limit:
+        """What a config says."""
+        attribute = config.checkpoint_score_attribute
+        return cls(config.num_to_keep, _Score(attribute, config.checkpoint_score_order if attribute else "max"))
+
+
+class _Score:
+    """How good a checkpoint is.
+
+    Args:
+        attribute: The metric, such as `eval/loss`; None makes the newest the best.
+        order: `"max"` or `"min"`.
+    """
+
+    def __init__(self, attribute: str | None, order: str):
+        self.attribute = attribute
+        self._sign = 1.0 if order == "max" else -1.0
+
+    def of(self, metrics: Mapping[str, Any], age: int) -> tuple[float, int]:
+        """A key to sort by: larger is better, NaN and missing values are worst, of equals the newer is better."""
+        if self.attribute is None:
+            return 0.0, age
+        try:
+            value = float(_look_up(metrics, self.attribute)) * self._sign
+        except (TypeError, ValueError, OverflowError):
+            return -math.inf, age
+        return (-math.inf if math.isnan(value) else value), age
+
+
+def _look_up(metrics: Mapping[str, Any], path: str) -> Any:
+    """The value under a key, or under a path of keys of nested mappings; None if there is none."""
+    if path in metrics:
+        return metrics[path]
+    value: Any = metrics
+    for key in path.split("/"):
+        if not isinstance(value, Mapping) or key not in value:
+            return None
+        value = value[key]
+    return value

@@ -1,0 +1,996 @@
+"""One record of the journal as one line of text, and back, exactly.
+
+A line is `crc32 in 8 hex digits, space, compact JSON, newline`, so a text editor reads it. What JSON cannot hold is
+written as a tag (`tagged_json`). `{"$":` stands in a line exactly where a tag is: a user's dict with such a key is
+always escaped, and in texts the quotes are. So a line without it needs nothing but the JSON parser, and most are such.
+Reading a line never unpickles, unless asked to.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import importlib
+import json
+import logging
+import math
+import os
+import pickle
+import re
+import sys
+import weakref
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from minitune.base import files
+from minitune.base.json_text import json_decoder, json_encoder
+from minitune.base.pickling import dump_for_later, dumps_for_later, dumps_small_for_later
+from minitune.base.shared_values import StoredValue, digest_of, digest_value, read_any, write_value
+from minitune.base.text import ShortRepr
+from minitune.error import TuneError
+from minitune.record import records
+
+# ---- from minitune/execution/pickled.py
+# Objects that JSON cannot hold, or not well: pickled, in the journal or beside it, until somebody may load them.
+
+LARGE_BYTES = 1_000_000
+
+"""What takes more than about this in a record goes into a file of its own."""
+
+INLINE_LIMIT_BYTES = 64 * 1024
+
+"""Pickles up to this size stand in the record itself."""
+
+TEXT_LIMIT = 200
+
+"""Characters of an object's text that are recorded beside its pickle."""
+
+PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
+
+"""This Python's version, as it is recorded beside a pickle."""
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+_MARK_pickled = ".unsynced"
+
+"""Behind the name of a file that is not known to be on the disk."""
+
+_KNOWN = 16
+
+_UNCHANGEABLE = frozenset({bytes, str})
+
+_ITEM_BYTES = 16
+
+"""What a small value takes in a record, about."""
+
+_SMALL = frozenset({int, float, bool, type(None)})
+
+_WALKED = frozenset({dict, list, tuple})
+
+_SIZED: dict[Any, int] = {str: 1, bytes: 1, bytearray: 1, set: _ITEM_BYTES, frozenset: _ITEM_BYTES}
+
+"""How many bytes one unit of the length takes, by type."""
+
+_REPR = ShortRepr(TEXT_LIMIT)
+
+
+class ObjectStore:
+    """The values that are too large for the journal: files named by the checksum of their content.
+
+    A value is written straight into its file, so it is not in memory a second time, and equal values are written once.
+
+    A record that names a file must never be on the disk without it. To bring 200 MB there may take a second, which the
+    driver cannot wait. So a file that was not synced has a mark beside it, an empty file, until the sync of the journal
+    has seen to it (`sync`). If there is a power cut before that, the mark stays, and who opens the journal next looks
+    whether the file is whole (`find_torn`).
+
+    Args:
+        directory: Where they lie; it is made when needed.
+        durability: See `journal`.
+    """
+
+    def __init__(self, directory: str, durability: str = "process"):
+        self.directory = directory
+        self._durability = durability
+        self._unsynced: list[str] = []
+        self._loaded: dict[str, Any] = {}
+        # By id, the newest values that nobody can change: with it they are known again without a look at their content.
+        self._known: OrderedDict[int, tuple[Any, StoredValue]] = OrderedDict()
+        self._sizes: set[int] = set()  # of the others
+
+    @classmethod
+    def to_read(cls, directory: str) -> ObjectStore:
+        """The store of a directory for reading: the same one while somebody holds it, and with it what it keeps."""
+        store = _stores.get(directory)
+        if store is None:
+            store = _stores[directory] = cls(directory)
+        return store
+
+    def put(self, value: Any, text: str) -> StoredValue:
+        """Store a value. Blocks while it is written.
+
+        Args:
+            value: Any object.
+            text: A short text of it.
+
+        Raises:
+            TypeError: If it cannot be pickled.
+            OSError: If it cannot be written.
+        """
+        known = self._known.get(id(value))
+        if known is not None and known[0] is value:
+            return known[1]
+        if type(value) not in _UNCHANGEABLE and _weight(value) in self._sizes:
+            digest = _sha256()
+            token, size_bytes = digest_value(value, text, dump_for_later, digest)
+            stored = StoredValue(self._path(digest.hexdigest()), 0, token, digest.hexdigest(), size_bytes, text)
+            if _is_there(stored):  # to find that out takes less than to write it once more
+                return stored
+        stored = self._write(value, text)
+        if type(value) in _UNCHANGEABLE:
+            self._known[id(value)] = value, stored
+            if len(self._known) > _KNOWN:
+                self._known.popitem(last=False)
+        else:
+            self._sizes.add(_weight(value))
+        return stored
+
+    def _write(self, value: Any, text: str) -> StoredValue:
+        run_path = os.path.dirname(self.directory)
+        if not os.path.isdir(self.directory):
+            files.make_directory(self.directory, within=run_path)
+            if self._durability == "strict":
+                files.sync_directory(run_path)
+        temporary = os.path.join(self.directory, files.temporary_name())
+        descriptor = files.open_own(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, files.BLOB_MODE, within=run_path)
+        try:
+            digest = _sha256()
+            token, size_bytes = write_value(descriptor, 0, value, text, dump_for_later, digest)
+            stored = StoredValue(self._path(digest.hexdigest()), 0, token, digest.hexdigest(), size_bytes, text)
+            if _is_there(stored):
+                files.remove_file(temporary)
+            else:
+                self._put_in_place(descriptor, temporary, stored)
+        except BaseException:
+            files.remove_file(temporary)
+            raise
+        finally:
+            os.close(descriptor)
+        return stored
+
+    def _put_in_place(self, descriptor: int, temporary: str, stored: StoredValue) -> None:
+        within = os.path.dirname(self.directory)
+        if self._durability == "strict":
+            files.sync_descriptor(descriptor)
+        elif self._durability == "batched":
+            mark = files.open_own(stored.path + _MARK_pickled, os.O_WRONLY | os.O_CREAT, files.BLOB_MODE, within=within)
+            os.close(mark)
+            self._unsynced.append(stored.path)
+        files.put_in_place(temporary, stored.path, within)
+        if self._durability == "strict":
+            files.sync_directory(self.directory)
+
+    def sync(self) -> None:
+        """Bring what was stored to the disk. Blocks. For the thread that syncs the journal, just before it does.
+
+        Raises:
+            OSError: If that fails.
+        """
+        if not self._unsynced:
+            return
+        synced = list(self._unsynced)
+        for path in synced:
+            with files.open_to_read(path, follow=False) as file:
+                files.sync_descriptor(file.fileno())
+        files.sync_directory(self.directory)
+        for path in synced:
+            files.remove_file(path + _MARK_pickled)
+        del self._unsynced[: len(synced)]
+
+    def find_torn(self) -> list[str]:
+        """The names of values that a power cut has kept from the disk. Blocks; only what has a mark is looked at.
+
+        The marks of those that are whole go.
+
+        Raises:
+            OSError: If one cannot be brought to the disk now.
+        """
+        torn = []
+        for found in files.names(self.directory):
+            name = found.removesuffix(f".pkl{_MARK_pickled}")
+            if name == found or _SHA256.fullmatch(name) is None:
+                continue
+            try:
+                is_whole = digest_of(self._path(name), _sha256()) == name
+            except OSError:
+                is_whole = False
+            if is_whole:
+                self._unsynced.append(self._path(name))
+            else:
+                torn.append(name)
+        self.sync()
+        return torn
+
+    def forget_torn(self, name: str) -> None:
+        """Remove what there is of a value that `find_torn` has found: nothing names it any more."""
+        within = os.path.dirname(self.directory)
+        files.remove_file(self._path(name), within)
+        files.remove_file(self._path(name) + _MARK_pickled, within)
+
+    def by_reference(self, record: Mapping[str, Any]) -> dict[str, Any]:
+        """A record with what is large in it put into files. Blocks while they are written.
+
+        Dicts, lists and tuples are walked. What is large there is replaced where it is: texts, bytes and arrays, and
+        containers of much that is small.
+
+        Args:
+            record: A record, or some fields of one, which are never replaced themselves; it stays as it is.
+
+        Returns:
+            A copy, with the same objects where nothing is large, and else with copies of what leads to large values.
+
+        Raises:
+            OSError: If one cannot be written.
+        """
+        walk = _Lightening(self)
+        return {field: walk.of(value) for field, value in record.items()}
+
+    def load(self, name: str, keep: bool = False) -> Any:
+        """Unpickle the value stored under `name`: only after it is known who has written the file. Blocks.
+
+        Args:
+            name: Its name.
+            keep: Whether whoever asks for it again gets the same object.
+
+        Raises:
+            TuneError: If the file is missing or is not what its name says.
+            Exception: Whatever unpickling raises.
+        """
+        if name not in self._loaded:
+            value = self._read(name)
+            if not keep:
+                return value
+            self._loaded[name] = value
+        return self._loaded[name]
+
+    def _read(self, name: str) -> Any:
+        path = self._path(name)
+        try:
+            is_whole = digest_of(path, _sha256()) == name
+        except OSError as error:
+            raise TuneError(f"{path}, which the journal names, cannot be read ({error.strerror})") from error
+        if not is_whole:
+            raise TuneError(f"{path} is damaged: its content has another checksum than its name says")
+        return read_any(path, maps=False)
+
+    def forget(self) -> None:
+        """Let go of the values that are kept in memory, so that they are known again."""
+        self._known.clear()
+
+    def holds_code(self, name: str) -> bool:
+        """Whether code was pickled with the value stored under `name`. Blocks to read it."""
+        with files.open_to_read(self._path(name)) as file:
+            return b"cloudpickle" in file.read()
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.directory, f"{check_name(name)}.pkl")
+
+
+_stores: weakref.WeakValueDictionary[str, ObjectStore] = weakref.WeakValueDictionary()
+
+
+def _is_there(stored: StoredValue) -> bool:
+    try:
+        return os.path.getsize(stored.path) == stored.size_bytes
+    except OSError:
+        return False
+
+
+class _Lightening:
+    """One walk of `by_reference`.
+
+    Args:
+        store: Where large values go.
+    """
+
+    def __init__(self, store: ObjectStore):
+        self._store = store
+        self._nodes = 0
+        self._stored: dict[int, StoredValue] = {}  # by id: nothing changes while it lasts
+
+    def of(self, tree: Any) -> Any:
+        """A field of a record: the same object if nothing in it is large."""
+        self._nodes = 0
+        try:
+            return self._lighten(tree, 0)[0]
+        except _EndlessError:
+            return tree  # it refers to itself: the codec knows what to do then
+
+    def _lighten(self, value: Any, depth: int) -> tuple[Any, int]:
+        """The value, or what stands for it or for parts of it, and about how many bytes that takes in a record."""
+        kind = type(value)
+        if kind in _WALKED:
+            value, weight = self._lighten_members(value, depth)
+        else:
+            weight = _weight(value)
+        if weight <= LARGE_BYTES or depth == 0:
+            return value, weight
+        found = self._stored.get(id(value))
+        try:
+            stored = self._stored[id(value)] = found or self._store.put(value, short_text(value))
+        except TypeError:  # it cannot be pickled; the codec says so
+            return value, weight
+        return stored, _ITEM_BYTES
+
+    def _lighten_members(self, container: Any, depth: int) -> tuple[Any, int]:
+        weight = len(container) * _ITEM_BYTES
+        self._nodes += len(container)
+        if (weight > LARGE_BYTES and depth) or _SMALL.issuperset(map(type, _members(container))):
+            return container, weight
+        if depth > _DEPTH_LIMIT or self._nodes > _NODE_LIMIT:
+            raise _EndlessError
+        lighter: dict[Any, Any] = {}
+        for key, member in container.items() if type(container) is dict else enumerate(container):
+            light, more = self._lighten(member, depth + 1)
+            weight += more + (len(key) if type(key) is str else 0)
+            if light is not member:
+                lighter[key] = light
+        if not lighter:
+            return container, weight
+        if type(container) is dict:
+            return {**container, **lighter}, weight
+        return type(container)(lighter.get(index, member) for index, member in enumerate(container)), weight
+
+
+def is_large(value: Any) -> bool:
+    """Whether a value that has no parts, or nothing but numbers as such, is large: a text, bytes, an array, a list."""
+    if type(value) in (list, tuple):
+        return len(value) * _ITEM_BYTES > LARGE_BYTES and _SMALL.issuperset(map(type, value))
+    return _weight(value) > LARGE_BYTES
+
+
+def _weight(value: Any) -> int:
+    """About how many bytes a value without parts takes in a record."""
+    kind = type(value)
+    if kind in _SIZED:
+        return len(value) * _SIZED[kind]
+    if kind.__name__ == "ndarray" and kind.__module__ == "numpy" and not value.dtype.hasobject:
+        return int(value.nbytes)
+    return _ITEM_BYTES
+
+
+class _EndlessError(Exception):
+    """A value is nested too deeply, or unfolds to too many nodes."""
+
+
+def _members(container: Any) -> Iterable[Any]:
+    return container.values() if type(container) is dict else container
+
+
+def short_text(value: Any) -> str:
+    """What to show instead of an object, in `TEXT_LIMIT` characters."""
+    text = _REPR.repr(value).encode("utf-8", "backslashreplace").decode()
+    return text if len(text) <= TEXT_LIMIT else text[: TEXT_LIMIT - 3] + "..."
+
+
+@dataclass(frozen=True)
+class Unrecorded:
+    """Stands for an object that could not be pickled when it was to be recorded. It cannot be pickled either.
+
+    Attributes:
+        text: A short text of the object; `repr()` shows it.
+        reason: Why it could not be.
+    """
+
+    text: str
+    reason: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def __deepcopy__(self, memo: Any) -> Unrecorded:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError(f"{self.text} is lost: {self.reason}")
+
+
+@dataclass(frozen=True)
+class Pickled:
+    """An object in a record, still pickled: reading a journal does not run what its author wrote.
+
+    Attributes:
+        text: A short text of the object; `repr()` shows it.
+        python: The Python version that pickled it, such as `3.11`.
+        data: The pickle, if it stands in the record.
+        sha256: Its name in the object store otherwise.
+        size_bytes: The size of the pickle.
+    """
+
+    text: str
+    python: str
+    data: bytes | None
+    sha256: str | None
+    size_bytes: int
+    store: ObjectStore | None = field(default=None, repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def load(self, keep: bool = False) -> Any:
+        """Unpickle the object: only after it is known who has written the file.
+
+        Args:
+            keep: See `ObjectStore.load`.
+
+        Raises:
+            TuneError: If it cannot be loaded, with the reason.
+        """
+        if self.python != PYTHON and self._holds_code():  # which every version has its own form of
+            raise TuneError(
+                f"the recorded object {self.text} was pickled by Python {self.python} and holds code, which Python "
+                f"{PYTHON} cannot load; resume with Python {self.python}, or put its class into an importable module"
+            )
+        try:
+            if self.data is not None:
+                return pickle.loads(self.data)
+            store, name = self._place()
+            return store.load(name, keep)
+        except TuneError:
+            raise
+        except Exception as error:
+            raise TuneError(
+                f"the recorded object {self.text} cannot be loaded ({type(error).__name__}: {error}); it was pickled "
+                f"by Python {self.python}, this is {PYTHON}; make what it was made of importable"
+            ) from error
+
+    def _holds_code(self) -> bool:
+        if self.data is not None:
+            return b"cloudpickle" in self.data
+        store, name = self._place()
+        return store.holds_code(name)
+
+    def _place(self) -> tuple[ObjectStore, str]:
+        if self.store is None or self.sha256 is None:
+            raise TuneError(
+                f"the recorded object {self.text} lies in a file of its own; pass the journal's object store to load it"
+            )
+        return self.store, self.sha256
+
+
+def check_name(name: str) -> str:
+    """Refuse a name that is no checksum: it becomes a part of a path.
+
+    Raises:
+        ValueError: If it is none.
+    """
+    if not isinstance(name, str) or _SHA256.fullmatch(name) is None:
+        raise ValueError(f"an object's name must be a sha256 in hex, but got {name!r}")
+    return name
+
+
+def _sha256() -> Any:
+    import hashlib
+
+    return hashlib.sha256()
+
+
+# ---- from minitune/execution/tagged_json.py
+# Values that JSON cannot hold, as trees that it can: exactly, and without running anything when they are read.
+#
+# Such a value is written as a *tag*, an object whose first key is `$`::
+#
+#     {"$":"float","v":"nan"}   {"$":"bytes","v":"<base64>"}   {"$":"tuple","v":[1,2]}
+#     {"$":"dict","v":[[key,value],...]}      a dict with keys that are no text, or with the key "$"
+#     {"$":"deep","v":[node,...]}             a value nested deeper than parsers like
+#     {"$":"pickle","text":...,"python":"3.11","v":"<base64>"}           any other object
+#     {"$":"pickle","text":...,"python":"3.11","sha256":...,"size":n}    the same, in a file of its own
+#     {"$":"unrecorded","text":...,"v":"..."}                            one that pickle cannot hold either, and why
+
+logger = logging.getLogger("minitune")
+
+TAG = "$"
+
+SCALARS = frozenset({str, int, float, bool, type(None)})
+
+"""What JSON holds, by exact type; some values of these types it does not."""
+
+_DEPTH_LIMIT = 40
+
+"""Deeper values are written as a table: JSON parsers, and Python's own stack, have limits."""
+
+_NODE_LIMIT = 200_000
+
+"""Larger structures are pickled whole: a small object that refers to itself often may unfold without end."""
+
+_NUMPY = frozenset({"bool", "bool_"} | {f"float{n}" for n in (16, 32, 64)}) | frozenset(
+    f"{kind}{n}" for kind in ("int", "uint") for n in (8, 16, 32, 64)
+)
+
+
+def to_tree(record: dict[str, Any], objects: ObjectStore | None) -> Any:
+    """What JSON is to hold in place of `record`.
+
+    Args:
+        record: Any dict.
+        objects: Where large pickles go, or None.
+
+    An object that cannot be pickled comes back as `Unrecorded`; it is logged.
+    """
+    tagger = _Tagger(objects)
+    try:
+        return tagger.value(record, 0)
+    except _TooComplex:
+        # A cycle, or a structure that unfolds without end: its field is pickled, the others stay legible.
+        return tagger.pairs([(key, tagger.field(value)) for key, value in record.items()])
+
+
+def from_tree(tree: Any, unpickle: bool, objects: ObjectStore | None, keep: bool = False) -> Any:
+    """The value of a tree.
+
+    Args:
+        tree: What the JSON parser has returned.
+        unpickle: Whether pickles are loaded.
+        objects: Where large ones lie, or None.
+        keep: Whether equal large ones, also of other trees, are one object.
+
+    Raises:
+        ValueError: If a tag is malformed (or another of the usual exceptions: it is somebody's forgery).
+        TuneError: If a pickle cannot be loaded.
+    """
+    return _Reader(unpickle, objects, keep).value(tree)
+
+
+class _TooComplex(Exception):
+    """The value refers to itself, or unfolds to too many nodes."""
+
+
+class _Tagger:
+    """Turns values into trees that JSON holds.
+
+    Args:
+        objects: Where large pickles go, or None.
+    """
+
+    def __init__(self, objects: ObjectStore | None):
+        self._objects = objects
+        self._nodes = 0
+
+    def value(self, value: Any, depth: int) -> Any:
+        """The tree for any value."""
+        kind = type(value)
+        if kind in SCALARS:
+            return _scalar(value)
+        if kind not in _SHAPES:
+            return self._leaf(value)
+        if depth >= _DEPTH_LIMIT:
+            return _tag("deep", self._deep(value))
+        self._count(len(value))
+        depth += 1
+        if kind is dict:
+            return self.pairs([(key, self.value(item, depth)) for key, item in value.items()])
+        items = [self.value(item, depth) for item in value]
+        return items if kind is list else _tag(kind.__name__, items)
+
+    def pairs(self, pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
+        """The tree for a dict, from its keys and the trees of its values."""
+        if all(type(key) is str and key != TAG and not _has_surrogate(key) for key, _ in pairs):
+            return dict(pairs)
+        return _tag("dict", [[self.value(key, 0), tree] for key, tree in pairs])
+
+    def field(self, value: Any) -> Any:
+        """The tree for one field, pickled if it is too complex."""
+        self._nodes = 0
+        try:
+            return self.value(value, 1)
+        except _TooComplex:
+            return self._pickle(value)
+
+    def _count(self, nodes: int) -> None:
+        self._nodes += nodes
+        if self._nodes > _NODE_LIMIT:
+            raise _TooComplex
+
+    def _leaf(self, value: Any) -> Any:
+        """A value that is neither a JSON scalar nor a builtin container."""
+        kind = type(value)
+        writer = _LEAVES.get(kind)
+        if writer is not None:
+            written = writer(value)
+            if written is not None:
+                return written
+        elif kind is Pickled:
+            return _pickle_tag(value)
+        elif kind is StoredValue:
+            return _stored_tag(value)
+        elif kind.__module__ == "numpy" and kind.__name__ in _NUMPY:
+            return _tag("numpy", _scalar(value.item()), kind=kind.__name__)
+        return self._pickle(value)
+
+    def _deep(self, value: Any) -> list[list[Any]]:
+        """A table of nodes for a deeply nested value, without recursion: children first, the value itself last.
+
+        A node is `[0, leaf]`, or the number of its kind followed by the numbers of its children (for a dict, keys and
+        values in turn).
+        """
+        nodes: list[list[Any]] = []
+        active = {id(value)}
+        frames: list[tuple[Any, Iterator[Any], list[Any]]] = [_frame(value)]
+        while frames:
+            container, children, node = frames[-1]
+            for child in children:
+                if type(child) in _SHAPES:
+                    if id(child) in active:
+                        raise _TooComplex
+                    active.add(id(child))
+                    frames.append(_frame(child))
+                    break
+                self._count(1)
+                nodes.append([0, self.value(child, 0)])
+                node.append(len(nodes) - 1)
+            else:
+                self._count(1)
+                nodes.append(node)
+                frames.pop()
+                active.discard(id(container))
+                if frames:
+                    frames[-1][2].append(len(nodes) - 1)
+        return nodes
+
+    def _pickle(self, value: Any) -> dict[str, Any]:
+        text = short_text(value)
+        if type(value) is Unrecorded:
+            return _tag("unrecorded", value.reason, text=text)
+        what = f"the value {text} of a record"
+        try:
+            if self._objects is None:
+                data = dumps_for_later(value, what)
+            else:
+                small = dumps_small_for_later(value, what, INLINE_LIMIT_BYTES)
+                if small is None:
+                    return _stored_tag(self._objects.put(value, text))
+                data = small
+        except TypeError as error:
+            _warn_once(type(value).__qualname__, text, str(error))
+            return _tag("unrecorded", str(error), text=text)
+        return _pickle_tag(Pickled(text, PYTHON, data, None, len(data)))
+
+
+_warned: set[str] = set()
+
+
+def _warn_once(kind: str, text: str, reason: str) -> None:
+    """Say it once for each class, also if every report has such an object."""
+    if kind not in _warned:
+        _warned.add(kind)
+        logger.warning("%s is on record as text only, and a resume does not bring it back: %s", text, reason)
+
+
+_SHAPES: dict[type, int] = {list: 1, tuple: 2, dict: 3, set: 4, frozenset: 5}
+
+"""The containers, and their numbers in the table of a deep value."""
+
+
+def _frame(container: Any) -> tuple[Any, Iterator[Any], list[Any]]:
+    """A container, its children, and its unfinished node."""
+    if type(container) is dict:
+        children = (part for pair in container.items() for part in pair)
+    else:
+        children = (part for part in container)
+    return container, children, [_SHAPES[type(container)]]
+
+
+def _tag(name: str, value: Any, **more: Any) -> dict[str, Any]:
+    return {TAG: name, **more, "v": value}
+
+
+def _scalar(value: Any) -> Any:
+    """A str, int, float, bool or None, tagged if JSON cannot hold it."""
+    kind = type(value)
+    if kind is float and not math.isfinite(value):
+        return _tag("float", repr(value))
+    if kind is int and value.bit_length() > 64:
+        return _tag("int", hex(value))  # decimal digits have a limit in Python, hexadecimal ones have not
+    if kind is str and _has_surrogate(value):
+        return _tag("str", _base64(value.encode("utf-8", "surrogatepass")))
+    return value
+
+
+def _has_surrogate(text: str) -> bool:
+    if text.isascii():
+        return False
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def _base64(data: bytes | bytearray) -> str:
+    return base64.b64encode(data).decode("ascii")
+
+
+def _clock_tag(value: datetime.datetime | datetime.time) -> dict[str, Any] | None:
+    """A naive or UTC date or time; None for other time zones, and for the second pass of a repeated hour."""
+    is_clear = value.tzinfo is None or value.tzinfo is datetime.timezone.utc
+    return _tag(type(value).__name__, value.isoformat()) if is_clear and not value.fold else None
+
+
+_LEAVES: dict[type, Callable[[Any], dict[str, Any] | None]] = {
+    bytes: lambda value: _tag("bytes", _base64(value)),
+    bytearray: lambda value: _tag("bytearray", _base64(value)),
+    complex: lambda value: _tag("complex", [_scalar(value.real), _scalar(value.imag)]),
+    type(...): lambda value: _tag("ellipsis", None),
+    datetime.datetime: _clock_tag,
+    datetime.time: _clock_tag,
+    datetime.date: lambda value: _tag("date", value.isoformat()),
+    datetime.timedelta: lambda value: _tag("timedelta", [value.days, value.seconds, value.microseconds]),
+}
+
+"""Values with a tag of their own, by exact type; a writer that returns None leaves the value to pickle."""
+
+
+def _pickle_tag(value: Pickled) -> dict[str, Any]:
+    head = {TAG: "pickle", "text": value.text, "python": value.python}
+    if value.data is not None:
+        return {**head, "v": _base64(value.data)}
+    return {**head, "sha256": value.sha256, "size": value.size_bytes}
+
+
+def _stored_tag(value: StoredValue) -> dict[str, Any]:
+    return {TAG: "pickle", "text": value.text, "python": PYTHON, "sha256": value.name, "size": value.size_bytes}
+
+
+class _Reader:
+    """Turns trees with tags back into values.
+
+    Args:
+        unpickle: Whether pickles are loaded.
+        objects: Where large ones lie.
+        keep: See `from_tree`.
+    """
+
+    def __init__(self, unpickle: bool, objects: ObjectStore | None, keep: bool):
+        self._unpickle = unpickle
+        self._objects = objects
+        self._keep = keep
+
+    def value(self, tree: Any) -> Any:
+        """The value of a tree."""
+        if type(tree) is list:
+            return [self.value(item) for item in tree]
+        if type(tree) is not dict:
+            return tree
+        if TAG not in tree:
+            return {key: self.value(item) for key, item in tree.items()}
+        name = tree[TAG]
+        if name == "pickle":
+            return self._object(tree)
+        if name == "unrecorded":
+            return Unrecorded(str(tree["text"]), str(tree["v"]))
+        if name == "numpy":
+            return self._numpy(tree["kind"], self.value(tree["v"]))
+        content = tree["v"]
+        if name == "dict":
+            return {self.value(key): self.value(item) for key, item in content}
+        if name == "deep":
+            return self._deep(content)
+        if name in ("tuple", "set", "frozenset", "complex"):
+            content = [self.value(item) for item in content]
+        return _READERS[name](content)
+
+    def _object(self, tree: dict[str, Any]) -> Any:
+        text, python, sha256 = str(tree["text"]), str(tree["python"]), tree.get("sha256")
+        if sha256 is None:
+            data = base64.b64decode(tree["v"], validate=True)
+            pickled = Pickled(text, python, data, None, len(data))
+        else:
+            pickled = Pickled(text, python, None, check_name(sha256), int(tree["size"]), self._objects)
+        return pickled.load(self._keep) if self._unpickle else pickled
+
+    def _numpy(self, kind: str, number: Any) -> Any:
+        if kind not in _NUMPY:
+            raise ValueError(f"{kind!r} is no kind of number that is recorded")
+        if not self._unpickle:
+            return number
+        try:
+            numpy = importlib.import_module("numpy")
+        except ImportError:
+            return number
+        return getattr(numpy, "bool_" if kind == "bool" else kind)(number)
+
+    def _deep(self, nodes: list[list[Any]]) -> Any:
+        values: list[Any] = []
+        for kind, *content in nodes:
+            if kind == 0:
+                values.append(self.value(content[0]))
+                continue
+            children = [values[number] for number in content]
+            if kind == _SHAPES[dict]:
+                values.append(dict(zip(children[::2], children[1::2], strict=True)))
+            else:
+                values.append(_BUILDERS[kind](children))
+        return values[-1]
+
+
+_BUILDERS: Mapping[int, Callable[[list[Any]], Any]] = {1: list, 2: tuple, 4: set, 5: frozenset}
+
+_READERS: Mapping[str, Callable[[Any], Any]] = {
+    "float": float,
+    "int": lambda text: int(text, 16),
+    "str": lambda text: base64.b64decode(text).decode("utf-8", "surrogatepass"),
+    "bytes": base64.b64decode,
+    "bytearray": lambda text: bytearray(base64.b64decode(text)),
+    "complex": lambda parts: complex(*parts),
+    "ellipsis": lambda _: ...,
+    "datetime": datetime.datetime.fromisoformat,
+    "time": datetime.time.fromisoformat,
+    "date": datetime.date.fromisoformat,
+    "timedelta": lambda parts: datetime.timedelta(*parts),
+    "tuple": tuple,
+    "set": set,
+    "frozenset": frozenset,
+}
+
+"""How the value of a tag is made, by the tag's name."""
+
+
+# ---- from minitune/execution/journal_codec.py
+
+_MARK = '{"$":'
+
+_PLAIN_DEPTH = 20
+
+_PLAIN_CONTAINERS = 10_000
+
+_PLAIN_ITEMS = 50_000
+
+"""Records beyond these take the longer way, which ends also for structures that refer to themselves."""
+
+_CONTAINERS = frozenset({dict, list})
+
+_TEXT = frozenset({str})
+
+_SCALARS = SCALARS
+
+_WITH_CONFIG = frozenset({records.TRIAL, records.CHANGE, records.EXPLOIT})
+
+BODY = 9
+
+"""Where the JSON begins in a line: behind eight digits and a space."""
+
+_plain_json = json_encoder(separators=(",", ":"))
+
+_read_json = json_decoder()
+
+
+def encode(record: dict[str, Any], objects: ObjectStore | None = None) -> bytes:
+    """One line for `record`.
+
+    Args:
+        record: Any dict. It comes back from `decode` as it is, with its types; what can be held by neither JSON nor
+            pickle comes back as `Unrecorded`.
+        objects: Where large objects go; without it they stand in the line.
+
+    Returns:
+        The line, with its newline.
+
+    Raises:
+        OSError: If a large object cannot be stored.
+    """
+    text = _plain(record) if _is_plain(record) else None
+    if text is None or (len(text) > LARGE_BYTES and objects is not None):
+        lighter = record if objects is None else objects.by_reference(record)
+        text = json.dumps(to_tree(lighter, objects), separators=(",", ":"), allow_nan=False)
+    body = text.encode("ascii")
+    return b"%08x %b\n" % (zlib.crc32(body), body)
+
+
+def _is_plain(record: dict[str, Any]) -> bool:
+    """Whether JSON holds `record` as it is, except for what `_plain` finds out.
+
+    Exact types are compared: an instance of a subclass (an enum, a numpy float) would come back as something else.
+    """
+    level: list[Any] = [record]
+    for _ in range(_PLAIN_DEPTH):
+        deeper: list[Any] = []
+        for container in level:
+            values: Iterable[Any] = container
+            if type(container) is dict:
+                if TAG in container or not _TEXT.issuperset(map(type, container)):
+                    return False
+                values = container.values()
+            if len(container) > _PLAIN_ITEMS:
+                return False
+            if _SCALARS.issuperset(map(type, values)):
+                continue
+            others = [value for value in values if type(value) not in _SCALARS]
+            if not _CONTAINERS.issuperset(map(type, others)):
+                return False
+            deeper += others
+        if not deeper:
+            return True
+        if len(deeper) > _PLAIN_CONTAINERS:
+            return False
+        level = deeper
+    return False
+
+
+def _plain(record: dict[str, Any]) -> str | None:
+    """The JSON of a plain record; None if it holds NaN, an infinity, an int of thousands of digits or a surrogate."""
+    try:
+        text = _plain_json(record)
+    except ValueError:
+        return None
+    # A surrogate is escaped like this, but two in a row would come back as one character. Other text that looks like
+    # it, an emoji included, only takes the longer way.
+    return None if "\\ud" in text else text
+
+
+def check(line: bytes) -> bytes:
+    """The JSON of a line, after its checksum was compared.
+
+    Args:
+        line: One line with its newline.
+
+    Raises:
+        ValueError: If the line is torn or damaged.
+    """
+    if line[-1:] != b"\n" or line[8:9] != b" ":
+        raise ValueError("a line must consist of a checksum, a space, JSON and a newline")
+    body = line[BODY:-1]
+    # as text: parsed as a number, a flipped case bit would pass
+    if line[:8] != b"%08x" % zlib.crc32(body):
+        raise ValueError("the checksum of a line does not fit its content")
+    return body
+
+
+def decode(line: bytes, unpickle: bool = False, objects: ObjectStore | None = None) -> dict[str, Any]:
+    """The record of one line.
+
+    Args:
+        line: The line, with its newline.
+        unpickle: False leaves pickled objects as `Pickled` and gives numpy's numbers as plain ones: safe with any
+            file. True gives all values back as they were: only for a file that `trust.check_trusted` has passed.
+        objects: Where large objects lie.
+
+    Returns:
+        The record.
+
+    Raises:
+        ValueError: If the line is torn or damaged.
+        TuneError: If an object cannot be unpickled.
+    """
+    text = check(line).decode("ascii")
+    try:
+        record = _parse(text)
+        if _MARK in text:
+            # configurations are often the same, and stay; what is in results does not
+            keep = type(record) is dict and record.get(records.KIND) in _WITH_CONFIG
+            record = from_tree(record, unpickle, objects, keep)
+    except (RecursionError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
+        raise ValueError(f"a line has a good checksum, but no record in it: {error!r}") from error
+    if type(record) is not dict:
+        raise ValueError(f"a record must be a JSON object, but got {type(record).__name__}")
+    return record
+
+
+def _parse(text: str) -> Any:
+    try:
+        return _read_json(text)
+    except json.JSONDecodeError:
+        raise
+    except ValueError:  # more digits than Python's limit, which may have been higher when the line was written
+        return json.loads(text, parse_int=_long_int)
+
+
+def _long_int(digits: str) -> int:
+    sign, digits = (-1, digits[1:]) if digits.startswith("-") else (1, digits)
+    value = 0
+    for begin in range(0, len(digits), 500):
+        chunk = digits[begin : begin + 500]
+        value = value * 10 ** len(chunk) + int(chunk)
+    return sign * value

@@ -1,0 +1,712 @@
+"""Journal: the append-only record of a run, written before anything is acknowledged; and its reading.
+
+One file, one writer, one line per event (`journal_codec`), one unbuffered write per line. A write that has returned
+survives the death of the process, because it is in the kernel's hands; what a power cut may cost is the choice of
+`durability`:
+
+* `process`: nothing is synced;
+* `batched`: the housekeeper syncs at most 100 ms after the first unsynced record (later where a sync is so slow that
+  it would take over 5 % of the time), and the end is synced;
+* `strict`: each record is synced before `append` returns.
+
+The file is also looked at after each sync, or once a second where nothing is synced: it must be at its path, and as
+long as what was written. If it was removed or replaced, it is written again from the descriptor, which still leads to
+it; a second later, for somebody may be removing the whole run. If it was cut, or others have written to it, nobody
+knows what it says, and the run ends.
+
+A killed writer or a power cut leaves at most a torn end behind: lines without a good one after them. At the next open
+it is set aside in a file of its own and cut off. A bad line *before* good ones is damage of another kind: nobody can
+say what it held, so the journal is refused until somebody decides.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO, TypeVar
+
+from minitune.base import files
+from minitune.base.checks import require
+from minitune.config import DURABILITIES
+from minitune.error import JournalCorruptError, TuneError
+from minitune.record import codec, records
+from minitune.record.codec import ObjectStore
+from minitune.record.disk import Disk, Housekeeper
+from minitune.record.lock import RunLock
+
+logger = logging.getLogger("minitune")
+
+_MODE = 0o666
+_FLAGS = os.O_RDWR | os.O_APPEND
+_WRITE_TRIES = 3
+LOOK_S = 1.0
+"""From one look at a journal that is never synced to the next, and from finding it gone to writing it again."""
+_CHUNK_BYTES = 1 << 20
+_LINES_BYTES = 1 << 16
+OBJECTS_DIRECTORY = "objects"
+
+
+_T = TypeVar("_T")
+
+
+class Journal:
+    """The writing end. Made by `create` or `open`; used by one thread, except `sync`.
+
+    Two locks: `_sync_guard` is held over a sync and what follows from it, so that the descriptor is not closed
+    meanwhile. `_writing` is held for one write, so that none is missed while the file is copied; it is taken within the
+    other one, never the other way round.
+
+    Attributes:
+        path: The file.
+        durability: `process`, `batched` or `strict`.
+        objects: Where large objects go.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        descriptor: int,
+        durability: str,
+        housekeeper: Housekeeper | None,
+        disk: Disk | None,
+        lock: RunLock | None,
+    ):
+        """Use `create` or `open` instead."""
+        self.path = path
+        self.durability = durability
+        self.objects = ObjectStore(_objects_directory(path), durability)
+        self._descriptor: int | None = descriptor
+        self._disk = disk
+        self._lock = lock
+        self._next_look_s = 0.0
+        self._missed_s: float | None = None  # when something was first found gone
+        self._failure: TuneError | None = None
+        self._end = os.fstat(descriptor).st_size  # of the last record
+        self._torn_bytes = 0  # at the end of the file, from a short write that could not be cut back yet
+        self._is_unsynced = False
+        self._synced_bytes = self._end
+        self._unsynced: list[bytes] = []  # the lines behind them
+        self._sync_guard = threading.Lock()
+        self._writing = threading.Lock()
+        self._owns_housekeeper = durability == "batched" and housekeeper is None
+        self._housekeeper = housekeeper or Housekeeper() if durability == "batched" else None
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        durability: str = "batched",
+        housekeeper: Housekeeper | None = None,
+        disk: Disk | None = None,
+        lock: RunLock | None = None,
+    ) -> Journal:
+        """Begin a journal.
+
+        Args:
+            path: The file; it must not exist.
+            durability: See the module.
+            housekeeper: Who syncs a `batched` journal; by default one of its own, with one thread.
+            disk: Where it lies, with what is kept for it for when that is full; by default nothing.
+            lock: The run's, which is taken again if its file was removed.
+
+        Raises:
+            ValueError: If `durability` is unknown.
+            TuneError: If the file exists or cannot be made.
+        """
+        require(durability in DURABILITIES, f"durability: one of {', '.join(DURABILITIES)}", durability)
+        file = os.path.abspath(path)
+        try:
+            descriptor = _open_own(file, _FLAGS | os.O_CREAT | os.O_EXCL)
+        except OSError as error:
+            raise _os_error(file, "created", error) from error
+        try:
+            if durability != "process":
+                files.sync_directory(os.path.dirname(file))
+        except OSError as error:
+            os.close(descriptor)
+            raise _os_error(file, "created", error) from error
+        return cls(file, descriptor, durability, housekeeper, disk, lock)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        durability: str = "batched",
+        housekeeper: Housekeeper | None = None,
+        disk: Disk | None = None,
+        lock: RunLock | None = None,
+    ) -> Journal:
+        """Go on with a journal; a torn end is set aside first. Blocks: the whole file is checked.
+
+        Args:
+            path: The file.
+            durability: See the module.
+            housekeeper: Who syncs a `batched` journal; by default one of its own, with one thread.
+            disk: Where it lies, with what is kept for it for when that is full; by default nothing.
+            lock: The run's, which is taken again if its file was removed.
+
+        Raises:
+            ValueError: If `durability` is unknown.
+            JournalCorruptError: If there is a bad line before good ones.
+            TuneError: If the file cannot be opened, or was written by a newer version.
+        """
+        require(durability in DURABILITIES, f"durability: one of {', '.join(DURABILITIES)}", durability)
+        file = os.path.abspath(path)
+        try:
+            good_bytes = valid_bytes(file)
+            if good_bytes < os.path.getsize(file):
+                _cut(file, good_bytes)
+            _cut_before_torn(file)
+            descriptor = _open_own(file, _FLAGS)
+        except OSError as error:
+            raise _os_error(file, "opened", error) from error
+        return cls(file, descriptor, durability, housekeeper, disk, lock)
+
+    @property
+    def offset(self) -> int:
+        """The journal's length in bytes: where the next record will begin."""
+        return self._end
+
+    def append(self, record: dict[str, Any]) -> None:
+        """Write one record. Blocks for the sync if the journal is `strict`.
+
+        Args:
+            record: As made by `records`.
+
+        Raises:
+            TuneError: If it could not be written, naming path and reason. Nothing of the record stays in the journal,
+                so `append` may be tried again, unless a sync has failed: after that nobody knows what is on the disk.
+        """
+        descriptor = self._usable()
+        line = self._with_objects(lambda objects: self._append(descriptor, record, objects))
+        if self.durability != "process":
+            self._unsynced.append(line)
+        elif time.monotonic() >= self._next_look_s:
+            self._next_look_s = time.monotonic() + LOOK_S
+            with self._sync_guard:
+                self._look(descriptor)
+        if self.durability == "strict":
+            self.sync()
+            self._usable()
+        elif self._housekeeper is not None and not self._is_unsynced:
+            self._is_unsynced = True
+            self._housekeeper.sync_soon(self)
+
+    def by_reference(self, record: dict[str, Any]) -> dict[str, Any]:
+        """See `ObjectStore.by_reference`: for a record of which something is needed elsewhere, too.
+
+        Raises:
+            TuneError: If something could not be written, naming path and reason.
+        """
+        return self._with_objects(lambda objects: record if objects is None else objects.by_reference(record))
+
+    def _append(self, descriptor: int, record: dict[str, Any], objects: ObjectStore | None) -> bytes:
+        line = codec.encode(record, objects)
+        with self._writing:
+            self._write(descriptor, line)
+            self._end += len(line)
+        return line
+
+    def _with_objects(self, write: Callable[[ObjectStore | None], _T]) -> _T:
+        """Write something with large objects in files of their own; in the record if the run's directory is gone.
+
+        The journal itself is open, wherever it is now. Where the disk is full, there is a reserve.
+        """
+        has_objects = self._disk is None or not self._disk.has_gone
+        while True:
+            try:
+                return write(self.objects if has_objects else None)
+            except OSError as error:
+                if has_objects and self._disk is not None and self._disk.is_gone():
+                    has_objects = False
+                elif self._disk is None or not self._disk.give_up_piece(error):
+                    raise _os_error(self.path, "written", error) from error
+
+    def sync(self) -> None:
+        """Bring everything written so far to the disk. Blocks. A failure is raised by the next `append` or `close`."""
+        self._is_unsynced = False  # before the sync: what is written meanwhile asks for another one
+        with self._sync_guard:
+            if self._descriptor is None or self._failure is not None:
+                return
+            count = len(self._unsynced)
+            try:
+                self._sync_objects()
+                self._sync_lines(self._descriptor, b"".join(self._unsynced[:count]))
+            except OSError as error:
+                self._failure = self._sync_error(error)
+            else:
+                self._look(self._descriptor)
+            del self._unsynced[:count]
+
+    def _sync_objects(self) -> None:
+        """Sync what the lines refer to. If the run's directory is gone, the marks stay; the next sync tries again."""
+        try:
+            self.objects.sync()
+        except OSError:
+            if self._disk is None or not self._disk.is_gone():
+                raise
+
+    def _sync_lines(self, descriptor: int, lines: bytes) -> None:
+        """Sync the file, of which `lines` have not been synced yet.
+
+        After a failed sync nobody knows what is on the disk, and another one may claim that all is well. So the lines
+        are written once more, through a new descriptor, which takes the place of the old one if that works.
+        """
+        try:
+            files.sync_descriptor(descriptor)
+        except OSError as error:
+            if not self._is_in_place(descriptor):
+                raise
+            logger.warning("the journal %s could not be synced (%s); it is tried once more", self.path, error)
+            writer = _open_own(self.path, os.O_RDWR)
+            try:
+                os.lseek(writer, self._synced_bytes, os.SEEK_SET)
+                rest = memoryview(lines)
+                while rest:
+                    rest = rest[os.write(writer, rest) :]
+                files.sync_descriptor(writer)
+            finally:
+                os.close(writer)
+            self._go_on_with(descriptor)
+        self._synced_bytes += len(lines)
+
+    def close(self) -> None:
+        """Sync unless the journal is of durability `process`, and close it. Blocks. A second call does nothing.
+
+        Raises:
+            TuneError: If a sync has failed, or the file was changed by somebody else.
+        """
+        if self._descriptor is None:
+            return
+        if self._housekeeper is not None:
+            self._housekeeper.forget(self)
+        if self.durability != "process":
+            self.sync()
+        with self._sync_guard:
+            if self._failure is None:
+                self._look(self._descriptor, at_end=True)
+            descriptor, self._descriptor = self._descriptor, None
+            os.close(descriptor)
+        self.objects.forget()
+        if self._housekeeper is not None and self._owns_housekeeper:
+            self._housekeeper.close()
+        if self._failure is not None:
+            raise self._failure
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        try:
+            self.close()
+        except TuneError:
+            if error is None:  # else the first error says more
+                raise
+
+    def _usable(self) -> int:
+        """The descriptor, if the journal can be trusted to take a record."""
+        if self._failure is not None:
+            raise self._failure
+        if self._descriptor is None:
+            raise TuneError(f"the journal {self.path} is closed")
+        return self._descriptor
+
+    def _write(self, descriptor: int, line: bytes) -> None:
+        """One write for the whole line; what a short write has left behind is cut off before it is tried again."""
+        for _ in range(_WRITE_TRIES):
+            if self._torn_bytes:
+                self._cut_back(descriptor)
+            written = os.write(descriptor, line)
+            if written == len(line):
+                return
+            self._torn_bytes = written
+        try:
+            self._torn_bytes += os.write(descriptor, line[self._torn_bytes :])  # this one fails and says why
+        finally:
+            self._cut_back(descriptor)
+        raise OSError(errno.ENOSPC, "only a part of a record could be written")
+
+    def _cut_back(self, descriptor: int) -> None:
+        os.ftruncate(descriptor, os.fstat(descriptor).st_size - self._torn_bytes)
+        self._torn_bytes = 0
+
+    def _look(self, descriptor: int, at_end: bool = False) -> None:
+        """See whether the file is where and what it should be; what cannot be mended is a failure. Holds the guard."""
+        is_here = self._is_in_place(descriptor)
+        is_locked = self._lock is None or self._lock.is_in_place()
+        try:
+            with self._writing:
+                length = os.fstat(descriptor).st_size - self._torn_bytes
+                if length != self._end:
+                    raise TuneError(
+                        f"the journal {self.path} was changed by another program while the run was going on: it has "
+                        f"{length} bytes, but {self._end} were written; put back a copy, then resume the run"
+                    )
+            if (is_here and is_locked) or (self._disk is not None and self._disk.is_gone()):
+                self._missed_s = None
+                return
+            if not at_end and not self._is_missed_for_long():
+                return
+            if not is_here:
+                self._write_again(descriptor)
+            if not is_locked and self._lock is not None:
+                self._lock.take_again()
+        except OSError as error:
+            self._failure = _os_error(self.path, "written again after it was removed", error)
+        except TuneError as error:
+            self._failure = error
+
+    def _is_missed_for_long(self) -> bool:
+        """Whether something has been gone for a while; else there will be another look."""
+        now_s = time.monotonic()
+        if self._missed_s is None:
+            self._missed_s = now_s
+        if now_s - self._missed_s >= LOOK_S:
+            return True
+        if self._housekeeper is not None:
+            self._housekeeper.sync_soon(self, LOOK_S)
+        return False
+
+    def _is_in_place(self, descriptor: int) -> bool:
+        try:
+            return os.path.samestat(os.lstat(self.path), os.fstat(descriptor))
+        except OSError:
+            return False
+
+    def _write_again(self, descriptor: int) -> None:
+        """Put a copy of the file at its path, and go on with that. Blocks, but appending is held up only at the end."""
+        what = "removed"
+        if os.path.lexists(self.path):
+            aside = files.free_name(f"{self.path}.other")
+            os.rename(self.path, aside)
+            what = f"replaced by something else, which is at {aside} now,"
+        is_durable = self.durability != "process"
+        with contextlib.ExitStack() as stack:
+            copy = stack.enter_context(files.new_file(self.path, _MODE, sync=is_durable))
+            copied = self._copy(descriptor, copy, 0)
+            if is_durable:
+                copy.flush()
+                files.sync_descriptor(copy.fileno())
+            with self._writing:
+                self._copy(descriptor, copy, copied)
+                stack.close()
+                self._go_on_with(descriptor)
+        logger.warning(
+            "the journal %s was %s while the run was going on; it is written again from what this process holds",
+            self.path,
+            what,
+        )
+
+    def _copy(self, descriptor: int, copy: BinaryIO, offset: int) -> int:
+        """Copy the records from `offset` on; returns where they end. Reading moves no place where others write."""
+        while offset < self._end:
+            os.lseek(descriptor, offset, os.SEEK_SET)
+            chunk = os.read(descriptor, min(_CHUNK_BYTES, self._end - offset))
+            if not chunk:
+                raise OSError(errno.EIO, "it has become shorter")
+            copy.write(chunk)
+            offset += len(chunk)
+        return offset
+
+    def _go_on_with(self, descriptor: int) -> None:
+        """Let the descriptor lead to the file at the path: at once, also for a record that is just being written."""
+        fresh = _open_own(self.path, _FLAGS)
+        os.dup2(fresh, descriptor, inheritable=False)
+        os.close(fresh)
+
+    def _sync_error(self, failure: OSError) -> TuneError:
+        error = TuneError(
+            f"the journal {self.path} could not be brought to the disk ({failure.strerror}, errno {failure.errno}): "
+            "records of the last moments may be lost after a power cut; check the disk, then resume the run"
+        )
+        error.__cause__ = failure
+        return error
+
+
+# -- reading -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Repair:
+    """What `repair` has done.
+
+    Attributes:
+        kept_bytes: Length of the good beginning, which is the journal now.
+        aside: The file that holds the rest, or None if there was no rest.
+    """
+
+    kept_bytes: int
+    aside: str | None
+
+
+def read(path: str | os.PathLike[str], unpickle: bool = False) -> Iterator[dict[str, Any]]:
+    """The records of a journal, one after the other; also while another process writes it.
+
+    Args:
+        path: The file. A torn end is left out, and left alone.
+        unpickle: See `journal_codec.decode`: only after `trust.check_trusted`.
+
+    Yields:
+        The records. Memory does not grow with the file.
+
+    Raises:
+        JournalCorruptError: If there is a bad line before good ones, when it is reached.
+        TuneError: If the file cannot be read, was written by a newer version, or an object cannot be unpickled.
+    """
+    for _, record in scan(path, unpickle):
+        yield record
+
+
+def scan(
+    path: str | os.PathLike[str],
+    unpickle: bool = False,
+    begin: int = 0,
+    leaves_out: Callable[[int, bytes], bool] | None = None,
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Like `read`, with positions.
+
+    Args:
+        path: The file.
+        unpickle: See `read`.
+        begin: Where to begin, in bytes: the beginning of a record.
+        leaves_out: Tells from the position and the line whether a record is left out. Good lines they must be, though.
+
+    Yields:
+        (where the record begins, in bytes; the record).
+
+    Raises:
+        JournalCorruptError: See `read`.
+        TuneError: See `read`.
+    """
+    file_path = os.path.abspath(path)
+    objects = ObjectStore.to_read(_objects_directory(file_path))
+    try:
+        with files.open_to_read(file_path) as file:
+            for offset, line in _lines(file, begin):
+                try:
+                    if leaves_out is not None and leaves_out(offset, line):
+                        codec.check(line)
+                        continue
+                    record = codec.decode(line, unpickle, objects)
+                except ValueError:
+                    _require_torn(file, file_path, offset)
+                    return
+                if offset == 0:
+                    _check_schema(file_path, record)
+                yield offset, record
+    except OSError as error:
+        raise _os_error(file_path, "read", error) from error
+
+
+def of_kind(path: str | os.PathLike[str], kind: str | tuple[str, ...], unpickle: bool = False) -> list[dict[str, Any]]:
+    """All records of one kind, or of some kinds, without a look at the others.
+
+    Args:
+        path: The file.
+        kind: The kind, or the kinds.
+        unpickle: See `read`.
+
+    Raises:
+        TuneError: See `read`.
+    """
+    objects = ObjectStore.to_read(_objects_directory(os.path.abspath(path)))
+    kinds = (kind,) if isinstance(kind, str) else kind
+    return [codec.decode(line, unpickle, objects) for _, line in lines_of_kind(path, *kinds)]
+
+
+def lines_of_kind(path: str | os.PathLike[str], *kinds: str, holding: bytes = b"") -> Iterator[tuple[int, bytes]]:
+    """The lines of the records of some kinds, for who need not understand them; a torn end is left out.
+
+    Args:
+        path: The file.
+        *kinds: The kinds.
+        holding: What must occur in a line.
+
+    Yields:
+        (where the line begins, in bytes; the line).
+
+    Raises:
+        TuneError: See `read`.
+    """
+    file_path = os.path.abspath(path)
+    marks = tuple(b'{"%b":"%b",' % (records.KIND.encode(), kind.encode()) for kind in kinds)
+    offset = 0
+    try:
+        with files.open_to_read(file_path) as file:
+            while block := file.read(_CHUNK_BYTES):
+                block += file.readline()
+                if holding not in block or not any(mark in block for mark in marks):  # nearly all of them are results
+                    offset += len(block)
+                    continue
+                for line in block.splitlines(keepends=True):
+                    if line.startswith(marks, codec.BODY) and holding in line and _is_good(line):
+                        yield offset, line
+                    offset += len(line)
+    except OSError as error:
+        raise _os_error(file_path, "read", error) from error
+
+
+def _is_good(line: bytes) -> bool:
+    try:
+        codec.check(line)
+    except ValueError:
+        return False
+    return True
+
+
+def valid_bytes(path: str | os.PathLike[str]) -> int:
+    """Length in bytes of a journal without its torn end. Blocks: the whole file is checked.
+
+    Args:
+        path: The file.
+
+    Raises:
+        JournalCorruptError: If there is a bad line before good ones.
+        OSError: If the file cannot be read.
+        TuneError: If it was written by a newer version.
+    """
+    file_path = os.path.abspath(path)
+    with files.open_to_read(file_path) as file:
+        length, has_bad = _good_beginning(file, file_path)
+        if has_bad:
+            _require_torn(file, file_path, length)
+    return length
+
+
+def repair(path: str | os.PathLike[str]) -> Repair:
+    """Keep the lines before the first bad one, and set the rest aside. The run must not be live.
+
+    Args:
+        path: The journal.
+
+    Raises:
+        TuneError: If the file cannot be read or written.
+    """
+    file_path = os.path.abspath(path)
+    try:
+        with files.open_to_read(file_path) as file:
+            kept_bytes, _ = _good_beginning(file, file_path)
+        if kept_bytes == os.path.getsize(file_path):
+            return Repair(kept_bytes, None)
+        return Repair(kept_bytes, _cut(file_path, kept_bytes))
+    except OSError as error:
+        raise _os_error(file_path, "repaired", error) from error
+
+
+def _lines(file: BinaryIO, begin: int) -> Iterator[tuple[int, bytes]]:
+    """(position, line) up to the length that the file has now: a record that is just being written is left out."""
+    left = os.fstat(file.fileno()).st_size - begin
+    file.seek(begin)
+    offset = begin
+    while left > 0:
+        block = file.read(min(left, _LINES_BYTES))
+        if not block:
+            return  # it has been cut meanwhile
+        if not block.endswith(b"\n"):
+            block += file.readline(left - len(block))
+        left -= len(block)
+        for line in block.splitlines(keepends=True):
+            yield offset, line
+            offset += len(line)
+
+
+def _good_beginning(file: BinaryIO, path: str) -> tuple[int, bool]:
+    """Length in bytes of the lines before the first bad one, and whether there is a bad one."""
+    length = 0
+    for offset, line in _lines(file, 0):
+        try:
+            codec.check(line)
+            if offset == 0:
+                _check_schema(path, codec.decode(line))
+        except ValueError:
+            return length, True
+        length = offset + len(line)
+    return length, False
+
+
+def _require_torn(file: BinaryIO, path: str, offset: int) -> None:
+    """Raise JournalCorruptError if a good line follows the bad one at `offset`."""
+    later = next((position for position, line in _lines(file, offset) if _is_good(line)), offset)
+    if later == offset:  # also where a writer has completed it meanwhile
+        return
+    way_out = (
+        "what stands before the bad line can be kept: copy the run's directory, then run "
+        f'python -c "from minitune.record import journal; print(journal.repair({path!r}))"'
+    )
+    raise JournalCorruptError(
+        f"the journal {path} has a bad line at byte {offset}, but good ones after it, from byte {later}: it was "
+        f"damaged or edited. Put back a copy; {f'or {way_out}' if offset else 'without its beginning it is lost'}"
+    )
+
+
+def _check_schema(path: str, record: dict[str, Any]) -> None:
+    """Raise unless `record`, the first one, says that this version can read the journal."""
+    if record.get(records.KIND) != records.RUN:
+        raise JournalCorruptError(
+            f"the journal {path} must begin with a record of kind {records.RUN!r}, but its first is of kind "
+            f"{record.get(records.KIND)!r} (byte 0): its beginning is missing; put back a copy"
+        )
+    schema = record.get("schema")
+    if type(schema) is not int or not 1 <= schema <= records.SCHEMA:
+        raise TuneError(
+            f"the journal {path} has schema {schema!r}, but this version of minitune reads schemas up to "
+            f"{records.SCHEMA}; use a newer minitune"
+        )
+
+
+def _cut(path: str, length: int) -> str:
+    """Move what stands behind byte `length` to a file of its own, for people to look at; return its path.
+
+    The copy is on the disk before the journal is cut: at no time does the content exist nowhere.
+    """
+    with open(_open_own(path, os.O_RDWR), "r+b") as file:
+        aside = files.free_name(f"{path}.torn")
+        file.seek(length)
+        with open(aside, "xb") as copy:
+            while chunk := file.read(_CHUNK_BYTES):
+                copy.write(chunk)
+            copy.flush()
+            files.sync_descriptor(copy.fileno())
+        files.sync_directory(os.path.dirname(path))
+        file.truncate(length)
+        files.sync_descriptor(file.fileno())
+    logger.warning("the journal %s had a torn end after byte %d; it is in %s now", path, length, aside)
+    return aside
+
+
+def _open_own(path: str, flags: int) -> int:
+    return files.open_own(path, flags, _MODE, within=os.path.dirname(path))
+
+
+def _cut_before_torn(path: str) -> None:
+    """Cut a journal before the first record that names a value which a power cut has kept from the disk.
+
+    That record, and those behind it, had not been synced either: it is a torn end that happens to be legible.
+    """
+    objects = ObjectStore(_objects_directory(path))
+    torn = objects.find_torn()
+    if not torn:
+        return
+    with files.open_to_read(path) as file:
+        marks = [f'"sha256":"{name}"'.encode() for name in torn]
+        first = next((offset for offset, line in _lines(file, 0) if any(mark in line for mark in marks)), None)
+    if first is not None:
+        _cut(path, first)
+    for name in torn:
+        objects.forget_torn(name)
+
+
+def _objects_directory(journal_path: str) -> str:
+    return os.path.join(os.path.dirname(journal_path), OBJECTS_DIRECTORY)
+
+
+def _os_error(path: str, action: str, error: OSError) -> TuneError:
+    name = errno.errorcode.get(error.errno or 0, "unknown errno")
+    advice = "free some space, then go on" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "check path and disk"
+    return TuneError(f"the journal {path} could not be {action}: {error.strerror or error} ({name}); {advice}")

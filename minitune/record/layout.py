@@ -1,0 +1,506 @@
+"""Where a run lies on disk: names, directories, atomic writes, and careful removal.
+
+A run is one directory with one directory for each trial in it. Everything is written in place. Two rules hold
+everywhere: nothing is written or removed outside the run's directory, whatever names users choose, and removal never
+follows a link and only touches what minitune itself has made.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import re
+import zlib
+from collections.abc import Callable, Container
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+
+from minitune import clock
+from minitune.base import files
+from minitune.base.files import TEMPORARY_PREFIX, local_path
+from minitune.base.files import atomic_write as atomic_write
+from minitune.checkpoint import directory_name
+from minitune.error import JournalCorruptError, TuneError
+from minitune.experiment.trial import Trial
+from minitune.record.lock import check_trusted as check_trusted
+from minitune.settings import is_on, setting, variable_of
+
+logger = logging.getLogger("minitune")
+
+DATE_FORMAT = "%Y-%m-%d_%H-%M-%S"
+NAME_LIMIT_BYTES = 255
+"""The longest name that common file systems take."""
+STATES_KEPT = 2
+"""How many state files of a component are kept: the newest may be damaged."""
+
+_DEVICE_NAMES = frozenset({"CON", "PRN", "AUX", "NUL", *(f"{port}{n}" for port in ("COM", "LPT") for n in range(10))})
+_UNFIT_FOR_DIRECTORY = re.compile(r'[/()<>:"\\|?*\x00-\x1f\x7f-\x9f\u2028\u2029]')
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_CHECKPOINT_TEMPORARY = re.compile(re.escape(TEMPORARY_PREFIX) + r"\d{6,}-\d+")
+_CHECKPOINT = re.compile(r"checkpoint_(\d{6,})")
+_STATE_FILE = re.compile(r"(?P<component>[a-z][a-z_-]*)-state-(?P<offset>\d+)\.pkl")
+
+
+@dataclass(frozen=True)
+class RunDirectory:
+    """The files of a run, by name.
+
+    Attributes:
+        path: The run's directory, absolute.
+    """
+
+    path: str
+
+    @property
+    def name(self) -> str:
+        """The run's name."""
+        return os.path.basename(self.path)
+
+    @property
+    def journal(self) -> str:
+        """The record of the run."""
+        return os.path.join(self.path, "journal")
+
+    @property
+    def lock(self) -> str:
+        """The file by which a second driver is kept out."""
+        return os.path.join(self.path, "lock")
+
+    @property
+    def tuner(self) -> str:
+        """Configs and space, without the trainable."""
+        return os.path.join(self.path, "tuner.pkl")
+
+    @property
+    def trainable(self) -> str:
+        """The pickled trainable."""
+        return os.path.join(self.path, "trainable.pkl")
+
+    @property
+    def objects(self) -> str:
+        """Directory of the objects that are too large for the journal, by checksum."""
+        return os.path.join(self.path, "objects")
+
+    @property
+    def shared(self) -> str:
+        """Directory of the values that workers share; it is there only while the run is live."""
+        return os.path.join(self.path, "shared")
+
+    def state_file(self, component: str, offset: int) -> str:
+        """Path of a component's state file.
+
+        Args:
+            component: Such as `searcher`; lower-case letters, `_` and `-`.
+            offset: The journal's length that the state stands for, in bytes. Files are ordered by it, never by a date.
+
+        Raises:
+            ValueError: If the component has no such name.
+        """
+        name = f"{component}-state-{offset:012d}.pkl"
+        if _STATE_FILE.fullmatch(name) is None:
+            raise ValueError(f"component must consist of lower-case letters, _ and -, but got {component!r}")
+        return os.path.join(self.path, name)
+
+    def state_files(self, component: str) -> list[tuple[int, str]]:
+        """(offset, path) of a component's state files, the newest first."""
+        found = []
+        for name in os.listdir(self.path):
+            match = _STATE_FILE.fullmatch(name)
+            if match and match["component"] == component:
+                found.append((int(match["offset"]), os.path.join(self.path, name)))
+        return sorted(found, reverse=True)
+
+    def prune_state_files(self, component: str) -> None:
+        """Remove all but the newest `STATES_KEPT` state files of a component."""
+        for _, path in self.state_files(component)[STATES_KEPT:]:
+            files.remove_file(path)
+
+    def has_trials(self) -> bool:
+        """Whether there are directories in which trials may have been: the first one comes after the first record."""
+        with os.scandir(self.path) as entries:
+            return any(
+                entry.is_dir(follow_symlinks=False) and not files.WRITE_TEMPORARY.fullmatch(entry.name)
+                for entry in entries
+            )
+
+    def lost_journal(self) -> JournalCorruptError:
+        """The error of a journal without a good record, although the run `has_trials`."""
+        return JournalCorruptError(
+            f"the journal {self.journal} holds no record, although there are directories of trials beside it: it was "
+            "damaged, and what it held is lost; put back a copy, or begin a run under another name"
+        )
+
+    def clean(self) -> None:
+        """Remove temporary files that a killed driver has left in the run's own directory."""
+        for directory in (self.path, self.objects):
+            files.remove_write_temporaries(directory, within=self.path)
+
+
+def is_run(path: str | os.PathLike[str]) -> bool:
+    """Whether directory `path` holds a run, even a damaged one: a `tuner.pkl`, or a journal with something in it.
+
+    A lock and an empty journal are none: their driver was killed before it had written down what is to be run.
+    """
+    run = RunDirectory(local_path(path))
+    if os.path.lexists(run.tuner):
+        return True
+    try:
+        return os.lstat(run.journal).st_size > 0
+    except OSError:
+        return False
+
+
+# -- names ---------------------------------------------------------------------------------------------------------
+
+
+def check_name(name: str, what: str) -> str:
+    """Refuse a name that could lead out of its directory or that some file system cannot hold.
+
+    Args:
+        name: Name of a run or of a trial's directory.
+        what: What it names, for the error text.
+
+    Returns:
+        The name.
+
+    Raises:
+        ValueError: If it is empty, absolute, `.` or `..`, holds a separator or a control character, ends in a dot or a
+            space, is a reserved device name, is too long, or cannot be encoded.
+        TypeError: If it is no text.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"{what} must be text, but got {type(name).__name__}")
+    rule = _broken_rule(name)
+    if rule is not None:
+        shown = name if len(name) <= 80 else name[:80] + "..."
+        raise ValueError(f"{what} must {rule}, but got {shown!r}; choose another name")
+    return name
+
+
+def check_run_name(name: str) -> str:
+    """Refuse what cannot name a run: each part of `project/model` is checked like any other name.
+
+    Returns:
+        The name.
+
+    Raises:
+        ValueError: If a part of it is no good name, see `check_name`.
+        TypeError: If it is no text.
+    """
+    for part in name.split("/") if isinstance(name, str) else [name]:
+        check_name(part, "the run's name")
+    return name
+
+
+def _broken_rule(name: str) -> str | None:
+    """The rule that `name` breaks, as the end of "must ...", or None."""
+    if not name.strip():
+        return "not be empty"
+    if "/" in name or "\\" in name or os.path.isabs(name):
+        return "be one name without a path separator"
+    if name in (".", ".."):
+        return "not lead to another directory"
+    if _CONTROL.search(name):
+        return "hold no control character"
+    if name[-1] in ". ":
+        return "not end in a dot or a space"
+    if name.partition(".")[0].rstrip().upper() in _DEVICE_NAMES:
+        return "not be a reserved device name"
+    if os.name == "nt" and _UNFIT_FOR_DIRECTORY.search(name):
+        return 'hold none of <>:"|?* on Windows'
+    try:
+        length_bytes = len(os.fsencode(name))
+    except UnicodeEncodeError:
+        return "be encodable as a file name"
+    return None if length_bytes <= NAME_LIMIT_BYTES else f"take at most {NAME_LIMIT_BYTES} bytes"
+
+
+def clean_name(text: str) -> str:
+    """`text` with every character that has no place in a directory's name replaced by `_`."""
+    return _UNFIT_FOR_DIRECTORY.sub("_", text.encode("utf-8", "replace").decode())
+
+
+def date_text() -> str:
+    """The date and time of the current clock, as names and files show it."""
+    return _date_of_second(int(clock.current().time()))
+
+
+@lru_cache(maxsize=1)
+def _date_of_second(time_s: int) -> str:
+    return datetime.fromtimestamp(time_s).strftime(DATE_FORMAT)
+
+
+def create_run_directory(
+    storage_path: str | os.PathLike[str], name: str | None, resume: bool = False, trainable_name: str = "run"
+) -> RunDirectory:
+    """Make the directory of a run.
+
+    Args:
+        storage_path: The directory that holds runs; it is made if needed.
+        name: The run's name, or None for `<trainable>_<date>`; `project/model` is a directory of its own in `project`.
+        resume: True if the run may be there already.
+        trainable_name: The trainable's name, for the default name.
+
+    Returns:
+        The directory. If another run is there and this is no resume, its name has a suffix, with a warning
+        if the name was given.
+
+    Raises:
+        ValueError: If `name` is no good name.
+        TuneError: If the directory cannot be made or written; the text names path and reason.
+    """
+    chosen = default_run_name(trainable_name) if name is None else check_run_name(name)
+    root = local_path(storage_path)
+    try:
+        os.makedirs(os.path.dirname(os.path.join(root, chosen)), exist_ok=True)
+        path = _claim(root, chosen, may_share=name is not None, resume=resume)
+        _check_writable(path)
+    except OSError as error:
+        raise TuneError(
+            f"the run's directory {os.path.join(root, chosen)} cannot be made or written "
+            f"({error.strerror or error}); choose another storage_path"
+        ) from error
+    if path != os.path.join(root, chosen):
+        level = logging.INFO if name is None else logging.WARNING  # nobody misses a name that nobody has chosen
+        logger.log(level, "a run is already at %s; this one goes to %s", os.path.join(root, chosen), path)
+    return RunDirectory(path)
+
+
+def default_run_name(trainable_name: str) -> str:
+    """`<trainable>_<date>`, cleaned and cut so that it is a good name; a setting leaves the date out."""
+    text = _cut(clean_name(trainable_name), identifier_limit())
+    if is_on("DISABLE_DATED_SUBDIR"):
+        # without the date behind it the text may end like a name that some systems do not take
+        text = text.rstrip(". ")
+        return text if _broken_rule(text) is None else f"{text}_run"
+    return f"{text}_{date_text()}"
+
+
+def _claim(root: str, name: str, *, may_share: bool, resume: bool) -> str:
+    """Path of a directory for the run: a new one, or one that is there and holds no run (or the run to resume).
+
+    Only a name that the user chose may lead to a directory that is already there: two runs that start within the same
+    second have the same default name, and only the making of a directory decides between them.
+    """
+    suffix = 0
+    wanted = os.path.join(root, name)
+    while True:
+        path = wanted
+        if suffix:
+            parent, last = os.path.split(wanted)
+            path = os.path.join(parent, f"{_cut(last)}_{suffix}")
+        try:
+            os.mkdir(path)
+        except FileExistsError:
+            from minitune.record.lock import read_holder
+
+            usable = os.path.isdir(path) and (may_share or resume)
+            if usable and (resume or not (is_run(path) or read_holder(RunDirectory(path).lock))):
+                return path
+            suffix += 1
+        else:
+            return path
+
+
+def _check_writable(path: str) -> None:
+    """Raise an OSError unless a file can be made in directory `path`."""
+    probe = os.path.join(path, files.temporary_name())
+    os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, files.BLOB_MODE))
+    os.unlink(probe)
+
+
+def create_trial_directory(run_path: str, trial: Trial, dirname_creator: Callable[[Trial], str] | None = None) -> str:
+    """Make the directory of a trial.
+
+    Args:
+        run_path: The run's directory.
+        trial: The trial.
+        dirname_creator: The user's own function for the name, or None for `<trial_name>_<experiment_tag>_<date>`.
+
+    Returns:
+        The directory's name below the run's; four hex digits were appended if the name was taken.
+
+    Raises:
+        ValueError: If the trial's own name or the creator's result is no good name.
+        OSError: If the directory cannot be made.
+    """
+    if dirname_creator is not None:
+        wanted = check_name(str(dirname_creator(trial)), f"the directory's name of trial {trial.trial_id}")
+    else:
+        wanted = _default_directory_name(trial)
+    name, tries = wanted, 0
+    while True:
+        path = os.path.join(run_path, name)
+        try:
+            os.mkdir(path)
+            break
+        except FileExistsError:
+            tries += 1
+            if tries > 0xFFFF:
+                raise
+            digits = zlib.crc32(f"{wanted}#{tries}".encode("utf-8", "replace")) & 0xFFFF
+            name = f"{_cut(wanted, size_bytes=NAME_LIMIT_BYTES - 5)}_{digits:04x}"
+    if dirname_creator is not None and not is_inside(path, run_path):
+        raise ValueError(f"a trial's directory must lie in {run_path}, but {path} does not")
+    return name
+
+
+def _default_directory_name(trial: Trial) -> str:
+    if trial.custom_trial_name:
+        check_trial_name(trial.custom_trial_name)
+    identifier = f"{trial.name}_{trial.experiment_tag}" if trial.experiment_tag else trial.name
+    return f"{_cut(clean_name(identifier), identifier_limit())}_{date_text()}"
+
+
+def check_trial_name(name: str) -> str:
+    """Refuse a trial's name that could mislead: `/` is allowed in it, since names are cleaned before they become paths.
+
+    Raises:
+        ValueError: If it breaks one of the other rules of `check_name`.
+    """
+    check_name(_cut(name.replace("/", "_")), "a trial's name")
+    if os.path.isabs(name) or ".." in name.split("/"):
+        raise ValueError(f"a trial's name must be no path, but got {name!r}; choose another name")
+    return name
+
+
+def is_inside(path: str, top: str) -> bool:
+    """Whether `path`, with all links resolved, lies below directory `top`."""
+    real, real_top = os.path.realpath(path), os.path.realpath(top)
+    return real != real_top and os.path.commonpath([real, real_top]) == real_top
+
+
+def _cut(text: str, characters: int = NAME_LIMIT_BYTES, size_bytes: int = NAME_LIMIT_BYTES - 30) -> str:
+    """`text` cut to so many characters and bytes; by default it leaves room for a date and a suffix."""
+    text = text[:characters]
+    while len(text.encode("utf-8", "surrogatepass")) > size_bytes:
+        text = text[:-1]
+    return text
+
+
+def identifier_limit() -> int:
+    """How many characters of a name go into a directory's name.
+
+    Raises:
+        ValueError: If that is set to something else than a number.
+    """
+    value = setting("MAX_LEN_IDENTIFIER")
+    if not value.isdecimal() or int(value) < 1:
+        raise ValueError(f"{variable_of('MAX_LEN_IDENTIFIER')} must be an int >= 1, but got {value!r}")
+    return int(value)
+
+
+# -- errors of a trial ---------------------------------------------------------------------------------------------
+
+
+def append_error(
+    trial_directory: str, number: int, traceback_text: str, date: str, error: BaseException | None = None
+) -> None:
+    """Note a failure in the trial's `error.txt`, and the exception in `error.pkl` if it can be pickled.
+
+    Args:
+        trial_directory: The trial's directory.
+        number: 1 for the trial's first failure.
+        traceback_text: What happened.
+        date: When.
+        error: The exception.
+
+    Raises:
+        OSError: If the directory cannot be written.
+    """
+    text = f"Failure # {number} (occurred at {date})\n{traceback_text.rstrip()}\n"
+    path, within = os.path.join(trial_directory, "error.txt"), os.path.dirname(trial_directory)
+    descriptor = files.open_own(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, within=within)
+    with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+        file.write(text)
+    data = _pickle_error(error) if error is not None else None
+    if data is None:
+        remove_error_pickle(trial_directory)
+    else:
+        files.atomic_write(os.path.join(trial_directory, "error.pkl"), data, files.BLOB_MODE, within=within)
+
+
+def last_error_text(trial_directory: str | os.PathLike[str]) -> str:
+    """The last entry of a trial's `error.txt`, without its heading; empty if there is none."""
+    try:
+        with files.open_to_read(os.path.join(trial_directory, "error.txt")) as file:
+            entry = file.read().decode("utf-8", "replace").rpartition("Failure # ")[2]
+    except OSError:
+        return ""
+    return entry.partition("\n")[2].strip()
+
+
+def _pickle_error(error: BaseException) -> bytes | None:
+    import cloudpickle
+
+    try:
+        data: bytes = cloudpickle.dumps(error)
+    except Exception:  # the text says it all; an exception that cannot be pickled is no second failure
+        return None
+    return data
+
+
+def remove_error_pickle(trial_directory: str) -> None:
+    """Remove `error.pkl`: a retry has succeeded. `error.txt` stays."""
+    files.remove_file(os.path.join(trial_directory, "error.pkl"), within=os.path.dirname(trial_directory))
+
+
+# -- removal -------------------------------------------------------------------------------------------------------
+
+
+def clean_trial_directory(run_path: str, trial_directory: str, recorded: Container[int]) -> list[str]:
+    """Remove temporaries, and checkpoints that no record names: what a killed worker or driver has left.
+
+    Args:
+        run_path: The run's directory.
+        trial_directory: A directory in it.
+        recorded: Numbers of the trial's checkpoints that are to stay.
+
+    Returns:
+        Names of what was removed. Nothing is, if the directory is a link or lies elsewhere.
+
+    Raises:
+        OSError: If something cannot be removed.
+    """
+    parent, name = os.path.split(trial_directory)
+    is_member = parent == run_path and name not in ("", ".", "..")
+    if os.path.islink(trial_directory) or not (is_member or is_inside(trial_directory, run_path)):
+        return []
+    removed = []
+    for name in files.names(trial_directory):
+        checkpoint = _CHECKPOINT.fullmatch(name)
+        left_over = checkpoint is not None and int(checkpoint[1]) not in recorded
+        if left_over or _CHECKPOINT_TEMPORARY.fullmatch(name) or files.WRITE_TEMPORARY.fullmatch(name):
+            files.remove_tree(os.path.join(trial_directory, name), within=os.path.dirname(trial_directory))
+            removed.append(name)
+    return removed
+
+
+def retire_checkpoint(trial_directory: str, number: int) -> str | None:
+    """Take a surplus checkpoint out of sight, to be removed later: nobody shall see half of one.
+
+    Args:
+        trial_directory: The trial's directory.
+        number: The checkpoint's number; the journal no longer names it.
+
+    Returns:
+        Path of what is to be removed with `files.remove_tree_steps`; None if it is gone already.
+    """
+    # attempts are counted from 1, so no worker prepares a checkpoint under this name
+    path = os.path.join(trial_directory, directory_name(number))
+    target = f"{TEMPORARY_PREFIX}{number:06d}-0"
+    try:
+        with files.entry_of(path, os.path.dirname(trial_directory)) as entry:
+            if files.is_link(entry):
+                raise files.LinkError(path)
+            in_place = target if entry.directory is not None else os.path.join(trial_directory, target)
+            files.replace(entry.name, in_place, entry.directory)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        return path  # left over there; remove it where it is
+    return os.path.join(trial_directory, target)

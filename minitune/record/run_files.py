@@ -1,0 +1,384 @@
+"""`tuner.pkl`: configs and space of a run, so that it can be resumed; each component pickled on its own."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import pickle
+import sys
+import types
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from typing import Any
+
+from minitune.base.files import BLOB_MODE, atomic_write, new_file, remove_file, search_path
+from minitune.base.pickling import SmallPickle, dumps_for_later, load, loads_referring, require_picklable
+from minitune.base.shared_values import SharedObject
+from minitune.config import CheckpointConfig, RunConfig
+from minitune.error import RunNotFoundError, TuneError, UntrustedStateError, format_traceback
+from minitune.experiment.experiment import Experiment
+from minitune.record.codec import ObjectStore, is_large, short_text
+from minitune.record.layout import RunDirectory, check_trusted, is_run
+from minitune.trainable.util import bind_parameters
+from minitune.tune_config import TuneConfig
+
+# ---- from minitune/_tuner_file.py
+
+logger = logging.getLogger("minitune")
+
+_CHECKPOINTS = "checkpoint_configs"
+
+_LARGE = "large_values"
+
+"""The part with the names of the large values, which lie among the run's objects."""
+
+_NONE = pickle.dumps([])
+
+_LOST = b""
+
+"""In place of the pickle of what has none."""
+
+
+@dataclass(frozen=True)
+class RecordedTuner:
+    """What `tuner.pkl` holds.
+
+    Attributes:
+        trainable_name: Name of the trainable, which itself is not in it.
+        param_space: The search space.
+        tune_config: How it was searched.
+        run_config: How it was run.
+        checkpoint_configs: Which checkpoints each experiment kept.
+        lost: Names of the settings that could not be pickled, such as `tune_config.search_alg`.
+        objects: What the large values in it come from: while somebody holds that, they are loaded once.
+    """
+
+    trainable_name: str
+    param_space: dict[str, Any]
+    tune_config: TuneConfig
+    run_config: RunConfig
+    checkpoint_configs: Sequence[CheckpointConfig] = ()
+    lost: tuple[str, ...] = ()
+    objects: ObjectStore | None = None
+
+
+@dataclass(frozen=True)
+class TunerContent:
+    """The content of a `tuner.pkl` that is to be written.
+
+    Attributes:
+        parts: Pickles by name.
+        large: The large values that they refer to, by their places here.
+    """
+
+    parts: dict[str, bytes]
+    large: list[Any]
+
+
+def dump_tuner(recorded: RecordedTuner) -> TunerContent:
+    """Pickle what a `tuner.pkl` is to hold. What cannot be pickled is left out, with a warning, and spoils nothing.
+
+    Args:
+        recorded: What it is to hold.
+    """
+    parts: dict[str, bytes] = {"trainable_name": pickle.dumps(recorded.trainable_name)}
+    large: list[Any] = []
+    _add(parts, large, "param_space", recorded.param_space)
+    parts[_CHECKPOINTS] = pickle.dumps(list(recorded.checkpoint_configs))
+    for name in ("tune_config", "run_config"):
+        config = getattr(recorded, name)
+        for entry in fields(config):
+            if entry.name == "executor" and not isinstance(config.executor, str):
+                logger.info("tune_config.executor is an object and is not recorded: pass it again to resume this run")
+                continue
+            _add(parts, large, f"{name}.{entry.name}", getattr(config, entry.name))
+    return TunerContent(parts, large)
+
+
+def write_tuner_file(run: RunDirectory, content: TunerContent, objects: ObjectStore, *, sync: bool) -> None:
+    """Write `tuner.pkl`: before the first record, so that a run that has begun can be resumed.
+
+    Args:
+        run: The run's directory.
+        content: From `dump_tuner`.
+        objects: Where large values go.
+        sync: True to bring all to the disk before returning; blocks for it.
+
+    Raises:
+        TuneError: If it cannot be written.
+    """
+    try:
+        names = [objects.put(value, short_text(value)).name for value in content.large]
+        if sync:
+            objects.sync()
+        with new_file(run.tuner, BLOB_MODE, sync) as file:
+            pickle.dump({**content.parts, _LARGE: pickle.dumps(names)}, file)
+    except OSError as error:
+        raise TuneError(f"{run.tuner} cannot be written ({error.strerror or error}); check path and disk") from error
+
+
+def _add(parts: dict[str, bytes], large: list[Any], name: str, value: Any) -> None:
+    """Add the pickle of a value, and what is large in it."""
+    if value is None or isinstance(value, (str, int, float, bool)):
+        parts[name] = pickle.dumps(value)
+        return
+    found: list[Any] = []
+
+    def refer(part: Any) -> int | None:
+        if not is_large(part):
+            return None
+        found.append(part)
+        return len(large) + len(found) - 1
+
+    try:
+        parts[name] = dumps_for_later(value, name, refer)
+    except TypeError as error:
+        logger.warning("%s; to resume this run it must be passed again", error)
+        parts[name] = _LOST
+    else:
+        large.extend(found)
+
+
+def load_tuner_file(run: RunDirectory) -> RecordedTuner:
+    """Read `tuner.pkl`. This executes code of whoever wrote it.
+
+    Args:
+        run: The run's directory.
+
+    Raises:
+        TuneError: If there is no run, or the file cannot be read; the text says which part.
+        UntrustedStateError: If somebody else may have written it.
+    """
+    if not is_run(run.path):
+        raise RunNotFoundError(f"there is no run in {run.path}; restore needs the directory that fit() has written")
+    try:
+        parts = _parts(run)
+        trainable_name = pickle.loads(parts["trainable_name"])
+        names: list[str] = pickle.loads(parts.pop(_LARGE, _NONE))
+    except UntrustedStateError:
+        raise
+    except Exception as error:  # a damaged pickle raises whatever its bytes happen to say
+        raise TuneError(
+            f"{run.tuner} cannot be read ({type(error).__name__}: {error}); without it the run cannot go on"
+        ) from error
+    objects = ObjectStore.to_read(run.objects)
+    load = partial(_load, run, parts, lambda place: objects.load(names[place], keep=True))
+    tune_config = _config(load, parts, "tune_config", TuneConfig())
+    run_config = _config(load, parts, "run_config", RunConfig())
+    storage, name = os.path.split(run.path)
+    run_config = replace(run_config, name=name, storage_path=storage, local_dir=None)
+    lost = tuple(name for name, data in parts.items() if data == _LOST)
+    space = {} if "param_space" in lost else load("param_space")
+    checkpoints = load(_CHECKPOINTS) if _CHECKPOINTS in parts else [run_config.checkpoint_config]
+    return RecordedTuner(trainable_name, space, tune_config, run_config, checkpoints, lost, objects)
+
+
+def load_checkpoint_configs(run: RunDirectory) -> Sequence[CheckpointConfig]:
+    """Which checkpoints each experiment of a run kept; nothing, and a warning, where the run's file does not say so.
+
+    Args:
+        run: The run's directory.
+
+    Raises:
+        UntrustedStateError: If somebody else may have written the file.
+    """
+    try:
+        configs: Sequence[CheckpointConfig] = pickle.loads(_parts(run)[_CHECKPOINTS])
+    except UntrustedStateError:
+        raise
+    except Exception as error:
+        logger.warning("%s does not say which checkpoints were kept (%r): pass checkpoint_config", run.tuner, error)
+        return ()
+    return configs
+
+
+def _parts(run: RunDirectory) -> dict[str, bytes]:
+    check_trusted(run.path)
+    check_trusted(run.tuner)
+    with open(run.tuner, "rb") as file:
+        parts: dict[str, bytes] = pickle.load(file)
+    return parts
+
+
+def _config(load: Callable[[str], Any], parts: dict[str, bytes], name: str, default: Any) -> Any:
+    known = {entry.name for entry in fields(default)}
+    prefix = f"{name}."
+    values = {
+        key.removeprefix(prefix): load(key)
+        for key in parts
+        if key.startswith(prefix) and key.removeprefix(prefix) in known and parts[key] != _LOST
+    }
+    return replace(default, **values)
+
+
+def _load(run: RunDirectory, parts: dict[str, bytes], resolve: Callable[[int], Any], name: str) -> Any:
+    try:
+        return loads_referring(parts[name], resolve)
+    except Exception as error:
+        raise TuneError(f"{name} in {run.tuner} cannot be loaded ({type(error).__name__}: {error})") from error
+
+
+# ---- from minitune/_trainable_file.py
+# `trainable.pkl`: the trainables of a run, so that a trial can be run again by its name alone.
+
+_LIMIT_BYTES = 10_000_000
+
+"""Larger trainables are not kept."""
+
+_PYTHON = "{}.{}".format(*sys.version_info)
+
+_BOUND, _LARGE_trainable_file = (
+    "values are bound to it, which are not kept",
+    f"it takes more than {_LIMIT_BYTES // 10**6} MB",
+)
+
+
+def dump_trainables(experiments: Sequence[Experiment]) -> bytes:
+    """The content of a `trainable.pkl`: of each experiment the trainable, or why it is not kept.
+
+    Args:
+        experiments: Those of the run.
+
+    Raises:
+        TypeError: If one cannot be pickled; the text names the path to the offending member.
+    """
+    kept = [_kept(experiment.trainable) for experiment in experiments]
+    script = getattr(sys.modules.get("__main__"), "__file__", None)
+    paths = list(search_path())  # the first one is that of the script's own modules
+    parts = {"python": _PYTHON, "script": script and os.path.abspath(script), "paths": paths, "trainables": kept}
+    return pickle.dumps(parts)
+
+
+def _kept(trainable: Any) -> tuple[bytes, list[bytes]] | str:
+    bare = bind_parameters(trainable, _checked)
+    content = SmallPickle(bare, "the trainable", _LIMIT_BYTES).content()
+    return _BOUND if bare is not trainable else content or _LARGE_trainable_file
+
+
+def _checked(value: Any) -> SharedObject:
+    """Stands for a value that is bound to a trainable, which must fit for workers."""
+    require_picklable(value, "a value that is bound to the trainable")
+    return SharedObject(value)
+
+
+def write_trainable_file(run: RunDirectory, data: bytes) -> None:
+    """Write `trainable.pkl`. A disk that takes no more is not told of here: what the run itself needs will say so.
+
+    Args:
+        run: The run's directory.
+        data: From `dump_trainables`.
+    """
+    try:
+        atomic_write(run.trainable, data, BLOB_MODE)
+    except OSError:
+        remove_file(run.trainable)  # of an earlier driver, whose trainable may have been another one
+
+
+def load_trainable(
+    run: RunDirectory, number: int = 0, *, way_out: str = "pass the script that it comes from: --script {}"
+) -> Any:
+    """The trainable of a run. This executes code of whoever wrote it.
+
+    Args:
+        run: The run's directory.
+        number: Of the experiment.
+        way_out: What to do without it, where the script goes into the braces.
+
+    Raises:
+        TuneError: If it was not kept, or cannot be loaded; the text says what to do instead.
+        UntrustedStateError: If somebody else may have written it.
+    """
+    hint = way_out.format("FILE.py")
+    check_trusted(run.path)
+    if not os.path.exists(run.trainable):
+        raise TuneError(f"{run.path} holds no trainable; {hint}")
+    check_trusted(run.trainable)
+    try:
+        with open(run.trainable, "rb") as file:
+            parts: dict[str, Any] = pickle.load(file)
+        kept, python = parts["trainables"][number], parts["python"]
+        hint = way_out.format(parts["script"] or "FILE.py")
+    except Exception as error:  # a damaged pickle raises whatever its bytes happen to say
+        raise TuneError(f"{run.trainable} cannot be read ({type(error).__name__}: {error}); {hint}") from error
+    if isinstance(kept, str):
+        raise TuneError(f"the trainable is not in the run's directory: {kept}; {hint}")
+    if python != _PYTHON:
+        raise TuneError(f"the trainable was pickled by Python {python}, and this is {_PYTHON}; use that one, or {hint}")
+    data, buffers = kept
+    _find_modules_in(parts["paths"])
+    try:
+        return load(io.BytesIO(data), [memoryview(bytearray(buffer)) for buffer in buffers])
+    except Exception as error:
+        raise TuneError(f"the trainable cannot be loaded here ({type(error).__name__}: {error}); {hint}") from error
+
+
+def _find_modules_in(paths: Sequence[str]) -> None:
+    """Let modules be found where the run's driver found them; those that are found already stay what they are."""
+    own, *others = paths or [""]
+    sys.path[:0] = [own] if own not in sys.path and os.path.isdir(own) else []
+    sys.path.extend(path for path in others if path not in sys.path and os.path.exists(path))
+
+
+# ---- from minitune/_script.py
+# A user's script, run up to its `fit()`: what would be run there is of interest, and nothing is.
+
+_wanted: Callable[[Any], bool] | None = None
+
+"""Asked for each plan that is about to be run in this process: whether it is the one that is looked for."""
+
+
+class _Found(BaseException):
+    """Ends the script: a `BaseException`, which no `except Exception` of it may swallow."""
+
+    def __init__(self, plan: Any):
+        super().__init__()
+        self.plan = plan
+
+
+def offer(plan: Any) -> None:
+    """A plan is about to be run: if this process looks for it, it is not.
+
+    Args:
+        plan: The `Plan`.
+    """
+    if _wanted is not None and _wanted(plan):
+        raise _Found(plan)
+
+
+def plan_of_script(path: str, arguments: Sequence[str], is_wanted: Callable[[Any], bool]) -> Any:
+    """Run a script as Python would, as `__main__`, up to the `fit()` or `run()` of a plan. Blocks.
+
+    It stays this process's `__main__`: what the trainable looks up there is found.
+
+    Args:
+        path: The script.
+        arguments: Its command line.
+        is_wanted: Which `Plan` is meant. Those that come before it are run.
+
+    Returns:
+        The plan.
+
+    Raises:
+        TuneError: If the script has ended without it, or has failed; the text has its traceback.
+        OSError: If it cannot be read.
+    """
+    global _wanted
+    file = os.path.abspath(path)
+    with open(file, "rb") as script:
+        source = script.read()
+    main = types.ModuleType("__main__")
+    main.__file__ = file
+    sys.modules["__main__"] = main
+    sys.argv[:], sys.path[:0] = [file, *arguments], [os.path.dirname(file)]
+    _wanted = is_wanted
+    try:
+        exec(compile(source, file, "exec"), vars(main))
+    except _Found as found:
+        return found.plan
+    except Exception as error:
+        raise TuneError(f"{path} has failed before its fit():\n{format_traceback(error).rstrip()}") from error
+    finally:
+        _wanted = None
+    raise TuneError(f"{path} has ended without a fit() or run() of the trainable that is looked for")

@@ -1,0 +1,535 @@
+"""The members of a population: how they rank, and who of those that wait has trained least."""
+
+from __future__ import annotations
+
+import heapq
+import math
+import random
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from minitune.base.checks import is_real, is_whole, shown
+from minitune.base.randomness import GlobalDraws
+from minitune.experiment.lifecycle import Phase
+from minitune.experiment.trial import Trial
+from minitune.schedulers.async_hyperband import Entry
+from minitune.space.domains import Categorical, Domain, Float, Function, Integer, Normal, Quantized, is_grid, is_same
+
+# ---- from minitune/schedulers/_population.py
+
+_WAITS = frozenset({Phase.QUEUED, Phase.PAUSED})
+
+_ENDS_SOON = frozenset({Phase.TRAINING, Phase.SAVING})
+
+
+@dataclass(slots=True)
+class Member:
+    """What a population knows of one unfinished trial.
+
+    Attributes:
+        trial_id: Which one.
+        tag: Its tag before anything was perturbed.
+        entry: Its score in the order of the population, or None before its first turn.
+        turn_score: Its score at its last turn: larger is better.
+        time: How long it, or whom it was cloned from, has trained.
+        last_turn: The time of its last turn.
+        iteration: Its `training_iteration` at its last turn.
+        is_clone: Whether it has been given another one's state, which it can pass on.
+        pauses_after: The attempt after which it waits, or -1 if it is not to wait after the one that runs.
+        ticket: Which of its places in the waiting line counts.
+        history: Times and scores of what it, or whom it was cloned from, has reported; kept only where members are
+            compared at the same time.
+    """
+
+    trial_id: str
+    tag: str
+    entry: Entry | None = None
+    turn_score: float = -math.inf
+    time: float = 0.0
+    last_turn: float = 0.0
+    iteration: int = 0
+    is_clone: bool = False
+    pauses_after: int = -1
+    ticket: int = 0
+    history: list[tuple[float, float]] = field(default_factory=list)
+
+    @property
+    def score(self) -> float:
+        """The score by which it is ranked: larger is better."""
+        return -self.entry.loss if self.entry is not None else -math.inf
+
+    @property
+    def is_worst(self) -> bool:
+        """Whether it had no number at its last turn."""
+        return self.turn_score == -math.inf
+
+
+class Population:
+    """Members by trial id, ranked by the score of their last turn. Every operation is O(log n) comparisons.
+
+    Args:
+        fraction: The part of the population that makes its upper, and its lower, end.
+        at_same_time: Whether members are compared by what they had reached at the largest time that all have reached;
+            else by the score of their last turn.
+    """
+
+    def __init__(self, fraction: int | Fraction, *, at_same_time: bool = False):
+        self.members: dict[str, Member] = {}
+        self.fraction = fraction
+        self._at_same_time = at_same_time
+        self._times: list[tuple[float, str]] = []
+        self._common = -math.inf
+        self._ranked: list[Entry] = []
+        self._arrivals = 0
+        self._line: list[tuple[float, int, str]] = []
+
+    def __len__(self) -> int:
+        return len(self._ranked)
+
+    def add(self, trial_id: str, tag: str) -> Member:
+        """Take in a new member."""
+        member = self.members[trial_id] = Member(trial_id, tag)
+        return member
+
+    def remove(self, trial_id: str) -> None:
+        """Forget a member, if it is one."""
+        member = self.members.pop(trial_id, None)
+        if member is not None:
+            self._unrank(member)
+
+    # -- ranks -------------------------------------------------------------------------------------------------------
+
+    def hear(self, member: Member, time: float, score: float) -> None:
+        """A member has come to a time."""
+        member.time = time
+        if self._at_same_time:
+            if not member.history or member.history[-1][0] >= time:  # the first one, or it was turned back
+                del member.history[bisect_left(member.history, (time,)) :]
+                heapq.heappush(self._times, (time, member.trial_id))
+            member.history.append((time, score))
+
+    def record(self, member: Member, score: float) -> None:
+        """A member has its turn, with a new score. Of two equal ones the score that came first ranks better."""
+        self._unrank(member)
+        member.turn_score = score
+        if self._at_same_time:
+            member.entry = self._entry_at(member, self._common, self._arrivals)
+        else:
+            member.entry = Entry(-score, self._arrivals, member.trial_id)
+        self._arrivals += 1
+        insort(self._ranked, member.entry)
+        if self._at_same_time:
+            self._compare_at_same_time()
+
+    def become(self, member: Member, donor: Member) -> None:
+        """A member is to go on from the state that its donor had at its last turn."""
+        member.history = [seen for seen in donor.history if seen[0] <= donor.last_turn]
+        if self._at_same_time:
+            member.history = member.history or [(donor.last_turn, donor.turn_score)]
+            heapq.heappush(self._times, (member.history[-1][0], member.trial_id))
+        member.last_turn, member.time, member.is_clone = donor.last_turn, donor.time, True
+
+    def _compare_at_same_time(self) -> None:
+        """Rank everybody by what it had reached at the largest time that all have reached.
+
+        O(log n) while that time stays the same, which it does but once in a round; else O(n log n).
+        """
+        common = self._common_time()
+        if common != self._common:
+            self._common = common
+            for member in self.members.values():
+                if member.entry is not None:
+                    member.entry = self._entry_at(member, common, member.entry.arrival)
+            self._ranked = sorted(member.entry for member in self.members.values() if member.entry is not None)
+
+    def _common_time(self) -> float:
+        """The least of the times that members have come to, of those that have reported."""
+        while True:
+            time, trial_id = self._times[0]
+            member = self.members.get(trial_id)
+            if member is not None and member.history and member.history[-1][0] == time:
+                return time
+            heapq.heappop(self._times)
+            if member is not None and member.history:
+                heapq.heappush(self._times, (member.history[-1][0], trial_id))
+
+    def _entry_at(self, member: Member, time: float, arrival: int) -> Entry:
+        """What a member had reached at a time, or as soon after it as is known; earlier results are forgotten."""
+        place = max(1, bisect_right(member.history, (time, math.inf)))
+        del member.history[: place - 1]
+        score = -math.inf if member.is_worst else member.history[0][1]
+        return Entry(-score, arrival, member.trial_id)
+
+    def rank(self, member: Member) -> int:
+        """The rank of a member that has a score, 1 for the best."""
+        return bisect_left(self._ranked, member.entry) + 1  # type: ignore[type-var]  # it has an entry
+
+    def time_of_rank(self, member: Member) -> float:
+        """The time of the result by which a member is ranked."""
+        return member.history[0][0] if self._at_same_time and member.history else member.time
+
+    def is_low(self, member: Member) -> bool:
+        """Whether a member belongs to the lower end, or has no number for a score while the others may."""
+        ends = self.size_of_ends()
+        return ends > 0 and (self.rank(member) > len(self) - ends or member.is_worst)
+
+    def lower(self) -> list[Member]:
+        """Those for which `is_low` holds, the best first. O(n)."""
+        return [member for member in self.best(len(self)) if self.is_low(member)]
+
+    def best(self, count: int) -> list[Member]:
+        """The best so many, in order. O(count)."""
+        return [self.members[entry.trial_id] for entry in self._ranked[:count]]
+
+    def at(self, rank: int) -> Member:
+        """The member of a rank, 1 for the best."""
+        return self.members[self._ranked[rank - 1].trial_id]
+
+    def count_better(self, member: Member) -> int:
+        """How many of the upper end are strictly better than a member: they are the first ones."""
+        better = bisect_left(self._ranked, Entry(-member.score, -1, ""))
+        return min(better, self.size_of_ends())
+
+    def size_of_ends(self) -> int:
+        """How many members make the upper end, and how many the lower one."""
+        return min(math.ceil(len(self) * self.fraction), len(self) // 2)
+
+    def _unrank(self, member: Member) -> None:
+        if member.entry is not None:
+            del self._ranked[bisect_left(self._ranked, member.entry)]
+            member.entry = None
+
+    # -- the waiting line ----------------------------------------------------------------------------------------------
+
+    def wait(self, member: Member) -> None:
+        """A member waits, or will when it has been put aside."""
+        member.ticket += 1
+        heapq.heappush(self._line, (member.time, member.ticket, member.trial_id))
+
+    def leave_line(self, member: Member) -> None:
+        """A member does not wait: it runs, or must not run now."""
+        member.ticket += 1
+        member.pauses_after = -1
+
+    def first_waiting(self, find: Callable[[str], Trial | None]) -> Trial | None:
+        """Who has trained least of those that wait and can be started.
+
+        Args:
+            find: Gives the live trial of an id.
+        """
+        not_yet = []
+        chosen = None
+        while self._line and chosen is None:
+            _, ticket, trial_id = self._line[0]
+            member, trial = self.members.get(trial_id), find(trial_id)
+            if member is not None and trial is not None and ticket == member.ticket:
+                if trial.phase in _WAITS:
+                    chosen = trial
+                    break
+                if member.pauses_after == trial.attempt and trial.phase in _ENDS_SOON:
+                    not_yet.append(self._line[0])
+            heapq.heappop(self._line)
+        for place in not_yet:
+            heapq.heappush(self._line, place)
+        return chosen
+
+    # -- state -------------------------------------------------------------------------------------------------------
+
+    def get_state(self) -> dict[str, Any]:
+        """The population as plain data."""
+        members = [
+            {**asdict(member), "entry": None if member.entry is None else tuple(member.entry)}
+            for member in self.members.values()
+        ]
+        return {"members": members, "arrivals": self._arrivals, "common": self._common}
+
+    def set_state(self, state: dict[str, Any], not_in_line: Collection[str] = ()) -> None:
+        """Take over what `get_state` returned.
+
+        Args:
+            state: The state.
+            not_in_line: The members that wait for others and not for room.
+        """
+        known = [Member(**fields) for fields in state["members"]]
+        for member in known:
+            member.entry = None if member.entry is None else Entry(*member.entry)
+        self.members = {member.trial_id: member for member in known}
+        self._ranked = sorted(member.entry for member in known if member.entry is not None)
+        self._times = sorted((member.history[-1][0], member.trial_id) for member in known if member.history)
+        self._common = state["common"]
+        in_line = [member for member in known if member.trial_id not in not_in_line]
+        self._line = [(member.time, member.ticket, member.trial_id) for member in in_line]
+        heapq.heapify(self._line)
+        self._arrivals = state["arrivals"]
+
+
+# ---- from minitune/schedulers/_explore.py
+# Explore: how a member of a population gets other hyperparameters than those that it has taken over.
+#
+# Source: Jaderberg et al., "Population Based Training of Neural Networks" (arXiv 1711.09846), section 4: each
+# hyperparameter is either drawn anew or perturbed. Here no value ever leaves the domain that the user has given.
+#
+# A mutation is a list or tuple of values in their order, a domain, a function without arguments, or a dict of mutations
+# for nested parameters.
+
+Changes = dict[tuple[str, ...], tuple[Any, Any, str]]
+
+"""By path: the old value, the new one, and how it came about."""
+
+RESAMPLED = "drawn anew"
+
+
+@dataclass(frozen=True)
+class Explorer:
+    """Draws and perturbs hyperparameters.
+
+    Attributes:
+        mutations: By name, how each is drawn and perturbed.
+        resample_probability: How often a value is drawn anew.
+        factors: What a number is multiplied by otherwise: one of these.
+    """
+
+    mutations: Mapping[str, Any]
+    resample_probability: float = 0.25
+    factors: Sequence[float] = (1.2, 0.8)
+
+    def explore(self, config: Mapping[str, Any], rng: random.Random) -> tuple[dict[str, Any], Changes]:
+        """A configuration with other hyperparameters.
+
+        Args:
+            config: What to begin with; not changed. Containers are copied, all else is shared.
+            rng: The only source of randomness; in a seeded run also for functions of the user's.
+
+        Returns:
+            The new configuration, and what was done.
+        """
+        changes: Changes = {}
+        return self._mutate(config, self.mutations, (), changes, rng), changes
+
+    def _mutate(
+        self,
+        config: Mapping[str, Any],
+        mutations: Mapping[str, Any],
+        prefix: tuple[str, ...],
+        changes: Changes,
+        rng: random.Random,
+    ) -> dict[str, Any]:
+        new: dict[str, Any] = copied(config)
+        for name, mutation in mutations.items():
+            path, old = (*prefix, name), config.get(name)
+            if isinstance(mutation, Mapping) and isinstance(old, Mapping):
+                new[name] = self._mutate(old, mutation, path, changes, rng)
+                continue
+            if name not in config or rng.random() < self.resample_probability:
+                value, how = draw(mutation, rng), RESAMPLED
+            else:
+                value, how = perturb(mutation, old, self.factors, rng)
+            new[name] = value
+            changes[path] = (old, value, how)
+        return new
+
+
+def check_mutations(mutations: Any, where: str = "hyperparam_mutations") -> None:
+    """Refuse what no value could be drawn from.
+
+    Args:
+        mutations: What the user has given.
+        where: Its name.
+
+    Raises:
+        TypeError: If it is no dict, or a mutation is of another kind than those that there are.
+        ValueError: If a mutation is empty, a grid, or a `sample_from`.
+    """
+    if not isinstance(mutations, Mapping):
+        raise TypeError(f"{where} must be a dict such as {{'lr': tune.loguniform(1e-4, 1e-1)}}, but got {mutations!r}")
+    for name, mutation in mutations.items():
+        which = f"{where}[{name!r}]"
+        if is_grid(mutation):
+            raise ValueError(f"{which} must not be a grid, since no value is tried only once; pass the plain list")
+        if isinstance(mutation, Mapping):
+            check_mutations(mutation, which)
+        elif isinstance(mutation, Function):
+            raise ValueError(
+                f"{which} must not be a sample_from, which needs a configuration; pass a function without arguments, "
+                "or a domain such as tune.uniform"
+            )
+        elif isinstance(mutation, (list, tuple)):
+            if not mutation:
+                raise ValueError(f"{which} must hold at least one value, but got {mutation!r}")
+        elif not isinstance(mutation, Domain) and not callable(mutation):
+            raise TypeError(
+                f"{which} must be a list or tuple of values, a domain such as tune.uniform(0, 1), a function without "
+                f"arguments, or a dict of these, but got {shown(mutation)}"
+            )
+
+
+def fill(config: Mapping[str, Any], mutations: Mapping[str, Any], rng: random.Random) -> tuple[dict[str, Any], Changes]:
+    """Draw those hyperparameters that a configuration does not have.
+
+    Args:
+        config: The configuration; not changed.
+        mutations: By name, how each is drawn.
+        rng: The only source of randomness; in a seeded run also for functions of the user's.
+
+    Returns:
+        The complete configuration, and what was drawn.
+    """
+    new, drawn = dict(config), Changes()
+    for name, mutation in mutations.items():
+        if isinstance(mutation, Mapping) and isinstance(new.get(name, {}), Mapping):
+            new[name], inner = fill(new.get(name, {}), mutation, rng)
+            drawn.update({(name, *path): change for path, change in inner.items()})
+        elif name not in new:
+            new[name] = draw(mutation, rng)
+            drawn[name,] = (None, new[name], RESAMPLED)
+    return new, drawn
+
+
+def draw(mutation: Any, rng: random.Random) -> Any:
+    """A new value for a mutation."""
+    if isinstance(mutation, Mapping):
+        return {name: draw(inner, rng) for name, inner in mutation.items()}
+    if isinstance(mutation, (list, tuple)):
+        return rng.choice(mutation)
+    if isinstance(mutation, Domain):
+        return _resolved(mutation, rng)
+    with GlobalDraws(rng).lent():
+        return mutation()
+
+
+def perturb(mutation: Any, value: Any, factors: Sequence[float], rng: random.Random) -> tuple[Any, str]:
+    """A value near `value`; one that the mutation does not know is drawn anew.
+
+    Returns:
+        The value, and how it came about.
+    """
+    if isinstance(mutation, (list, tuple)):
+        return _neighbour(mutation, value, rng)
+    if isinstance(value, bool):
+        return value, "kept"
+    if isinstance(mutation, Categorical):
+        return _other_category(mutation, value, rng)
+    if is_real(value) and math.isfinite(value):
+        factor = rng.choice(factors)
+        if isinstance(mutation, (Float, Integer)):
+            return _within(mutation, value, factor), f"* {factor:g}"
+        if value:
+            product = value * factor
+            return (round(product) if is_whole(value) else product), f"* {factor:g}"
+    return draw(mutation, rng), RESAMPLED
+
+
+def copied(value: Any) -> Any:
+    """Copy dicts and lists, all the way down; everything else stays the same object."""
+    if isinstance(value, Mapping):
+        return {name: copied(inner) for name, inner in value.items()}
+    return [copied(inner) for inner in value] if type(value) is list else value
+
+
+def look_up(config: Mapping[str, Any], path: tuple[str, ...]) -> Any:
+    """The value at a path, or None if there is none."""
+    value: Any = config
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def describe(changes: Changes) -> str:
+    """Such as `lr 0.1 -> 0.12 (* 1.2), size 4 -> 8 (right)`."""
+    texts = [f"{'/'.join(path)} {_short(old)} -> {_short(new)} ({how})" for path, (old, new, how) in changes.items()]
+    return ", ".join(texts) or "nothing"
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else shown(value)
+
+
+def _resolved(value: Any, rng: random.Random) -> Any:
+    """Draw from a domain, and from those within what was drawn."""
+    if isinstance(value, Domain):
+        return _resolved(value.sample(random_state=rng), rng)
+    if isinstance(value, dict):
+        return {name: _resolved(inner, rng) for name, inner in value.items()}
+    return [_resolved(inner, rng) for inner in value] if type(value) is list else value
+
+
+def _place(values: Sequence[Any], value: Any) -> int | None:
+    """Where `value` stands; None if it does not."""
+    return next((place for place, known in enumerate(values) if is_same(known, value)), None)
+
+
+def _neighbour(values: Sequence[Any], value: Any, rng: random.Random) -> tuple[Any, str]:
+    """One place left or right of `value`, if there is one; a value that is not there is drawn anew."""
+    place, step = _place(values, value), rng.choice((-1, 1))
+    if place is None:
+        return rng.choice(values), RESAMPLED
+    new = min(max(place + step, 0), len(values) - 1)
+    return values[new], "left" if step < 0 else "right"
+
+
+def _other_category(domain: Categorical, value: Any, rng: random.Random) -> tuple[Any, str]:
+    """Of numbers the next smaller or larger one, else any other category."""
+    categories = domain.categories
+    place = _place(categories, value)
+    if place is None:
+        return _resolved(domain, rng), RESAMPLED
+    if all(map(is_real, categories)):
+        return _neighbour(sorted(categories), value, rng)
+    others = [category for index, category in enumerate(categories) if index != place]
+    return (_resolved(rng.choice(others), rng), "another one") if others else (value, "the only one")
+
+
+def _within(domain: Float | Integer, value: Any, factor: float) -> float | int:
+    """`value * factor` within the domain and on its grid; an int, and what has a grid, moves by at least one step.
+
+    In a domain of orders of magnitude the same factor is the same shift of the logarithm, wherever the value stands.
+    """
+    step = _step(domain)
+    target = float(value) * factor
+    if target == value and factor != 1:  # 0.0 would stay where it is for ever
+        target += (factor - 1) * _spread(domain) / 2
+    if step and factor != 1 and round(target / step) == round(float(value) / step):
+        target = value + (step if (factor > 1) == (value >= 0) else -step)
+    return snapped(domain, target)
+
+
+def snapped(domain: Float | Integer, value: float) -> float | int:
+    """The value of the domain, and of its grid, that is nearest to `value`."""
+    step = _step(domain)
+    if not step:
+        return min(max(value, domain.lower), domain.upper)
+    low, high = _grid_ends(domain, step)
+    steps = min(max(round(value / step), low), high)
+    if isinstance(domain, Integer):
+        return int(steps) * int(step)
+    # written as a person would: 0.3, not 0.30000000000000004
+    return min(max(float(f"{steps * step:.12g}"), domain.lower), domain.upper)
+
+
+def _step(domain: Float | Integer) -> float:
+    """The step of a domain's grid; 0 if it has none."""
+    if isinstance(domain.sampler, Quantized):
+        return domain.sampler.q
+    return 1 if isinstance(domain, Integer) else 0
+
+
+def _spread(domain: Float | Integer) -> float:
+    """How far a domain extends: upper - lower, or the standard deviation of one without bounds."""
+    spread = float(domain.upper) - float(domain.lower)
+    if math.isfinite(spread):
+        return spread
+    sampler = domain.sampler.get_sampler() if isinstance(domain.sampler, Quantized) else domain.sampler
+    return sampler.sd if isinstance(sampler, Normal) else 1.0
+
+
+def _grid_ends(domain: Float | Integer, step: float) -> tuple[float, float]:
+    """The least and the largest multiple of `step` in the domain, in steps. Ints without a grid exclude `upper`."""
+    if isinstance(domain, Integer):
+        first = -(-domain.lower // int(step))
+        return first, max(first, (domain.upper - (step == 1)) // int(step))
+    ends = (domain.lower / step, domain.upper / step)
+    low, high = (float(round(end)) if math.isfinite(end) else end for end in ends)
+    return low, high

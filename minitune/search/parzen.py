@@ -1,0 +1,822 @@
+"""Parzen estimators: the two mixtures of kernels whose ratio says which values are worth trying.
+
+Each observation is one kernel, a product over all parameters of a group: normal distributions truncated to the domain
+for numbers, and for a choice a distribution that prefers the observed category. The domain itself is one more kernel.
+
+Sources: Bergstra et al., "Algorithms for Hyper-Parameter Optimization" (NeurIPS 2011), for the estimator and the
+bandwidth from neighbours; Watanabe, "Tree-structured Parzen estimator" (2023, arXiv 2304.11127), for kernels over all
+parameters jointly and the bounds of bandwidths. Two things are our own, and were measured on 13 functions of 2 to 20
+parameters against Optuna 5.0 (100 trials, 20 seeds; the share of pairs of runs that is better): good kernels weigh more
+the better they are, and the bad side's bandwidth follows Scott's rule. Without both .53, with the second .58, with the
+first .65, with both .75.
+
+Two shortcuts keep it cheap without numpy. The mass of a kernel in a cell is taken as the cell's width times the density
+of a normal distribution that is wider by the variance of the cell, so that cells need no distribution function. And the
+many bad kernels share one bandwidth: in coordinates that are scaled by it, a kernel is the distance between two points.
+Categories are bits of one number, so that those which two observations share are counted in one operation.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import random
+from bisect import bisect
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise, repeat
+from operator import mul, truediv
+from typing import Any, NamedTuple
+
+from minitune.base.checks import is_real, shown
+from minitune.space.domains import Categorical, Float, Integer
+from minitune.space.parameters import Axis, Parameter, Searchable, draw, parameters
+
+# ---- from minitune/search/_parzen.py
+
+_LOG_SQRT_2PI = math.log(2 * math.pi) / 2
+
+_SQRT_2 = math.sqrt(2)
+
+_FAR_SDS = 6.0
+
+"""A border so many standard deviations away takes nothing from a kernel."""
+
+_LOG_STEP = 0.05
+
+"""The shared bandwidth moves on a grid with such steps, so that scaled coordinates can be kept."""
+
+_FIRST_PART = 32
+
+"""So many of the newest bad observations are looked at first."""
+
+_MOST_CONTRAST = 25
+
+"""A bad observation makes its categories at most 1 + so many times as likely on the bad side as the others."""
+
+_NEWEST = 25
+
+"""So many of the newest bad observations count in full."""
+
+
+class Point(NamedTuple):
+    """Values of a group's parameters.
+
+    Attributes:
+        places: On each axis.
+        bits: One set bit for each choice, that of its category.
+    """
+
+    places: tuple[float, ...]
+    bits: int
+
+
+class Grounds:
+    """What kernels are put over: axes and choices.
+
+    Args:
+        axes: The numeric parameters.
+        sizes: How many categories each choice has.
+    """
+
+    def __init__(self, axes: Sequence[Axis], sizes: Sequence[int]):
+        self.axes = tuple(axes)
+        self.sizes = tuple(sizes)
+        self.masks: list[int] = []
+        offset = 0
+        for size in sizes:
+            self.masks.append(((1 << size) - 1) << offset)
+            offset += size
+        self._cell_variances = tuple(axis.width**2 / 12 for axis in axes)
+        self._inverse_sds = tuple(1 / axis.prior_sd for axis in axes)
+        self._centre = tuple(0.5 / axis.prior_sd for axis in axes)
+        self._log_prior_norm = -sum(map(math.log, sizes)) - sum(
+            math.log(axis.prior_sd * _mass(axis, 0.5, axis.prior_sd)) + _LOG_SQRT_2PI for axis in axes
+        )
+
+    def pack(self, places: Sequence[float], categories: Sequence[int]) -> Point:
+        """Make a point of places and the indices of categories."""
+        bits = offset = 0
+        for index, size in zip(categories, self.sizes, strict=True):
+            bits |= 1 << (offset + index)
+            offset += size
+        return Point(tuple(places), bits)
+
+    def categories(self, bits: int) -> list[int]:
+        """The indices in a point's bits."""
+        found, offset = [], 0
+        for mask, size in zip(self.masks, self.sizes, strict=True):
+            found.append((bits & mask).bit_length() - 1 - offset)
+            offset += size
+        return found
+
+    def draw_prior(self, rng: random.Random) -> Point:
+        """Draw a point as the domains would."""
+        places = [rng.random() if axis.high == 1.0 else rng.gauss(0.5, axis.prior_sd) for axis in self.axes]
+        return self.pack(places, [rng.randrange(size) for size in self.sizes])
+
+    def log_prior(self, point: Point) -> float:
+        """Logarithm of the density of the kernel that stands for the domain."""
+        distance = math.dist(tuple(map(mul, point.places, self._inverse_sds)), self._centre)
+        return self._log_prior_norm - distance * distance / 2
+
+    def widened(self, bandwidths: Sequence[float]) -> list[float]:
+        """Standard deviations with the cells' own added."""
+        return [
+            math.sqrt(bandwidth * bandwidth + variance) if variance else bandwidth
+            for bandwidth, variance in zip(bandwidths, self._cell_variances, strict=True)
+        ]
+
+    def log_mass(self, places: Sequence[float], deviations: Sequence[float]) -> float:
+        """Logarithm of what truncation leaves of a kernel."""
+        total = 0.0
+        for axis, place, deviation in zip(self.axes, places, deviations, strict=True):
+            if axis.high == 1.0 and not _FAR_SDS * deviation < place < 1 - _FAR_SDS * deviation:
+                total += math.log(_mass(axis, place, deviation))
+        return total
+
+    def snap(self, place: float, number: int) -> float:
+        """`place` on axis `number`, in the middle of the cell if there are any."""
+        axis = self.axes[number]
+        return axis.encode(axis.decode(place)) if axis.width else place
+
+
+class GoodSide:
+    """The mixture over the best observations: each kernel has a bandwidth of its own on each axis.
+
+    A bandwidth is the larger gap to a neighbour on that axis, within bounds.
+
+    Args:
+        grounds: Axes and choices.
+        points: The observations, best first.
+    """
+
+    def __init__(self, grounds: Grounds, points: Sequence[Point]):
+        self.grounds = grounds
+        self._points = points
+        count = len(points) + 1
+        by_axis = [_gaps(places) for places in zip(*(point.places for point in points), strict=True)]
+        self._bandwidths = list(zip(*by_axis, strict=True)) if by_axis else [()] * len(points)
+        weights = _weights_by_rank(len(points))
+        self._cumulative = list(accumulate([*weights, 1.0]))
+        self._kernels = []
+        base = -len(grounds.axes) * _LOG_SQRT_2PI - sum(math.log(count + size) for size in grounds.sizes)
+        for point, bandwidths, weight in zip(points, self._bandwidths, weights, strict=True):
+            deviations = grounds.widened(bandwidths)
+            log_norm = (
+                base + math.log(weight) - sum(map(math.log, deviations)) - grounds.log_mass(point.places, deviations)
+            )
+            scaled = tuple(map(truediv, point.places, deviations))
+            self._kernels.append((tuple(1 / each for each in deviations), scaled, point.bits, log_norm))
+        self._log_odds = math.log(count + 1)
+
+    def draw(self, rng: random.Random) -> Point:
+        """Draw a point from the mixture."""
+        number = bisect(self._cumulative, rng.random() * self._cumulative[-1], 0, len(self._points))
+        grounds, count = self.grounds, len(self._points) + 1
+        if number == len(self._points):
+            return grounds.draw_prior(rng)
+        point, bandwidths = self._points[number], self._bandwidths[number]
+        places = []
+        for index, axis in enumerate(grounds.axes):
+            place = rng.gauss(point.places[index], bandwidths[index])
+            while not axis.low <= place <= axis.high:
+                place = rng.gauss(point.places[index], bandwidths[index])
+            places.append(grounds.snap(place, index))
+        if not grounds.sizes:
+            return Point(tuple(places), 0)
+        categories = [
+            rng.randrange(size) if rng.random() * (count + size) < size else own
+            for own, size in zip(grounds.categories(point.bits), grounds.sizes, strict=True)
+        ]
+        return grounds.pack(places, categories)
+
+    def log_density(self, point: Point, log_prior: float) -> float:
+        """Logarithm of the density, up to a constant; `log_prior` is that of the domain's kernel."""
+        places, bits, odds, dist = point.places, point.bits, self._log_odds, math.dist
+        terms = [
+            log_norm + (own & bits).bit_count() * odds - 0.5 * (d := dist(tuple(map(mul, places, factors)), scaled)) * d
+            for factors, scaled, own, log_norm in self._kernels
+        ]
+        return _log_sum([*terms, log_prior])
+
+
+class Kernels:
+    """All observations of a group, in order of time, each with one bandwidth that all have.
+
+    Args:
+        grounds: Axes and choices.
+
+    Attributes:
+        points: By the observation's number.
+        numbers: The keys of `points`.
+        scaled: Their places in bandwidths.
+        shares: What truncation multiplies their densities by.
+    """
+
+    def __init__(self, grounds: Grounds):
+        self.grounds = grounds
+        self.points: dict[int, Point] = {}
+        self.numbers: list[int] = []
+        self.scaled: list[tuple[float, ...]] = []
+        self.shares: list[float] = []
+        self.bandwidth = 0.0
+        self.deviations: list[float] = []
+        self.factors: list[float] = []
+
+    def add(self, number: int, point: Point) -> None:
+        """Take up an observation."""
+        self.points[number] = point
+        self.numbers.append(number)
+        if self.bandwidth:
+            self._scale(point)
+
+    def remove(self, number: int) -> None:
+        """Forget an observation, if it is there."""
+        if self.points.pop(number, None) is not None:
+            self.numbers = list(self.points)
+            self.bandwidth = 0.0  # so that the next use makes the lists anew
+
+    def set_bandwidth(self, bandwidth: float) -> None:
+        """Scale everything."""
+        if bandwidth == self.bandwidth:
+            return
+        self.bandwidth = bandwidth
+        self.deviations = self.grounds.widened([bandwidth] * len(self.grounds.axes))
+        self.factors = [1 / each for each in self.deviations]
+        self.scaled, self.shares = [], []
+        for point in self.points.values():
+            self._scale(point)
+
+    def _scale(self, point: Point) -> None:
+        self.scaled.append(tuple(map(mul, point.places, self.factors)))
+        self.shares.append(math.exp(-self.grounds.log_mass(point.places, self.deviations)))
+
+
+class BadSide:
+    """The mixture over all other observations.
+
+    Args:
+        kernels: All observations of the group; their bandwidth may be changed.
+        good: Numbers of those that are left out.
+        max_count: Use only the newest so many.
+    """
+
+    def __init__(self, kernels: Kernels, good: Collection[int], max_count: int | None):
+        grounds = kernels.grounds
+        numbers = kernels.numbers if max_count is None else kernels.numbers[-max_count:]
+        first, count = len(kernels.numbers) - len(numbers), len(numbers) - len(good) + 1
+        kernels.set_bandwidth(shared_bandwidth(max(1, count - 1), len(grounds.axes) + len(grounds.sizes)))
+        self._factors = kernels.factors
+        self._scaled = kernels.scaled[first:]
+        self._bits = [kernels.points[number].bits for number in numbers] if grounds.sizes else []
+        self._heights = list(map(mul, kernels.shares[first:], _weights_by_age(len(numbers))))
+        for index, number in enumerate(numbers):
+            if number in good:
+                self._heights[index] = 0.0
+        contrast = max(1, min(count, _MOST_CONTRAST))
+        self._choices, self._log_odds = len(grounds.sizes), math.log(contrast + 1)
+        self._log_norm = (
+            self._choices * self._log_odds
+            - sum(map(math.log, kernels.deviations))
+            - len(grounds.axes) * _LOG_SQRT_2PI
+            - sum(math.log(contrast + size) for size in grounds.sizes)
+        )
+
+    def parts(self, point: Point) -> Iterator[float]:
+        """What the observations add to the density: first the newest, then ever more of the older ones at a time."""
+        end, size = len(self._scaled), _FIRST_PART
+        while end > 0:
+            begin = max(0, end - size)
+            yield self._sum(point, begin, end)
+            end, size = begin, 2 * size
+
+    def log_density(self, log_prior: float, added: float) -> float:
+        """Logarithm of the density, up to a constant: `added` to that of the domain's kernel."""
+        return _log_sum([log_prior, self._log_norm + math.log(added)]) if added else log_prior
+
+    def _sum(self, point: Point, begin: int, end: int) -> float:
+        places, exp = tuple(map(mul, point.places, self._factors)), math.exp
+        distances = map(math.dist, repeat(places), self._scaled[begin:end])
+        heights = self._heights[begin:end]
+        if not self._choices:
+            return float(sum([height * exp(-0.5 * d * d) for d, height in zip(distances, heights, strict=True)]))
+        bits, odds, choices = point.bits, self._log_odds, self._choices
+        return float(
+            sum(
+                [
+                    height * exp(((own & bits).bit_count() - choices) * odds - 0.5 * d * d)
+                    for d, height, own in zip(distances, heights, self._bits[begin:end], strict=True)
+                ]
+            )
+        )
+
+
+def best_of(good: GoodSide, bad: BadSide, candidates: Sequence[Point]) -> Point:
+    """The candidate with the largest ratio of the densities.
+
+    The newest bad observations lie where one searches now, so that with them alone most candidates are ruled out.
+    """
+    begun = []
+    for number, point in enumerate(candidates):
+        log_prior, parts = good.grounds.log_prior(point), bad.parts(point)
+        log_good, added = good.log_density(point, log_prior), next(parts, 0.0)
+        begun.append((log_good - bad.log_density(log_prior, added), -number, log_good, log_prior, added, parts))
+    best, best_ratio = candidates[0], -math.inf
+    for bound, number, log_good, log_prior, added, parts in sorted(begun, reverse=True, key=lambda row: row[:2]):
+        ratio, total = bound, added
+        while ratio > best_ratio and (more := next(parts, None)) is not None:
+            total += more
+            ratio = log_good - bad.log_density(log_prior, total)
+        if ratio > best_ratio:
+            best, best_ratio = candidates[-number], ratio
+    return best
+
+
+def draw_by_ratio(good: GoodSide, bad: BadSide, candidates: Sequence[Point], rng: random.Random) -> Point:
+    """One of the candidates, each with a probability in proportion to the ratio of the densities.
+
+    For a choice that decides which other parameters there are: the best candidate, of so few, would be the same one
+    again and again, while the parameters below the others are still unknown. On a choice of three models (100 trials,
+    100 seeds) 22 % of the runs ended with the wrong one, instead of 47 %.
+    """
+    points = list(dict.fromkeys(candidates))
+    log_ratios = []
+    for point in points:
+        log_prior = good.grounds.log_prior(point)
+        log_ratios.append(good.log_density(point, log_prior) - bad.log_density(log_prior, sum(bad.parts(point))))
+    top = max(log_ratios)
+    return rng.choices(points, [math.exp(ratio - top) for ratio in log_ratios])[0]
+
+
+def shared_bandwidth(count: int, dimensions: int) -> float:
+    """The bad side's bandwidth for so many kernels: a rule like Scott's, so that it is wide where axes are many."""
+    bandwidth = 0.12 * count ** (-1 / (dimensions + 4))
+    return math.exp(round(math.log(bandwidth) / _LOG_STEP) * _LOG_STEP)
+
+
+def _weights_by_age(count: int) -> list[float]:
+    """Weights in order of time: the oldest count for less, rising from 1 / count to 1, the newest in full."""
+    ramp = max(0, count - _NEWEST)
+    rise = (1 - 1 / count) / max(ramp - 1, 1) if count else 0.0
+    return [1 / count + rise * index for index in range(ramp)] + [1.0] * (count - ramp)
+
+
+def _weights_by_rank(count: int) -> list[float]:
+    """Weights of the good observations, best first: falling with the logarithm of the rank, 1 in the mean."""
+    weights = [math.log((count + 1) / rank) for rank in range(1, count + 1)]
+    return [weight * count / sum(weights) for weight in weights]
+
+
+def _gaps(places: Sequence[float]) -> list[float]:
+    """Bandwidths on one axis: the larger gap to a neighbour, between 1 / min(100, n + 2) and 1."""
+    count = len(places)
+    if count == 1:
+        return [1.0]
+    least = 1 / min(100, count + 2)
+    order = sorted(range(count), key=places.__getitem__)
+    gaps = [places[right] - places[left] for left, right in pairwise(order)]
+    found = [0.0] * count
+    for rank, index in enumerate(order):
+        widest = max(gaps[max(rank - 1, 0) : rank + 1])
+        found[index] = min(max(widest, least), 1.0)
+    return found
+
+
+def _mass(axis: Axis, mean: float, deviation: float) -> float:
+    """What lies within the axis of a normal distribution."""
+    if axis.high != 1.0:
+        return 1.0
+    scale = deviation * _SQRT_2
+    return (math.erf((1 - mean) / scale) + math.erf(mean / scale)) / 2
+
+
+def _log_sum(terms: Sequence[float]) -> float:
+    """Logarithm of the sum of exponentials."""
+    top = max(terms)
+    return top + math.log(sum([math.exp(term - top) for term in terms]))
+
+
+# ---- from minitune/search/_observations.py
+# What a searcher knows of each trial, and which trials were better.
+#
+# Keys for sorting are tuples, smaller is better. A trial that has failed, or whose value is NaN, None, no number or
+# infinitely bad, has the key `WORST`.
+
+Rows = list[tuple[float, Any]]
+
+"""Pairs of step and value, in order."""
+
+Key = tuple[float, ...]
+
+EarlyStop = str | Callable[[Rows], Any] | None
+
+WORST: Key = (math.inf,)
+
+_POLICIES = ("last", "depth", "rung")
+
+_LEAST_ON_RUNG = 10
+
+"""A rung is believed once so many trials have reached it."""
+
+
+@dataclass
+class Observation:
+    """A trial, or a point that was tried elsewhere.
+
+    Attributes:
+        number: Place in the order of suggestion.
+        values: Parameter values by name, for a choice the index of the category; None for one outside of the space.
+        config: The configuration, until the space is known in which it has values.
+        value: The last value seen; a tuple for several objectives.
+        step: The last step that was seen.
+        rows: Value by step, where the policy needs them.
+        arrival: Place in the order of ends; None while the trial runs or may run on.
+        is_paused: Whether it waits.
+        has_failed: Whether it failed for good.
+    """
+
+    number: int
+    values: dict[str, Any] = field(default_factory=dict)
+    config: Any = None
+    value: Any = None
+    step: float = 0
+    rows: dict[float, Any] = field(default_factory=dict)
+    arrival: int | None = None
+    is_paused: bool = False
+    has_failed: bool = False
+
+    def state(self) -> dict[str, Any]:
+        """The arguments that make another one like it."""
+        return {**vars(self), "rows": dict(self.rows)}
+
+
+Rank = tuple[Key, float, int]
+
+"""Key, arrival (infinite while it runs) and number: smaller is better, and no two are equal."""
+
+
+def check_early_stop(early_stop: Any, has_several_objectives: bool) -> None:
+    """Check the argument.
+
+    Raises:
+        ValueError: If it is neither a policy's name nor a function, or does not go with several objectives.
+    """
+    if not (early_stop is None or callable(early_stop) or early_stop in _POLICIES):
+        raise ValueError(
+            f"early_stop must be one of {', '.join(_POLICIES)}, None, or a function of a trial's list of (step, value) "
+            f"that returns the value it counts with, but got {shown(early_stop)}"
+        )
+    if has_several_objectives and early_stop not in (None, "last"):
+        raise ValueError(f"early_stop must be None or 'last' for several objectives, but got {shown(early_stop)}")
+
+
+class Ranking:
+    """Sorts observations.
+
+    Args:
+        modes: `"min"`, `"max"` or `"obs"` for each objective.
+        early_stop: How trials of different lengths compare: `"last"`, `"depth"`, `"rung"` or a function.
+    """
+
+    def __init__(self, modes: Sequence[str], early_stop: EarlyStop):
+        self._signs = [{"min": 1.0, "max": -1.0, "obs": 0.0}[mode] for mode in modes]
+        self._early_stop = early_stop
+        self._final: dict[int, Rank] = {}
+
+    def rank(self, ended: Sequence[Observation], live: Iterable[Observation]) -> dict[int, Rank]:
+        """The ranks by observation number, of all that have ended or have a value by the policy.
+
+        Args:
+            ended: In order of arrival; nothing but new ones behind the others from one call to the next.
+            live: Those that may run on: one that waits counts with what it has, and with `"rung"` also one that runs.
+        """
+        if self._early_stop == "rung":
+            return self._rank_on_rung([*ended, *live])
+        for each in ended[len(self._final) :]:
+            self._final[each.number] = _rank(self._key(each), each)
+        waiting = {
+            each.number: _rank(self._key(each), each) for each in live if each.is_paused and each.value is not None
+        }
+        return {**self._final, **waiting}
+
+    def best(self, ranks: Iterable[Rank], count: int) -> list[int]:
+        """The numbers of the best `count` observations that are not worst, best first.
+
+        Several objectives are sorted by non-dominated depth, then by crowding distance (Deb et al., "A fast and elitist
+        multiobjective genetic algorithm: NSGA-II", 2002).
+        """
+        if sum(map(bool, self._signs)) > 1:
+            return _pareto_best([rank for rank in ranks if rank[0] != WORST], count)
+        return [rank[2] for rank in heapq.nsmallest(count, ranks) if rank[0] != WORST]
+
+    def _key(self, observation: Observation) -> Key:
+        if observation.has_failed:
+            return WORST
+        if callable(self._early_stop):
+            rows = [(step, value) for step, value in observation.rows.items() if is_real(value) and value == value]
+            return self._value_key(self._early_stop(rows)) if rows else WORST
+        key = self._value_key(observation.value)
+        return (-observation.step, *key) if self._early_stop == "depth" and key != WORST else key
+
+    def _value_key(self, value: Any) -> Key:
+        values = value if isinstance(value, tuple) else (value,)
+        key = []
+        for each, sign in zip(values, self._signs, strict=False):
+            if sign:
+                number = sign * float(each) if is_real(each) else math.inf
+                if not number < math.inf:
+                    return WORST
+                key.append(number)
+        return tuple(key)
+
+    def _rank_on_rung(self, observations: Sequence[Observation]) -> dict[int, Rank]:
+        """Those that have reached the rung, by their value there; failed ones are worst."""
+        rung = _highest_rung(observations)
+        found = {}
+        for each in observations:
+            if each.has_failed:
+                found[each.number] = _rank(WORST, each)
+            elif rung is not None and rung in each.rows:
+                found[each.number] = _rank(self._value_key(each.rows[rung]), each)
+        return found
+
+
+def _highest_rung(observations: Sequence[Observation]) -> float | None:
+    """The highest step that enough trials have a value at; the one that most have, if there is none."""
+    counts: dict[float, int] = {}
+    for each in observations:
+        for step in each.rows:
+            counts[step] = counts.get(step, 0) + 1
+    believed = [step for step, count in counts.items() if count >= _LEAST_ON_RUNG]
+    return max(believed) if believed else min(counts, key=lambda step: (-counts[step], -step), default=None)
+
+
+def _rank(key: Key, observation: Observation) -> Rank:
+    return key, math.inf if observation.arrival is None else observation.arrival, observation.number
+
+
+def _pareto_best(ranks: Sequence[Rank], count: int) -> list[int]:
+    """Front by front; of the last one that is needed those with the most room around them."""
+    left = sorted(ranks)
+    chosen: list[int] = []
+    while left and len(chosen) < count:
+        front: list[Rank] = []
+        rest: list[Rank] = []
+        for rank in left:  # in this order nothing is dominated by what comes later
+            rivals = front[-1:] if len(rank[0]) == 2 else front  # of two objectives the last has the least second one
+            (rest if any(_dominates(other[0], rank[0]) for other in rivals) else front).append(rank)
+        room = _crowding([key for key, _, _ in front])
+        order = sorted(range(len(front)), key=lambda index: (-room[index], front[index][1]))
+        chosen += [front[index][2] for index in order]
+        left = rest
+    return chosen[:count]
+
+
+def _dominates(left: Key, right: Key) -> bool:
+    return left != right and all(a <= b for a, b in zip(left, right, strict=True))
+
+
+def _crowding(keys: Sequence[Key]) -> list[float]:
+    """Crowding distances within one front: how far apart the neighbours are, summed over the objectives."""
+    room = [0.0] * len(keys)
+    for values in zip(*keys, strict=True):
+        order = sorted(range(len(keys)), key=values.__getitem__)
+        span = values[order[-1]] - values[order[0]]
+        room[order[0]] = room[order[-1]] = math.inf
+        for before, index, after in zip(order, order[1:], order[2:], strict=False):
+            if 0 < span < math.inf:
+                room[index] += (values[after] - values[before]) / span
+    return room
+
+
+# ---- from minitune/search/_tree.py
+# The model of `TPESearch`: a pair of mixtures for each group of parameters that exist together.
+
+_MOST_GOOD = 25
+
+"""The good side has at most so many kernels."""
+
+_ATTEMPTS = 10
+
+"""How often a configuration is drawn anew because it was tried already; the second half from the space itself."""
+
+Parent = tuple[str, int] | None
+
+
+class Model:
+    """Draws configurations of a space, from the space itself or from what is known of it.
+
+    Args:
+        space: The search space.
+        gamma: Share of the observations that counts as good.
+        n_candidates: How many draws are compared.
+        max_bad: Use only the newest so many of the others.
+
+    Raises:
+        ValueError: If there is a grid.
+    """
+
+    def __init__(self, space: Any, gamma: float, n_candidates: int, max_bad: int | None):
+        self._space = space
+        self._gamma, self._n_candidates, self._max_bad = gamma, n_candidates, max_bad
+        members: dict[Parent, list[Parameter]] = {}
+        for parameter in parameters(space):
+            members.setdefault(parameter.parent, []).append(parameter)
+        choices = {parent[0] for parent in members if parent is not None}
+        self._groups = {parent: _Group(parent, found, choices) for parent, found in members.items()}
+        self._count = self._count_configurations(None)
+        self._tried: set[Any] = set()
+
+    def add(self, observation: Observation) -> None:
+        """Take up an observation, which may have no key yet."""
+        if self._count is not None:
+            self._tried.add(_identity(observation.values))
+        for group in self._groups.values():
+            group.add(observation)
+
+    def remove(self, observation: Observation) -> None:
+        """Forget an observation."""
+        for group in self._groups.values():
+            group.kernels.remove(observation.number)
+
+    def draw_prior(self, rng: random.Random, fixed: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Draw from the space.
+
+        Args:
+            rng: For the draws.
+            fixed: Values that are not drawn.
+
+        Returns:
+            The configuration and its values.
+        """
+        return self._draw(lambda group: group.draw_prior(rng), fixed)
+
+    def propose(
+        self, rng: random.Random, ranking: Ranking, ranks: dict[int, Rank]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Draw what is most worth trying.
+
+        Args:
+            rng: For the draws.
+            ranking: Says which observations are best.
+            ranks: By number, of those that have one; all others count as bad. Without any the space itself is drawn
+                from.
+
+        Returns:
+            The configuration and its values. If the space is finite, one that was not tried before, if that is easy.
+        """
+        sides: dict[Parent, _Sides] = {}
+        for attempt in range(_ATTEMPTS):
+            if ranks and attempt < _ATTEMPTS / 2:
+                config, values = self._draw(lambda group: self._sample(group, rng, ranking, ranks, sides), {})
+            else:
+                config, values = self.draw_prior(rng, {})
+            if self._count is None or len(self._tried) >= self._count or _identity(values) not in self._tried:
+                break
+        return config, values
+
+    def _sample(
+        self,
+        group: _Group,
+        rng: random.Random,
+        ranking: Ranking,
+        ranks: dict[int, Rank],
+        sides: dict[Parent, _Sides],
+    ) -> dict[str, Any]:
+        if not group.is_free:
+            return dict(group.single)
+        if group.parent not in sides:
+            sides[group.parent] = self._split(group, ranking, ranks)
+        good, bad = sides[group.parent]
+        candidates = [good.draw(rng) for _ in range(self._n_candidates)]
+        if group.is_branch:
+            return group.decode(draw_by_ratio(good, bad, candidates, rng))
+        return group.decode(best_of(good, bad, candidates))
+
+    def _split(self, group: _Group, ranking: Ranking, ranks: dict[int, Rank]) -> _Sides:
+        kernels = group.kernels
+        own = (
+            ranks.values()
+            if kernels.points.keys() >= ranks.keys()
+            else [ranks[number] for number in kernels.numbers if number in ranks]
+        )
+        count = min(math.ceil(self._gamma * len(own)), _MOST_GOOD)
+        best = ranking.best(own, count)
+        good = GoodSide(kernels.grounds, [kernels.points[number] for number in best])
+        return good, BadSide(kernels, set(best), self._max_bad)
+
+    def _draw(
+        self, sample: Callable[[_Group], dict[str, Any]], fixed: dict[str, Any]
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        values: dict[str, Any] = {}
+        drawn: dict[str, Any] = {}
+
+        def choose(parameter: Parameter) -> Any:
+            name = parameter.name
+            if name in fixed:
+                values[name] = fixed[name]
+            else:
+                if name not in drawn:
+                    drawn.update(sample(self._groups[parameter.parent]))
+                values[name] = drawn[name]
+            return values[name]
+
+        return draw(self._space, choose), values
+
+    def _count_configurations(self, parent: Parent) -> int | None:
+        """How many configurations there are below a category; None if they cannot be counted."""
+        total = 1
+        for name, domain in self._groups[parent].domains.items() if parent in self._groups else ():
+            if isinstance(domain, Categorical) and not isinstance(domain.categories, range):
+                below = [self._count_configurations((name, index)) for index in range(len(domain))]
+                count = None if None in below else sum(each or 0 for each in below)
+            else:
+                count = Axis(_numbers_of(domain)).count
+            if count is None:
+                return None
+            total *= count
+        return total
+
+
+_Sides = tuple[GoodSide, BadSide]
+
+
+class _Group:
+    """Parameters that exist together.
+
+    Args:
+        parent: Below which category.
+        members: The parameters.
+        choices: The names of all choices that have parameters below a category.
+
+    Attributes:
+        is_free: Whether there is anything to choose.
+        is_branch: Whether all that is to be chosen is which other parameters there are.
+    """
+
+    def __init__(self, parent: Parent, members: Sequence[Parameter], choices: Collection[str]):
+        self.parent = parent
+        self.domains = {each.name: each.domain for each in members}
+        self.single: dict[str, Any] = {}
+        self._axes: dict[str, Axis] = {}
+        self._sizes: dict[str, int] = {}
+        for name, domain in self.domains.items():
+            if isinstance(domain, Categorical) and not isinstance(domain.categories, range):
+                if len(domain) > 1:
+                    self._sizes[name] = len(domain)
+                else:
+                    self.single[name] = 0
+            else:
+                axis = Axis(_numbers_of(domain))
+                if axis.count == 1:
+                    self.single[name] = axis.decode(0.5)
+                else:
+                    self._axes[name] = axis
+        self.grounds = Grounds(list(self._axes.values()), list(self._sizes.values()))
+        self.kernels = Kernels(self.grounds)
+        self.is_free = bool(self._axes or self._sizes)
+        self.is_branch = not self._axes and len(self._sizes) == 1 and next(iter(self._sizes)) in choices
+
+    def add(self, observation: Observation) -> None:
+        """Take up an observation if it has these parameters; some that it lacks are drawn."""
+        values = observation.values
+        if self.parent is not None and values.get(self.parent[0]) != self.parent[1]:
+            return
+        known = [name for name in (*self._axes, *self._sizes) if self._is_valid(name, values)]
+        if not known or any(name in values and name not in known for name in self.domains if name not in self.single):
+            return
+        if len(known) < len(self._axes) + len(self._sizes):
+            drawn = self.draw_prior(random.Random(observation.number))
+            values = {**drawn, **{name: values[name] for name in known}}
+        places = [axis.encode(values[name]) for name, axis in self._axes.items()]
+        self.kernels.add(observation.number, self.grounds.pack(places, [values[name] for name in self._sizes]))
+
+    def _is_valid(self, name: str, values: dict[str, Any]) -> bool:
+        """Whether there is a value, and it still lies in the domain: saved ones may come from another space."""
+        if values.get(name) is None:
+            return False
+        if name in self._sizes:
+            return bool(0 <= values[name] < self._sizes[name])
+        return bool(_numbers_of(self.domains[name]).is_valid(values[name]) and abs(values[name]) < math.inf)
+
+    def draw_prior(self, rng: random.Random) -> dict[str, Any]:
+        """Values drawn from the domains."""
+        return self.decode(self.grounds.draw_prior(rng))
+
+    def decode(self, point: Point) -> dict[str, Any]:
+        """The values of a point."""
+        values = dict(self.single)
+        for (name, axis), place in zip(self._axes.items(), point.places, strict=True):
+            values[name] = axis.decode(place)
+        values.update(zip(self._sizes, self.grounds.categories(point.bits), strict=True))
+        return values
+
+
+def _numbers_of(domain: Searchable) -> Float | Integer:
+    """A domain of numbers as it is; for a choice from a range, which is one too long for a list, the indices."""
+    return Integer(0, len(domain)).uniform() if isinstance(domain, Categorical) else domain
+
+
+def _identity(values: dict[str, Any]) -> Any:
+    return frozenset(values.items())

@@ -1,0 +1,282 @@
+"""ConcurrencyLimiter: so many suggestions out at once, and no more."""
+
+from __future__ import annotations
+
+import logging
+import math
+import numbers
+from dataclasses import dataclass, field
+from typing import Any
+
+from minitune.base.checks import is_whole, require, require_flag
+from minitune.search.searcher import Metric, Searcher, SearcherWrapper, Suggestion
+from minitune.space.tree import copy_tree
+
+# ---- from minitune/search/concurrency_limiter.py
+
+_Outcome = tuple[dict[str, Any] | None, bool]
+
+
+class ConcurrencyLimiter(SearcherWrapper):
+    """Withholds suggestions while `max_concurrent` trials are live. Paused trials do not count.
+
+    With `batch=True` a batch of that many suggestions is made; what becomes of them is told to the searcher when the
+    batch closes: in the order of suggestion, once it is full and each member is finished or paused. (If a batch waited
+    for paused members too, it and a scheduler's bracket could wait for each other.) A member that is paused then is
+    told of when it ends, and counts as live whenever it runs. A batch that cannot be filled, because the searcher has
+    no suggestion now or the run makes no more trials, counts as full.
+
+    Args:
+        searcher: The inner searcher. If its `set_max_concurrency` returns True it keeps to the limit by itself and all
+            is passed through.
+        max_concurrent: The limit.
+        batch: See above.
+
+    Raises:
+        ValueError: If `max_concurrent` is not positive.
+        TypeError: If `searcher` is no `Searcher`.
+    """
+
+    def __init__(self, searcher: Searcher, max_concurrent: int, batch: bool = False):
+        super().__init__(searcher)
+        require(is_whole(max_concurrent) and max_concurrent >= 1, "max_concurrent: an int >= 1", max_concurrent)
+        require_flag("batch", batch)
+        self.max_concurrent = max_concurrent
+        self.batch = batch
+        self._running: set[str] = set()
+        self._paused: set[str] = set()
+        # Members of the open batch in order of suggestion, with their outcome once they have one.
+        self._members: dict[str, _Outcome | None] = {}
+        self._is_fed = True
+        self._limits = not searcher.set_max_concurrency(max_concurrent)
+
+    @property
+    def live_trials(self) -> set[str]:
+        """Trials that have not ended, paused ones included."""
+        return self._running | self._paused
+
+    def set_max_concurrency(self, max_concurrent: int) -> bool:
+        """Take over another limit.
+
+        Returns:
+            True: this object keeps to it.
+        """
+        self.max_concurrent = max_concurrent
+        self._limits = not self.searcher.set_max_concurrency(max_concurrent)
+        return True
+
+    def set_search_properties(self, metric: Metric, mode: str | list[str] | None, config: Any, **spec: Any) -> bool:
+        """See `Searcher.set_search_properties`."""
+        self._limits = not self.searcher.set_max_concurrency(self.max_concurrent)
+        return super().set_search_properties(metric, mode, config, **spec)
+
+    def suggest(self, trial_id: str) -> Suggestion:
+        """See `Searcher.suggest`; None while the limit is reached."""
+        if not self._limits:
+            return self.searcher.suggest(trial_id)
+        # Members of the open batch hold their place until it closes, whatever became of them.
+        if len(self._running | self._members.keys()) >= self.max_concurrent:
+            return None
+        suggestion = self.searcher.suggest(trial_id)
+        self._is_fed = isinstance(suggestion, dict)
+        if self._is_fed:
+            self._running.add(trial_id)
+            if self.batch:
+                self._members[trial_id] = None
+        else:
+            self._close_batch()
+        return suggestion
+
+    def on_search_end(self) -> None:
+        """The open batch will not become larger."""
+        self._is_fed = False
+        self._close_batch()
+        self.searcher.on_search_end()
+
+    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        """Passed on once, at the latest when the batch closes."""
+        if not self._limits:
+            self.searcher.on_trial_complete(trial_id, result=result, error=error)
+        elif trial_id in self._running or trial_id in self._paused:
+            self._running.discard(trial_id)
+            self._paused.discard(trial_id)
+            if trial_id in self._members:
+                self._members[trial_id] = (result, error)
+                self._close_batch()
+            else:
+                self.searcher.on_trial_complete(trial_id, result=result, error=error)
+
+    def on_pause(self, trial_id: str) -> None:
+        """The trial does not count for now."""
+        if trial_id in self._running:
+            self._running.discard(trial_id)
+            self._paused.add(trial_id)
+        self.searcher.on_pause(trial_id)
+        self._close_batch()
+
+    def on_unpause(self, trial_id: str) -> None:
+        """The trial counts again."""
+        if trial_id in self._paused:
+            self._paused.discard(trial_id)
+            self._running.add(trial_id)
+        self.searcher.on_unpause(trial_id)
+
+    def _close_batch(self) -> None:
+        """Tell the searcher of the batch if it is full, or will not be, and no member runs."""
+        if self._is_fed and len(self._members) < self.max_concurrent:
+            return
+        if not self._running.isdisjoint(self._members):
+            return
+        members, self._members = self._members, {}
+        for trial_id, outcome in members.items():
+            if outcome is not None:
+                self.searcher.on_trial_complete(trial_id, result=outcome[0], error=outcome[1])
+
+
+# ---- from minitune/search/repeater.py
+# Repeater: each suggestion runs several times; the searcher hears the mean.
+
+logger = logging.getLogger("minitune")
+
+TRIAL_INDEX = "__trial_index__"
+
+"""Key of the configuration under which a trial finds its number within its group."""
+
+
+@dataclass
+class _Group:
+    """The trials of one suggestion.
+
+    Attributes:
+        config: The suggestion.
+        outcomes: Per trial, in order of suggestion, the values of the metrics; None while it has not ended.
+        paused: Which of them are paused.
+        error_count: How many have failed.
+        is_paused: What the searcher was told last.
+    """
+
+    config: dict[str, Any]
+    outcomes: dict[str, dict[str, float] | None] = field(default_factory=dict)
+    paused: set[str] = field(default_factory=set)
+    error_count: int = 0
+    is_paused: bool = False
+
+    @property
+    def primary(self) -> str:
+        """The id under which the searcher knows the suggestion."""
+        return next(iter(self.outcomes))
+
+
+class Repeater(SearcherWrapper):
+    """Runs each suggestion `repeat` times and tells the searcher the mean of the metric, once, under the first id.
+
+    Failed trials and those without a value take no part in the mean. `num_samples` counts trials; a group that they do
+    not fill is ignored. Intermediate results are not passed on.
+
+    Args:
+        searcher: The inner searcher.
+        repeat: How often each suggestion runs.
+        set_index: Put 0 to `repeat` - 1 into the configuration as `__trial_index__`, for use as a seed. Without it all
+            repeats are equal: with `TuneConfig(on_duplicate="reuse")` they get the result of the first.
+
+    Raises:
+        ValueError: If `repeat` is not positive.
+        TypeError: If `searcher` is no `Searcher`.
+    """
+
+    def __init__(self, searcher: Searcher, repeat: int = 1, set_index: bool = True):
+        super().__init__(searcher)
+        require(is_whole(repeat) and repeat >= 1, "repeat: an int >= 1", repeat)
+        require_flag("set_index", set_index)
+        self.repeat = repeat
+        self._set_index = set_index
+        self._group_of: dict[str, _Group] = {}
+        self._open: _Group | None = None
+
+    def set_search_properties(self, metric: Metric, mode: str | list[str] | None, config: Any, **spec: Any) -> bool:
+        """See `Searcher.set_search_properties`. Warns if the last group will not be full."""
+        num_samples = spec.get("num_samples")
+        if num_samples is not None and num_samples > 0 and num_samples % self.repeat:
+            logger.warning(
+                "num_samples counts trials, repeats included: the last %d of %d do not fill a group of %d and are "
+                "ignored by the searcher",
+                *(num_samples % self.repeat, num_samples, self.repeat),
+            )
+        return super().set_search_properties(metric, mode, config, **spec)
+
+    def suggest(self, trial_id: str) -> Suggestion:
+        """See `Searcher.suggest`."""
+        if self._open is None:
+            suggestion = self.searcher.suggest(trial_id)
+            if not isinstance(suggestion, dict):
+                return suggestion
+            self._open = _Group(copy_tree(suggestion))
+        group = self._open
+        index = len(group.outcomes)
+        group.outcomes[trial_id] = None
+        self._group_of[trial_id] = group
+        if len(group.outcomes) == self.repeat:
+            self._open = None
+        config: dict[str, Any] = copy_tree(group.config)
+        return {**config, TRIAL_INDEX: index} if self._set_index else config
+
+    def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
+        """Not passed on: the searcher hears of a suggestion once."""
+
+    def on_trial_error(self, trial_id: str) -> None:
+        """Not passed on: other trials of the suggestion may do well."""
+
+    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        """Passed on for the last trial of a group, with the mean."""
+        group = self._group_of.pop(trial_id, None)
+        if group is None:
+            return
+        group.outcomes[trial_id] = {} if error else self._values(result or {})
+        group.error_count += error
+        group.paused.discard(trial_id)
+        if len(group.outcomes) == self.repeat and None not in group.outcomes.values():
+            self.searcher.on_trial_complete(
+                group.primary, result=self._mean(group), error=group.error_count == self.repeat
+            )
+        else:
+            self._tell_pauses(group)
+
+    def on_pause(self, trial_id: str) -> None:
+        """Passed on, under the first id, once all unfinished trials of the group are paused."""
+        group = self._group_of.get(trial_id)
+        if group is not None:
+            group.paused.add(trial_id)
+            self._tell_pauses(group)
+
+    def on_unpause(self, trial_id: str) -> None:
+        """Passed on, under the first id, for the first trial of a paused group that goes on."""
+        group = self._group_of.get(trial_id)
+        if group is not None:
+            group.paused.discard(trial_id)
+            self._tell_pauses(group)
+
+    def _tell_pauses(self, group: _Group) -> None:
+        unfinished = {trial_id for trial_id, outcome in group.outcomes.items() if outcome is None}
+        is_paused = bool(unfinished) and len(group.outcomes) == self.repeat and unfinished <= group.paused
+        if is_paused != group.is_paused:
+            group.is_paused = is_paused
+            (self.searcher.on_pause if is_paused else self.searcher.on_unpause)(group.primary)
+
+    def _values(self, result: dict[str, Any]) -> dict[str, float]:
+        """The objectives in a result; all numbers if nobody has said what the objective is."""
+        metric = self.metric
+        names = list(result) if metric is None else [metric] if isinstance(metric, str) else metric
+        values = {name: result[name] for name in names if isinstance(result.get(name), numbers.Real)}
+        return {name: float(value) for name, value in values.items() if not math.isnan(value)}
+
+    def _mean(self, group: _Group) -> dict[str, float]:
+        metric = self.metric
+        outcomes = [outcome for outcome in group.outcomes.values() if outcome]
+        names = {name: None for outcome in outcomes for name in outcome}
+        if metric is not None:
+            names = dict.fromkeys([metric] if isinstance(metric, str) else metric)
+        mean = {}
+        for name in names:
+            values = [outcome[name] for outcome in outcomes if name in outcome]
+            mean[name] = math.fsum(values) / len(values) if values else math.nan
+        return mean

@@ -1,0 +1,905 @@
+"""Search spaces: the functions that users write, and what they make.
+
+Ranges and distributions are those of Ray Tune, its random bits are not. The kinds of domains and samplers are
+reachable here and as `minitune.space.domains`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import operator
+import random
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
+from typing import Any, Protocol, TypeVar
+
+from minitune.base.checks import shown
+
+# ---- from minitune/_samplers.py
+# How values are drawn from a domain.
+#
+# Every draw is made in pure Python from the `random.Random` that is passed in, so a seed means the same in every
+# process and on every supported Python.
+
+
+class Drawable(Protocol):
+    """What a sampler asks of a domain."""
+
+    def cast(self, value: Any) -> Any:
+        """`value` as the domain's type."""
+        ...
+
+    def draw_uniform(self, rng: random.Random) -> Any:
+        """Draw with all values alike."""
+        ...
+
+    def draw_loguniform(self, rng: random.Random) -> Any:
+        """Draw with all orders of magnitude alike."""
+        ...
+
+    def draw_quantized(self, sampler: Sampler, q: float, config: Any, rng: random.Random) -> Any:
+        """Draw with `sampler`, moved to multiples of `q`."""
+        ...
+
+    def draw_call(self, config: Any) -> Any:
+        """Compute from `config`."""
+        ...
+
+
+def random_generator(random_state: Any = None) -> random.Random:
+    """Make the generator that a `random_state` argument asks for.
+
+    Args:
+        random_state: An int seed; a `random.Random`, used as it is; a numpy `Generator` or `RandomState`, from which
+            one seed is drawn; or None for one seed from the program's own generator (see `draw_global_seed`).
+
+    Returns:
+        The generator.
+
+    Raises:
+        TypeError: If `random_state` is none of these.
+    """
+    if random_state is None:
+        return random.Random(draw_global_seed())
+    if isinstance(random_state, random.Random):
+        return random_state
+    if hasattr(random_state, "integers"):
+        return random.Random(int(random_state.integers(0, 2**63 - 1)))
+    if hasattr(random_state, "randint"):
+        return random.Random(int(random_state.randint(0, 2**31 - 1)))
+    try:
+        return random.Random(operator.index(random_state))
+    except TypeError:
+        raise TypeError(
+            "random_state must be an int, a random.Random, or numpy's RandomState or Generator, "
+            f"but got {random_state!r}"
+        ) from None
+
+
+def draw_global_seed() -> int:
+    """Draw a seed from numpy's global generator if numpy is loaded, else from `random`'s: below 2**31.
+
+    So `numpy.random.seed(0)` makes what follows repeatable.
+    """
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        return int(numpy.random.randint(0, 2**31 - 1))
+    return random.getrandbits(31)
+
+
+def component_seed(seed: int, component: str) -> int:
+    """The seed of one component: a function of the base seed alone, between 0 and 2**32 - 1."""
+    return random.Random(f"{seed}/{component}").getrandbits(32)
+
+
+class Sampler:
+    """How values of a domain are drawn. A subclass overrides `draw`."""
+
+    def draw(self, domain: Drawable, config: Any, rng: random.Random) -> Any:
+        """Draw one value of `domain`.
+
+        Args:
+            domain: What to draw from.
+            config: The parameters that are already known, for functions.
+            rng: The only source of randomness.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must override draw()")
+
+    def sample(self, domain: Drawable, config: Any = None, size: int = 1, random_state: Any = None) -> Any:
+        """Draw `size` values: the value itself for size 1, else a list. See `minitune.space.domains.Domain.sample`."""
+        rng = random_generator(random_state)
+        if size == 1:
+            return self.draw(domain, config[0] if isinstance(config, list) and config else config, rng)
+        configs = config if isinstance(config, list) else [config] * size
+        return [self.draw(domain, configs[i], rng) for i in range(size)]
+
+    def __str__(self) -> str:
+        return type(self).__name__
+
+    def __repr__(self) -> str:
+        inner = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        return f"{type(self).__name__}({inner})"
+
+
+BaseSampler = Sampler  # Ray Tune has one more class between a domain's sampler and the others
+
+
+class Uniform(Sampler):
+    """All values alike."""
+
+    def draw(self, domain: Drawable, config: Any, rng: random.Random) -> Any:
+        """See `Sampler.draw`."""
+        return domain.draw_uniform(rng)
+
+
+class LogUniform(Sampler):
+    """All orders of magnitude alike.
+
+    Args:
+        base: Old; it never changed the distribution, and warns.
+    """
+
+    def __init__(self, base: object = None):
+        _warn_for_base(base)
+
+    def draw(self, domain: Drawable, config: Any, rng: random.Random) -> Any:
+        """See `Sampler.draw`."""
+        return domain.draw_loguniform(rng)
+
+
+class Normal(Sampler):
+    """Gaussian.
+
+    Args:
+        mean: Its mean.
+        sd: Its standard deviation.
+
+    Raises:
+        ValueError: If `sd` is not positive.
+    """
+
+    def __init__(self, mean: float = 0.0, sd: float = 1.0):
+        if not sd > 0 or not math.isfinite(sd) or not math.isfinite(mean):
+            raise ValueError(f"0 < sd < inf and a finite mean must hold, but got mean={mean!r}, sd={sd!r}")
+        self.mean = float(mean)
+        self.sd = float(sd)
+
+    def draw(self, domain: Drawable, config: Any, rng: random.Random) -> Any:
+        """See `Sampler.draw`."""
+        return domain.cast(rng.normalvariate(self.mean, self.sd))
+
+
+class Quantized(Sampler):
+    """Another sampler's values, moved to multiples of `q`.
+
+    Args:
+        sampler: Draws the value.
+        q: The step.
+
+    Raises:
+        ValueError: If `q` is not positive.
+    """
+
+    def __init__(self, sampler: Sampler, q: float):
+        if not q > 0 or not math.isfinite(q):
+            raise ValueError(f"0 < q < inf must hold, but got q={q!r}")
+        self.sampler = sampler
+        self.q = q
+
+    def get_sampler(self) -> Sampler:
+        """The sampler whose values are quantised."""
+        return self.sampler
+
+    def draw(self, domain: Drawable, config: Any, rng: random.Random) -> Any:
+        """See `Sampler.draw`."""
+        return domain.draw_quantized(self.sampler, self.q, config, rng)
+
+
+class Grid(Sampler):
+    """Marks a domain all of whose values are to be tried. It is enumerated, never drawn from."""
+
+    def draw(self, domain: Drawable, config: Any, rng: random.Random) -> Any:
+        """Raise a RuntimeError."""
+        raise RuntimeError("a grid is enumerated, not sampled: iterate over its categories, or use choice()")
+
+
+class Call(Sampler):
+    """Calls the function of a `Function` domain."""
+
+    def draw(self, domain: Drawable, config: Any, rng: random.Random) -> Any:
+        """See `Sampler.draw`."""
+        return domain.draw_call(config)
+
+
+def _warn_for_base(base: object) -> None:
+    if base is not None:
+        message = "base never changed what is drawn and is ignored; leave it out"
+        warnings.warn(message, DeprecationWarning, stacklevel=5)
+
+
+# ---- from minitune/_domains.py
+# Domains: what a parameter's value may be. The base class, and the domains of values that are no numbers.
+
+_Self = TypeVar("_Self", bound="Domain")
+
+GRID_KEY = "grid_search"
+
+_LONGEST_LISTED_RANGE = 100_000
+
+"""A `range` with more values than this stays a range, so that a grid over it costs no memory."""
+
+
+class Domain:
+    """The values that one parameter may take."""
+
+    sampler: Sampler | None = None
+    default_sampler_cls: type[Sampler] = Uniform
+
+    def cast(self, value: Any) -> Any:
+        """`value` as this domain's type."""
+        return value
+
+    def set_sampler(self, sampler: Sampler, allow_override: bool = False) -> None:
+        """Choose how values are drawn.
+
+        Args:
+            sampler: The sampler.
+            allow_override: Replace an earlier choice.
+
+        Raises:
+            ValueError: If there is an earlier choice.
+        """
+        if self.sampler is not None and not allow_override:
+            raise ValueError(
+                f"a {type(self).__name__} takes one sampler, but has {self.sampler} and got {sampler}; "
+                "start from a new domain"
+            )
+        self.sampler = sampler
+
+    def get_sampler(self) -> Sampler:
+        """The sampler that was chosen, else the default one."""
+        return self.sampler if self.sampler is not None else self.default_sampler_cls()
+
+    def sample(self, config: Any = None, size: int = 1, random_state: Any = None) -> Any:
+        """Draw from the domain.
+
+        Args:
+            config: The parameters that are already known, for functions; a list gives one per drawn value.
+            size: How many values.
+            random_state: See `random_generator`.
+
+        Returns:
+            One value, or a list of `size` values for a `size` other than 1.
+        """
+        return self.get_sampler().sample(self, config=config, size=size, random_state=random_state)
+
+    def is_grid(self) -> bool:
+        """Whether all values are to be tried."""
+        return isinstance(self.sampler, Grid)
+
+    def is_function(self) -> bool:
+        """Whether the value is computed by the user's function."""
+        return False
+
+    def is_valid(self, value: Any) -> bool:
+        """Whether `value` could have been drawn."""
+        raise NotImplementedError(f"{type(self).__name__} must override is_valid()")
+
+    @property
+    def domain_str(self) -> str:
+        """The values, for people."""
+        return "(unknown)"
+
+    def draw_uniform(self, rng: random.Random) -> Any:
+        """Draw with all values alike."""
+        raise TypeError(f"a {type(self).__name__} cannot be drawn uniformly")
+
+    def draw_loguniform(self, rng: random.Random) -> Any:
+        """Draw with all orders of magnitude alike."""
+        raise TypeError(f"a {type(self).__name__} cannot be drawn log-uniformly")
+
+    def draw_quantized(self, sampler: Sampler, q: float, config: Any, rng: random.Random) -> Any:
+        """Draw with `sampler`, moved to multiples of `q`."""
+        raise TypeError(f"a {type(self).__name__} cannot be quantized")
+
+    def draw_call(self, config: Any) -> Any:
+        """Compute from `config`."""
+        raise TypeError(f"a {type(self).__name__} cannot be called")
+
+    def _with_sampler(self: _Self, sampler: Sampler, allow_override: bool = False) -> _Self:
+        new = copy(self)
+        new.set_sampler(sampler, allow_override)
+        return new
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}{self.domain_str}.{self.sampler or 'default'}"
+
+
+class Categorical(Domain):
+    """One of several values of any type, which are kept as they are.
+
+    Args:
+        categories: The values. Sets, which have no order of their own, are sorted by type and text so that a seed
+            means the same in every process.
+
+    Raises:
+        ValueError: If there are none.
+        TypeError: If `categories` cannot be iterated over.
+    """
+
+    def __init__(self, categories: Iterable[Any]):
+        if not isinstance(categories, Iterable):
+            raise TypeError(f"categories must be a sequence of values, but got {shown(categories)}")
+        self.categories: Sequence[Any] = _listed(categories)
+        if not self.categories:
+            raise ValueError(f"at least one category must be given, but got {shown(categories)}")
+
+    def uniform(self) -> Categorical:
+        """These values, drawn uniformly."""
+        return self._with_sampler(Uniform())
+
+    def grid(self) -> Categorical:
+        """These values, all to be tried."""
+        return self._with_sampler(Grid())
+
+    def __len__(self) -> int:
+        return len(self.categories)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.categories[index]
+
+    def is_valid(self, value: Any) -> bool:
+        """Whether `value` is a category, or one with the domains inside it resolved."""
+        if isinstance(self.categories, range):
+            return value in self.categories
+        return any(fits(category, value) for category in self.categories)
+
+    @property
+    def domain_str(self) -> str:
+        """The categories."""
+        return f"{self.categories}"
+
+    def draw_uniform(self, rng: random.Random) -> Any:
+        """See `Domain.draw_uniform`."""
+        return self.categories[rng.randrange(len(self.categories))]
+
+
+class Function(Domain):
+    """A value that the user's function computes, usually from other parameters.
+
+    Args:
+        func: Takes nothing, or the configuration.
+
+    Raises:
+        ValueError: If it takes anything else.
+    """
+
+    default_sampler_cls = Call
+
+    def __init__(self, func: Callable[..., Any]):
+        if not callable(func):
+            raise ValueError(f"sample_from takes a function of the configuration, but got {shown(func)}")
+        self.func = func
+        self.pass_config = _takes_config(func)
+
+    def is_function(self) -> bool:
+        """True."""
+        return True
+
+    def is_valid(self, value: Any) -> bool:
+        """True: only the function knows."""
+        return True
+
+    @property
+    def domain_str(self) -> str:
+        """The function."""
+        return f"{getattr(self.func, '__name__', self.func)}()"
+
+    def draw_call(self, config: Mapping[str, Any] | None) -> Any:
+        """The function's value for `config`; functions that want the old `spec.config.name` get that."""
+        if not self.pass_config:
+            return self.func()
+        config = config if isinstance(config, AttributeDict) else AttributeDict(config or {})
+        try:
+            return self.func(config)
+        except (AttributeError, KeyError) as error:
+            try:
+                return self.func(AttributeDict(config=config))
+            except (AttributeError, KeyError) as old_form_error:
+                # Neither form goes: which one was meant shows in what was missing.
+                raise old_form_error if "'config'" in str(error) else error from None
+
+
+class AttributeDict(dict[str, Any]):
+    """A dict whose items can also be read as attributes, all the way down."""
+
+    def __getitem__(self, key: str) -> Any:
+        value = super().__getitem__(key)
+        return type(self)(value) if isinstance(value, dict) and not isinstance(value, AttributeDict) else value
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            names = ", ".join(map(str, self)) or "nothing"
+            raise AttributeError(f"the configuration has no {name!r}; it has {names}") from None
+
+
+def as_domain(value: Any) -> Domain | None:
+    """`value` as a domain if it has to be resolved, else None.
+
+    Args:
+        value: Any member of a search space.
+
+    Returns:
+        The domain; for `{"grid_search": [...]}` a `Categorical` grid.
+
+    Raises:
+        ValueError: If it is a grid of nothing, or the old `{"eval": "..."}`, which would run text as code.
+    """
+    if isinstance(value, Domain):
+        return value
+    if not isinstance(value, dict) or len(value) != 1:
+        return None
+    if is_grid(value):
+        return Categorical(value[GRID_KEY]).grid()
+    if isinstance(value.get("eval"), str):
+        raise ValueError(f"{value!r} is not evaluated, for security; write sample_from(lambda config: ...) instead")
+    return None
+
+
+def is_grid(value: Any) -> bool:
+    """Whether `value` is the plain dict that `grid_search` returns."""
+    return isinstance(value, dict) and len(value) == 1 and GRID_KEY in value
+
+
+def fits(space: Any, value: Any) -> bool:
+    """Whether `value` is what `space`, any part of a search space, could resolve to."""
+    domain = as_domain(space)
+    if domain is not None:
+        return domain.is_valid(value)
+    if isinstance(space, dict) and isinstance(value, dict):
+        return space.keys() == value.keys() and all(fits(space[key], value[key]) for key in space)
+    if isinstance(space, (list, tuple)) and isinstance(value, (list, tuple)):
+        return len(space) == len(value) and all(map(fits, space, value))
+    return is_same(space, value)
+
+
+def is_same(left: Any, right: Any) -> bool:
+    """Whether two values are equal; objects that cannot tell, such as arrays, are not."""
+    try:
+        return left is right or bool(left == right)
+    except Exception:
+        return False
+
+
+def _listed(values: Any) -> Sequence[Any]:
+    if isinstance(values, range) and len(values) > _LONGEST_LISTED_RANGE:
+        return values
+    if isinstance(values, (set, frozenset)):
+        return sorted(values, key=lambda value: (type(value).__name__, repr(value)))
+    return list(values)
+
+
+def _takes_config(func: Callable[..., Any]) -> bool:
+    try:
+        signature = inspect.signature(func)
+    except ValueError:  # some built-in functions have none; those that make sense here take nothing
+        return False
+    candidates: tuple[tuple[Any, ...], ...] = (({},), ())
+    for arguments in candidates:
+        try:
+            signature.bind(*arguments)
+        except TypeError:
+            continue
+        return bool(arguments)
+    raise ValueError(f"a sample_from function takes no argument or one, the configuration, but got {func!r}{signature}")
+
+
+# ---- from minitune/_numbers.py
+# Domains of numbers: `Float` and `Integer`.
+
+
+class Float(Domain):
+    """Real numbers from `lower` to `upper`; None stands for no bound. Bounds in the wrong order are swapped.
+
+    Raises:
+        ValueError: If a bound is NaN.
+    """
+
+    def __init__(self, lower: float | None, upper: float | None):
+        bounds = (
+            -math.inf if lower is None else _as_float("lower", lower),
+            math.inf if upper is None else _as_float("upper", upper),
+        )
+        if any(map(math.isnan, bounds)):
+            raise ValueError(f"the bounds must not be NaN, but got lower={lower!r}, upper={upper!r}")
+        self.lower, self.upper = sorted(bounds)
+
+    def cast(self, value: Any) -> float:
+        """`value` as a float."""
+        return float(value)
+
+    def uniform(self) -> Float:
+        """This range, drawn uniformly from [lower, upper).
+
+        Raises:
+            ValueError: If a bound is missing.
+        """
+        if math.isinf(self.lower) or math.isinf(self.upper):
+            raise ValueError(f"-inf < lower <= upper < inf must hold for uniform(), but got {self.domain_str}")
+        return self._with_sampler(Uniform())
+
+    def loguniform(self, base: object = None) -> Float:
+        """This range, drawn log-uniformly from [lower, upper).
+
+        Raises:
+            ValueError: If a bound is missing or not positive.
+        """
+        _check_log_bounds(self)
+        return self._with_sampler(LogUniform(base))
+
+    def normal(self, mean: float = 0.0, sd: float = 1.0) -> Float:
+        """Normally distributed numbers.
+
+        Raises:
+            ValueError: If there is a bound, or `sd` is not positive.
+        """
+        if not (math.isinf(self.lower) and math.isinf(self.upper)):
+            raise ValueError(f"normal() takes no bounds, but got {self.domain_str}; use Float(None, None)")
+        return self._with_sampler(Normal(_as_float("mean", mean), _as_float("sd", sd)))
+
+    def quantized(self, q: float) -> Float:
+        """The same, in multiples of `q`; the upper bound is then included.
+
+        Raises:
+            ValueError: If a bound is no multiple of `q`.
+        """
+        q = _as_float("q", q)
+        sampler = Quantized(self.get_sampler(), q)
+        for name, bound in (("lower", self.lower), ("upper", self.upper)):
+            if math.isfinite(bound) and not _is_multiple(bound, q):
+                raise ValueError(f"{name} must be a multiple of q, but got {name}={bound!r}, q={q!r}")
+        return self._with_sampler(sampler, allow_override=True)
+
+    def is_valid(self, value: Any) -> bool:
+        """Whether `value` is a number within the bounds, and a multiple of `q` where there is one."""
+        if not _is_number(value) or not self.lower <= value <= self.upper:
+            return False
+        return not isinstance(self.sampler, Quantized) or _is_multiple(float(value), self.sampler.q)
+
+    @property
+    def domain_str(self) -> str:
+        """`(lower, upper)`."""
+        return f"({self.lower}, {self.upper})"
+
+    def draw_uniform(self, rng: random.Random) -> float:
+        """See `Domain.draw_uniform`."""
+        share = rng.random()
+        return self._below_upper(self.lower * (1.0 - share) + self.upper * share)
+
+    def draw_loguniform(self, rng: random.Random) -> float:
+        """See `Domain.draw_loguniform`."""
+        low, high = math.log(self.lower), math.log(self.upper)
+        return self._below_upper(math.exp(low + (high - low) * rng.random()))
+
+    def draw_quantized(self, sampler: Sampler, q: float, config: Any, rng: random.Random) -> float:
+        """Draw, and take the next multiple."""
+        return self.snap(sampler.draw(self, config, rng), q)
+
+    def snap(self, number: float, q: float) -> float:
+        """The multiple of `q` next to a number, written as a person would: 0.3, not 0.30000000000000004."""
+        value: float = round(round(number / q) * q, _count_decimals(q))
+        # The last bit of a sum of q's may miss the bound that the user wrote.
+        for bound in (self.lower, self.upper):
+            if math.isfinite(bound) and abs(value - bound) < q / 2:
+                return bound
+        return min(max(value, self.lower), self.upper)
+
+    def _below_upper(self, value: float) -> float:
+        """Undo a rounding that has left [lower, upper)."""
+        if value >= self.upper > self.lower:
+            value = math.nextafter(self.upper, -math.inf)
+        return min(max(value, self.lower), self.upper)
+
+
+class Integer(Domain):
+    """Integers from `lower` to `upper`, without `upper` itself (`quantized` tells the exception).
+
+    Bounds in the wrong order are swapped.
+
+    Raises:
+        ValueError: If a bound is no integer.
+    """
+
+    def __init__(self, lower: int, upper: int):
+        self.lower, self.upper = sorted((_as_int("lower", lower), _as_int("upper", upper)))
+
+    def cast(self, value: Any) -> int:
+        """`value` as an int."""
+        return int(value)
+
+    def uniform(self) -> Integer:
+        """This range, drawn uniformly."""
+        return self._with_sampler(Uniform())
+
+    def loguniform(self, base: object = None) -> Integer:
+        """This range, drawn as floor(exp(U)) with U uniform from log(lower) to log(upper).
+
+        Raises:
+            ValueError: If `lower` is not positive.
+        """
+        _check_log_bounds(self)
+        return self._with_sampler(LogUniform(base))
+
+    def quantized(self, q: int) -> Integer:
+        """Multiples of `q` within the range, including `upper` unless `q` is 1; they are drawn by their index.
+
+        Raises:
+            ValueError: If there is none.
+        """
+        q = _as_int("q", q)
+        sampler = Quantized(self.get_sampler(), q)
+        start, stop = self.index_range(q)
+        if start >= stop:
+            raise ValueError(
+                f"a multiple of q must lie in the range ({'upper excluded' if q == 1 else 'upper included'}), "
+                f"but got lower={self.lower}, upper={self.upper}, q={q}"
+            )
+        return self._with_sampler(sampler, allow_override=True)
+
+    def is_valid(self, value: Any) -> bool:
+        """Whether `value` is an integer that could be drawn."""
+        if not _is_number(value) or value != value // 1:
+            return False
+        if not isinstance(self.sampler, Quantized):
+            return bool(self.lower <= value < self.upper)
+        q = int(self.sampler.q)
+        start, stop = self.index_range(q)
+        return bool(value % q == 0 and start <= value // q < stop)
+
+    @property
+    def domain_str(self) -> str:
+        """`(lower, upper)`."""
+        return f"({self.lower}, {self.upper})"
+
+    def draw_uniform(self, rng: random.Random) -> int:
+        """See `Domain.draw_uniform`."""
+        if self.lower >= self.upper:
+            raise ValueError(f"lower < upper must hold, but got lower={self.lower}, upper={self.upper}")
+        return rng.randrange(self.lower, self.upper)
+
+    def draw_loguniform(self, rng: random.Random) -> int:
+        """See `Domain.draw_loguniform`."""
+        low, high = math.log(self.lower), math.log(self.upper)
+        value = math.floor(math.exp(low + (high - low) * rng.random()))
+        return max(self.lower, min(value, self.upper - 1))
+
+    def draw_quantized(self, sampler: Sampler, q: float, config: Any, rng: random.Random) -> int:
+        """Draw the index of a multiple, so that all multiples are alike to the sampler."""
+        indices = Integer(*self.index_range(int(q)))
+        return int(sampler.draw(indices, config, rng)) * int(q)
+
+    def index_range(self, q: int) -> tuple[int, int]:
+        """The k with k * q in the range, as (first, last + 1)."""
+        return -(-self.lower // q), self.upper // q + (0 if q == 1 else 1)
+
+
+def _is_number(value: Any) -> bool:
+    """Whether `value` can be compared with the bounds: a number or a numpy scalar, but no bool and no NaN."""
+    if isinstance(value, (bool, str, bytes, complex)):
+        return False
+    try:
+        return not math.isnan(value)
+    except (TypeError, ValueError, OverflowError):
+        return False
+
+
+def _is_multiple(value: float, q: float) -> bool:
+    steps = value / q
+    return math.isclose(steps, round(steps), abs_tol=1e-9)
+
+
+def _count_decimals(q: float) -> int:
+    """Digits behind the point that it takes to write `q`: 2 for 0.25, 5 for 1e-05."""
+    mantissa, _, exponent = repr(float(q)).partition("e")
+    decimals = mantissa.partition(".")[2]
+    return max(0, len(decimals if decimals != "0" else "") - int(exponent or 0))
+
+
+def _as_float(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be a number, but got {name}={shown(value)}") from None
+
+
+def _as_int(name: str, value: Any) -> int:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise ValueError(f"{name} must be an integer, but got {name}={shown(value)}") from None
+
+
+def _check_log_bounds(domain: Float | Integer) -> None:
+    if not 0 < domain.lower <= domain.upper < math.inf:
+        raise ValueError(
+            f"0 < lower <= upper < inf must hold, but got lower={domain.lower}, upper={domain.upper}; "
+            "pass the values themselves, not their logarithms"
+        )
+
+
+# ---- from minitune/space.py
+
+__all__ = [
+    "AttributeDict",
+    "BaseSampler",
+    "Categorical",
+    "Domain",
+    "Float",
+    "Function",
+    "Grid",
+    "Integer",
+    "LogUniform",
+    "Normal",
+    "Quantized",
+    "Sampler",
+    "Uniform",
+    "as_domain",
+    "choice",
+    "fits",
+    "grid_search",
+    "is_grid",
+    "is_same",
+    "lograndint",
+    "loguniform",
+    "qlograndint",
+    "qloguniform",
+    "qrandint",
+    "qrandn",
+    "quniform",
+    "randint",
+    "randn",
+    "random_generator",
+    "sample_from",
+    "uniform",
+]
+
+
+def uniform(lower: float, upper: float) -> Float:
+    """Floats from [lower, upper), uniformly; with lower == upper always this one.
+
+    Here and in the functions below, bounds in the wrong order are swapped.
+
+    Raises:
+        ValueError: Unless both are finite.
+    """
+    return Float(lower, upper).uniform()
+
+
+def quniform(lower: float, upper: float, q: float) -> Float:
+    """Multiples of `q` from [lower, upper]: a uniform draw, rounded to the nearest one.
+
+    Raises:
+        ValueError: Unless both bounds are finite multiples of `q`.
+    """
+    return Float(lower, upper).uniform().quantized(q)
+
+
+def loguniform(lower: float, upper: float, base: object = None) -> Float:
+    """Floats from [lower, upper), log-uniformly; with lower == upper always this one.
+
+    Raises:
+        ValueError: Unless both bounds are above 0 and finite.
+    """
+    return Float(lower, upper).loguniform(base)
+
+
+def qloguniform(lower: float, upper: float, q: float, base: object = None) -> Float:
+    """Multiples of `q` from [lower, upper]: a log-uniform draw, rounded to the nearest one.
+
+    Raises:
+        ValueError: Unless both bounds are above 0 and finite, and multiples of `q`.
+    """
+    return Float(lower, upper).loguniform(base).quantized(q)
+
+
+def randn(mean: float = 0.0, sd: float = 1.0) -> Float:
+    """Normally distributed floats.
+
+    Raises:
+        ValueError: Unless sd > 0.
+    """
+    return Float(None, None).normal(mean, sd)
+
+
+def qrandn(mean: float, sd: float, q: float) -> Float:
+    """Normally distributed floats, rounded to the nearest multiple of `q`.
+
+    Raises:
+        ValueError: Unless sd > 0 and q > 0.
+    """
+    return Float(None, None).normal(mean, sd).quantized(q)
+
+
+def randint(lower: int, upper: int) -> Integer:
+    """Integers from [lower, upper), uniformly: `upper` is excluded.
+
+    Raises:
+        ValueError: If the bounds are equal.
+    """
+    return _not_empty(Integer(lower, upper)).uniform()
+
+
+def qrandint(lower: int, upper: int, q: int = 1) -> Integer:
+    """Multiples of `q` from [lower, upper], uniformly; `upper` is excluded for q = 1.
+
+    Raises:
+        ValueError: If there is none.
+    """
+    return Integer(lower, upper).uniform().quantized(q)
+
+
+def lograndint(lower: int, upper: int, base: object = None) -> Integer:
+    """Integers from [lower, upper), log-uniformly: `upper` is excluded.
+
+    Raises:
+        ValueError: Unless both bounds are above 0, and differ.
+    """
+    return _not_empty(Integer(lower, upper)).loguniform(base)
+
+
+def qlograndint(lower: int, upper: int, q: int, base: object = None) -> Integer:
+    """Multiples of `q` from [lower, upper], log-uniformly; `upper` is excluded for q = 1.
+
+    Raises:
+        ValueError: Unless both bounds are above 0, and a multiple lies in the range.
+    """
+    return Integer(lower, upper).loguniform(base).quantized(q)
+
+
+def choice(categories: Iterable[Any]) -> Categorical:
+    """One of `categories`, uniformly; domains inside the one that was drawn are resolved in their turn.
+
+    Raises:
+        ValueError: If there are none.
+    """
+    return Categorical(categories).uniform()
+
+
+def grid_search(values: Iterable[Any]) -> dict[str, Sequence[Any]]:
+    """Every one of `values`, combined with every value of every other grid.
+
+    Returns:
+        The plain dict `{"grid_search": values}`, which can also be written by hand.
+
+    Raises:
+        ValueError: If there are none.
+        TypeError: If they are a dict: of its keys, or of its values?
+    """
+    if isinstance(values, Mapping):
+        raise TypeError(f"grid_search takes a list of values, but got a dict, {values!r:.200}; list its keys or values")
+    return {GRID_KEY: Categorical(values).categories}
+
+
+def sample_from(func: Callable[..., Any]) -> Function:
+    """What `func` returns; it is called after all other parameters have their values.
+
+    Args:
+        func: Takes nothing, or the configuration: `sample_from(lambda config: 2 * config["width"])`.
+
+    Raises:
+        ValueError: If it takes anything else.
+    """
+    return Function(func)
+
+
+def _not_empty(domain: Integer) -> Integer:
+    if not domain.lower < domain.upper:
+        raise ValueError(f"lower < upper must hold, but got lower={domain.lower!r}, upper={domain.upper!r}")
+    return domain

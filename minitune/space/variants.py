@@ -1,0 +1,482 @@
+"""Variants: the configurations that a search space stands for, one at a time and in a fixed order.
+
+Order. `num_samples` rounds form the outer loop, the full grid the inner one; of the grid's variables, sorted by path,
+the first varies fastest. A point of the grid is found from its index alone (mixed radix), so a table of any size costs
+nothing to make and can be entered anywhere. Each point draws from a generator of its own, seeded by (seed, round,
+index): the n-th variant depends on nothing that happened before it.
+
+Within one point: random parameters first, then grids that those have brought in (each gives further variants), and
+functions last, in as many passes as their dependencies need.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import math
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from minitune.base.randomness import GlobalDraws
+from minitune.error import dual_error
+from minitune.space.domains import Categorical, Domain, fits, grid_search, is_grid, random_generator
+from minitune.space.tree import (
+    ConfigView,
+    Path,
+    RecursiveDependencyError,
+    assign_value,
+    copy_tree,
+    find_constants,
+    find_unresolved,
+    format_tag,
+    format_vars,
+    get_value,
+    has_unresolved_values,
+    leaves,
+    overlay,
+    path_key,
+    path_text,
+    topmost,
+)
+
+__all__ = [
+    "RecursiveDependencyError",
+    "Variant",
+    "VariantTable",
+    "assign_value",
+    "complete",
+    "count_variants",
+    "format_tag",
+    "format_vars",
+    "generate_variants",
+    "grid_search",
+    "has_unresolved_values",
+    "parse_spec_vars",
+]
+
+logger = logging.getLogger("minitune")
+
+_MAX_PASSES = 20
+_Unresolved = list[tuple[Path, Domain]]
+_Grids = list[tuple[Path, Categorical]]
+
+
+class Variant(NamedTuple):
+    """One configuration.
+
+    Attributes:
+        resolved_vars: The searched parameters, path to value; a dict is given leaf by leaf.
+        config: The whole configuration. Its dicts and lists belong to this variant alone.
+    """
+
+    resolved_vars: dict[Path, Any]
+    config: dict[str, Any]
+
+    @property
+    def evaluated_params(self) -> dict[str, Any]:
+        """The searched parameters by path, such as `"a/b"`."""
+        return {path_text(path): value for path, value in self.resolved_vars.items()}
+
+
+@dataclass
+class Position:
+    """Where a table stands; its next variant is made from here.
+
+    Attributes:
+        round: How many rounds are complete.
+        point: Index of the grid point within the round.
+        branch: How many variants of this point have been given.
+    """
+
+    round: int = 0
+    point: int = 0
+    branch: int = 0
+
+
+class VariantTable:
+    """All variants of a space, made when asked for.
+
+    Args:
+        space: The search space. It is not changed and must not be changed by others.
+        num_samples: Rounds; -1 for endlessly many.
+        points: Values for some parameters, one round each: they come first and count as rounds. If there are more of
+            them than rounds, all are given nevertheless.
+        constant_grid_search: Draw random parameters once per round rather than per grid point.
+        seed: Seeds everything that is drawn.
+
+    Raises:
+        ValueError: If `num_samples` is out of range, or a point has a parameter that the space does not have.
+    """
+
+    def __init__(
+        self,
+        space: dict[str, Any],
+        num_samples: int = 1,
+        points: Sequence[Mapping[str, Any]] = (),
+        constant_grid_search: bool = False,
+        seed: int | str = 0,
+    ):
+        if num_samples < -1:
+            raise ValueError(f"num_samples must be -1 (endless) or >= 0, but got {num_samples}")
+        self.position = Position()
+        self._seed = seed
+        self._constant_grid_search = constant_grid_search
+        self._plans = [_plan_point(space, point) for point in points]
+        self._free_plan = _Plan(space, [])
+        self._rounds = math.inf if num_samples == -1 else max(num_samples, len(points))
+        self._round_plan: _Plan | None = None
+        self._branches: Iterator[Variant] | None = None
+        self._ahead: Variant | None = None
+        self._last = Position()
+
+    @property
+    def round_size(self) -> int:
+        """How many places a round has that no point fixes: the points of the grid."""
+        return self._free_plan.grid_size
+
+    @property
+    def points(self) -> list[dict[str, Any]]:
+        """The search space with the values of each point in it."""
+        return [plan.space for plan in self._plans]
+
+    @property
+    def point_at_hand(self) -> dict[str, Any] | None:
+        """The space with the values of the point that the last variant came from, if it stands for that one alone."""
+        at_point = self._last.round < len(self._plans) and self._plans[self._last.round].grid_size == 1
+        return self._plans[self._last.round].space if at_point else None
+
+    @property
+    def total(self) -> int | float:
+        """How many variants there are, `math.inf` for endlessly many; without those that a draw may bring in."""
+        points = sum(plan.size for plan in self._plans)
+        free = self._rounds - len(self._plans)
+        return points + (free * self._free_plan.size if free else 0)
+
+    def is_exhausted(self) -> bool:
+        """Whether the last variant has been given."""
+        return self.position.round >= self._rounds
+
+    def extend(self, rounds: int) -> None:
+        """Have so many more rounds; those so far stay what they are."""
+        self._rounds += rounds
+
+    def finish(self) -> None:
+        """Have no more rounds."""
+        self._rounds = self.position.round
+        self._round_plan = self._branches = None
+
+    def seek(self, position: Position) -> None:
+        """Go on at `position`, in O(1) unless it lies within the variants of one point."""
+        self.position = Position(position.round, position.point, position.branch)
+        self._round_plan = self._branches = None
+
+    def reseed(self, seed: int | str) -> None:
+        """Draw from another seed from now on."""
+        self._seed = seed
+        self._round_plan = self._branches = None
+
+    def next(self) -> Variant | None:
+        """Make the next variant; None at the end.
+
+        Raises:
+            RecursiveDependencyError: If functions wait for each other.
+            ValueError: If a function fails.
+        """
+        at = self.position
+        if self.is_exhausted():
+            return None
+        if self._branches is None:
+            self._branches = self._plan_of_round().expand(at.point, self._rng(at.round, at.point))
+            for _ in range(at.branch):
+                next(self._branches, None)
+            self._ahead = next(self._branches, None)
+        variant = self._ahead
+        self._last = Position(at.round, at.point, at.branch)
+        at.branch += 1
+        # One variant is looked ahead within a grid point, so that `is_exhausted` is exact.
+        self._ahead = next(self._branches, None)
+        if self._ahead is None:
+            self._go_to_next_point()
+        return variant
+
+    def redraw(self, attempt: int) -> Variant | None:
+        """Draw anew what stands at the place of the last variant.
+
+        Args:
+            attempt: Counts the draws at this place.
+
+        Returns:
+            Another variant for that place; None if nothing is drawn there by itself (but for the grid's values, or
+            random ones that are the same for the whole round), or it stands for several variants.
+        """
+        last, plan, point = self._last, self._free_plan, self._last.point
+        if last.round < len(self._plans) and self._plans[last.round].is_drawn:
+            plan = self._plans[last.round]
+        elif last.round < len(self._plans):
+            point = 0  # a point as it was given is not wanted: something random is tried in its place
+        stands_for_several = last.branch > 0 or self._branches is not None
+        if not plan.is_drawn or stands_for_several or (self._constant_grid_search and plan.grid_size > 1):
+            return None
+        found = list(itertools.islice(plan.expand(point, self._rng(last.round, last.point, f"again {attempt}")), 2))
+        return found[0] if len(found) == 1 else None
+
+    def __iter__(self) -> Iterator[Variant]:
+        while (variant := self.next()) is not None:
+            yield variant
+
+    def _rng(self, *place: int | str) -> random.Random:
+        # Text is hashed by SHA-512 here: the same in every process and version.
+        return random.Random("/".join(map(str, (self._seed, *place))))
+
+    def _plan_of_round(self) -> _Plan:
+        if self._round_plan is None:
+            number = self.position.round
+            plan = self._plans[number] if number < len(self._plans) else self._free_plan
+            if self._constant_grid_search:
+                plan = plan.with_constants(self._rng(number))
+            self._round_plan = plan
+        return self._round_plan
+
+    def _go_to_next_point(self) -> None:
+        at = self.position
+        self._branches = None
+        at.point, at.branch = at.point + 1, 0
+        if at.point >= self._plan_of_round().grid_size:
+            at.round, at.point = at.round + 1, 0
+            self._round_plan = None
+
+
+class _Plan:
+    """One round: a space, with its unresolved members sorted once.
+
+    Args:
+        space: The space.
+        searched: Paths that count as searched although they have a value already.
+    """
+
+    def __init__(self, space: Any, searched: list[Path]):
+        found = sorted(find_unresolved(space), key=lambda item: path_key(item[0]))
+        self.space = space
+        self._searched = topmost(searched + [path for path, _ in found])
+        self._grids, self._others = _split(found)
+        self.grid_size = _combinations(self._grids)
+        lists = [grid.categories for _, grid in self._grids if not isinstance(grid.categories, range)]
+        self.is_drawn = bool(self._others) or any(map(has_unresolved_values, lists))
+        self.size = math.prod(_size_of_options(grid) for _, grid in self._grids)
+
+    def expand(self, index: int, rng: random.Random) -> Iterator[Variant]:
+        """The variants of grid point `index`: one, unless a value that it takes holds another grid."""
+        config, todo = _choose(copy_tree(self.space), self._grids, index)
+        for resolved in _expand(config, self._others + todo, rng):
+            yield Variant(leaves(resolved, self._searched), resolved)
+
+    def with_constants(self, rng: random.Random) -> _Plan:
+        """This plan with all drawn that does not depend on a grid."""
+        config, todo = copy_tree(self.space), self._others
+        while todo:
+            config, _, functions = _draw(config, todo, rng)
+            config, left, found = _call(config, functions, rng)
+            todo = found + left if found else []
+        return _Plan(config, self._searched)
+
+
+def generate_variants(
+    space: dict[str, Any], constant_grid_search: bool = False, random_state: Any = None
+) -> Iterator[Variant]:
+    """All variants of one round.
+
+    Args:
+        space: The search space.
+        constant_grid_search: Draw random parameters once rather than per grid point.
+        random_state: See `minitune.space.domains.random_generator`.
+
+    Yields:
+        Pairs of the searched parameters by path, and the configuration.
+    """
+    seed = random_generator(random_state).getrandbits(64)
+    yield from VariantTable(space, constant_grid_search=constant_grid_search, seed=seed)
+
+
+def parse_spec_vars(spec: dict[str, Any]) -> tuple[list[tuple[Path, Any]], _Unresolved, _Grids]:
+    """Sort the members of a search space.
+
+    Args:
+        spec: The space.
+
+    Returns:
+        Pairs of path and value of the constants; of path and domain of what is drawn or computed; and of path and
+        `Categorical` of the grids, which are sorted by path.
+    """
+    grids, others = _split(find_unresolved(spec))
+    return list(find_constants(spec)), others, sorted(grids, key=lambda item: path_key(item[0]))
+
+
+def count_variants(space: dict[str, Any], num_samples: int = 1, points: Sequence[Mapping[str, Any]] = ()) -> int:
+    """How many variants a space has: see `VariantTable.total`.
+
+    Raises:
+        ValueError: If `num_samples` is -1, for which there is no number.
+    """
+    if num_samples == -1:
+        raise ValueError("num_samples must be >= 0 to count variants, but got -1 (endless)")
+    return int(VariantTable(space, num_samples, points).total)
+
+
+def complete(config: dict[str, Any], rng: random.Random) -> dict[str, Any]:
+    """Resolve what a searcher has left open: functions, and domains that it knows nothing of.
+
+    Args:
+        config: The searcher's values over the space; it is changed.
+        rng: For the domains.
+
+    Returns:
+        The configuration.
+
+    Raises:
+        ValueError: If there is a grid.
+        RecursiveDependencyError: If functions wait for each other.
+    """
+    todo = sorted(find_unresolved(config), key=lambda item: path_key(item[0]))
+    while todo:
+        config, grids, functions = _draw(config, todo, rng)
+        if grids:
+            raise ValueError(
+                f"a searcher cannot cover a grid, but parameter {path_text(grids[0][0])!r} is one; use choice() "
+                "there, or run without a searcher"
+            )
+        config, left, found = _call(config, functions, rng)
+        _check_progress(left, found)
+        todo = found + left
+    return config
+
+
+# -- resolving -------------------------------------------------------------------------------------------------
+
+
+def _plan_point(space: dict[str, Any], point: Mapping[str, Any]) -> _Plan:
+    merged, fixed = overlay(space, point, unknown_keys=False)
+    for path in fixed:
+        allowed, value = get_value(space, path), get_value(merged, path)
+        replaces_subtree = isinstance(allowed, dict) and not is_grid(allowed)
+        if not replaces_subtree and not has_unresolved_values(value) and not fits(allowed, value):
+            logger.warning(
+                "point to evaluate: %s=%r lies outside of %s; it is tried nevertheless",
+                *(path_text(path), value, allowed.domain_str if isinstance(allowed, Domain) else repr(allowed)),
+            )
+    return _Plan(merged, fixed)
+
+
+def _expand(config: Any, todo: _Unresolved, rng: random.Random) -> Iterator[Any]:
+    """Resolve `todo` in `config`, which is changed: one configuration, or several if a grid comes up."""
+    config, grids, functions = _draw(config, todo, rng)
+    if grids:
+        grids.sort(key=lambda item: path_key(item[0]))
+        for index in range(_combinations(grids)):
+            branch, found = _choose(copy_tree(config), grids, index)
+            yield from _expand(branch, found + functions, rng)
+        return
+    config, left, found = _call(config, functions, rng)
+    _check_progress(left, found)
+    if found:
+        yield from _expand(config, found + left, rng)
+    else:
+        yield config
+
+
+def _choose(config: Any, grids: _Grids, index: int) -> tuple[Any, _Unresolved]:
+    """Set the values of grid point `index`; also returns what is unresolved in those values."""
+    found: _Unresolved = []
+    for path, grid in grids:
+        index, digit = divmod(index, len(grid))
+        value = copy_tree(grid[digit])
+        config = assign_value(config, path, value)
+        found.extend(find_unresolved(value, path))
+    return config, found
+
+
+def _draw(config: Any, todo: _Unresolved, rng: random.Random) -> tuple[Any, _Grids, _Unresolved]:
+    """Draw all random parameters, also those that come up in drawn values; returns the grids and functions."""
+    grids: _Grids = []
+    functions: _Unresolved = []
+    queue = list(todo)
+    for path, domain in queue:  # grows while it is walked
+        if isinstance(domain, Categorical) and domain.is_grid():
+            grids.append((path, domain))
+        elif domain.is_function():
+            functions.append((path, domain))
+        else:
+            value = copy_tree(domain.sample(random_state=rng))
+            config = assign_value(config, path, value)
+            queue.extend(find_unresolved(value, path))
+    return config, grids, functions
+
+
+def _call(config: Any, functions: _Unresolved, rng: random.Random) -> tuple[Any, _Unresolved, _Unresolved]:
+    """Call the functions, those that wait for others again in the next pass.
+
+    Returns:
+        The configuration, the functions that still wait, and what is unresolved in the values of the others.
+    """
+    if not functions:
+        return config, [], []
+    with GlobalDraws(rng).lent():
+        return _call_lent(config, functions, rng)
+
+
+def _call_lent(config: Any, functions: _Unresolved, rng: random.Random) -> tuple[Any, _Unresolved, _Unresolved]:
+    """See `_call`: while the global generators of random numbers are those of this place."""
+    found: _Unresolved = []
+    for _ in range(_MAX_PASSES):
+        waiting: _Unresolved = []
+        for path, function in functions:
+            try:
+                value = copy_tree(function.sample(ConfigView(config, function), random_state=rng))
+            except RecursiveDependencyError:
+                waiting.append((path, function))
+                continue
+            except Exception as error:
+                text = f"sample_from of parameter {path_text(path)!r} failed: {error!r}"
+                raise (dual_error(ValueError, error, text) or ValueError(text)) from error
+            config = assign_value(config, path, value)
+            found.extend(find_unresolved(value, path))
+        if not waiting or len(waiting) == len(functions):
+            return config, waiting, found
+        functions = waiting
+    return config, functions, found
+
+
+def _check_progress(waiting: _Unresolved, found: _Unresolved) -> None:
+    if waiting and not found:
+        names = ", ".join(repr(path_text(path)) for path, _ in waiting)
+        raise RecursiveDependencyError(
+            f"sample_from functions must not depend on each other in a circle, but {names} still wait for each other "
+            f"(after at most {_MAX_PASSES} passes)"
+        )
+
+
+def _combinations(grids: _Grids) -> int:
+    return math.prod(len(grid) for _, grid in grids)
+
+
+def _size_of_options(grid: Categorical) -> int:
+    """How many variants a grid stands for, those of grids inside its values included."""
+    if isinstance(grid.categories, range):
+        return len(grid)
+    return sum(
+        math.prod(_size_of_options(inner) for _, inner in _split(find_unresolved(option))[0])
+        for option in grid.categories
+    )
+
+
+def _split(found: Iterable[tuple[Path, Domain]]) -> tuple[_Grids, _Unresolved]:
+    """The grids, and the rest."""
+    grids: _Grids = []
+    others: _Unresolved = []
+    for path, domain in found:
+        if isinstance(domain, Categorical) and domain.is_grid():
+            grids.append((path, domain))
+        else:
+            others.append((path, domain))
+    return grids, others

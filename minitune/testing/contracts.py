@@ -1,0 +1,1457 @@
+"""SchedulerContract: what every scheduler must do.
+
+Example:
+    A file `test_my_scheduler.py`, for pytest:
+
+    ```
+    class TestMyScheduler(SchedulerContract):
+        def make_scheduler(self):
+            return MyScheduler(max_t=16)
+    ```
+
+Runs are simulated, so the whole suite takes a second and starts no process. To see values in failing asserts, call
+`pytest.register_assert_rewrite("minitune.testing.contracts")` before the import.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import itertools
+import math
+import os
+import pickle
+import random
+import signal
+import statistics
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager
+from pathlib import Path
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from minitune import clock
+from minitune.config import FailureConfig, RunConfig
+from minitune.context import get_trial_id
+from minitune.error import RemoteError, TuneError
+from minitune.execution.trial_executor import (
+    ActorFactory,
+    CallRaised,
+    CallReturned,
+    Event,
+    Exited,
+    Shared,
+    Started,
+    TrialExecutor,
+)
+from minitune.experiment.lifecycle import ERROR, PAUSED, PENDING, TERMINATED
+from minitune.experiment.trial import Trial
+from minitune.resources import Allocation, Resources
+from minitune.result import TRAINING_ITERATION, flatten
+from minitune.schedulers.trial_scheduler import SchedulerContext, TrialScheduler
+from minitune.search.searcher import Searcher
+from minitune.simulation import Simulation, simulate
+from minitune.space.domains import choice, fits, loguniform, randint, uniform
+from minitune.space.tree import get_value
+from minitune.trainable.session import report
+from minitune.tune_config import TuneConfig
+from minitune.tuner import Tuner
+
+if TYPE_CHECKING:
+    import pytest
+
+
+# ---- from minitune/testing/scheduler_contract.py
+
+Curve = Iterator[tuple[dict[str, Any], float]]
+
+_EPOCHS = 16
+
+_MOST_ATTEMPTS = 1000
+
+"""How often the trials of one run may be started together. A good scheduler needs some dozens."""
+
+_DECISIONS = {TrialScheduler.CONTINUE, TrialScheduler.PAUSE, TrialScheduler.STOP, TrialScheduler.NOOP}
+
+
+class SchedulerContract:
+    """Subclass it, name the class `Test...`, and say how a scheduler is made.
+
+    Attributes:
+        param_space: The search space of the runs; a number `x` decides how good a trial is.
+    """
+
+    param_space: dict[str, Any] = {"x": uniform(0.0, 1.0)}  # noqa: RUF012 - subclasses replace it, nobody changes it
+
+    def make_scheduler(self) -> TrialScheduler:
+        """Make a scheduler without metric and mode; trials have 16 iterations of one second each."""
+        raise NotImplementedError("say how a scheduler is made: override make_scheduler")
+
+    def curve(self, config: dict[str, Any]) -> Curve:
+        """The reports of a trial and the seconds that each takes: the larger `x`, the better in the end."""
+        noise = random.Random(repr(config["x"]))
+        for step in range(1, _EPOCHS + 1):
+            yield {"score": config["x"] * (1 - 0.8**step) + 0.1 * noise.random()}, 1.0
+
+    def simulated(self, scheduler: TrialScheduler | None = None, curve: Any = None, **options: Any) -> Simulation:
+        """A run of `num_samples` trials, 8 by default, on `num_workers`, 3 by default."""
+        tune = {"metric": "score", "mode": "max", "num_samples": 8}
+        tune.update({name: options.pop(name) for name in tuple(options) if name in tune})
+        attempts = itertools.count(1)
+
+        def attempt(config: dict[str, Any]) -> Curve:
+            if next(attempts) > _MOST_ATTEMPTS:
+                raise _EndlessError
+            begun: Curve = (curve or self.curve)(config)
+            return begun
+
+        try:
+            return simulate(
+                attempt,
+                param_space=self.param_space,
+                tune_config=TuneConfig(**tune, scheduler=scheduler or self.make_scheduler()),  # type: ignore[arg-type]  # checked there
+                run_config=RunConfig(failure_config=FailureConfig(options.pop("max_failures", 0))),
+                **{"num_workers": 3, "seed": 1, **options},
+            )
+        except _EndlessError:
+            text = "the run does not end: trials have started over, or gone on from checkpoints"
+            raise AssertionError(f"{text}, {_MOST_ATTEMPTS} times") from None
+
+    # -- every trial ends --------------------------------------------------------------------------------------------
+
+    def test_every_trial_comes_to_its_end(self) -> None:
+        """With few workers and with many, few trials and many: nobody waits for ever, nobody goes on for ever."""
+        for num_samples, num_workers in ((1, 1), (7, 1), (7, 9)):
+            done = self.simulated(num_samples=num_samples, num_workers=num_workers)
+            assert len(done.results) == num_samples
+            assert {trial.status for trial in _trials(done)} == {TERMINATED}
+
+    def test_failures_leave_the_others_alone(self) -> None:
+        """A trial that fails for good ends as such; one that is tried again goes on; all others end well."""
+
+        def curve(config: dict[str, Any]) -> Curve:
+            for number, step in enumerate(self.curve(config)):
+                if config["x"] < 0.4 and number == 2:
+                    raise RuntimeError("this one fails")
+                yield step
+
+        done = self.simulated(curve=curve)
+        for trial in _trials(done):
+            assert trial.status == TERMINATED or (trial.status == ERROR and trial.config["x"] < 0.4)
+        done = self.simulated(failure_rate=0.2, max_failures=-1)
+        assert done.num_failures > 0
+        assert {trial.status for trial in _trials(done)} == {TERMINATED}
+
+    def test_trials_without_checkpoints_end_too(self) -> None:
+        """Where nothing can be saved, a trial that was paused starts over."""
+        assert {trial.status for trial in _trials(self.simulated(can_save=False))} == {TERMINATED}
+
+    def test_values_that_are_no_numbers_do_no_harm(self) -> None:
+        """NaN and infinities are reported by trainings that diverge: they neither raise nor win."""
+        bad: dict[float, float] = {}  # by the trial's x: the first one with a small x reports NaN, and so on
+
+        def curve(config: dict[str, Any]) -> Curve:
+            x = config["x"]
+            if x < 0.5:
+                bad.setdefault(x, (math.nan, math.inf, -math.inf)[len(bad) % 3])
+            for metrics, duration_s in self.curve(config):
+                yield ({"score": bad[x]} if x in bad else metrics), duration_s
+
+        done = self.simulated(curve=curve, num_samples=12)
+        assert {trial.status for trial in _trials(done)} == {TERMINATED}
+        last = {trial.config["x"]: flatten(trial.last_result) for trial in _trials(done) if trial.last_result}
+        assert max(result[TRAINING_ITERATION] for x, result in last.items() if x >= 0.5) >= max(
+            (result[TRAINING_ITERATION] for result in last.values() if math.isnan(result["score"])), default=0
+        )
+
+    # -- the same again ----------------------------------------------------------------------------------------------
+
+    def test_a_seed_decides_everything(self) -> None:
+        """The same seed gives the same decisions, whatever the global generator is at, and leaves that alone."""
+        first = self.simulated().decision_log
+        random.seed(99)
+        state = random.getstate()
+        assert self.simulated().decision_log == first
+        assert random.getstate() == state
+
+    def test_min_is_max_of_the_negative(self) -> None:
+        """The mode turns the order round, and nothing else."""
+
+        def negative(config: dict[str, Any]) -> Curve:
+            for metrics, duration_s in self.curve(config):
+                yield {"score": -metrics["score"]}, duration_s
+
+        one, other = self.simulated(), self.simulated(curve=negative, mode="min")
+        assert [(line.time_s, line.trial_id, line.event) for line in one.log] == [
+            (line.time_s, line.trial_id, line.event) for line in other.log
+        ]
+
+    def test_a_saved_state_goes_on_as_if_nothing_had_happened(self, tmp_path: Path) -> None:
+        """A new scheduler that has read the state decides as the old one would have, wherever that was."""
+        path = str(tmp_path / "scheduler")
+        for num_workers in (2, 8):
+            plain = self.simulated(num_workers=num_workers)
+            cut = self.simulated(_CutOff(self.make_scheduler, path), num_workers=num_workers)
+            assert cut.decision_log == plain.decision_log
+        assert os.listdir(tmp_path) == ["scheduler"]
+
+    # -- hooks -------------------------------------------------------------------------------------------------------
+
+    def test_hooks_answer_as_they_should(self) -> None:
+        """Decisions are known ones, the choice is a trial that waits, results and configurations stay as they are."""
+        watched = _Watched(self.make_scheduler)
+        self.simulated(watched)
+        assert watched.num_decisions > 0
+
+    def test_metric_and_mode_come_from_one_place(self) -> None:
+        """They are taken over from the run, and refused where the scheduler has its own."""
+        scheduler = self.make_scheduler()
+        assert scheduler.set_search_properties("score", "max")
+        assert scheduler.metric == "score"
+        assert not scheduler.set_search_properties("loss", "min")
+        assert isinstance(scheduler.debug_string(), str)
+
+
+class _EndlessError(BaseException):
+    """Ends a run from within a trial. No `Exception`, for that would be the trial's failure."""
+
+
+def _trials(done: Simulation) -> list[Trial]:
+    return done.results._analysis.trials
+
+
+class _Around(TrialScheduler):
+    """Passes everything on to another scheduler.
+
+    Args:
+        make: Makes it.
+    """
+
+    def __init__(self, make: Any):
+        self.make = make
+        self.inner: TrialScheduler = make()
+        self.setup: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Around:
+        return self  # a run works on a copy; here it is looked at afterwards
+
+    @property
+    def metric(self) -> str | None:
+        return self.inner.metric
+
+    @property
+    def time_attr(self) -> str | None:
+        return self.inner.time_attr
+
+    @property
+    def required_attrs(self) -> tuple[str, ...]:
+        return self.inner.required_attrs
+
+    def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
+        self.setup.append(("set_search_properties", (metric, mode), spec))
+        return self.inner.set_search_properties(metric, mode, **spec)
+
+    def set_seed(self, seed: int) -> None:
+        self.setup.append(("set_seed", (seed,), {}))
+        self.inner.set_seed(seed)
+
+    def on_trial_add(self, tune_controller: SchedulerContext, trial: Trial) -> None:
+        self.inner.on_trial_add(tune_controller, trial)
+
+    def on_trial_error(self, tune_controller: SchedulerContext, trial: Trial) -> None:
+        self.inner.on_trial_error(tune_controller, trial)
+
+    def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
+        return self.inner.on_trial_result(tune_controller, trial, result)
+
+    def on_trial_complete(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> None:
+        self.inner.on_trial_complete(tune_controller, trial, result)
+
+    def on_trial_remove(self, tune_controller: SchedulerContext, trial: Trial) -> None:
+        self.inner.on_trial_remove(tune_controller, trial)
+
+    def choose_trial_to_run(self, tune_controller: SchedulerContext) -> Trial | None:
+        return self.inner.choose_trial_to_run(tune_controller)
+
+
+class _CutOff(_Around):
+    """After every seventh result the scheduler is replaced by a new one that reads what the old one has saved."""
+
+    def __init__(self, make: Any, path: str):
+        super().__init__(make)
+        self._path = path
+        self._count = 0
+
+    def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
+        decision = super().on_trial_result(tune_controller, trial, result)
+        self._count += 1
+        if self._count % 7 == 3:
+            self.inner.save(self._path)
+            self.inner = self.make()
+            for method, arguments, options in self.setup:
+                getattr(self.inner, method)(*arguments, **options)
+            self.inner.restore(self._path)
+        return decision
+
+
+class _Watched(_Around):
+    """Looks at every answer, and at what must not change."""
+
+    num_decisions = 0
+
+    def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
+        before = copy.deepcopy((result, trial.config))
+        decision = super().on_trial_result(tune_controller, trial, result)
+        assert decision in _DECISIONS, f"{decision!r} is no decision"
+        after = ({name: result.get(name) for name in before[0]}, trial.config)  # it may add something for the searcher
+        assert after == before, "on_trial_result has changed the result or the configuration"
+        assert isinstance(self.inner.debug_string(), str)
+        self.num_decisions += 1
+        return decision
+
+    def choose_trial_to_run(self, tune_controller: SchedulerContext) -> Trial | None:
+        chosen = super().choose_trial_to_run(tune_controller)
+        again = super().choose_trial_to_run(tune_controller)
+        assert chosen is again, "choose_trial_to_run gives another answer when it is asked again"
+        assert chosen is None or chosen.status in (PENDING, PAUSED), f"{chosen} was chosen, but is {chosen.status}"
+        return chosen
+
+
+# ---- from minitune/testing/searcher_contract.py
+# SearcherContract: what every searcher must do.
+#
+# Example:
+#     A file `test_my_searcher.py`, for pytest:
+#
+#     ```
+#     class TestMySearcher(SearcherContract):
+#         def make_searcher(self):
+#             return MySearcher()
+#     ```
+#
+# No process is started. To see values in failing asserts, call
+# `pytest.register_assert_rewrite("minitune.testing.contracts")` before the import.
+
+Told = list[tuple[str, dict[str, Any]]]
+
+"""Trial ids and what was suggested for them."""
+
+
+class SearcherContract:
+    """Subclass it, name the class `Test...`, and say how a searcher is made.
+
+    Attributes:
+        param_space: The search space of the tests; a searcher that has its own names it here, and ignores the one that
+            it is given.
+        is_random: Whether another seed gives other suggestions.
+        learns: Whether later suggestions are much better than the first ones, on a simple function.
+    """
+
+    param_space: dict[str, Any] = {  # noqa: RUF012 - subclasses replace it, nobody changes it
+        "lr": loguniform(1e-4, 1.0),
+        "momentum": uniform(0.0, 1.0),
+        "layers": {"count": randint(1, 9), "kind": choice(["relu", "tanh"])},
+    }
+    is_random = True
+    learns = False
+
+    def make_searcher(self) -> Searcher:
+        """Make a searcher without seed, metric and mode."""
+        raise NotImplementedError("say how a searcher is made: override make_searcher")
+
+    def loss_of(self, config: dict[str, Any]) -> float:
+        """What a configuration is worth, less is better; to be overridden along with the space."""
+        distance = (math.log10(config["lr"]) + 2) ** 2 / 4 + (config["momentum"] - 0.9) ** 2
+        return float(distance + (config["layers"]["kind"] != "relu") * 0.5)
+
+    def ready(self, seed: int = 1, mode: str = "min") -> Searcher:
+        """A searcher that is ready to suggest."""
+        searcher = self.make_searcher()
+        searcher.set_seed(seed)
+        searcher.set_search_properties("loss", mode, self.param_space, num_samples=100, stop=None, time_budget_s=None)
+        return searcher
+
+    def play(self, searcher: Searcher, count: int, first: int = 0, sign: int = 1) -> Told:
+        """Try so many configurations, one after the other, each with a result and an end."""
+        told: Told = []
+        for number in range(first, first + count):
+            trial_id = f"trial_{number}"
+            config = suggested(searcher, trial_id)
+            told.append((trial_id, config))
+            result = {"loss": sign * self.loss_of(config), "training_iteration": 1}
+            searcher.on_trial_result(trial_id, {**result, "loss": result["loss"] + 1})
+            searcher.on_trial_complete(trial_id, {**result, "training_iteration": 2})
+        return told
+
+    # -- suggestions -------------------------------------------------------------------------------------------------
+
+    def test_suggestions_lie_in_the_space(self) -> None:
+        """Each is a new dict, in which every domain of the space has one of its values."""
+        searcher = self.ready()
+        told = self.play(searcher, 25)
+        for _, config in told:
+            for path, domain in domains_of(self.param_space):
+                assert fits(domain, get_value(config, path)), f"{config} is not in the space, see {path}"
+        assert len({id(config) for _, config in told}) == len(told)
+
+    def test_several_trials_at_a_time(self) -> None:
+        """Suggestions may be asked for while others have no result, and results come in any order."""
+        searcher = self.ready()
+        configs = {f"trial_{number}": suggested(searcher, f"trial_{number}") for number in range(4)}
+        for trial_id in reversed(configs):
+            searcher.on_trial_complete(trial_id, {"loss": self.loss_of(configs[trial_id])})
+        assert isinstance(suggested(searcher, "trial_4"), dict)
+
+    def test_what_it_is_given_stays_as_it_is(self) -> None:
+        """Neither the space nor a result is changed, and nobody else's changes to a suggestion reach it."""
+        searcher, space = self.ready(), repr(self.param_space)
+        result = {"loss": 1.0, "training_iteration": 1}
+        config = suggested(searcher, "trial_0")
+        kept = copy.deepcopy(config)
+        config.clear()
+        searcher.on_trial_complete("trial_0", result)
+        assert result == {"loss": 1.0, "training_iteration": 1}
+        assert repr(self.param_space) == space
+        other = self.ready()
+        assert suggested(other, "trial_0") == kept or not self.is_random
+        other.on_trial_complete("trial_0", dict(result))
+        assert suggested(searcher, "trial_1") == suggested(other, "trial_1")
+
+    # -- what trials do ----------------------------------------------------------------------------------------------
+
+    def test_nothing_that_trials_do_throws_it_off(self) -> None:
+        """Failures, ends without a result, values that are no finite numbers, pauses, and ids that it does not know."""
+        searcher = self.ready()
+        ends: list[dict[str, Any]] = [
+            {"error": True},
+            {"result": None},
+            *({"result": {"loss": value}} for value in (math.nan, math.inf, -math.inf, 1e300)),
+        ]
+        for number, end in enumerate(ends * 3):
+            trial_id = f"bad_{number}"
+            suggested(searcher, trial_id)
+            searcher.on_pause(trial_id)
+            searcher.on_unpause(trial_id)
+            if end.get("error"):
+                searcher.on_trial_error(trial_id)
+            searcher.on_trial_complete(trial_id, **end)
+        searcher.on_trial_complete("nobody", {"loss": 1.0})
+        searcher.on_trial_result("nobody", {"loss": 1.0})
+        for _, config in self.play(searcher, 5):
+            for path, domain in domains_of(self.param_space):
+                assert fits(domain, get_value(config, path))
+        searcher.on_search_end()
+
+    # -- the same again ----------------------------------------------------------------------------------------------
+
+    def test_a_seed_decides_everything(self) -> None:
+        """The same seed gives the same suggestions, whatever the global generator is at, and leaves that alone."""
+        first = self.play(self.ready(seed=1), 20)
+        random.seed(99)
+        state = random.getstate()
+        assert self.play(self.ready(seed=1), 20) == first
+        assert random.getstate() == state
+        if self.is_random:
+            assert self.play(self.ready(seed=2), 20) != first
+
+    def test_max_is_min_of_the_negative(self) -> None:
+        """The mode turns the order round, and nothing else."""
+        assert self.play(self.ready(mode="max"), 20, sign=-1) == self.play(self.ready(mode="min"), 20)
+
+    def test_a_saved_state_goes_on_as_if_nothing_had_happened(self, tmp_path: Path) -> None:
+        """A new searcher that has read the state suggests what the old one would have, with a trial still running."""
+        plain, cut, path = self.ready(), self.ready(), str(tmp_path / "searcher")
+        told: list[Told] = []
+        for searcher in (plain, cut):
+            self.play(searcher, 12)
+            running = suggested(searcher, "running")
+            if searcher is cut:
+                cut.save(path)
+                searcher = self.ready(seed=2)  # as after a crash
+                searcher.restore(path)
+            searcher.on_trial_complete("running", {"loss": self.loss_of(running)})
+            told.append(self.play(searcher, 8, first=12))
+        assert told[0] == told[1]
+        assert os.listdir(tmp_path) == ["searcher"]
+
+    # -- in a run ----------------------------------------------------------------------------------------------------
+
+    def test_it_learns(self) -> None:
+        """Half of the later suggestions are better than the best quarter of the first ones (`learns`)."""
+        for seed in (1, 2, 3) if self.learns else ():
+            losses = [self.loss_of(config) for _, config in self.play(self.ready(seed), 60)]
+            assert statistics.median(losses[40:]) < statistics.quantiles(losses[:20])[0]
+
+    def test_it_serves_a_run(self, tmp_path: Path) -> None:
+        """A tuner asks it for its trials, of which one fails."""
+
+        def train(config: dict[str, Any]) -> None:
+            report({"loss": self.loss_of(config)})
+            if str(get_trial_id()).endswith("_00002"):
+                raise RuntimeError("this one fails")
+
+        tuner = Tuner(
+            train,
+            param_space=self.param_space,
+            tune_config=TuneConfig(
+                search_alg=self.make_searcher(), metric="loss", mode="min", num_samples=6, seed=1, executor="inline"
+            ),
+            run_config=RunConfig(storage_path=tmp_path, verbose=0),
+        )
+        grid = tuner.fit()
+        assert (len(grid), grid.num_errors, grid.num_terminated) == (6, 1, 5)
+
+
+def suggested(searcher: Searcher, trial_id: str) -> dict[str, Any]:
+    """A suggestion; at this point there must be one."""
+    config = searcher.suggest(trial_id)
+    assert isinstance(config, dict), f"a suggestion for {trial_id} was expected, but got {config!r}"
+    return config
+
+
+def domains_of(space: dict[str, Any]) -> list[tuple[tuple[str, ...], Any]]:
+    """The domains of a space of nested dicts, with their paths."""
+    found: list[tuple[tuple[str, ...], Any]] = []
+    for key, value in space.items():
+        inner = domains_of(value) if isinstance(value, dict) else [((), value)]
+        found += [((key, *path), domain) for path, domain in inner]
+    return found
+
+
+# ---- from minitune/testing/executor_actors.py
+# The actors that `TrialExecutorContract` runs. Workers import this module, so it needs no test framework.
+
+KILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)
+
+"""The signal that nobody survives; where there is no such signal, what ends a process at once there."""
+
+PATIENCE_S = 20.0
+
+"""How long an actor waits for what must come; it only ends a test that fails."""
+
+
+class Account:
+    """Keeps a sum. What counts as user code runs on the user's thread.
+
+    Args:
+        user_thread: The user's thread.
+        balance: The first sum.
+        allocation: What the actor was given.
+    """
+
+    def __init__(self, user_thread: Executor, balance: int = 0, *, allocation: Allocation):
+        self._user_thread = user_thread
+        self._balance = balance
+        self._allocation = allocation
+        self._made_on = threading.get_ident()
+
+    def add(self, amount: int) -> Future[int]:
+        """Add to the sum; the new sum."""
+        return self._user_thread.submit(self._add, amount)
+
+    def _add(self, amount: int) -> int:
+        self._balance += amount
+        return self._balance
+
+    def balance(self) -> int:
+        """The sum, at once."""
+        return self._balance
+
+    def allocation(self) -> Allocation:
+        """What the actor was given."""
+        return self._allocation
+
+    def echo(self, *values: Any) -> Any:
+        """The arguments."""
+        return values
+
+    def is_one_thread(self) -> Future[bool]:
+        """Whether the object was made on the thread that runs user code."""
+        return self._user_thread.submit(lambda: threading.get_ident() == self._made_on)
+
+    def fail(self, kind: str, message: str) -> Future[None]:
+        """Raise on the user's thread."""
+        return self._user_thread.submit(fail_deep_inside, kind, message)
+
+    def fail_at_once(self, kind: str, message: str) -> None:
+        """Raise on the control side."""
+        fail_deep_inside(kind, message)
+
+    def lock(self) -> Future[Any]:
+        """Something that cannot be pickled."""
+        return self._user_thread.submit(threading.Lock)
+
+    def spend(self, duration_s: float) -> Future[float]:
+        """Let time pass on the current clock; what it shows then."""
+        return self._user_thread.submit(self._spend, duration_s)
+
+    def _spend(self, duration_s: float) -> float:
+        clock.current().sleep(duration_s)
+        return clock.current().monotonic()
+
+
+def fail_deep_inside(kind: str, message: str) -> None:
+    """Raise one of the exceptions that tests ask for by name."""
+    kinds: Mapping[str, type[BaseException]] = {"ValueError": ValueError, "SystemExit": SystemExit}
+    raise kinds[kind](message)
+
+
+def refuse(user_thread: Executor, *, allocation: Allocation) -> Account:
+    """A factory that raises."""
+    raise ValueError("this factory makes nothing")
+
+
+class Worker:
+    """Runs until it is stopped, like a function in `report()`, and then notes that it has unwound.
+
+    Args:
+        user_thread: The user's thread.
+        notes: A file that is appended to.
+        allocation: What the actor was given.
+    """
+
+    def __init__(self, user_thread: Executor, notes: str, *, allocation: Allocation):
+        self._user_thread = user_thread
+        self._notes = Path(notes)
+        self._stops: SimpleQueue[None] = SimpleQueue()
+        self._unwound: Future[None] | None = None
+
+    def begin(self) -> Future[str]:
+        """Begin; answered from within the code that then runs on."""
+        begun: Future[str] = Future()
+        self._unwound = self._user_thread.submit(self._work, begun)
+        return begun
+
+    def hang(self) -> Future[str]:
+        """Never answers, but lets itself be stopped."""
+        self._unwound = self._user_thread.submit(self._work, Future())
+        return Future()
+
+    def _work(self, begun: Future[str]) -> None:
+        try:
+            begun.set_result("begun")
+            self._stops.get(timeout=PATIENCE_S)
+        finally:
+            self._note("unwound")
+
+    def _note(self, text: str) -> None:
+        with self._notes.open("a", encoding="utf-8") as file:
+            file.write(text + "\n")
+
+    def stop(self) -> Future[None] | None:
+        """End what runs; done when it has unwound."""
+        self._note("stop")
+        self._stops.put(None)
+        return self._unwound
+
+
+class Mortal:
+    """Ends its own process, or meets another actor's.
+
+    Args:
+        user_thread: The user's thread.
+        allocation: What the actor was given.
+    """
+
+    def __init__(self, user_thread: Executor, *, allocation: Allocation):
+        self._user_thread = user_thread
+
+    def answer_and_exit(self, code: int) -> Future[str]:
+        """Answer, and be gone before anything else can be asked."""
+        answer = _WatchedFuture()
+        self._user_thread.submit(self._answer_and_exit, answer, code)
+        return answer
+
+    def _answer_and_exit(self, answer: _WatchedFuture, code: int) -> None:
+        # Only once somebody listens is the answer on its way when set_result() comes back.
+        answer.has_listener.wait(PATIENCE_S)
+        answer.set_result("last words")
+        os._exit(code)
+
+    def kill_itself(self) -> Future[None]:
+        """Die of SIGKILL; there is no answer."""
+        return self._user_thread.submit(os.kill, os.getpid(), KILL)
+
+    def hang(self) -> Future[None]:
+        """Never answer."""
+        return Future()
+
+    def meet(self, mine: str, other: str) -> Future[bool]:
+        """Leave a file and wait for another's: whether it came."""
+        return self._user_thread.submit(meet, Path(mine), Path(other))
+
+
+class _WatchedFuture(Future[str]):
+    """Tells when somebody listens to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_listener = threading.Event()
+
+    def add_done_callback(self, fn: Callable[[Future[str]], object]) -> None:
+        super().add_done_callback(fn)
+        self.has_listener.set()
+
+
+def meet(mine: Path, other: Path) -> bool:
+    """Leave a file and wait for another's, at most `PATIENCE_S`: whether it came."""
+    mine.touch()
+    until_s = time.monotonic() + PATIENCE_S
+    while not other.exists() and time.monotonic() < until_s:
+        time.sleep(0.005)
+    return other.exists()
+
+
+class Counted:
+    """A value that counts how often it is loaded in a process.
+
+    Args:
+        text: What it holds.
+    """
+
+    loads = 0
+
+    def __init__(self, text: str):
+        self.text = text
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _load_counted, (self.text,)
+
+
+def _load_counted(text: str) -> Counted:
+    Counted.loads += 1
+    return Counted(text)
+
+
+class Reader:
+    """Reads a shared value.
+
+    Args:
+        user_thread: The user's thread.
+        shared: Its handle.
+        allocation: What the actor was given.
+    """
+
+    def __init__(self, user_thread: Executor, shared: Shared, *, allocation: Allocation):
+        self._user_thread = user_thread
+        self._shared = shared
+
+    def value(self) -> Future[Any]:
+        """The value."""
+        return self._user_thread.submit(self._shared.get)
+
+    def read_twice(self) -> Future[tuple[str, bool, int]]:
+        """The text of a `Counted`, whether it is the same object each time, and how often this process loaded it."""
+        return self._user_thread.submit(self._read_twice)
+
+    def _read_twice(self) -> tuple[str, bool, int]:
+        first, second = self._shared.get(), self._shared.get()
+        return first.text, first is second, Counted.loads
+
+
+class Reusable:
+    """Can be parked and reset.
+
+    Args:
+        user_thread: The user's thread.
+        name: Whose actor it is.
+        allocation: What the actor was given.
+    """
+
+    def __init__(self, user_thread: Executor, name: str, *, allocation: Allocation):
+        self._user_thread = user_thread
+        self._history = [name]
+        self._is_done = True
+
+    def history(self) -> list[str]:
+        """Whose actor it was, one after the other."""
+        return self._history
+
+    def leave_busy(self) -> None:
+        """Let the next `stop` fail."""
+        self._is_done = False
+
+    def stop(self) -> Future[None]:
+        """End."""
+        return self._user_thread.submit(self._stop)
+
+    def _stop(self) -> None:
+        if not self._is_done:
+            raise RuntimeError("this actor cannot be stopped cleanly")
+
+    def reset(self, name: str, outcome: str, allocation: Allocation) -> Future[bool]:
+        """Become the actor of `name`.
+
+        Args:
+            name: Whose.
+            outcome: `yes`, `no`, `raise`, `exit` or `slow`.
+            allocation: What it is given.
+        """
+        return self._user_thread.submit(self._reset, name, outcome, allocation)
+
+    def _reset(self, name: str, outcome: str, allocation: Allocation) -> bool:
+        if outcome == "raise":
+            raise ValueError("this actor cannot be reset")
+        if outcome == "exit":
+            raise SystemExit(3)
+        if outcome == "slow":
+            clock.current().sleep(0.75)
+        if not isinstance(allocation, Allocation):
+            raise TypeError(f"the last argument of reset() must be an Allocation, but got {allocation!r}")
+        self._history.append(name)
+        return outcome != "no"
+
+
+# ---- from minitune/testing/executor_watch.py
+# Watch: drives an executor in a test, one event at a time and never without a bound.
+
+ONE_CPU = Resources([{"CPU": 1}])
+
+NOTHING = Resources([{}])
+
+_EventKind = TypeVar("_EventKind", Started, CallReturned, CallRaised, Exited)
+
+GRACE_S = 10.0
+
+"""How long a test lets an actor unwind; none of them needs it."""
+
+
+class Watch:
+    """An executor and the events that it has told but a test has not yet looked at.
+
+    Args:
+        executor: The executor.
+        bound_s: How long an event may take, in seconds of real time.
+    """
+
+    def __init__(self, executor: TrialExecutor, bound_s: float):
+        self.executor = executor
+        self._bound_s = bound_s
+        self._events: deque[Event] = deque()
+        self._fences = 0
+
+    def next(self) -> Event:
+        """The next event.
+
+        Raises:
+            AssertionError: If none comes in time.
+        """
+        until_s = time.monotonic() + self._bound_s
+        while not self._events:
+            assert time.monotonic() < until_s, f"no event came within {self._bound_s:g} s"
+            self._events.extend(self.executor.wait(self._bound_s))
+        return self._events.popleft()
+
+    def take(self, count: int) -> list[Event]:
+        """The next `count` events."""
+        return [self.next() for _ in range(count)]
+
+    def start(
+        self, actor_id: str, factory: ActorFactory = Account, request: Resources = ONE_CPU, **kwargs: Any
+    ) -> Started:
+        """Start an actor and take its `Started`, which must be the next event."""
+        self.executor.start(actor_id, factory, request, **kwargs)
+        return self.expect(Started, actor_id)
+
+    def value(self, actor_id: str, method: str, *args: Any) -> Any:
+        """Call a method; what it returned."""
+        self.executor.call(actor_id, method, *args)
+        return self.expect(CallReturned, actor_id).value
+
+    def error(self, actor_id: str, method: str, *args: Any) -> RemoteError:
+        """Call a method; what it raised."""
+        self.executor.call(actor_id, method, *args)
+        return self.expect(CallRaised, actor_id).error
+
+    def stop(self, actor_id: str, keep: bool = False) -> Exited:
+        """Stop an actor and take its `Exited`, which must be the next event."""
+        self.executor.stop(actor_id, GRACE_S, keep)
+        return self.expect(Exited, actor_id)
+
+    def expect(self, kind: type[_EventKind], actor_id: str) -> _EventKind:
+        """The next event, which must be of this kind and of this actor."""
+        event = self.next()
+        assert isinstance(event, kind), f"{kind.__name__} of {actor_id!r} was expected, but got {event}"
+        assert event.actor_id == actor_id, f"an event of {actor_id!r} was expected, but got {event}"
+        return event
+
+    def rest(self) -> list[Event]:
+        """All events that are still to come of what a test has done so far: those before the end of a new actor."""
+        self._fences += 1
+        fence = f"fence-{self._fences}#1"
+        self.executor.start(fence, functools.partial(Account, balance=0), NOTHING)
+        self.executor.stop(fence, GRACE_S)
+        others: list[Event] = []
+        while True:
+            event = self.next()
+            if event.actor_id != fence:
+                others.append(event)
+            elif isinstance(event, Exited):
+                return others
+
+
+# ---- from minitune/testing/executor_contract.py
+# TrialExecutorContract: what every executor must do.
+#
+# Example:
+#     A file `test_my_executor.py`, for pytest:
+#
+#     ```
+#     class TestMyExecutor(TrialExecutorContract):
+#         def make_executor(self, totals, gpu_ids, directory):
+#             return MyExecutor(Machine(totals, gpu_ids))
+#     ```
+#
+# Clauses about processes are skipped where `isolates` is False: an executor without processes can neither kill nor die.
+
+TOTALS = {"CPU": 2.0}
+
+
+class TrialExecutorContract:
+    """Subclass it, name the class `Test...`, and say how an executor is made.
+
+    Attributes:
+        bound_s: How long any one event may take, in seconds. It only ends a test that fails.
+    """
+
+    bound_s = 30.0
+
+    def make_executor(self, totals: dict[str, float], gpu_ids: tuple[str, ...], directory: Path) -> TrialExecutor:
+        """Make an executor.
+
+        Args:
+            totals: What it may give out.
+            gpu_ids: Ids of the devices, as many as `totals["GPU"]` says.
+            directory: An empty directory, for what it may want to store.
+        """
+        raise NotImplementedError("say how an executor is made: override make_executor")
+
+    @contextmanager
+    def watch(
+        self, directory: Path, totals: dict[str, float] | None = None, gpu_ids: tuple[str, ...] = ()
+    ) -> Iterator[Watch]:
+        """An executor for the length of a test."""
+        executor = self.make_executor(dict(totals or TOTALS), gpu_ids, directory)
+        try:
+            yield Watch(executor, self.bound_s)
+        finally:
+            executor.shutdown()
+
+    # -- starting and calling --------------------------------------------------------------------------------------
+
+    def test_an_actor_is_started_once(self, tmp_path: Path) -> None:
+        """One `Started`, which names the process and the allocation; the id is taken then."""
+        with self.watch(tmp_path) as watch:
+            started = watch.start("a#1", request=ONE_CPU)
+
+            assert (started.pid != os.getpid()) == watch.executor.isolates
+            assert started.host
+            assert not started.reused
+            assert [bundle.cpus for bundle in started.allocation.bundles] == [1]
+            assert watch.value("a#1", "allocation") == started.allocation
+            with _raises(RuntimeError):
+                watch.executor.start("a#1", Account, ONE_CPU)
+            assert watch.rest() == []
+
+    def test_each_call_gets_one_reply_and_the_state_is_kept(self, tmp_path: Path) -> None:
+        """Calls are answered by their values, from the user's thread and from the control side alike."""
+        with self.watch(tmp_path) as watch:
+            watch.start("a#1", functools.partial(Account, balance=5))
+
+            assert [watch.value("a#1", "add", amount) for amount in (1, 2, 3)] == [6, 8, 11]
+            assert watch.value("a#1", "balance") == 11
+            assert watch.value("a#1", "is_one_thread")
+            assert watch.rest() == []
+
+    def test_arguments_and_replies_are_copies(self, tmp_path: Path) -> None:
+        """What either side changes afterwards does not reach the other."""
+        with self.watch(tmp_path) as watch:
+            watch.start("a#1")
+            sent = {"layers": [1, 2]}
+            watch.executor.call("a#1", "echo", sent, None, 3)
+            sent["layers"].append(3)
+
+            assert watch.expect(CallReturned, "a#1").value == ({"layers": [1, 2]}, None, 3)
+            assert watch.value("a#1", "echo") == ()
+
+    def test_functions_and_classes_of_the_caller_travel(self, tmp_path: Path) -> None:
+        """Factories and arguments may be local to a function, which plain pickle cannot name."""
+        with self.watch(tmp_path) as watch:
+            offset = 40
+
+            class Local(Account):
+                def shifted(self, shift: Any) -> int:
+                    return int(shift(self._balance)) + offset
+
+            watch.start("a#1", lambda thread, allocation: Local(thread, 1, allocation=allocation))
+
+            assert watch.value("a#1", "shifted", lambda balance: balance + 1) == 42
+
+    def test_actors_are_apart_and_concurrent(self, tmp_path: Path) -> None:
+        """Two actors start and are called side by side; each has its own state and its own replies."""
+        with self.watch(tmp_path) as watch:
+            for name in ("a#1", "b#1"):
+                watch.executor.start(name, Account, ONE_CPU)
+            started = watch.take(2)
+            assert {type(event) for event in started} == {Started}
+            assert {event.actor_id for event in started} == {"a#1", "b#1"}
+            watch.executor.call("a#1", "add", 1)
+            watch.executor.call("b#1", "add", 10)
+            replies = watch.take(2)
+
+            assert sorted(replies, key=lambda event: event.actor_id) == [
+                CallReturned("a#1", 1),
+                CallReturned("b#1", 10),
+            ]
+
+    def test_user_code_of_two_actors_runs_at_the_same_time(self, tmp_path: Path) -> None:
+        """Each waits for a file that only the other one writes (`isolates`)."""
+        with self.watch(tmp_path) as watch:
+            _needs_processes(watch)
+            watch.start("a#1", Mortal)
+            watch.start("b#1", Mortal)
+            files = [str(tmp_path / "a"), str(tmp_path / "b")]
+            watch.executor.call("a#1", "meet", *files)
+            watch.executor.call("b#1", "meet", *reversed(files))
+
+            assert [event.value for event in watch.take(2) if isinstance(event, CallReturned)] == [True, True]
+
+    def test_a_call_waits_for_the_one_before(self, tmp_path: Path) -> None:
+        """A second call in flight is refused and changes nothing; so is a call while the actor starts."""
+        with self.watch(tmp_path) as watch:
+            watch.executor.start("a#1", Account, ONE_CPU)
+            with _raises(RuntimeError):
+                watch.executor.call("a#1", "add", 1)
+            watch.expect(Started, "a#1")
+            watch.executor.call("a#1", "add", 1)
+            with _raises(RuntimeError):
+                watch.executor.call("a#1", "add", 100)
+
+            assert watch.expect(CallReturned, "a#1").value == 1
+            assert watch.value("a#1", "add", 1) == 2
+
+    def test_unknown_actors(self, tmp_path: Path) -> None:
+        """To call one is an error, to stop one does nothing; the same for one that has been let go."""
+        with self.watch(tmp_path) as watch:
+            with _raises(RuntimeError):
+                watch.executor.call("a#1", "add", 1)
+            watch.executor.stop("a#1", GRACE_S)
+            watch.start("a#1")
+            watch.stop("a#1")
+            with _raises(RuntimeError):
+                watch.executor.call("a#1", "add", 1)
+            watch.executor.stop("a#1", GRACE_S)
+
+            assert watch.rest() == []
+
+    # -- exceptions ------------------------------------------------------------------------------------------------
+
+    def test_an_exception_leaves_the_actor_alive(self, tmp_path: Path) -> None:
+        """It arrives with its traceback, whatever its kind and wherever it was raised."""
+        with self.watch(tmp_path) as watch:
+            watch.start("a#1", functools.partial(Account, balance=7))
+            for method in ("fail", "fail_at_once"):
+                error = watch.error("a#1", method, "ValueError", "too bad")
+                assert (error.type_name, error.message) == ("ValueError", "too bad")
+                assert "in fail_deep_inside" in error.traceback
+                loaded = error.load()
+                assert isinstance(loaded, ValueError)
+                assert loaded.args == ("too bad",)
+            assert watch.error("a#1", "fail", "SystemExit", "leaving").type_name == "SystemExit"
+            assert watch.error("a#1", "no_such_method").type_name == "AttributeError"
+
+            assert watch.value("a#1", "add", 1) == 8
+
+    def test_a_factory_that_raises(self, tmp_path: Path) -> None:
+        """`CallRaised` instead of `Started`; the actor holds its resources until it is stopped."""
+        with self.watch(tmp_path) as watch:
+            watch.executor.start("a#1", refuse, ONE_CPU)
+            error = watch.expect(CallRaised, "a#1").error
+
+            assert error.last_line() == "ValueError: this factory makes nothing"
+            assert "in refuse" in error.traceback
+            assert watch.executor.resources()[1]["CPU"] == 1
+            assert watch.stop("a#1").kind == "stopped"
+            assert watch.executor.resources()[1]["CPU"] == 2
+
+    def test_a_reply_that_cannot_be_pickled(self, tmp_path: Path) -> None:
+        """It is the actor's error; the actor lives."""
+        with self.watch(tmp_path) as watch:
+            watch.start("a#1")
+
+            assert "lock" in watch.error("a#1", "lock").message
+            assert watch.value("a#1", "add", 1) == 1
+
+    def test_arguments_that_cannot_be_pickled(self, tmp_path: Path) -> None:
+        """A TypeError at once, which changes nothing."""
+        with self.watch(tmp_path) as watch:
+            watch.start("a#1")
+            with _raises(TypeError):
+                watch.executor.call("a#1", "add", threading.Lock())
+            lock = threading.Lock()
+            with _raises(TypeError):
+                watch.executor.start(
+                    "b#1", lambda thread, allocation: (lock, Account(thread, allocation=allocation)), ONE_CPU
+                )
+
+            assert watch.executor.resources()[1]["CPU"] == 1
+            assert watch.value("a#1", "add", 1) == 1
+            assert watch.start("b#1").actor_id == "b#1"
+            assert watch.stop("b#1").kind == "stopped"
+
+            self._park(watch, "c#1")
+            with _raises(TypeError):
+                self._start_reusable(watch, "d#1", outcome=lock)
+            assert watch.executor.resources()[1]["CPU"] == 1
+            assert self._start_reusable(watch, "d#1").reused
+
+    # -- the end of an actor -----------------------------------------------------------------------------------------
+
+    def test_a_stopped_actor_unwinds(self, tmp_path: Path) -> None:
+        """Its `stop()` is called, and `Exited` comes after its code has run to its end."""
+        with self.watch(tmp_path) as watch:
+            notes = tmp_path / "notes"
+            watch.start("a#1", functools.partial(Worker, notes=str(notes)))
+            assert watch.value("a#1", "begin") == "begun"
+
+            assert watch.stop("a#1").kind == "stopped"
+            assert notes.read_text(encoding="utf-8").split() == ["stop", "unwound"]
+
+    def test_nothing_but_exited_after_stop(self, tmp_path: Path) -> None:
+        """Neither the reply of the call in flight nor that of the start is told any more."""
+        with self.watch(tmp_path) as watch:
+            watch.start("a#1")
+            watch.executor.call("a#1", "add", 1)
+            watch.executor.stop("a#1", GRACE_S)
+            assert watch.expect(Exited, "a#1").kind == "stopped"
+
+            watch.start("b#1", functools.partial(Worker, notes=str(tmp_path / "notes")))
+            watch.executor.call("b#1", "hang")
+            watch.executor.stop("b#1", GRACE_S)
+            watch.executor.stop("b#1", GRACE_S)
+            assert watch.expect(Exited, "b#1").kind == "stopped"
+
+            watch.executor.start("c#1", Account, ONE_CPU)
+            watch.executor.stop("c#1", GRACE_S)
+            assert watch.expect(Exited, "c#1").kind == "stopped"
+            assert watch.rest() == []
+
+    def test_the_replies_of_an_actor_that_dies_come_first(self, tmp_path: Path) -> None:
+        """What it sent before it was gone is told, then one `Exited`, even if it is called in between (`isolates`)."""
+        with self.watch(tmp_path) as watch:
+            _needs_processes(watch)
+            watch.start("a#1", Mortal)
+            assert watch.value("a#1", "answer_and_exit", 3) == "last words"
+            watch.executor.call("a#1", "hang")
+            end = watch.expect(Exited, "a#1")
+
+            assert (end.kind, end.cause, end.exit_code, end.counts) == ("died", "exit code 3", 3, True)
+            assert watch.rest() == []
+            with _raises(RuntimeError):
+                watch.executor.call("a#1", "hang")
+
+    def test_a_killed_actor(self, tmp_path: Path) -> None:
+        """One `Exited` with the signal, whether the actor or somebody else sent it; the others live (`isolates`)."""
+        with self.watch(tmp_path) as watch:
+            _needs_processes(watch)
+            watch.start("a#1", Mortal)
+            pid = watch.start("b#1", Mortal).pid
+            watch.executor.call("a#1", "kill_itself")
+            ends = [watch.expect(Exited, "a#1")]
+            watch.executor.call("b#1", "hang")
+            os.kill(pid, KILL)
+            ends.append(watch.expect(Exited, "b#1"))
+
+            for end in ends:
+                assert (end.kind, end.cause, end.exit_code) == ("died", "SIGKILL (9)", -9)
+                assert end.counts
+            assert watch.executor.resources()[1]["CPU"] == 2
+            assert watch.rest() == []
+
+    def test_an_actor_that_does_not_stop_is_killed(self, tmp_path: Path) -> None:
+        """Its code waits much longer than the grace period (`isolates`)."""
+        with self.watch(tmp_path) as watch:
+            _needs_processes(watch)
+            pid = watch.start("a#1", Account).pid
+            watch.executor.call("a#1", "spend", 1000.0)
+            watch.executor.stop("a#1", grace_s=0.0)
+
+            assert watch.expect(Exited, "a#1").kind == "stopped"
+            assert not _is_alive(pid)
+
+    # -- waiting -----------------------------------------------------------------------------------------------------
+
+    def test_wait_without_patience_does_not_block(self, tmp_path: Path) -> None:
+        """Not before there is an actor, nor with an idle one, nor (`isolates`) while a call runs."""
+        with self.watch(tmp_path) as watch:
+            began_s = time.monotonic()
+            assert watch.executor.wait(0) == []
+            watch.start("a#1")
+            assert watch.executor.wait(0) == []
+            if watch.executor.isolates:
+                watch.executor.call("a#1", "spend", 1000.0)
+                assert watch.executor.wait(0) == []
+                watch.executor.stop("a#1", grace_s=0.0)
+            assert time.monotonic() - began_s < self.bound_s
+
+    def test_a_wait_ends_when_its_time_is_over(self, tmp_path: Path) -> None:
+        """So much time has passed on the executor's clock, and nothing else has happened."""
+        with self.watch(tmp_path) as watch:
+            began_s = watch.executor.now()
+
+            assert watch.executor.wait(0.02) == []
+            assert watch.executor.now() - began_s >= 0.02
+            assert watch.executor.clock.monotonic() >= began_s + 0.02
+
+    def test_wake_ends_a_wait(self, tmp_path: Path) -> None:
+        """The current one, from another thread, or the next one; nothing is lost by it."""
+        with self.watch(tmp_path) as watch:
+            began_s = time.monotonic()
+            waker = threading.Thread(target=watch.executor.wake)
+            waker.start()
+            try:
+                assert watch.executor.wait(self.bound_s) == []
+            finally:
+                waker.join()
+            watch.executor.wake()
+            watch.executor.wake()
+            assert watch.executor.wait(self.bound_s) == []
+            assert time.monotonic() - began_s < self.bound_s
+
+            watch.executor.start("a#1", Account, ONE_CPU)
+            watch.executor.wake()
+            assert watch.expect(Started, "a#1").actor_id == "a#1"
+
+    # -- resources ---------------------------------------------------------------------------------------------------
+
+    def test_resources_are_held_from_start_to_exited(self, tmp_path: Path) -> None:
+        """Totals stay, what is free is exact at every turn, and a start without room is refused."""
+        totals = {"CPU": 2.0, "tokens": 3.0, "memory": 1000.0}
+        request = Resources([{"CPU": 1, "memory": 400}, {"CPU": 0.5, "tokens": 3}])
+        with self.watch(tmp_path, totals) as watch:
+            executor = watch.executor
+            assert executor.resources() == (totals, totals)
+            assert executor.can_start(request)
+            executor.start("a#1", Account, request)
+            held = {"CPU": 0.5, "tokens": 0.0, "memory": 600.0}
+            assert executor.resources() == (totals, held)
+            assert not executor.can_start(request)
+            with _raises(RuntimeError):
+                executor.start("b#1", Account, request)
+            watch.expect(Started, "a#1")
+            assert executor.resources() == (totals, held)
+            executor.stop("a#1", GRACE_S)
+            assert executor.resources() == (totals, held)
+            watch.expect(Exited, "a#1")
+
+            assert executor.resources() == (totals, totals)
+            assert executor.can_start(request)
+            assert watch.start("b#1", Account, request).actor_id == "b#1"
+
+    def test_what_can_never_fit_is_an_error(self, tmp_path: Path) -> None:
+        """`can_start` says so, with the amounts; what is merely taken is no error."""
+        with self.watch(tmp_path) as watch:
+            with _raises(TuneError, match="3"):
+                watch.executor.can_start(Resources([{"CPU": 3}]))
+            with _raises(TuneError, match="tokens"):
+                watch.executor.can_start(Resources([{"tokens": 1}]), waiter="a")
+            watch.start("a#1")
+
+            assert not watch.executor.can_start(Resources([{"CPU": 2}]), waiter="b")
+            watch.executor.forget("b")
+            assert watch.executor.can_start(ONE_CPU)
+            assert watch.executor.can_start(NOTHING)
+
+    def test_devices_are_given_out_one_by_one(self, tmp_path: Path) -> None:
+        """Whole ones to one actor each, fractions of one to several."""
+        with self.watch(tmp_path, {"CPU": 4.0, "GPU": 2.0}, ("7", "9")) as watch:
+            first = watch.start("a#1", request=Resources([{"GPU": 1}]))
+            halves = [watch.start(name, request=Resources([{"GPU": 0.5}])) for name in ("b#1", "c#1")]
+
+            given = [started.allocation.gpu_ids for started in (first, *halves)]
+            assert given[1] == given[2]
+            assert {given[0], given[1]} == {("7",), ("9",)}
+            assert watch.executor.resources()[1]["GPU"] == 0
+            assert not watch.executor.can_start(Resources([{"GPU": 0.5}]))
+
+    # -- shared values -----------------------------------------------------------------------------------------------
+
+    def test_a_shared_value_arrives(self, tmp_path: Path) -> None:
+        """Equal to what was stored, by a handle that is small however large the value is."""
+        with self.watch(tmp_path) as watch:
+            value = {"rows": list(range(100_000))}
+            handle = watch.executor.share(value)
+
+            assert len(pickle.dumps(handle)) < 2000
+            assert handle.get() == value
+            assert pickle.loads(pickle.dumps(handle)).get() == value
+            watch.start("a#1", functools.partial(Reader, shared=handle))
+            assert watch.value("a#1", "value") == value
+
+    def test_a_shared_value_is_loaded_once_per_process(self, tmp_path: Path) -> None:
+        """However often it is asked for; it travels by value even if it is local to a function (`isolates`)."""
+        with self.watch(tmp_path) as watch:
+            _needs_processes(watch)
+            handle = watch.executor.share(Counted("data"))
+            with _raises(TypeError):
+                watch.executor.share({"model": threading.Lock()})
+            for name in ("a#1", "b#1"):
+                watch.start(name, functools.partial(Reader, shared=handle))
+                assert watch.value(name, "read_twice") == ("data", True, 1)
+                assert watch.value(name, "read_twice") == ("data", True, 1)
+
+    # -- parking -----------------------------------------------------------------------------------------------------
+
+    def test_a_parked_actor_is_used_again(self, tmp_path: Path) -> None:
+        """The same object under another id, after `reset`; while it is parked it holds nothing."""
+        with self.watch(tmp_path) as watch:
+            first = self._park(watch, "a#1")
+            assert watch.executor.resources()[1] == watch.executor.resources()[0]
+            with _raises(RuntimeError):
+                watch.executor.call("a#1", "history")
+            again = self._start_reusable(watch, "b#1")
+
+            assert again.reused
+            assert again.pid == first.pid
+            assert watch.value("b#1", "history") == ["a#1", "b#1"]
+            assert watch.executor.resources()[1]["CPU"] == 1
+            assert watch.stop("b#1", keep=True).kind == "parked"
+            assert self._start_reusable(watch, "c#1").reused
+            assert watch.value("c#1", "history") == ["a#1", "b#1", "c#1"]
+            assert watch.stop("c#1").kind == "stopped"
+            assert not self._start_reusable(watch, "d#1").reused
+
+    def test_a_parked_actor_that_cannot_be_reset(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A fresh one is made instead, and nobody hears of the old one."""
+        monkeypatch.setenv("MINITUNE_FUNCTION_THREAD_TIMEOUT_S", "0.5")
+        with self.watch(tmp_path) as watch:
+            for number, outcome in enumerate(("no", "raise", "exit", "slow")):
+                self._park(watch, f"a{number}#1")
+                started = self._start_reusable(watch, f"b{number}#1", outcome=outcome)
+                assert not started.reused
+                assert watch.value(f"b{number}#1", "history") == [f"b{number}#1"]
+                assert watch.stop(f"b{number}#1").kind == "stopped"
+                assert watch.executor.resources()[1] == watch.executor.resources()[0]
+
+            assert watch.rest() == []
+
+    def test_a_parked_actor_waits_for_its_key_and_its_request(self, tmp_path: Path) -> None:
+        """Another key, another request or no key at all: a fresh actor."""
+        with self.watch(tmp_path) as watch:
+            self._park(watch, "a#1")
+
+            for name, key, request in (
+                ("b#1", "another key", ONE_CPU),
+                ("c#1", "key", Resources([{"CPU": 2}])),
+                ("d#1", None, ONE_CPU),
+            ):
+                assert not self._start_reusable(watch, name, key=key, request=request).reused
+                assert watch.stop(name).kind == "stopped"
+            assert self._start_reusable(watch, "e#1").reused
+
+    def test_what_is_not_parked(self, tmp_path: Path) -> None:
+        """An actor without a key, and one whose `stop()` raises, are gone after a stop that would keep them."""
+        with self.watch(tmp_path) as watch:
+            self._start_reusable(watch, "a#1", key=None)
+            assert watch.stop("a#1", keep=True).kind == "stopped"
+            self._start_reusable(watch, "b#1")
+            watch.value("b#1", "leave_busy")
+            assert watch.stop("b#1", keep=True).kind == "stopped"
+            assert not self._start_reusable(watch, "c#1").reused
+
+    def test_a_parked_actor_that_has_died(self, tmp_path: Path) -> None:
+        """A fresh one is made, whether its death is known already or not (`isolates`)."""
+        with self.watch(tmp_path) as watch:
+            _needs_processes(watch)
+            for number in range(2):
+                pid = self._park(watch, f"a{number}#1").pid
+                os.kill(pid, KILL)
+                until_s = time.monotonic() + self.bound_s
+                while number == 0 and _is_alive(pid):
+                    assert time.monotonic() < until_s
+                    assert watch.executor.wait(0.01) == []
+                assert not self._start_reusable(watch, f"b{number}#1").reused
+                assert watch.value(f"b{number}#1", "history") == [f"b{number}#1"]
+                assert watch.stop(f"b{number}#1").kind == "stopped"
+
+            assert watch.rest() == []
+
+    def test_a_stop_beats_a_reset(self, tmp_path: Path) -> None:
+        """Stopped while it is reset: only `Exited` follows."""
+        with self.watch(tmp_path) as watch:
+            self._park(watch, "a#1")
+            factory = functools.partial(Reusable, name="b#1")
+            watch.executor.start("b#1", factory, ONE_CPU, reuse_key="key", reset_args=("b#1", "yes"))
+            watch.executor.stop("b#1", GRACE_S)
+
+            assert watch.expect(Exited, "b#1").kind == "stopped"
+            assert watch.executor.resources()[1] == watch.executor.resources()[0]
+            assert watch.rest() == []
+
+    # -- the end -----------------------------------------------------------------------------------------------------
+
+    def test_shutdown_leaves_nothing(self, tmp_path: Path) -> None:
+        """Neither actors in any state nor threads nor stored values; a second one does nothing."""
+        threads = set(threading.enumerate())
+        with self.watch(tmp_path, {"CPU": 8.0}) as watch:
+            pids = [
+                watch.start("idle#1").pid,
+                self._park(watch, "parked#1").pid,
+                watch.start("begun#1", functools.partial(Worker, notes=str(tmp_path / "notes"))).pid,
+                watch.start("busy#1").pid,
+            ]
+            watch.value("begun#1", "begin")
+            watch.executor.share([1, 2, 3])
+            watch.executor.call("busy#1", "add", 1)
+            watch.executor.start("starting#1", Account, ONE_CPU)
+            watch.executor.shutdown()
+            watch.executor.shutdown(grace_s=1.0)
+
+            assert [pid for pid in pids if pid != os.getpid() and _is_alive(pid)] == []
+            assert {path.name for path in tmp_path.iterdir()} <= {"notes"}
+            for thread in set(threading.enumerate()) - threads:
+                thread.join(self.bound_s)
+                assert not thread.is_alive(), f"thread {thread.name!r} is left"
+
+    # -- helpers -----------------------------------------------------------------------------------------------------
+
+    def _start_reusable(
+        self, watch: Watch, name: str, key: str | None = "key", request: Resources = ONE_CPU, outcome: Any = "yes"
+    ) -> Started:
+        factory = functools.partial(Reusable, name=name)
+        return watch.start(name, factory, request, reuse_key=key, reset_args=(name, outcome))
+
+    def _park(self, watch: Watch, name: str) -> Started:
+        """Start a fresh actor and park it."""
+        started = self._start_reusable(watch, name)
+        assert not started.reused
+        assert watch.stop(name, keep=True).kind == "parked"
+        return started
+
+
+def _raises(kind: type[BaseException], match: str | None = None) -> Any:
+    """`pytest.raises`, which this module does not need to be imported."""
+    import pytest
+
+    return pytest.raises(kind, match=match)
+
+
+def _needs_processes(watch: Watch) -> None:
+    """Skip a clause about processes for an executor that has none."""
+    if not watch.executor.isolates:
+        import pytest
+
+        pytest.skip("this executor runs its actors in the driver's process, where none can die alone")
+
+
+def _is_alive(pid: int) -> bool:
+    import psutil
+
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False

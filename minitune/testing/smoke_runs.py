@@ -1,0 +1,637 @@
+"""smoke: a short tuning as a test, that tells what is wrong with a trainable and leaves nothing behind."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import gc
+import os
+import re
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any
+
+import psutil
+
+from minitune._driver import load_libraries
+from minitune.analysis.experiment_analysis import ExperimentAnalysis
+from minitune.base import files
+from minitune.base.checks import is_real, require
+from minitune.config import RunConfig
+from minitune.error import TrialStopped, format_stack
+from minitune.experiment.trial import Trial, why_no_best
+from minitune.output.summary import Target, best_of_run, grouped_errors
+from minitune.result import AUTO_RESULT_KEYS
+from minitune.result_grid import Result, ResultGrid
+from minitune.settings import variable_of
+from minitune.tune_config import TuneConfig
+from minitune.tuner import Tuner
+
+# ---- from minitune/testing/_hangs.py
+# Trials in processes of their own that hung when a short tuning ended: which ones, and where in the user's code.
+
+_OWN = re.escape(os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep)
+
+_OWN_FRAME = re.compile(rf'  File "({_OWN}.*|<string>)", line ')
+
+_THREAD = re.compile(r"(Current thread|Thread) 0x[0-9a-f]+.* \(most recent call first\):")
+
+
+def hung(trials: Iterable[Trial], end_s: float, patience_s: float) -> dict[str, str]:
+    """Where trials were that had not stopped when they were asked to, and had been silent for long.
+
+    A worker that does not end in its grace period writes the stacks of its threads to its standard error, before it is
+    killed. That alone is no hang: a step may just take longer than the grace period.
+
+    Args:
+        trials: The trials of a run that has ended.
+        end_s: When they were asked to stop, in seconds since the epoch.
+        patience_s: How long before that the last report, or the start, must have been.
+
+    Returns:
+        By the trial's name, its stacks, the most recent call first.
+    """
+    found = {trial.name: _stacks(os.path.join(trial.local_path, "stderr")) for trial in trials}
+    silent = {trial.name for trial in trials if end_s - _last_sign_s(trial, end_s) >= patience_s}
+    return {name: text for name, text in found.items() if text and name in silent}
+
+
+def _last_sign_s(trial: Trial, end_s: float) -> float:
+    """When a trial has reported for the last time, or begun; `end_s` if nobody knows."""
+    reported = trial.last_result.get("timestamp")
+    if reported is not None:
+        return float(reported)
+    try:
+        return os.path.getmtime(os.path.join(trial.local_path, "params.json"))
+    except OSError:
+        return end_s
+
+
+def _stacks(path: str) -> str:
+    """The last stacks that were dumped to a file, of the user's code alone; empty if there are none."""
+    try:
+        with files.open_to_read(path) as file:
+            lines = file.read().decode("utf-8", "replace").splitlines()
+    except OSError:
+        return ""
+    return "\n".join(dict.fromkeys(_users_lines(lines)))
+
+
+def _users_lines(lines: Iterable[str]) -> Iterator[str]:
+    """The user's frames in the dumps among lines of text."""
+    is_dump = False
+    for line in lines:
+        if _THREAD.fullmatch(line):
+            is_dump = True
+        elif is_dump and line.startswith('  File "'):
+            if not _OWN_FRAME.match(line):
+                yield line
+        elif line:
+            is_dump = False
+
+
+# ---- from minitune/testing/leftovers.py
+# What a test may leave behind, and how it is found: processes, threads, descriptors, changed settings, files.
+
+CHILDREN, THREADS, DESCRIPTORS = "children", "threads", "descriptors"
+
+ENVIRONMENT, DIRECTORY, SIGNALS, FILES = "environment", "directory", "signals", "files"
+
+KINDS = (CHILDREN, THREADS, DESCRIPTORS, ENVIRONMENT, DIRECTORY, SIGNALS, FILES)
+
+"""What is looked at: child processes; threads; open descriptors; environment variables; the working directory;
+signal handlers; and files in the working directory."""
+
+STRAGGLER_BOUND_S = 2.0
+
+"""How long what is on its way out may take, in seconds."""
+
+_FD_DIRECTORY = "/proc/self/fd"
+
+_TASKS = "/proc/self/task"
+
+_HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver", "loky.backend")
+
+"""Processes that a library keeps until the interpreter ends: to tidy up after it, or (joblib) as a pool of workers."""
+
+_LASTING_THREADS = ("TMonitor",)
+
+"""Classes of threads that a library (here tqdm) keeps until the interpreter ends."""
+
+_POOL, _POOL_THREADS = ("loky", "joblib.externals.loky"), ("ExecutorManagerThread", "QueueFeederThread")
+
+"""The modules of joblib's pool of workers, and the names of its threads."""
+
+_SET_BY_LIBRARIES = (
+    *("PYTEST_", "COV_", "KMP_", "TF_", "TF2_", "TORCH", "PYTORCH_", "XLA_", "JAX_"),
+    "CUDA_MODULE_LOADING",
+)
+
+"""How variables begin that libraries set for good when they are imported, and those that pytest changes by itself."""
+
+_GPU_DEVICE = "/dev/nvidia"
+
+
+class Snapshot:
+    """What this process has at one moment; `leftovers` tells what it has more, or otherwise, at a later one.
+
+    Args:
+        kinds: What to look at, of `KINDS`.
+    """
+
+    def __init__(self, kinds: tuple[str, ...] = KINDS):
+        self._kinds = kinds
+        self._children = _children() if CHILDREN in kinds else set()
+        self._threads = set(threading.enumerate())
+        self._descriptors = _descriptors() if DESCRIPTORS in kinds else {}
+        self._environment = dict(os.environ)
+        self._directory = _working_directory()
+        self._signals = _handlers() if SIGNALS in kinds else {}
+        self._files = _entries(self._directory) if FILES in kinds else set()
+
+    def leftovers(self, bound_s: float | None = None) -> list[str]:
+        """What is there now that was not, in words. Blocks until all is gone, for `STRAGGLER_BOUND_S` at most.
+
+        What this test leaves must not be the next one's trouble: processes are killed, and environment, directory and
+        signal handlers put back. Threads, descriptors and files stay.
+
+        Args:
+            bound_s: Another bound, in seconds.
+        """
+        until_s = time.monotonic() + (STRAGGLER_BOUND_S if bound_s is None else bound_s)
+        looks = {
+            THREADS: self._left_threads,
+            CHILDREN: self._left_children,
+            DESCRIPTORS: self._left_descriptors,
+            ENVIRONMENT: self._changed_environment,
+            DIRECTORY: self._changed_directory,
+            SIGNALS: self._changed_signals,
+            FILES: self._left_files,
+        }
+        return [text for kind, look in looks.items() if kind in self._kinds for text in look(until_s)]
+
+    def _left_children(self, until_s: float) -> list[str]:
+        new = list(_children() - self._children)
+        if new:
+            psutil.wait_procs(new, timeout=max(0.0, until_s - time.monotonic()))
+            new = list(_children() - self._children)
+        return kill(new, bound_s=max(1.0, until_s - time.monotonic()))
+
+    def _left_threads(self, until_s: float) -> list[str]:
+        new = [thread for thread in threading.enumerate() if thread not in self._threads]
+        lasting = _POOL_THREADS if _has_pool() else ()
+        new = [one for one in new if type(one).__name__ not in _LASTING_THREADS and one.name not in lasting]
+        for thread in new:
+            if not isinstance(thread, threading._DummyThread):  # a foreign thread cannot be joined
+                thread.join(max(0.0, until_s - time.monotonic()))
+        return [f"thread {thread.name!r} (daemon={thread.daemon})" for thread in new if thread.is_alive()]
+
+    def _left_descriptors(self, until_s: float) -> list[str]:
+        new = _descriptors().items() - self._descriptors.items()
+        if _has_pool() or any(target.startswith(_GPU_DEVICE) for _, target in new):
+            return []  # a pool and a GPU library keep what they have opened; it cannot be told from the rest
+        if new:
+            gc.collect()  # a descriptor in a reference cycle is garbage, not a leak
+        while new and time.monotonic() < until_s:
+            time.sleep(0.01)  # nothing tells when a descriptor is closed; a process's end may close one a moment later
+            new = _descriptors().items() - self._descriptors.items()
+        return [f"descriptor {number} -> {target}" for number, target in sorted(new)]
+
+    def _changed_environment(self, _: float) -> list[str]:
+        before, now = self._environment, dict(os.environ)
+        names = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+        found = []
+        for name in names:
+            if name.startswith(_SET_BY_LIBRARIES):
+                continue
+            what = "set" if name not in before else "removed" if name not in now else "changed"
+            found.append(f"environment variable {name} was {what}")  # not its value, which may be a secret
+            if name in before:
+                os.environ[name] = before[name]
+            else:
+                del os.environ[name]
+        return found
+
+    def _changed_directory(self, _: float) -> list[str]:
+        now = _working_directory()
+        if now == self._directory or self._directory is None:
+            return []
+        os.chdir(self._directory)
+        return [f"the working directory is {now}, but was {self._directory}"]
+
+    def _changed_signals(self, _: float) -> list[str]:
+        found = []
+        for number, handler in _handlers().items():
+            before = self._signals.get(number, handler)
+            if handler is not before:
+                found.append(f"the handler of {signal.Signals(number).name} is {handler!r}, but was {before!r}")
+                if before is not None and threading.current_thread() is threading.main_thread():
+                    signal.signal(number, before)
+        return found
+
+    def _left_files(self, _: float) -> list[str]:
+        return [f"file {name} in {self._directory}" for name in sorted(_entries(self._directory) - self._files)]
+
+
+def kill(processes: list[psutil.Process], bound_s: float) -> list[str]:
+    """Kill processes. Blocks until they are gone, at most for `bound_s` seconds.
+
+    Returns:
+        What each of them was that was still there.
+    """
+    descriptions = []
+    for process in processes:
+        try:
+            descriptions.append(f"process {process.pid} {process.status()}: {' '.join(process.cmdline())[:200]}")
+            process.kill()
+        except psutil.NoSuchProcess:
+            continue
+    psutil.wait_procs(processes, timeout=bound_s)
+    return descriptions
+
+
+def is_helper(process: psutil.Process) -> bool:
+    """Whether it is a helper that a library keeps until the interpreter ends, such as that of `multiprocessing`."""
+    try:
+        return any(helper in word for word in process.cmdline() for helper in _HELPERS)
+    except psutil.Error:
+        return False
+
+
+def _has_pool() -> bool:
+    """Whether joblib keeps a pool of workers, with threads and pipes, until the interpreter ends."""
+    return any(type(thread).__module__.startswith(_POOL) for thread in threading.enumerate())
+
+
+def _children() -> set[psutil.Process]:
+    if _is_childless():
+        return set()
+    return {child for child in psutil.Process().children(recursive=True) if not is_helper(child)}
+
+
+def _is_childless() -> bool:
+    """Whether the kernel lists no child of any thread; False where it does not tell. Cheaper than to look at all."""
+    try:
+        lists = [Path(f"{_TASKS}/{thread}/children").read_text() for thread in os.listdir(_TASKS)]
+    except OSError:
+        return False
+    return not any(lists)
+
+
+def _descriptors() -> dict[int, str]:
+    """Open descriptors and what they point to; empty where the system does not show them."""
+    if not sys.platform.startswith("linux"):
+        return {}
+    table = {}
+    for name in os.listdir(_FD_DIRECTORY):
+        try:
+            table[int(name)] = os.readlink(f"{_FD_DIRECTORY}/{name}")
+        except OSError:
+            continue  # the one by which the listing itself was read
+    return table
+
+
+def _working_directory() -> str | None:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return None
+
+
+def _handlers() -> dict[int, Any]:
+    return {number: signal.getsignal(number) for number in signal.valid_signals()}
+
+
+def _entries(directory: str | None) -> set[str]:
+    """Names in a directory, without what test runners and the interpreter write there by themselves."""
+    names = os.listdir(directory) if directory is not None else []
+    return {name for name in names if name != "__pycache__" and not name.startswith((".pytest_cache", ".coverage"))}
+
+
+# ---- from minitune/testing/_smoke.py
+
+GRACE_S = 2.0
+
+"""How long trials have at the end of the budget, after they were asked to stop."""
+
+_SILENT_SHARE = 0.5
+
+"""A trial that was killed at the end hung if it had been silent for this share of the budget."""
+
+_INTERRUPT_S = 0.5
+
+"""How long a trial may take to unwind that was ended by an exception."""
+
+_NAMES = {kind: frozenset(entry.name for entry in fields(kind)) for kind in (TuneConfig, RunConfig)}
+
+
+class SmokeFailure(AssertionError):
+    """A short tuning has not gone well; the text says what a user needs to know.
+
+    Attributes:
+        grid: The results, or None if the run did not come to its end.
+        user_traceback: The frames of the first trial that failed, where they are in this process.
+    """
+
+    def __init__(self, text: str, grid: ResultGrid | None = None, user_traceback: TracebackType | None = None):
+        super().__init__(text)
+        self.grid = grid
+        self.user_traceback = user_traceback
+
+
+def smoke(
+    trainable: Any,
+    space: Any = None,
+    *,
+    metric: str | None = None,
+    mode: str | None = None,
+    num_samples: int = 2,
+    budget_s: float = 10.0,
+    seed: int = 0,
+    executor: str = "inline",
+    directory: str | os.PathLike[str] | None = None,
+    may_leave: Collection[str] = (),
+    **config: Any,
+) -> ResultGrid:
+    """Run a short tuning, and see that it goes well and leaves nothing behind. Blocks, hardly longer than `budget_s`.
+
+    Trials run one at a time in this process by default: fast, under the debugger, seen by coverage and by what a test
+    has patched; what trials are sent and report is pickled all the same. `executor="local"` runs them as real
+    runs do, in processes of their own.
+
+    Args:
+        trainable: A function of the configuration, a `Trainable` subclass, or a registered name.
+        space: The search space.
+        metric: What is optimised; each report must then have it.
+        mode: `"min"` or `"max"`.
+        num_samples: How often the space is sampled.
+        budget_s: When the run ends, in seconds. Trials are then asked to stop; 2 s later those in processes are
+            killed. In this process nothing can be killed: code that hangs is ended by an exception if it is Python's
+            own, and fails the test in any case. What had to be killed in a process fails it if nothing was reported,
+            or not for half of the budget. The text tells where it hung.
+        seed: Decides about configurations and everything else that is random in the run.
+        executor: `"inline"` or `"local"`.
+        directory: Where the run lies; by default among the temporary files, until this process ends.
+        may_leave: What is no failure, of `children`, `threads`, `descriptors`, `environment`, `directory`, `signals`
+            and `files` (new ones in the working directory; not looked for where pytest-xdist runs tests beside this).
+        **config: More arguments of `TuneConfig` and `RunConfig`, such as `scheduler` and `stop`.
+
+    Returns:
+        The results. No trial has failed, and at least one has reported something.
+
+    Raises:
+        SmokeFailure: If a trial fails, nothing is reported in time, code hangs, or something is left behind.
+        ValueError: If an argument breaks its rule.
+        TypeError: If an argument is none of either config, or the trainable cannot be pickled.
+
+    Example:
+        >>> from minitune import uniform
+        >>> from minitune.testing import assert_best, smoke
+        >>> def train(config):
+        ...     return {"loss": (config["x"] - 1) ** 2}
+        >>> grid = smoke(train, {"x": uniform(0, 2)}, num_samples=20)
+        >>> assert_best(grid, "loss", at_most=0.01).config["x"]
+        0.99...
+    """
+    __tracebackhide__ = True
+    good = is_real(budget_s) and 0 < budget_s < threading.TIMEOUT_MAX
+    require(good, "budget_s: a number of seconds > 0", budget_s)
+    unknown = sorted(set(may_leave) - set(KINDS))
+    require(not unknown, f"may_leave: a collection of {', '.join(KINDS)}", may_leave)
+    given = dict(metric=metric, mode=mode, num_samples=num_samples, seed=seed, executor=executor, **config)
+    tuner = _tuner(trainable, space, given, budget_s, os.fspath(directory or _own_directory()))
+    name = str(getattr(trainable, "__name__", trainable))
+    kinds = tuple(kind for kind in KINDS if kind not in may_leave and not (kind == FILES and _has_neighbours()))
+    load_libraries(tuner._plan)  # what a library of ours sets when it is imported is no trial's fault
+    before, until_s = Snapshot(kinds), time.monotonic() + budget_s
+    try:
+        with _settings({"FORCE_TRIAL_CLEANUP_S": f"{GRACE_S:g}", "STEP_SUMMARY": "0"}):
+            grid = _fit_in_time(tuner.fit, name, budget_s) if executor == "inline" else tuner.fit()
+    finally:
+        left = before.leftovers()  # it puts back what can be, also after a failure
+    _refuse_failures(grid, name, seed)
+    has_reported = any(result.metrics.keys() - set(AUTO_RESULT_KEYS) for result in grid)
+    is_late = time.monotonic() > until_s
+    if is_late and executor != "inline":
+        patience_s = budget_s * _SILENT_SHARE if has_reported else 0
+        stacks = hung(grid._analysis.trials, time.time() - (time.monotonic() - until_s), patience_s)
+        if stacks:
+            raise SmokeFailure(_told_hang(name, budget_s, stacks, has_reported=has_reported), grid)
+    if left:
+        raise SmokeFailure("\n  ".join([f"the trials of {name} have left something behind:", *left]), grid)
+    if not has_reported:
+        in_time = f"within {budget_s:g} s: make the first report come sooner, or give a longer budget_s"
+        what = in_time if is_late else "before its end: call report(), or return a dict of metrics"
+        raise SmokeFailure(f"no trial of {name} has reported anything {what}", grid)
+    return grid
+
+
+def _tuner(trainable: Any, space: Any, given: dict[str, Any], budget_s: float, directory: str) -> Tuner:
+    """The tuner of a smoke run; the arguments go to the config that has them."""
+    unknown = sorted(given.keys() - _NAMES[TuneConfig] - _NAMES[RunConfig])
+    if unknown:
+        raise TypeError(f"smoke() takes the arguments of TuneConfig and RunConfig, but got {', '.join(unknown)}")
+    for name, instead in (("time_budget_s", "budget_s"), ("storage_path", "directory"), ("local_dir", "directory")):
+        if name in given:
+            raise TypeError(f"smoke() takes {instead}, but got {name}")
+    tune = {name: value for name, value in given.items() if name in _NAMES[TuneConfig]}
+    run = {"verbose": 0, **{name: value for name, value in given.items() if name in _NAMES[RunConfig]}}
+    return Tuner(
+        trainable,
+        param_space=space,
+        tune_config=TuneConfig(**tune, time_budget_s=budget_s),
+        run_config=RunConfig(**run, storage_path=directory),
+    )
+
+
+@functools.lru_cache(maxsize=1)
+def _own_directory() -> str:
+    """A directory for the runs of this process, until it ends: results may be read after the test."""
+    directory = tempfile.mkdtemp(prefix="minitune-smoke-")
+    owner_pid = os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == owner_pid:  # and not in a fork of it
+            shutil.rmtree(directory, ignore_errors=True)
+
+    atexit.register(remove)
+    return directory
+
+
+def _has_neighbours() -> bool:
+    """Whether other processes run tests in this working directory at the same time."""
+    return "PYTEST_XDIST_WORKER" in os.environ
+
+
+@contextmanager
+def _settings(values: dict[str, str]) -> Iterator[None]:
+    """Settings that hold inside a `with` block, whatever the environment says."""
+    before = {variable_of(name): os.environ.get(variable_of(name)) for name in values}
+    os.environ.update({variable_of(name): value for name, value in values.items()})
+    try:
+        yield
+    finally:
+        for variable, value in before.items():
+            if value is None:
+                os.environ.pop(variable, None)
+            else:
+                os.environ[variable] = value
+
+
+# -- the bound -----------------------------------------------------------------------------------------------------
+def _fit_in_time(fit: Callable[[], ResultGrid], name: str, budget_s: float) -> ResultGrid:
+    """Run `fit`, which runs the trials in this process, on a thread of its own, so that a hang of theirs is not ours.
+
+    Raises:
+        SmokeFailure: If it takes longer than the budget and the grace period. Its threads stay behind.
+    """
+    __tracebackhide__ = True
+    outcome: list[ResultGrid | BaseException] = []
+
+    def run() -> None:
+        try:
+            outcome.append(fit())
+        except BaseException as error:
+            outcome.append(error)
+
+    threads = set(threading.enumerate())
+    thread = threading.Thread(target=run, name="minitune-smoke", daemon=True)
+    thread.start()
+    thread.join(budget_s)
+    until_s = time.monotonic() + GRACE_S
+    while thread.is_alive() and (time.monotonic() < until_s or _is_debugged()):
+        thread.join(0.1)
+    if thread.is_alive():
+        stacks = _users_stacks(set(threading.enumerate()) - threads - {thread})
+        for ident in stacks:
+            _interrupt(ident)
+        thread.join(_INTERRUPT_S)
+        ended = "; its threads stay, since they cannot be killed (processes can: executor='local')"
+        raise SmokeFailure(
+            f"a trial of {name} has not stopped {GRACE_S:g} s after the budget of {budget_s:g} s"
+            f"{ended if thread.is_alive() else ''}. It hangs here:\n\n" + "\n".join(stacks.values())
+        )
+    (result,) = outcome
+    if isinstance(result, BaseException):
+        raise result.with_traceback(None)  # our frames say nothing to a user; those of a plug-in are in its cause
+    return result
+
+
+def _told_hang(name: str, budget_s: float, stacks: dict[str, str], *, has_reported: bool) -> str:
+    """The text about trials in processes that had to be killed at the end of the budget."""
+    what = f"a trial of {name} has not stopped {GRACE_S:g} s after the budget of {budget_s:g} s and was killed"
+    if not has_reported:
+        what = f"no trial of {name} has reported anything within {budget_s:g} s: make the first report come sooner, or "
+        what += "give a longer budget_s"
+    places = Counter(stacks.values()).most_common()
+    parts = [place if count == 1 else f"{count} trials:\n{place}" for place, count in places]
+    return f"{what}. It hung here (the most recent call first):\n\n" + "\n\n".join(parts)
+
+
+def _is_debugged() -> bool:
+    """Whether a thread waits in a debugger: then time is the user's."""
+    return any(_is_in(frame, ("bdb.py", "pdb.py")) for frame in sys._current_frames().values())
+
+
+def _is_in(frame: FrameType | None, files: tuple[str, ...]) -> bool:
+    while frame is not None:
+        if os.path.basename(frame.f_code.co_filename) in files:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _users_stacks(threads: Collection[threading.Thread]) -> dict[int, str]:
+    """Where threads are, as a traceback shows it, by their ids: those that are in code of the user's."""
+    frames = sys._current_frames()
+    idents = [thread.ident for thread in threads if thread.ident in frames]
+    stacks = {ident: format_stack(traceback.extract_stack(frames[ident])) for ident in idents if ident is not None}
+    return {ident: text for ident, text in stacks.items() if text}
+
+
+def _interrupt(ident: int) -> None:
+    """Raise `TrialStopped` in a thread, as soon as it runs Python code: a loop ends, a blocking call does not."""
+    import ctypes
+
+    set_exception = getattr(ctypes.pythonapi, "PyThreadState_SetAsyncExc", None)
+    if set_exception is not None:
+        set_exception(ctypes.c_ulong(ident), ctypes.py_object(TrialStopped))
+
+
+# -- failures ------------------------------------------------------------------------------------------------------
+def _refuse_failures(grid: ResultGrid, name: str, seed: int) -> None:
+    """Raise if a trial has failed: the first one's traceback, its configuration, and how often the others did.
+
+    Raises:
+        SmokeFailure: If one has.
+    """
+    __tracebackhide__ = True
+    failed = [(result, result.error) for result in grid if result.error is not None]
+    if not failed:
+        return
+    first, error = failed[0]
+    kinds = grouped_errors(grid.errors)
+    lines = [f"{len(failed)} of {len(grid)} trials of {name} failed", "", str(error).rstrip(), ""]
+    lines.append(f"configuration: {first.config!r}")
+    lines.append(f"seed:          {seed}")
+    lines.append(f"directory:     {first.path}")
+    if len(kinds) > 1:
+        lines += ["all failures:", *(f"  {text}" for text in kinds)]
+    cause = error.__cause__
+    raise SmokeFailure("\n".join(lines), grid, cause.__traceback__ if cause is not None else None)
+
+
+def assert_best(
+    result_grid: ResultGrid | ExperimentAnalysis,
+    metric: str | None = None,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    *,
+    mode: str | None = None,
+    scope: str = "last",
+) -> Result:
+    """Assert how good the best trial is.
+
+    Args:
+        result_grid: What `fit`, `run` or `smoke` has returned.
+        metric: The metric's flattened name; by default that of the run.
+        at_least: What the best value must not be below.
+        at_most: What it must not be above.
+        mode: Which value is best, `"min"` or `"max"`; by default that of the run, else `"max"` for `at_least` and
+            `"min"` for `at_most`.
+        scope: Which value counts for a trial: `last`, `all` (its best ever), `avg`, `last-5-avg` or `last-10-avg`.
+
+    Returns:
+        The best trial.
+
+    Raises:
+        AssertionError: If it is not so good, or no trial has reported the metric.
+        ValueError: If neither bound is given, or metric, mode or scope is none.
+        TypeError: If `result_grid` is none.
+    """
+    __tracebackhide__ = True
+    if isinstance(result_grid, ExperimentAnalysis):
+        result_grid = ResultGrid(result_grid)
+    if not isinstance(result_grid, ResultGrid):
+        raise TypeError(f"result_grid must be a ResultGrid, but got {type(result_grid).__name__}: what fit() returns")
+    analysis = result_grid._analysis
+    target = Target.of(
+        metric or analysis.default_metric, at_least, at_most, mode=mode or analysis.default_mode, scope=scope
+    )
+    best = best_of_run(analysis, target)
+    if best is None:
+        raise AssertionError(f"{target} must hold, but {why_no_best(analysis.trials, target.metric)}")
+    if not target.is_met(best.value):
+        raise AssertionError(f"{target} must hold, but got {best}\n(the best of {len(result_grid)} trials)")
+    return result_grid[analysis.trials.index(best.trial)]
