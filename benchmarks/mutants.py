@@ -190,7 +190,7 @@ def try_fault(fault: Fault, copy: Path, bound_s: float) -> None:
     if status is None:
         fault.noticed_by = f"(not over after {bound_s:.0f} s)"
     elif status:
-        failed = [line for line in printed.splitlines() if line.startswith(("FAILED", "ERROR"))]
+        failed = _failures(printed)
         last = printed.strip().splitlines()[-1:] or [""]
         fault.noticed_by = (failed or last)[0][:160] or f"(exit status {status})"
 
@@ -231,8 +231,12 @@ def failing_tests(faults: Sequence[Fault], copy: Path, bound_s: float) -> list[s
     status, printed = run_tests(copy, tests, bound_s)
     if status == 0:
         return []
-    lines = [line for line in printed.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return lines or printed.splitlines()[-3:]
+    return _failures(printed) or printed.splitlines()[-3:]
+
+
+def _failures(printed: str) -> list[str]:
+    """The lines of pytest's summary; a record of the log may begin with ERROR, too."""
+    return [line for line in printed.splitlines() if line.startswith(("FAILED tests", "ERROR tests"))]
 
 
 def copy_checkout(target: Path) -> Path:

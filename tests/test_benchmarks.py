@@ -170,7 +170,7 @@ def test_every_fault_of_the_list_has_its_place(mutants: Any) -> None:
     """Change the list together with the code that it is about: `python benchmarks/mutants.py --check --move` helps."""
     faults = mutants.all_faults()
     assert [f"{fault}: {problem}" for fault, problem, _ in mutants.misplaced(faults)] == []
-    assert len({(fault.file, fault.old, fault.new) for fault in faults}) == len(faults) >= 300
+    assert len({(fault.file, fault.old, fault.new) for fault in faults}) == len(faults) >= 200
     folders = {path.parent.name for path in (BENCHMARKS.parent / "minitune").glob("*/__init__.py")}
     assert {fault.folder for fault in faults} == folders | {"(root)"}
 
@@ -185,6 +185,7 @@ def checkout(tmp_path: Path, mutants: Any, monkeypatch: pytest.MonkeyPatch) -> P
     test = "from minitune.more import more\n\ndef test_more():\n    assert more(1) == 2\n"
     (tmp_path / "tests" / "test_more.py").write_text(test)
     monkeypatch.setattr(mutants, "CHECKOUT", tmp_path)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # they take a second of each run, for nothing here
     return tmp_path
 
 

@@ -231,6 +231,23 @@ def test_a_scheduler_finds_its_trials_again(results: int, save_period: str) -> N
     assert {trial.number: best for trial, best in scheduler.best.items()} == {0: 3, 1: 3, 2: 3}
 
 
+def test_a_scheduler_that_is_given_again_has_the_arguments_that_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its class does not say what its state is, so the state that was saved holds the arguments of the earlier one."""
+    monkeypatch.setenv("MINITUNE_GLOBAL_CHECKPOINT_S", "0")
+
+    class Limit(FIFOScheduler):
+        def __init__(self, most: int) -> None:
+            self.most = most
+
+        def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+            return self.STOP if result["n"] >= self.most else self.CONTINUE
+
+    cut(counting(9), {"i": 1}, results=2, scheduler=Limit(3), num_samples=2, **ONE_BY_ONE)
+    settings = TuneConfig(executor="inline", scheduler=Limit(5), num_samples=2)
+    grid = resume(counting(9), callbacks=(), tune_config=settings)
+    assert [result.metrics["n"] for result in grid] == [5, 5]
+
+
 def test_a_scheduler_with_files_of_its_own(save_period: str) -> None:
     class Files(FIFOScheduler):
         def __init__(self) -> None:
