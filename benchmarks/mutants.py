@@ -157,6 +157,7 @@ def run_tests(copy: Path, tests: Sequence[str], bound_s: float, *options: str) -
         "PYTHONDONTWRITEBYTECODE": "1",
         "SOURCE_DATE_EPOCH": "1",  # compiled files go by the content of their source: its date may stay the same
         "MINITUNE_TEST_PROCESSES": "1",
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # that of hypothesis takes two seconds to load, and no test needs it
     }
     command = [sys.executable, "-m", "pytest", "-q", "--tb=line", "-p", "no:cacheprovider", *options, *tests]
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:

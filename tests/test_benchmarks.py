@@ -185,7 +185,6 @@ def checkout(tmp_path: Path, mutants: Any, monkeypatch: pytest.MonkeyPatch) -> P
     test = "from minitune.more import more\n\ndef test_more():\n    assert more(1) == 2\n"
     (tmp_path / "tests" / "test_more.py").write_text(test)
     monkeypatch.setattr(mutants, "CHECKOUT", tmp_path)
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # they take a second of each run, for nothing here
     return tmp_path
 
 
