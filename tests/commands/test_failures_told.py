@@ -6,10 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 from command_runs import fit_three
-
-from minitune import RunConfig, TuneConfig, TuneError, Tuner, with_resources
 
 Minitune = Callable[..., tuple[int, str, str]]
 
