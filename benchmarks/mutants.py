@@ -41,7 +41,7 @@ LIST = Path(__file__).with_name("mutants_list.py")
 COPIED = ("minitune", "tests", "benchmarks", "README.md", "pyproject.toml", "setup.cfg")
 PACKAGE = "minitune"
 WANTED_SHARE = 0.9
-BOUND_S = 120.0
+BOUND_S = 60.0
 """How long the tests of one fault may take, times `MINITUNE_TEST_TIMEFACTOR`."""
 
 
