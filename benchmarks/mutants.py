@@ -1,6 +1,6 @@
 """Puts small faults into the code, one at a time, and asks whether the tests notice.
 
-    python benchmarks/mutants.py                          # all of them: about half an hour on two cores
+    python benchmarks/mutants.py                          # all of them: see below
     python benchmarks/mutants.py --processes 4 --verbose
     python benchmarks/mutants.py --only journal ledger    # those whose folder, file or text has one of these words
     python benchmarks/mutants.py --check                  # does each fault still have its place? (a second)
@@ -14,6 +14,9 @@ The command puts faults into copies of the checkout, never into the checkout its
 without a fault, for a test that fails anyway notices nothing. Then each fault gets its turn. It is noticed if one of
 its tests fails or hangs beyond the bound. The command prints a table by folder and the unnoticed faults. The exit
 status is 1 if those are more than one in ten, or if a fault has lost its place.
+
+Measured in one process on a busy machine of two cores: the tests without a fault take 4 minutes, and the 211 faults 22
+minutes more, most of them 2 to 6 seconds each.
 """
 
 from __future__ import annotations
