@@ -59,36 +59,40 @@ def test_a_crash_in_c_shows_the_stack_in_the_last_lines(driver: Driver, tmp_path
     assert len(event.last_lines.splitlines()) <= 20
 
 
+@pytest.mark.parametrize("size_bytes", [10, 100_000])
 def test_killed_with_a_reply_in_the_pipe_and_a_child_that_holds_it(
-    driver: Driver, tmp_path: Path, start_method: str
+    driver: Driver, tmp_path: Path, start_method: str, size_bytes: int
 ) -> None:
-    """The reply comes first, then one end; end-of-file would never come, since the forked child has the channel too."""
+    """The reply comes first, then one end; end-of-file would never come, since the forked child has the channel too.
+
+    A large reply takes several reads, and the death is told in between.
+    """
     if start_method == "pump":
         pytest.skip("a thread of the driver takes the reply out of the pipe at once")
     pid = driver.start("a")
-    driver.group.call("a", "call", partial(_fork_reply_and_die, str(tmp_path / "pids")))
+    driver.group.call("a", "call", partial(_fork_reply_and_die, str(tmp_path / "pids"), size_bytes))
     [child] = read_pids(tmp_path / "pids", 1)
     wait_until(lambda: is_gone(pid), "the worker is dead")
     reply = driver.next("a")
     assert isinstance(reply, Replied)
-    assert reply.value == "last words"
+    assert reply.value == "w" * size_bytes
     assert driver.ended("a").cause == "SIGKILL (9)"
     assert is_gone(child)
 
 
-def _fork_reply_and_die(pid_file: str) -> str:
+def _fork_reply_and_die(pid_file: str, size_bytes: int) -> str:
     """Fork a child that lives on and kills its parent as soon as the value of this call is in the pipe."""
     parent = os.getpid()
     if os.fork() == 0:
         try:
             with open(pid_file, "w") as file:
                 file.write(f"{os.getpid()}\n")
-            wait_until(lambda: any(map(_unread_bytes, _channels())), "the answer is in the pipe")
+            wait_until(lambda: max(map(_unread_bytes, _channels())) >= size_bytes, "the answer is in the pipe")
             os.kill(parent, signal.SIGKILL)
             signal.pause()
         finally:
             os._exit(0)
-    return "last words"
+    return "w" * size_bytes
 
 
 def _channels() -> list[int]:

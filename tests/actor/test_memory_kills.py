@@ -24,6 +24,8 @@ def test_a_kill_is_evidence_for_one_death(tmp_path: Path) -> None:
 
     assert "rose to 4" in kills.claim()
     assert kills.claim() == ""
+    machine(tmp_path, 6)
+    assert [bool(kills.claim()) for _ in range(3)] == [True, True, False]
 
 
 def test_kills_before_a_worker_was_started_are_no_evidence(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from minitune import (
     report,
     with_parameters,
 )
+from minitune._run import run_experiments
 from minitune.analysis import ExperimentAnalysis
 from minitune.schedulers import PopulationBasedTraining
 
@@ -406,6 +407,20 @@ def test_a_run_goes_on_with_what_it_has_kept(minitune: Minitune, tmp_path: Path)
     status, out, _ = minitune("resume", tmp_path / "half", "--errored")
     assert (status, "1 have failed and go on" in out) == (0, True)
     assert [trial.status for trial in ExperimentAnalysis(tmp_path / "half").trials] == ["TERMINATED"] * 2
+
+
+def test_a_run_of_several_experiments_goes_on_by_its_script_only(minitune: Minitune, tmp_path: Path) -> None:
+    """The run has kept one trainable, that of the first."""
+    run_experiments(
+        {"one": {"run": train_once, "storage_path": str(tmp_path)}, "two": {"run": train_once}},
+        verbose=0,
+    )
+    status, _, err = minitune("resume", tmp_path / "one")
+    assert (status, "several experiments; go on with it by its script" in err) == (1, True)
+
+
+def train_once(config: dict[str, Any]) -> None:
+    report({"loss": 1})
 
 
 LIVE = """

@@ -38,6 +38,7 @@ from minitune import (
     grid_search,
     report,
 )
+from minitune.record import layout
 
 
 def test_making_a_tuner_writes_nothing() -> None:
@@ -212,6 +213,20 @@ def test_the_journal_is_written_before_the_trial_goes_on() -> None:
 
     fit(trainable)
     assert seen == [1, 2, 3]
+
+
+def test_a_checkpoint_leaves_the_record_before_it_leaves_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A driver that dies in between must not have named one that is gone."""
+    seen: list[tuple[int, bool]] = []
+    retire = layout.retire_checkpoint
+
+    def look_first(directory: Any, number: int) -> Any:
+        seen.append((number, number in [record["checkpoint"] for record in journal_of() if record["type"] == "drop"]))
+        return retire(directory, number)
+
+    monkeypatch.setattr(layout, "retire_checkpoint", look_first)
+    fit(SavedCounter, {"end": 3}, checkpoint_frequency=1, num_to_keep=1)
+    assert sorted(seen) == [(0, True), (1, True)]
 
 
 def test_a_run_that_is_there_already_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:

@@ -57,6 +57,15 @@ class ListModel:
         return [trial for trial, request in self.trials if not (request in seen or seen.add(request))]  # type: ignore[func-returns-value]  # add returns None
 
 
+def test_the_first_of_each_request_come_in_order_of_arrival() -> None:
+    one, other, third = make(0, 0), make(1, 1), make(2, 0)
+    queue = TrialQueue()
+    for trial in (one, other, third):
+        queue.push(trial)
+    queue.remove(one)
+    assert queue.heads() == [other, third]
+
+
 @hypothesis.given(
     st.lists(st.integers(0, 2), min_size=1, max_size=12),
     st.lists(st.tuples(st.booleans(), st.integers(0, 11)), max_size=60),

@@ -21,6 +21,7 @@ from minitune import (
     grid_search,
     report,
     uniform,
+    with_resources,
 )
 
 
@@ -121,6 +122,15 @@ def test_none_means_later_and_finished_means_the_end() -> None:
     grid = fit(report_n(2), search_alg=Hesitant(), num_samples=-1)
     assert [result.config["i"] for result in grid] == [3, 6, 9, 12]
     assert grid.num_terminated == 4
+
+
+def test_a_searcher_is_asked_when_its_suggestion_can_start_and_not_before() -> None:
+    """Until then it may hear of one more result."""
+    log = Log()
+    wide = with_resources(report_n(1), {"cpu": 4})
+    fit(wide, search_alg=LoggingSearcher(log), num_samples=3, executor=virtual_executor(4))
+    order = [line for line in log.of("searcher.") if "suggest" in line or "complete" in line]
+    assert [line.split()[0].rpartition(".")[2] for line in order] == ["suggest", "on_trial_complete"] * 3
 
 
 def test_num_samples_ends_an_endless_searcher() -> None:

@@ -19,7 +19,7 @@ import minitune
 from minitune.clock import VirtualClock, current
 from minitune.execution.devices import Machine
 from minitune.execution.inline import InlineTrialExecutor
-from minitune.execution.trial_executor import CallReturned
+from minitune.execution.trial_executor import CallReturned, Exited
 from minitune.testing.contracts import Account, Watch, Worker
 
 MACHINE = Machine({"CPU": 3.0}, ())
@@ -72,6 +72,18 @@ def test_a_call_begins_when_it_is_made(watch: Watch) -> None:
     watch.executor.call("b#1", "spend", 2.0)
 
     assert watch.take(2) == [CallReturned("a#1", 105.0), CallReturned("b#1", 106.0)]
+
+
+def test_an_answer_that_lies_ready_does_not_follow_a_stop(watch: Watch) -> None:
+    watch.start("a#1")
+    watch.start("b#1")
+    watch.executor.call("a#1", "spend", 5.0)
+    watch.executor.call("b#1", "spend", 2.0)
+    assert watch.next() == CallReturned("b#1", 102.0)
+    watch.executor.stop("a#1", 0.0)
+
+    assert isinstance(watch.next(), Exited)
+    assert watch.executor.wait(10.0) == []
 
 
 def test_what_ends_at_the_same_time_comes_in_the_order_of_the_calls(watch: Watch) -> None:

@@ -58,11 +58,13 @@ DAMAGES: list[Callable[[Path], Any]] = [
     lambda path: path.write_bytes(b""),
     cut_last_line,
     lambda path: shorten(path, 7),
+    lambda path: path.write_bytes(path.read_bytes() + b"half"),
     add_junk,
 ]
+DAMAGE_IDS = ["removed", "emptied", "a line less", "half a line less", "half a line more", "junk"]
 
 
-@pytest.mark.parametrize("damage", DAMAGES, ids=["removed", "emptied", "a line less", "half a line less", "junk"])
+@pytest.mark.parametrize("damage", DAMAGES, ids=DAMAGE_IDS)
 def test_what_was_damaged_is_rebuilt_byte_by_byte(damage: Callable[[Path], Any]) -> None:
     fit(trainable, **ALL_FILES)
     before = contents()

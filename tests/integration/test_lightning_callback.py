@@ -26,7 +26,7 @@ class Callback:
 
 class Trainer:
     def __init__(self, callback: Any):
-        self.callback, self.sanity_checking, self.callback_metrics = callback, False, {}
+        self.callback, self.sanity_checking, self.callback_metrics = callback, False, _metrics(9.0)
 
     def save_checkpoint(self, path: str) -> None:
         Path(path).write_text("state")
@@ -36,9 +36,14 @@ class Trainer:
         self.callback.on_validation_end(self, None)
         self.sanity_checking = False
         for epoch in range(2):
-            self.callback_metrics = {"val_loss": SimpleNamespace(item=lambda epoch=epoch: 1.0 - epoch / 4)}
+            self.callback_metrics = _metrics(1.0 - epoch / 4)
             self.callback.on_train_batch_end(self, None, None, None, 0)
             self.callback.on_validation_end(self, None)
+
+
+def _metrics(loss: float) -> dict[str, Any]:
+    """As Lightning has them: tensors of one number."""
+    return {"val_loss": SimpleNamespace(item=lambda: loss)}
 
 
 @pytest.fixture

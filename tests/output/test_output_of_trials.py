@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,23 @@ def test_it_is_shown_once_over_failures_and_resumes(tmp_path: Path, capsys: pyte
 
     (result,) = resume(talk, resume_errored=True)
     assert printed(capsys.readouterr().out, result).count("before") == 2
+
+
+def test_it_goes_on_where_the_file_of_it_has_become_shorter(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def shorten(config: dict[str, Any]) -> None:
+        print("many words before", flush=True)
+        show()
+        os.truncate(Path(tune.get_context().get_trial_dir(), "stdout"), 0)
+        show()
+        print("after")
+
+    def show() -> None:
+        for number in range(2):  # the second is taken when the driver has shown what there was at the first
+            tune.report({"a": number})
+
+    fit(shorten, executor="local", verbose=1, show_output=True)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(") ")[2] for line in lines if line.startswith("(")] == ["many words before", "after"]
 
 
 @pytest.mark.parametrize("verbose", [0, 1])

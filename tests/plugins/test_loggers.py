@@ -137,7 +137,7 @@ def test_json_holds_whatever_is_reported(trial: Trial) -> None:
         (b"\xff" * 1000, lambda v: v.startswith("b'\\xff") and len(v) <= 200),
         (Odd(), lambda v: v == "<Odd>"),
         ({"deep": [Odd()]}, lambda v: v == {"deep": ["<Odd>"]}),
-        (cycle, lambda v: isinstance(v, list)),
+        (cycle, lambda v: v == ["<list, nested in itself or more than 100 deep>"]),
         ({1, 2}, lambda v: v == "{1, 2}"),
         (Path("a/b"), lambda v: v == str(Path("a/b"))),
         ("x" * 10_000, lambda v: len(v) == 10_000),

@@ -79,6 +79,7 @@ def listing(text: str) -> str:
         ({"a/cpu.max": "100000 100000", "a/b/cpu.max": "max 100000"}, "0::/a/b\n", 1),
         ({"cpu.max": "100000 100000"}, "0::/not/mounted/here\n", 1),
         ({"cpu.max": "100000 100000"}, "0::/../outside\n", 1),
+        ({"../outside/cpu.max": "100000 100000"}, "0::/../outside\n", None),
         ({"cpu.max": "100000 100000"}, "", 1),
         ({"cpu.max": "rubbish"}, "0::/\n", None),
         ({"cpu,cpuacct/cpu.cfs_quota_us": "100000", "cpu,cpuacct/cpu.cfs_period_us": "100000"}, "4:cpu,cpuacct:/\n", 1),

@@ -26,6 +26,7 @@ from minitune import (
     report,
     uniform,
 )
+from minitune.record import plugin_states
 from minitune.stopper import MaximumIterationStopper, TimeoutStopper
 
 pytestmark = pytest.mark.usefixtures("inline")
@@ -60,24 +61,38 @@ def test_a_searcher_goes_on_where_it_was_and_hears_each_thing_once(
     assert heard == newest_state("searcher-state", run_path("whole"))["heard"]
 
 
-@pytest.mark.parametrize("results", range(3, 12))
+class SavedLearner(Learner):
+    """Says what its state is, so that it takes over the saved one also where it is given again."""
+
+    def get_state(self) -> dict[str, Any]:
+        return super().get_state()
+
+
+@pytest.mark.parametrize(("reports", "results"), [*((3, results) for results in range(3, 12)), (40, 100)])
 def test_what_has_come_after_the_last_state_is_told_to_the_searcher(
-    results: int, monkeypatch: pytest.MonkeyPatch
+    reports: int, results: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whole trials may have come and gone since then."""
+    """Whole trials may have come and gone since then. Of one with many results, the record of its end has the sum."""
     monkeypatch.setenv("MINITUNE_GLOBAL_CHECKPOINT_S", "11")
 
     def slowly(config: dict[str, Any]) -> None:
-        for n in range(1, 4):
-            clock.current().sleep(2)
+        for n in range(1, reports + 1):
+            clock.current().sleep(6 / reports)
             report({"n": n, "score": n})
 
+    def executor() -> Any:
+        made = virtual_executor()
+        monkeypatch.setattr(plugin_states, "time", made.clock)  # when it is time to save is told by this clock
+        return made
+
     settings: dict[str, Any] = {"num_samples": 4, **ONE_BY_ONE}
-    fit(slowly, None, search_alg=Learner(5), name="whole", executor=virtual_executor(), **settings)
-    cut(slowly, None, results=results, search_alg=Learner(5), executor=virtual_executor(), **settings)
-    resume(slowly, callbacks=(), search_alg=Learner(5), executor=virtual_executor(), **settings)
+    fit(slowly, None, search_alg=SavedLearner(5), name="whole", executor=executor(), **settings)
+    cut(slowly, None, results=results, search_alg=SavedLearner(5), executor=executor(), **settings)
+    resume(slowly, callbacks=(), search_alg=SavedLearner(5), executor=executor(), **settings)
     whole = newest_state("searcher-state", run_path("whole"))["heard"]
-    assert set(newest_state("searcher-state")["heard"]) == set(whole)
+    heard = newest_state("searcher-state")["heard"]
+    assert set(heard) == set(whole)
+    assert [line for line in heard if "complete" in line] == [line for line in whole if "complete" in line]
 
 
 @pytest.mark.parametrize("results", [2, 3, 5])
@@ -229,6 +244,23 @@ def test_a_scheduler_finds_its_trials_again(results: int, save_period: str) -> N
     assert not seen, "the state of another class is not for it"
     assert scheduler.told == [f"{trial} {n}" for trial in range(3) for n in (1, 2, 3)]
     assert {trial.number: best for trial, best in scheduler.best.items()} == {0: 3, 1: 3, 2: 3}
+
+
+def test_a_scheduler_that_is_given_again_has_the_arguments_that_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its class does not say what its state is, so the state that was saved holds the arguments of the earlier one."""
+    monkeypatch.setenv("MINITUNE_GLOBAL_CHECKPOINT_S", "0")
+
+    class Limit(FIFOScheduler):
+        def __init__(self, most: int) -> None:
+            self.most = most
+
+        def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
+            return self.STOP if result["n"] >= self.most else self.CONTINUE
+
+    cut(counting(9), {"i": 1}, results=2, scheduler=Limit(3), num_samples=2, **ONE_BY_ONE)
+    settings = TuneConfig(executor="inline", scheduler=Limit(5), num_samples=2)
+    grid = resume(counting(9), callbacks=(), tune_config=settings)
+    assert [result.metrics["n"] for result in grid] == [5, 5]
 
 
 def test_a_scheduler_with_files_of_its_own(save_period: str) -> None:

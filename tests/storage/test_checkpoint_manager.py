@@ -235,11 +235,13 @@ def test_the_budget_spares_the_one_that_is_the_newest_again(tmp_path: Path) -> N
 
 def test_the_budget_leaves_what_a_retry_or_a_resume_needs(tmp_path: Path) -> None:
     run = make(tmp_path, max_total_bytes=15)
-    failed, running = run.trial("a"), run.trial("b")
-    run.commit(failed)
+    failed, running, best = (run.trial(name) for name in "abc")
+    run.commit(best, loss=0.0)
+    run.end(best)
+    run.commit(failed, loss=2.0)
     run.end(failed, Step.FAIL)
     for _ in range(3):
-        run.commit(running)
+        run.commit(running, loss=1.0)
 
     assert run.numbers(failed) == [0]
     assert run.numbers(running) == [2]

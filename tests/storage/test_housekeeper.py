@@ -191,12 +191,19 @@ def test_a_trial_that_saves_often_is_not_settled_all_the_time(tmp_path: Path, bo
 
 
 def test_a_checkpoint_that_is_just_being_settled_has_to_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    directory, goes_on = tree(tmp_path / "checkpoint_000000"), threading.Event()
-    monkeypatch.setattr(files, "sync_descriptor", lambda descriptor: goes_on.wait(BOUND_S))
+    directory, has_begun, goes_on = tree(tmp_path / "checkpoint_000000"), threading.Event(), threading.Event()
+
+    def sync(descriptor: int) -> None:
+        has_begun.set()
+        goes_on.wait(BOUND_S)
+
+    monkeypatch.setattr(files, "sync_descriptor", sync)
     with Housekeeper() as housekeeper:
         housekeeper.settle("a", str(directory))
-        wait_until(lambda: housekeeper.settled("a") == (str(directory),), "it is being settled")
+        assert has_begun.wait(BOUND_S)
+        meanwhile = housekeeper.settled("a")
         goes_on.set()
+    assert meanwhile == (str(directory),)
 
 
 def test_a_checkpoint_that_is_gone_is_not_settled(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from minitune.error import RunLockedError, TuneError
-from minitune.record.lock import RunLock, read_holder
+from minitune.record.lock import Holder, RunLock, read_holder
 
 HOLD = textwrap.dedent(
     """
@@ -155,6 +155,13 @@ def test_a_forked_child_does_not_keep_the_lock(tmp_path: Path, kind: str) -> Non
         process.wait()  # the child lives on until its input ends
         with RunLock(path):
             pass
+
+
+def test_a_process_that_has_got_the_number_of_a_holder_is_not_taken_for_it() -> None:
+    """A process is known by its number and by the time at which it was started."""
+    ours = Holder.here()
+    assert ours.is_alive()
+    assert not ours._replace(start_time=ours.start_time - 100).is_alive()
 
 
 def test_a_stale_file_without_content_is_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -361,6 +361,7 @@ def test_failures_are_appended_and_the_last_exception_is_kept(tmp_path: Path) ->
         "Failure # 1 (occurred at 2024-01-01_00-00-00)\nTraceback ...\nValueError: one\n"
         "Failure # 2 (occurred at 2024-01-01_00-00-01)\nKeyError: 'zwei\\ud800'\n"
     )
+    assert layout.last_error_text(str(tmp_path)) == "KeyError: 'zwei\\ud800'"
     assert repr(pickle.loads((tmp_path / "error.pkl").read_bytes())) == "KeyError('two')"
     layout.remove_error_pickle(str(tmp_path))
     layout.remove_error_pickle(str(tmp_path))
@@ -416,8 +417,9 @@ def test_nothing_is_cleared_outside_or_behind_a_link(tmp_path: Path) -> None:
     run.mkdir()
     (outside / "checkpoint_000000").mkdir(parents=True)
     (run / "trial").symlink_to(outside)
+    (run / "group").symlink_to(tmp_path)
 
-    for directory in (run / "trial", outside, run, run / ".." / "outside", run / "gone"):
+    for directory in (run / "trial", outside, run, run / ".." / "outside", run / "group" / "outside", run / "gone"):
         assert layout.clean_trial_directory(str(run), str(directory), recorded=()) == []
     assert (outside / "checkpoint_000000").exists()
 

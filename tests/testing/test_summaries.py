@@ -52,6 +52,15 @@ def test_older_ways_into_a_run_tell_too_and_smoke_tests_and_simulations_do_not(t
     assert "1 trial in" in page.read_text()
 
 
+def test_a_run_within_a_trial_does_not(tmp_path: Path, page: Path) -> None:
+    def tunes(config: dict[str, Any]) -> None:
+        grid = fit(train, {"lr": 0.5}, storage_path=tmp_path / "inner", name="inner")
+        report({"loss": grid[0].metrics["loss"]})
+
+    assert fit(tunes, storage_path=tmp_path / "runs", name="outer").num_errors == 0
+    assert [line for line in page.read_text().splitlines() if "###" in line] == ["### outer"]
+
+
 def test_it_can_be_turned_off_and_sent_elsewhere(tmp_path: Path, page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINITUNE_STEP_SUMMARY", "0")
     fit_rates(tmp_path, [1])

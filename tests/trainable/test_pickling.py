@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from minitune.base.pickling import dumps, find_unpicklable
+from minitune.base.pickling import SmallPickle, dumps, dumps_for_later, find_unpicklable
 from minitune.base.shared_values import SharedFile, SharedObject, store
 
 LOCK = threading.Lock()
@@ -131,6 +131,32 @@ def test_what_can_be_pickled_has_no_culprit() -> None:
 
 
 # -- shared values -----------------------------------------------------------------------------------------------------
+
+
+class Block:
+    """Hands out its content as a buffer, like an array."""
+
+    def __init__(self, content: bytes):
+        self.content = content
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return Block, (pickle.PickleBuffer(self.content),)
+
+
+def test_a_pickle_is_small_only_if_its_buffers_are() -> None:
+    assert SmallPickle(Block(b"." * 100), "it", 1_000).content() is not None
+    assert SmallPickle(Block(b"." * 10_000), "it", 1_000).content() is None
+
+
+def test_what_is_kept_for_later_gets_the_class_that_the_script_has_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    def define(**members: Any) -> Any:
+        made = type("Setting", (), {"__module__": "__main__", "__qualname__": "Setting", **members})
+        monkeypatch.setattr(sys.modules["__main__"], "Setting", made, raising=False)
+        return made
+
+    data = dumps_for_later(define()(), "it")
+    newer = define(limit=3)
+    assert type(pickle.loads(data)) is newer
 
 
 def test_a_shared_file_is_loaded_once_per_process(tmp_path: Path) -> None:
