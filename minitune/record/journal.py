@@ -228,15 +228,19 @@ class Journal:
                 elif self._disk is None or not self._disk.give_up_piece(error):
                     raise _os_error(self.path, "written", error) from error
 
-    def sync(self) -> None:
-        """Bring everything written so far to the disk. Blocks. A failure is raised by the next `append` or `close`."""
+    def sync(self, at_end: bool = False) -> None:
+        """Bring everything written so far to the disk. Blocks. A failure is raised by the next `append` or `close`.
+
+        Args:
+            at_end: Whether there will be no further sync.
+        """
         self._is_unsynced = False  # before the sync: what is written meanwhile asks for another one
         with self._sync_guard:
             if self._descriptor is None or self._failure is not None:
                 return
             count = len(self._unsynced)
             try:
-                self._sync_objects()
+                self._sync_objects(at_end)
                 self._sync_lines(self._descriptor, b"".join(self._unsynced[:count]))
             except OSError as error:
                 self._failure = self._sync_error(error)
@@ -244,12 +248,16 @@ class Journal:
                 self._look(self._descriptor)
             del self._unsynced[:count]
 
-    def _sync_objects(self) -> None:
-        """Sync what the lines refer to. If the run's directory is gone, the marks stay; the next sync tries again."""
+    def _sync_objects(self, at_end: bool) -> None:
+        """Sync what the lines refer to. If the run's directory is gone, the marks stay; the next sync tries again.
+
+        A file that is missing before the end may be the first to go of a directory that is just being removed.
+        """
         try:
             self.objects.sync()
-        except OSError:
-            if self._disk is None or not self._disk.is_gone():
+        except OSError as error:
+            is_going = isinstance(error, FileNotFoundError) and not at_end
+            if not is_going and (self._disk is None or not self._disk.is_gone()):
                 raise
 
     def _sync_lines(self, descriptor: int, lines: bytes) -> None:
@@ -287,7 +295,7 @@ class Journal:
         if self._housekeeper is not None:
             self._housekeeper.forget(self)
         if self.durability != "process":
-            self.sync()
+            self.sync(at_end=True)
         with self._sync_guard:
             if self._failure is None:
                 self._look(self._descriptor, at_end=True)

@@ -19,7 +19,8 @@ from typing import Any
 from differential_plan import RUN, Plan
 from differential_plugins import Notes
 
-from minitune import ResultGrid
+from minitune import ResultGrid, TuneError
+from minitune.error import TrialError
 from minitune.record import journal
 
 Views = dict[str, list[str]]
@@ -201,8 +202,10 @@ def _error_lines(masker: Masker, error: BaseException | None) -> list[str]:
             f"remote {masker.show((remote.type_name, remote.message))}",
             *masker.text(remote.traceback).split("\n"),
         ]
-    if error.__cause__ is not None:
-        lines += ["caused by", *_error_lines(masker, error.__cause__)]
+    cause = error.__cause__
+    if cause is not None and not (isinstance(cause, TrialError) and not isinstance(error, TuneError)):
+        # below a user's exception it stands for the traceback, which only travelling between processes takes away
+        lines += ["caused by", *_error_lines(masker, cause)]
     return lines
 
 

