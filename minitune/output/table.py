@@ -23,17 +23,14 @@ from minitune.result import AUTO_RESULT_KEYS, CONFIG, DEBUG_METRICS, NODE_IP, PI
 STATUS_ORDER = (RUNNING, TERMINATED, PAUSED, PENDING, ERROR)
 
 ROWS_PER_STATUS = 5
-
 """Rows of one status where not all trials are shown, unless more than `_FEW_ROWS` rows are wanted."""
 
 _FEW_ROWS = 20
 
 _SCANNED_TRIALS = 20
-
 """Trials that are looked at to find out which metrics there are."""
 
 _LOCATION = 2
-
 """Which column tells where a trial runs."""
 
 _HIDDEN = frozenset((*AUTO_RESULT_KEYS, *DEBUG_METRICS))
@@ -159,7 +156,6 @@ class Table:
 
 
 Part = str | Table
-
 """What a status block consists of: a line, or a table."""
 
 
@@ -336,7 +332,6 @@ RESOURCES = "Logical resource usage: "
 LOGDIR = "Result logdir: "
 
 ENDING = "Ending: "
-
 """What the driver's lines on machine and run begin with."""
 
 

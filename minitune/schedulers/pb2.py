@@ -40,11 +40,9 @@ _LARGEST_JITTER = 1.0
 _LEAST_VARIANCE = 0.1
 
 _NOISE = 0.1
-
 """Variance of what is no signal, as a share of the kernel's variance."""
 
 _FITTED_TO = 100
-
 """The kernel is fitted to so many of the newest points: it is the costly part, and more of them change it little."""
 
 _LENGTHS = (0.3, 1.0, 3.0)
@@ -124,7 +122,6 @@ class GaussianProcess:
 
 
 _Apart = list[list[tuple[float, float]]]
-
 """The lower half of a matrix: squared distance and time between any two points."""
 
 
@@ -204,7 +201,6 @@ def _solve_upper(factor: Matrix, values: Sequence[float]) -> list[float]:
 # ---- from minitune/schedulers/pb2.py
 
 _WINDOW = 200
-
 """The model knows so many of the newest gains."""
 
 _UNIFORM_POINTS = 200
@@ -212,11 +208,9 @@ _UNIFORM_POINTS = 200
 _NEAR_POINTS = 50
 
 _NEAR = 0.1
-
 """Standard deviation of those near the best one, as a share of the bounds."""
 
 _LARGEST_GAIN = 2.0
-
 """Gains are clipped at so many standard deviations: one lucky step must not hide all the others."""
 
 

@@ -56,7 +56,6 @@ from minitune.space.tree import format_vars
 # A member's own file is a copy of its donor's with one more line: the whole history of what it has become.
 
 PERTURBED = "@perturbed["
-
 """What follows the tag that a trial had at first, before its new hyperparameters and a closing bracket."""
 
 _FIELDS = 6
@@ -260,7 +259,6 @@ _log = logging.getLogger("minitune")
 _ROUNDING = 1e-9
 
 _TURNS_IN_VAIN = 2
-
 """After so many turns for each member, one that saves checkpoints at all has saved one."""
 
 

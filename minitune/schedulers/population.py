@@ -276,7 +276,6 @@ class Population:
 # for nested parameters.
 
 Changes = dict[tuple[str, ...], tuple[Any, Any, str]]
-
 """By path: the old value, the new one, and how it came about."""
 
 RESAMPLED = "drawn anew"

@@ -19,11 +19,9 @@ from minitune.result import AUTO_RESULT_KEYS, DEFAULT_METRIC
 # ---- from minitune/schedulers/trial_scheduler.py
 
 WORST = float("-inf")
-
 """The score of NaN, None, non-numbers and infinities on the bad side: below every number, equal among themselves."""
 
 CONTINUE = Decision(decision.CONTINUE)
-
 """Go on, with nothing to say about it; shared, since most results get it."""
 
 

@@ -43,11 +43,9 @@ ON_DUPLICATE = (ALLOW, RESAMPLE, REUSE)
 Constraint = Callable[[dict[str, Any]], bool]
 
 MAX_TRIES = 10_000
-
 """So many refused proposals in a row are the end: a space of which 0.1 % is feasible is searched nevertheless."""
 
 FIRST_TRIES = 2_000
-
 """The same as long as no proposal was admitted: then the constraints are probably wrong. The driver serves no trial
 while it draws, and 10,000 draws of ten parameters take more than a second. A space of which 0.5 % is feasible is
 refused by mistake once in 20,000 searches."""
@@ -276,12 +274,10 @@ def _name(constraint: Constraint) -> str:
 # FilteredSearcher: a searcher is asked again where what it suggests is refused.
 
 _ASKS = 20
-
 """How often a searcher is asked again before values are drawn at random: one that has found its optimum may propose
 that for ever, and to ask costs a thousand times what a draw does."""
 
 _ASKS_ALONE = 1_000
-
 """The same where nothing can be drawn, since the searcher has a space of its own: the end of the search."""
 
 

@@ -17,7 +17,6 @@ from minitune.space.tree import Path, path_text
 # ---- from minitune/search/_foreign.py
 
 LISTED = 1000
-
 """Of a longer list of categories a library sees the indices only, as numbers: it keeps a weight for each category."""
 
 

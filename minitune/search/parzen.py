@@ -39,23 +39,18 @@ _LOG_SQRT_2PI = math.log(2 * math.pi) / 2
 _SQRT_2 = math.sqrt(2)
 
 _FAR_SDS = 6.0
-
 """A border so many standard deviations away takes nothing from a kernel."""
 
 _LOG_STEP = 0.05
-
 """The shared bandwidth moves on a grid with such steps, so that scaled coordinates can be kept."""
 
 _FIRST_PART = 32
-
 """So many of the newest bad observations are looked at first."""
 
 _MOST_CONTRAST = 25
-
 """A bad observation makes its categories at most 1 + so many times as likely on the bad side as the others."""
 
 _NEWEST = 25
-
 """So many of the newest bad observations count in full."""
 
 
@@ -404,7 +399,6 @@ def _log_sum(terms: Sequence[float]) -> float:
 # infinitely bad, has the key `WORST`.
 
 Rows = list[tuple[float, Any]]
-
 """Pairs of step and value, in order."""
 
 Key = tuple[float, ...]
@@ -416,7 +410,6 @@ WORST: Key = (math.inf,)
 _POLICIES = ("last", "depth", "rung")
 
 _LEAST_ON_RUNG = 10
-
 """A rung is believed once so many trials have reached it."""
 
 
@@ -452,7 +445,6 @@ class Observation:
 
 
 Rank = tuple[Key, float, int]
-
 """Key, arrival (infinite while it runs) and number: smaller is better, and no two are equal."""
 
 
@@ -594,11 +586,9 @@ def _crowding(keys: Sequence[Key]) -> list[float]:
 # The model of `TPESearch`: a pair of mixtures for each group of parameters that exist together.
 
 _MOST_GOOD = 25
-
 """The good side has at most so many kernels."""
 
 _ATTEMPTS = 10
-
 """How often a configuration is drawn anew because it was tried already; the second half from the space itself."""
 
 Parent = tuple[str, int] | None

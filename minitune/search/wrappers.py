@@ -139,7 +139,6 @@ class ConcurrencyLimiter(SearcherWrapper):
 logger = logging.getLogger("minitune")
 
 TRIAL_INDEX = "__trial_index__"
-
 """Key of the configuration under which a trial finds its number within its group."""
 
 

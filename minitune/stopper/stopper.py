@@ -20,7 +20,6 @@ from minitune.result import flatten
 # ---- from minitune/stopper/stopper.py
 
 ASKED_EVERY_S = 1.0
-
 """How often a `stop_all` that does not say when is asked again."""
 
 
@@ -120,7 +119,6 @@ class CombinedStopper(Stopper):
 
 
 MISSING = object()
-
 """What `lookup` returns for a key that is not there."""
 
 
