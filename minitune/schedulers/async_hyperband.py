@@ -1,8 +1,12 @@
 """ASHA: asynchronous successive halving, by stopping or by promotion.
 
 Source: Li et al., "A System for Massively Parallel Hyperparameter Tuning" (MLSys 2020, arXiv 1810.05934). The promoting
-variant is the paper's algorithm 2; the stopping variant needs no checkpoints: a trial that is not among the best
-1/eta of a level when it arrives there ends, and the others run straight on.
+variant is the paper's algorithm 2. The stopping variant needs no checkpoints: a trial that is not among the best 1/eta
+of a level when it arrives there ends, and the others run straight on.
+
+A level ranks entries: one value of each trial that has come there. It does not know the run. HyperBand and population
+based training rank the same entries. The share 1/eta is computed from the factor as the user wrote it (`exact`): with a
+rounded one, a trial could fall on the wrong side of the cut.
 """
 
 from __future__ import annotations
@@ -30,8 +34,10 @@ from minitune.schedulers.trial_scheduler import (
     supply_of,
 )
 
-# ---- from minitune/schedulers/_rungs.py
-# The levels (rungs) at which successive halving compares trials: where they lie, and who ranks how.
+_log = logging.getLogger("minitune")
+
+
+# -- levels -----------------------------------------------------------------------------------------------------------
 
 
 class Entry(NamedTuple):
@@ -152,9 +158,7 @@ class Level:
         self.lost = [Entry(*entry) for entry in state["lost"]]
 
 
-# ---- from minitune/schedulers/async_hyperband.py
-
-_log = logging.getLogger("minitune")
+# -- scheduler --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)

@@ -2,6 +2,10 @@
 
 Source: Li et al., "Hyperband: A Novel Bandit-Based Approach to Hyperparameter Optimization" (JMLR 2018, arXiv
 1603.06560). As in the paper, the bracket that cuts hardest comes first and the best floor(m / eta) go on.
+
+A `Bracket` knows its levels and its members, and which of them go on when a level closes. It does not know the run; the
+schedulers drive it. A level closes when all members that are still in the bracket have arrived and no more trials will
+come to it. So a trial that ends or fails must leave its bracket, or all the others would wait for it for ever.
 """
 
 from __future__ import annotations
@@ -29,8 +33,10 @@ from minitune.schedulers.trial_scheduler import (
     supply_of,
 )
 
-# ---- from minitune/schedulers/_brackets.py
-# One bracket of HyperBand: its levels, its members, and which of them go on when a level closes. No run in sight.
+_DROPPED = "it was not among the best when its level was closed"
+
+
+# -- brackets ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -79,8 +85,8 @@ class Closing(NamedTuple):
 class Bracket:
     """A number of trials that are halved, more precisely: cut to one part in eta, at each of a number of levels.
 
-    A level closes when all who are still in the bracket have arrived, and nobody is to come any more. Those that have
-    left it otherwise count as having been there, but cannot be kept.
+    A level closes when all members that are still in the bracket have arrived, and no more will come. Those that left
+    it otherwise count as having been there, but cannot be kept.
 
     Args:
         index: s: how often the trials are cut.
@@ -262,9 +268,7 @@ def levels(max_t: float, eta: float, index: int) -> list[float]:
     return [*dict.fromkeys(level for level in below if level < max_t), max_t]
 
 
-# ---- from minitune/schedulers/hyperband.py
-
-_DROPPED = "it was not among the best when its level was closed"
+# -- schedulers -------------------------------------------------------------------------------------------------------
 
 
 class HyperBandScheduler(MetricScheduler):
@@ -568,10 +572,6 @@ class HyperBandScheduler(MetricScheduler):
             f"Bracket(Max Size (n)={bracket.size}, Milestone (r)={number_text(bracket.milestone)}, "
             f"completed={bracket.share_done:.1%}): {{{counts}}}"
         )
-
-
-# ---- from minitune/schedulers/hb_bohb.py
-# HyperBandForBOHB: HyperBand that tells the search algorithm at which level a result was reached.
 
 
 class HyperBandForBOHB(HyperBandScheduler):
