@@ -2068,9 +2068,9 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     # -- stopper -------------------------------------------------------------------------------------------------------
     (
-        "minitune/stopper/dict_stopper.py",
-        "            except Exception as error:  # whatever a comparison of foreign types or "
-        "arrays raises\n"
+        "minitune/stopper/stopper.py",
+        "            except Exception as error:  # a comparison of foreign types or arrays can "
+        "raise anything\n"
         '                self._warn_once(name, f"its value {type(value).__name__} does not '
         'compare ({error})")\n',
         '            except Exception:\n                return f"{name} was reached"\n',

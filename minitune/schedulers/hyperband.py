@@ -128,7 +128,7 @@ class Bracket:
 
     @property
     def is_over(self) -> bool:
-        """Whether nobody is in it, and nobody will be."""
+        """Whether it has no trial and will get none."""
         return not (self.is_open or self.members or self.leaving)
 
     @property
@@ -179,7 +179,7 @@ class Bracket:
     def close(self) -> list[Closing]:
         """Close each level that can be closed, one after the other: a trial may have passed several at once.
 
-        Who goes beyond the last level but one is on its way to the end, where nobody is compared.
+        A trial beyond the last level but one is on its way to the end, where no trials are compared.
         """
         closings = []
         while not self.is_open and self.members and self.num_moving == 0 and not self.is_at_end:

@@ -113,7 +113,7 @@ class Filter:
 
     Args:
         rules: What is wanted.
-        space: The search space; None if nobody knows it.
+        space: The search space; None if it is not known here.
         num_samples: How many are asked for; -1 for no end.
     """
 
@@ -179,7 +179,7 @@ class Filter:
         return None
 
     def check_points(self, points: Iterable[Any]) -> None:
-        """Refuse points to evaluate that violate a constraint; of those that are not complete nobody knows yet.
+        """Refuse points to evaluate that violate a constraint; incomplete ones cannot be judged yet.
 
         Args:
             points: The search space with the values of each point in it.

@@ -105,7 +105,7 @@ class SearchAlgorithm:
         """Take over what the run knows; see `Searcher.set_search_properties`.
 
         Raises:
-            ValueError: If `config` holds domains and nobody searches it.
+            ValueError: If `config` holds domains that the search algorithm does not search.
         """
         return True
 

@@ -261,7 +261,7 @@ class Repeater(SearcherWrapper):
             (self.searcher.on_pause if is_paused else self.searcher.on_unpause)(group.primary)
 
     def _values(self, result: dict[str, Any]) -> dict[str, float]:
-        """The objectives in a result; all numbers if nobody has said what the objective is."""
+        """The objectives in a result; all numbers if no objective is named."""
         metric = self.metric
         names = list(result) if metric is None else [metric] if isinstance(metric, str) else metric
         values = {name: result[name] for name in names if isinstance(result.get(name), numbers.Real)}
