@@ -28,7 +28,7 @@ from minitune.base.checks import is_real, require, require_flag, require_metric,
 from minitune.base.text import Console, broken, duration, without_moves
 from minitune.error import MissingMetricError
 from minitune.experiment.lifecycle import ERROR, PAUSED, PENDING, RUNNING, TERMINATED
-from minitune.experiment.trial import Trial, best_trial
+from minitune.experiment.trial import Trial, best_trial, check_mode
 from minitune.output import table
 from minitune.output.live import ErrorKind, Row, Snapshot, best_text, progress_text, render, seconds_left
 from minitune.output.screen import Screen, open_screen
@@ -198,7 +198,8 @@ class TuneReporterBase(ProgressReporter):
         mode: str | None = None,
         sort_by_metric: bool = False,
     ):
-        _check_mode(mode)
+        if mode is not None:
+            check_mode(mode)
         for name, value, least in (
             ("max_progress_rows", max_progress_rows, 1),
             ("max_error_rows", max_error_rows, 1),
@@ -256,7 +257,8 @@ class TuneReporterBase(ProgressReporter):
         **kwargs: Any,
     ) -> None:
         """See `ProgressReporter.setup`. Metric and mode that the reporter was made with stay."""
-        _check_mode(mode)
+        if mode is not None:
+            check_mode(mode)
         self._metric, self._mode = self._own_metric or metric, self._own_mode or mode
         if self._mode and not self._metric:
             self._metric = DEFAULT_METRIC
@@ -451,11 +453,6 @@ class TuneReporterBase(ProgressReporter):
 
     def _cell(self, value: Any) -> str:
         return table.format_cell(value, self._max_column_length)
-
-
-def _check_mode(mode: str | None) -> None:
-    if mode not in (None, "min", "max"):
-        raise ValueError(f"mode must be 'min' or 'max', but got {mode!r}")
 
 
 def _columns(argument: str, given: Any, default: Mapping[str, str]) -> dict[str, str]:

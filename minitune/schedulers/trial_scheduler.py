@@ -18,7 +18,7 @@ from minitune import decision
 from minitune.base.checks import is_real, is_whole, require, require_metric, shown
 from minitune.base.text import warn_once
 from minitune.decision import Decision
-from minitune.experiment.trial import Trial
+from minitune.experiment.trial import Trial, check_mode
 from minitune.resources import Resources
 from minitune.result import AUTO_RESULT_KEYS, DEFAULT_METRIC
 
@@ -145,7 +145,8 @@ class TrialScheduler:
         Raises:
             ValueError: If `mode` is neither `min`, `max` nor None. A subclass may refuse the run in this way, too.
         """
-        check_mode(mode)
+        if mode is not None:
+            check_mode(mode)
         if (self._metric and metric) or (self._mode and mode):
             return False
         self._metric = self._metric or metric or DEFAULT_METRIC
@@ -264,7 +265,8 @@ class MetricScheduler(FIFOScheduler):
     def __init__(self, time_attr: str, metric: str | None, mode: str | None):
         require(isinstance(time_attr, str), "time_attr: the name of a result that grows", time_attr)
         require_metric("metric", metric)
-        check_mode(mode)
+        if mode is not None:
+            check_mode(mode)
         self._time_attr = time_attr
         self._metric = metric
         self._mode = mode
@@ -338,12 +340,6 @@ def has_failed_for_good(trial: Trial) -> bool:
 def supply_of(context: Any) -> str:
     """`SchedulerContext.supply`. A stand-in in a user's test may know the methods of Ray Tune only: then `OPEN`."""
     return getattr(context, "supply", "OPEN")
-
-
-def check_mode(mode: str | None) -> None:
-    """Raise ValueError unless `mode` is `min`, `max` or None."""
-    if mode not in (None, "min", "max"):
-        raise ValueError(f"mode must be 'min' or 'max', but got {mode!r}")
 
 
 def as_number(value: Any) -> float | None:
