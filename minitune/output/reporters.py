@@ -5,11 +5,11 @@ trial's start, result and end as they happen. All of that runs on the driver's t
 Reporters therefore bound what they spend: an interval, and where a view is drawn often, a share of the driver's time.
 
 - `ProgressReporter` is this contract.
-- `TuneReporterBase` builds status blocks of text. `CLIReporter` and `JupyterNotebookReporter` print them.
+- `TuneReporterBase` builds status blocks. `CLIReporter` shows them as text, `JupyterNotebookReporter` as HTML.
 - `ScreenReporter` has the terminal while the run goes on, `SnapshotReporter` takes the state as a value. `LiveReporter`
   is both: it is the default, outside notebooks.
 
-The pauses of the live view are for people, so they follow the real clock; all other times follow the clock of the run.
+Redraws are for people, so their pauses follow the real clock. All other times follow the clock of the run.
 """
 
 from __future__ import annotations
@@ -32,12 +32,7 @@ from minitune.experiment.trial import Trial, best_trial, check_mode
 from minitune.output import table
 from minitune.output.live import ErrorKind, Row, Snapshot, best_text, progress_text, render, seconds_left
 from minitune.output.screen import Screen, open_screen
-from minitune.output.table import (
-    error_table,
-    error_texts,
-    kind_of_error,
-    last_line,
-)
+from minitune.output.table import error_table, error_texts, kind_of_error, last_line
 from minitune.result import DEFAULT_METRIC, TIME_TOTAL_S, TRAINING_ITERATION
 
 _log = logging.getLogger("minitune")
