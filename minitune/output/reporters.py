@@ -328,7 +328,7 @@ class TuneReporterBase(ProgressReporter):
             self._console.write(f"{text}\n")
 
     def _parts(self, trials: Sequence[Trial], done: bool, sys_info: Sequence[str]) -> list[table.Part]:
-        """What a status block consists of."""
+        """The parts of a status block."""
         statuses = table.by_status(trials)
         parts: list[table.Part] = [
             "== Status ==",
@@ -367,7 +367,7 @@ class TuneReporterBase(ProgressReporter):
         return columns
 
     def _metric_of(self, columns: Mapping[str, str]) -> str | None:
-        """What is optimised; if the run does not say, the only metric that was reported."""
+        """The optimised metric; if the run names none, the only one that was reported."""
         is_only = self._infers and len(columns) == len(self._metric_columns) + 1
         return list(columns)[-1] if self._metric is None and is_only else self._metric
 
@@ -969,7 +969,7 @@ def default_reporter(time_budget_s: float | None = None) -> TuneReporterBase:
     """
     reporter: TuneReporterBase
     if in_notebook():
-        # What the user's cell has shown so far stays.
+        # The output that the user's cell has shown so far stays.
         reporter = JupyterNotebookReporter(overwrite=False, max_report_frequency=_NOTEBOOK_S, infer_limit=4)
     else:
         reporter = LiveReporter(time_budget_s=time_budget_s, infer_limit=4, max_error_rows=2)

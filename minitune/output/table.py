@@ -92,7 +92,7 @@ class _Repr(ShortRepr):
         self._shortens = shortens
 
     def repr_float(self, value: float, level: int) -> str:
-        """What `reprlib` calls for a float."""
+        """The text of a float; `reprlib` calls this."""
         text = repr(value)
         return f"{value:.6g}" if self._shortens and len(text) > _EXACT_LENGTH else text
 

@@ -41,7 +41,7 @@ _log = logging.getLogger("minitune")
 
 
 class Entry(NamedTuple):
-    """What one trial had reached at a level. Entries sort from best to worst.
+    """The value that one trial had reached at a level. Entries sort from best to worst.
 
     Attributes:
         loss: Minus the score, so that smaller is better; infinite for the worst score.
@@ -445,7 +445,7 @@ class AsyncHyperBandScheduler(MetricScheduler):
         )
 
     def _facts(self, standing: _Standing, level: Level, entry: Entry, at: float, rank: int) -> dict[str, Any]:
-        """What the decision about a trial that has come to a level rests on."""
+        """The facts on which the decision about a trial at a level rests."""
         return {
             "rule": "asha",
             "metric": self._metric,

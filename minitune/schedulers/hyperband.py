@@ -57,7 +57,7 @@ class Member:
 
 
 class Closing(NamedTuple):
-    """What follows when a level closes.
+    """The outcome of closing a level.
 
     Attributes:
         milestone: The level.
@@ -322,7 +322,7 @@ class HyperBandScheduler(MetricScheduler):
     # -- hooks ---------------------------------------------------------------------------------------------------
 
     def on_trial_add(self, tune_controller: SchedulerContext, trial: Trial) -> None:
-        """Give the trial a place in the first bracket that has one; who is queued again keeps its own."""
+        """Give the trial a place in the first bracket that has one; one that is queued again keeps its own."""
         super().on_trial_add(tune_controller, trial)
         self._home_of(trial)
 
@@ -525,7 +525,7 @@ class HyperBandScheduler(MetricScheduler):
         return Decision(decision.STOP, reason, facts=facts)
 
     def _answer(self, bracket: Bracket, member: Member, entry: Entry, at: float, closings: list[Closing]) -> Decision:
-        """What becomes of a trial that has just arrived."""
+        """The decision about a trial that has just arrived."""
         facts = {
             "rule": "hyperband",
             "metric": self._metric,
@@ -552,7 +552,7 @@ class HyperBandScheduler(MetricScheduler):
         return Decision(decision.CONTINUE if goes_on else decision.PAUSE, reason, facts=facts)
 
     def _why(self, closing: Closing, entry: Entry) -> str:
-        """What became of a trial when its level closed, for people."""
+        """The fate of a trial when its level closed, for people."""
         return (
             f"rank {closing.rank(entry)} of {closing.entered} at {self._time_attr} {number_text(closing.milestone)}, "
             f"where the best {len(closing.kept)} go on: {self._metric}={self._shown(-entry.loss)}"

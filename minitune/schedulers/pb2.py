@@ -252,7 +252,7 @@ class _Axis:
 
 @dataclass(frozen=True)
 class _Gain:
-    """What one member has gained between two turns under one configuration.
+    """The gain of one member between two turns, under one configuration.
 
     Attributes:
         time: When it began.

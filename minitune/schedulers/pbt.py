@@ -266,7 +266,7 @@ class PopulationBasedTraining(MetricScheduler):
 
     A value that is NaN or no number ranks below every other, and its trial is replaced at its next turn. Trials that
     find no room wait, and all get their share of the time. Trials have to save checkpoints: functions report them,
-    classes have `save_checkpoint` and `load_checkpoint`. Who took over what is written to `pbt_global.txt` and
+    classes have `save_checkpoint` and `load_checkpoint`. Each takeover is written to `pbt_global.txt` and
     `pbt_policy_<trial id>.txt` in the run's directory; `PopulationBasedTrainingReplay` reads the latter.
 
     Args:
@@ -623,7 +623,7 @@ class PopulationBasedTraining(MetricScheduler):
         return self._explorer.explore(donor_config, self._rng)
 
     def _customized(self, config: dict[str, Any]) -> dict[str, Any]:
-        """What the user's function makes of a new configuration."""
+        """The configuration that the user's function makes of a new one."""
         if self._custom_explore_fn is None:
             return config
         with GlobalDraws(self._rng).lent():
@@ -680,7 +680,7 @@ class PopulationBasedTraining(MetricScheduler):
         return None
 
     def _facts(self, member: Member) -> dict[str, Any]:
-        """What a decision about a member rests on: its value where it is compared with others, not its latest."""
+        """The facts on which a decision about a member rests. Its value is the compared one, not its latest."""
         return {
             "rule": self._rule,
             "metric": self._metric,
@@ -698,7 +698,7 @@ class PopulationBasedTraining(MetricScheduler):
         return f"rank {facts['rank']} of {facts['of']} at {where} ({facts['metric']}={value})"
 
     def _member(self, trial: Trial) -> Member:
-        """What is known of a trial that runs."""
+        """The member of a running trial; a new one if the population does not know it."""
         self._trials[trial.trial_id] = trial
         return self._population.members.get(trial.trial_id) or self._population.add(
             trial.trial_id, trial.experiment_tag.partition(PERTURBED)[0]

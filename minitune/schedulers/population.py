@@ -38,7 +38,7 @@ _ENDS_SOON = frozenset({Phase.TRAINING, Phase.SAVING})
 
 @dataclass(slots=True)
 class Member:
-    """What a population knows of one unfinished trial.
+    """The population's knowledge of one unfinished trial.
 
     Attributes:
         trial_id: Which one.
@@ -226,7 +226,7 @@ class Population:
         member.pauses_after = -1
 
     def first_waiting(self, find: Callable[[str], Trial | None]) -> Trial | None:
-        """Who has trained least of those that wait and can be started.
+        """The member that has trained least, of those that wait and can be started.
 
         Args:
             find: Gives the live trial of an id.

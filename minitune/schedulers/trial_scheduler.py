@@ -30,7 +30,7 @@ CONTINUE = Decision(decision.CONTINUE)
 
 
 class ResourceTotals(Protocol):
-    """What the machine has, for schedulers that hand out resources."""
+    """The machine's resources, for schedulers that hand them out."""
 
     def get_num_cpus(self) -> float:
         """CPUs of the run in all."""
@@ -121,7 +121,7 @@ class TrialScheduler:
 
     @property
     def required_attrs(self) -> tuple[str, ...]:
-        """What every result has to hold, by flattened name: a trial whose result does not has failed."""
+        """The flattened names that every result must hold. A trial whose result lacks one fails."""
         return (self._metric,) if self._metric else ()
 
     @property
@@ -202,11 +202,11 @@ class TrialScheduler:
         return getattr(self.choose_trial_to_run, "__func__", None) is TrialScheduler.choose_trial_to_run
 
     def debug_string(self) -> str:
-        """What the status block says about the scheduler."""
+        """The scheduler's text for the status block."""
         return f"Using {type(self).__name__}."
 
     def get_state(self) -> dict[str, Any]:
-        """What has to be saved with the run, as plain data; by default everything."""
+        """The state that is saved with the run, as plain data; by default all attributes."""
         return dict(self.__dict__)
 
     def set_state(self, state: dict[str, Any]) -> None:

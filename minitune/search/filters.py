@@ -57,7 +57,7 @@ _ASKS_ALONE = 1_000
 
 
 class Verdict(Enum):
-    """What a filter says about a configuration."""
+    """A filter's judgement of a configuration."""
 
     ADMITTED = "admitted"
     DUPLICATE = "duplicate"
@@ -66,7 +66,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Rules:
-    """What the user wants of configurations.
+    """The user's rules for configurations.
 
     Attributes:
         on_duplicate: What becomes of one that was tried before: `"allow"`, `"resample"` or `"reuse"`.
@@ -229,7 +229,7 @@ class Filter:
         return ", ".join(f"{name} {count} times" for name, count in self._violations.most_common())
 
     def get_state(self) -> dict[str, Any]:
-        """What it knows, as plain JSON; its size grows with the number of trials."""
+        """The filter's state, as plain JSON. Its size grows with the number of trials."""
         return {
             "known": dict(self._is_admitted),
             "outside": self._outside,
@@ -404,7 +404,7 @@ class FilteredSearcher(SearcherWrapper):
             self.searcher.on_unpause(self._names.get(trial_id, trial_id))
 
     def get_state(self) -> dict[str, Any]:
-        """What it knows beside the searcher; not the constraints, which the next one gets from its run."""
+        """The state beside the searcher's, without the constraints: the next one gets them from its run."""
         own = {"seed": self._seed, "count": self._count, "names": dict(self._names), "drawn": copy_tree(self._drawn)}
         return {**own, "filter": self._filter.get_state()}
 

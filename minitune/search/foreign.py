@@ -1,4 +1,4 @@
-"""What the searchers that use other libraries have in common: values, categories and points in these libraries' terms.
+"""The common part of the searchers that use other libraries: values, categories and points in these libraries' terms.
 
 A library counts steps where this one has quantised ints, and it sees a long list of categories as indices. What users
 give as points is checked here against the space, so that each searcher refuses the same with the same words.

@@ -48,7 +48,7 @@ class OptunaSpace(Protocol):
         ...
 
     def known(self, config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What Optuna may be told of a configuration: values, and their distributions, by its names for them.
+        """The part of a configuration that Optuna may learn: values, and their distributions, by Optuna's names.
 
         Raises:
             ValueError: See `evaluated_values`.

@@ -99,7 +99,7 @@ class Point(NamedTuple):
 
 
 class Grounds:
-    """What kernels are put over: axes and choices.
+    """The space that kernels are put over: axes and choices.
 
     Args:
         axes: The numeric parameters.
@@ -311,7 +311,7 @@ class BadSide:
         )
 
     def parts(self, point: Point) -> Iterator[float]:
-        """What the observations add to the density: first the newest, then ever more of the older ones at a time."""
+        """The parts that observations add to the density: first the newest, then more and more older ones at a time."""
         end, size = len(self._scaled), _FIRST_PART
         while end > 0:
             begin = max(0, end - size)
@@ -411,7 +411,7 @@ def _gaps(places: Sequence[float]) -> list[float]:
 
 
 def _mass(axis: Axis, mean: float, deviation: float) -> float:
-    """What lies within the axis of a normal distribution."""
+    """The mass of a normal distribution that lies within the axis."""
     if axis.high != 1.0:
         return 1.0
     scale = deviation * _SQRT_2

@@ -31,7 +31,7 @@ ASKED_EVERY_S = 1.0
 """Seconds between two calls of a `stop_all` that does not say when to ask it again."""
 
 MISSING = object()
-"""What `lookup` returns for a key that is not there."""
+"""`lookup` returns it for a key that is not there."""
 
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     ">=": operator.ge,
@@ -66,11 +66,11 @@ class Stopper:
         return None if type(self).stop_all is Stopper.stop_all else ASKED_EVERY_S
 
     def describe(self) -> str:
-        """What has just stopped a trial or the run, for people. The driver asks after the stopper has said yes."""
+        """The reason why a trial or the run has just stopped, for people. The driver asks after the stopper's yes."""
         return type(self).__name__
 
     def get_state(self) -> dict[str, Any]:
-        """What is saved with the run, as plain data; by default all attributes."""
+        """The state that is saved with the run, as plain data; by default all attributes."""
         return dict(self.__dict__)
 
     def set_state(self, state: dict[str, Any]) -> None:

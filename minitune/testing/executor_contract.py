@@ -95,7 +95,7 @@ class Account:
         return self._balance
 
     def allocation(self) -> Allocation:
-        """What the actor was given."""
+        """The resources that the actor was given."""
         return self._allocation
 
     def echo(self, *values: Any) -> Any:
@@ -301,7 +301,7 @@ class Reusable:
         self._is_done = True
 
     def history(self) -> list[str]:
-        """Whose actor it was, one after the other."""
+        """The names that the actor has had, in order."""
         return self._history
 
     def leave_busy(self) -> None:
@@ -476,7 +476,7 @@ class TrialExecutorContract:
             assert watch.rest() == []
 
     def test_arguments_and_replies_are_copies(self, tmp_path: Path) -> None:
-        """What either side changes afterwards does not reach the other."""
+        """A change that one side makes afterwards does not reach the other."""
         with self.watch(tmp_path) as watch:
             watch.start("a#1")
             sent = {"layers": [1, 2]}
@@ -649,7 +649,7 @@ class TrialExecutorContract:
             assert watch.rest() == []
 
     def test_the_replies_of_an_actor_that_dies_come_first(self, tmp_path: Path) -> None:
-        """What it sent before it was gone is told, then one `Exited`, even if it is called in between (`isolates`)."""
+        """Its last replies arrive, then one `Exited`, even if it is called in between (`isolates`)."""
         with self.watch(tmp_path) as watch:
             _needs_processes(watch)
             watch.start("a#1", Mortal)

@@ -66,7 +66,7 @@ _THREAD = re.compile(r"(Current thread|Thread) 0x[0-9a-f]+.* \(most recent call 
 CHILDREN, THREADS, DESCRIPTORS = "children", "threads", "descriptors"
 ENVIRONMENT, DIRECTORY, SIGNALS, FILES = "environment", "directory", "signals", "files"
 KINDS = (CHILDREN, THREADS, DESCRIPTORS, ENVIRONMENT, DIRECTORY, SIGNALS, FILES)
-"""What is looked at: child processes; threads; open descriptors; environment variables; the working directory;
+"""The kinds of leftovers: child processes; threads; open descriptors; environment variables; the working directory;
 signal handlers; and files in the working directory."""
 
 STRAGGLER_BOUND_S = 2.0
@@ -135,7 +135,7 @@ def smoke(
         num_samples: How often the space is sampled.
         budget_s: When the run ends, in seconds. Trials are then asked to stop; 2 s later those in processes are
             killed. In this process nothing can be killed: code that hangs is ended by an exception if it is Python's
-            own, and fails the test in any case. What had to be killed in a process fails it if nothing was reported,
+            own, and fails the test in any case. A trial that had to be killed fails it if nothing was reported,
             or not for half of the budget. The text tells where it hung.
         seed: Decides about configurations and everything else that is random in the run.
         executor: `"inline"` or `"local"`.
@@ -461,7 +461,7 @@ def _users_lines(lines: Iterable[str]) -> Iterator[str]:
 
 
 class Snapshot:
-    """What this process has at one moment; `leftovers` tells what it has more, or otherwise, at a later one.
+    """The state of this process at one moment; `leftovers` compares it with the state at a later one.
 
     Args:
         kinds: What to look at, of `KINDS`.
@@ -478,7 +478,7 @@ class Snapshot:
         self._files = _entries(self._directory) if FILES in kinds else set()
 
     def leftovers(self, bound_s: float | None = None) -> list[str]:
-        """What is there now that was not, in words. Blocks until all is gone, for `STRAGGLER_BOUND_S` at most.
+        """All that is new or changed, in words. Blocks until all of it is gone, for `STRAGGLER_BOUND_S` at most.
 
         It kills processes, and puts the environment, the directory and the signal handlers back. Threads, descriptors
         and files stay.
@@ -565,7 +565,7 @@ def kill(processes: list[psutil.Process], bound_s: float) -> list[str]:
     """Kill processes. Blocks until they are gone, at most for `bound_s` seconds.
 
     Returns:
-        What each of them was that was still there.
+        A line on each of them that was still there.
     """
     descriptions = []
     for process in processes:
