@@ -1,6 +1,7 @@
 """minitune: hyperparameter tuning on one machine, with Ray Tune's programming model and none of Ray.
 
-Every public name is here; it is loaded when it is first used, so that `import minitune` costs next to nothing.
+Every public name is here. Each is loaded when it is first used, so `import minitune` costs next to nothing. The two
+lists below say the same: one tells type checkers where a name comes from, the other tells `__getattr__`.
 """
 
 from __future__ import annotations
@@ -120,12 +121,12 @@ _HOME = {
     "tune_config": "TuneConfig",
     "tuner": "Tuner",
 }
-"""The public names by the module that has them."""
+"""The public names, by the module below this package that has them."""
 
-_alias.install()
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names.split()}
 
 _submodule = _alias.submodules(__name__)
+_alias.install()
 
 __all__ = ["__version__", *_MODULE_OF]
 
@@ -135,7 +136,7 @@ def __getattr__(name: str) -> Any:
     module = _MODULE_OF.get(name)
     if module is not None:
         value = getattr(importlib.import_module(f"minitune.{module}"), name)
-        globals()[name] = value
+        globals()[name] = value  # from now on without this function
         return value
     if name in _alias.NOT_HERE:
         raise AttributeError(f"module 'minitune' has no attribute {name!r}: {_alias.NOT_HERE[name]}")

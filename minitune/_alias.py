@@ -1,7 +1,13 @@
 """One import finder: Ray's paths lead to the modules of this package.
 
-`minitune.tune`, `.train` and `.air` are this package itself, so `minitune.tune.schedulers` *is* `minitune.schedulers`:
-one module object, one class, whatever path it was imported by. A few modules have another name here than there.
+`minitune.tune`, `.train` and `.air` are this package itself, so `minitune.tune.schedulers` *is* `minitune.schedulers`.
+A few modules have another name here than in Ray (`MOVED`). An alias is one module object with its real name, never a
+copy: otherwise a class would exist twice, and `isinstance` and pickle would tell the two apart. So the finder gives the
+import system the real module, and undoes what the import system then changes in it.
+
+What Ray has and this package has not (`NOT_HERE`, `MODULES_NOT_HERE`) is an error that says what to do instead.
+
+Every `import minitune` loads this module, so it imports almost nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +25,7 @@ if TYPE_CHECKING:
 PACKAGE = "minitune"
 
 NAMESPACES = ("tune", "train", "air")
-"""Sub-packages of Ray that are all this package here."""
+"""Ray's sub-packages. Here each of them is this package."""
 
 MOVED = {
     "air.constants": "minitune.result",
@@ -54,11 +60,14 @@ MOVED = {
     "utils.placement_groups": "minitune.resources",
     "utils.util": "minitune.utils",
 }
-"""Paths below Ray's package, with or without its `tune`, `train` or `air`, and the module here that each leads to.
+"""The module here that each of Ray's paths leads to. The paths may begin with `tune`, `train` or `air`, or go without.
 
-A row that ends with `.*` holds for all that is below that path. A star on the right stands for the rest of the path;
-without one, all of them are that module, which is a package in Ray and a single file here.
+A row `a.*` holds for each module right below `a`. A star on the right stands for that module's name. Without one, `a`
+is a package in Ray and a single file here, and all modules below it are that file.
 """
+
+_FILES_FOR_PACKAGES = {real for path, real in MOVED.items() if path.endswith(".*") and not real.endswith(".*")}
+"""Files here that are packages in Ray. The import system finds a module below one only if it looks like a package."""
 
 NOT_HERE = {
     "ScalingConfig": "distributed training is not part of it: start what a trial needs inside the trial",
@@ -76,7 +85,7 @@ NOT_HERE = {
     "timeline": "there is no timeline: see the run's progress.csv and result.json files",
     "wait": "tasks are not part of it: use concurrent.futures.wait",
 }
-"""Names of Ray that are missing on purpose, and what to do instead."""
+"""Names of Ray that this package leaves out on purpose, and what to do instead."""
 
 _SUBCLASS = "subclass minitune.search.Searcher: suggest() and on_trial_complete() are enough to use its library"
 
@@ -103,20 +112,17 @@ MODULES_NOT_HERE = {
     "torch": _ALONE,
     "xgboost": "use minitune.integration.xgboost",
 }
-"""Modules of Ray, without its `tune`, `train` or `air`, that are missing on purpose, and what to do instead."""
-
-
-_FILES_FOR_PACKAGES = {to for path, to in MOVED.items() if path.endswith(".*") and not to.endswith(".*")}
+"""Modules of Ray, as paths without `tune`, `train`, `air`, that this package leaves out, and what to do instead."""
 
 
 def real_name(name: str) -> str | None:
-    """The module that an import path stands for.
+    """The real name of the module that an alias stands for.
 
     Args:
         name: A full module name.
 
     Returns:
-        Its real name; None if `name` is no path of Ray's that differs from ours.
+        The module's real name; None if `name` is no alias.
     """
     package, _, path = name.partition(".")
     if package != PACKAGE:
@@ -128,7 +134,7 @@ def real_name(name: str) -> str | None:
 
 
 def _moved(path: str) -> str | None:
-    """Where the table leads from a path; the row of the path itself counts before one of a prefix."""
+    """The module that `MOVED` has for a path: by the path's own row, else by its parent's row with a star."""
     real = MOVED.get(path)
     prefix, _, last = path.rpartition(".")
     if real is None and prefix:
@@ -138,20 +144,24 @@ def _moved(path: str) -> str | None:
 
 
 class AliasFinder:
-    """Finds modules under Ray's names. It is asked first: our directories would be found under any name of theirs."""
+    """Finds modules under Ray's names. It must be the first finder.
+
+    `minitune.tune` has this package's `__path__`. The usual finder would look there for `minitune.tune.schedulers`,
+    find our directory, and load it a second time under that name.
+    """
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """The specification by which the import system makes `name` another name of a module; see `MetaPathFinder`."""
-        real = real_name(name)
         if name in _FILES_FOR_PACKAGES:
             import importlib.machinery
 
             spec = importlib.machinery.PathFinder.find_spec(name, path, target)
             if spec is not None:
-                spec.submodule_search_locations = []  # else the import system does not look for anything below it
+                spec.submodule_search_locations = []  # it now looks like a package
             return spec
+        real = real_name(name)
         if real is None:
             _refuse_missing(name)
             return None
@@ -160,19 +170,20 @@ class AliasFinder:
 
         try:
             found = importlib.util.find_spec(real)
-        except ModuleNotFoundError:  # a parent of it does not exist either
-            _refuse_missing(real)
-            return None
+        except ModuleNotFoundError:  # there is no parent of it either
+            found = None
         if found is None:
             _refuse_missing(real)
             return None
         is_package = found.submodule_search_locations is not None
-        loader: Any = AliasLoader(real)  # it is a Loader, but importlib.abc costs more than it tells
+        loader: Any = AliasLoader(
+            real
+        )  # it does not derive from Loader: importing importlib.abc costs time in every program
         return importlib.machinery.ModuleSpec(name, loader, origin=found.origin, is_package=is_package)
 
 
 def _refuse_missing(name: str) -> None:
-    """Say what to do instead of a module that is missing on purpose.
+    """Do nothing, unless this package leaves the module out on purpose: then say what to do instead.
 
     Raises:
         ModuleNotFoundError: If `name` is one.
@@ -184,33 +195,33 @@ def _refuse_missing(name: str) -> None:
 
 
 class AliasLoader:
-    """Hands the real module to the import system.
+    """Gives the import system the real module for an alias.
 
     Args:
-        real: Its name.
+        real: The module's real name.
     """
 
     def __init__(self, real: str):
         self._real = real
-        self._kept: Any = None
+        self._spec: Any = None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """The real module, imported if need be."""
         module = importlib.import_module(self._real)
-        self._kept = module.__spec__
+        self._spec = module.__spec__
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """Undo the only thing that the import system has changed in the module: who it is."""
-        module.__spec__ = self._kept
+        """Put the module's own `__spec__` back. The import system has set the alias's, and changed nothing else."""
+        module.__spec__ = self._spec
 
 
 def submodules(package: str, homes: Mapping[str, str] | None = None) -> Callable[[str], Any]:
-    """A `__getattr__` for a package: what is below it can be reached without an import of its own.
+    """A `__getattr__` for a package: `package.module` works without an import of the module.
 
     Args:
         package: The package's name.
-        homes: Modules, relative to the package, of names that it has without having loaded them.
+        homes: By name, the module below the package that has it: names of the package that are loaded on first use.
     """
 
     def load(name: str) -> Any:
@@ -228,6 +239,6 @@ def submodules(package: str, homes: Mapping[str, str] | None = None) -> Callable
 
 
 def install() -> None:
-    """Let the import system ask us first. Does nothing the second time."""
+    """Make this finder the import system's first one. A second call does nothing."""
     if not any(isinstance(finder, AliasFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, AliasFinder())

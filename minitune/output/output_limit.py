@@ -41,7 +41,7 @@ def output_limit(names: tuple[str, str]) -> list[Callback]:
 class OutputLimit(Callback):
     """Looks at the output files of running trials, on a thread of its own, and cuts the middle out of those too large.
 
-    Workers append to these files, whoever writes: so they may be cut at any time. What is written in the very moment
+    All writers append to these files, so they may be cut at any time. What is written in the very moment
     of a cut may be lost. Executors without such files need no thread, and have none.
 
     Args:

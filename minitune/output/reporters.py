@@ -1,4 +1,16 @@
-"""What progress reporters have in common: the contract with the driver, and the engine that builds status blocks."""
+"""Progress reporters: where the state of a run is shown, on a terminal, in a log or in a notebook.
+
+The driver asks `should_report` in every turn of its loop and calls `report` when the answer is yes; it tells of each
+trial's start, result and end as they happen. All of that runs on the driver's thread, so its cost delays the trials.
+Reporters therefore bound what they spend: an interval, and where a view is drawn often, a share of the driver's time.
+
+- `ProgressReporter` is this contract.
+- `TuneReporterBase` builds status blocks. `CLIReporter` shows them as text, `JupyterNotebookReporter` as HTML.
+- `ScreenReporter` has the terminal while the run goes on, `SnapshotReporter` takes the state as a value. `LiveReporter`
+  is both: it is the default, outside notebooks.
+
+Redraws are for people, so their pauses follow the real clock. All other times follow the clock of the run.
+"""
 
 from __future__ import annotations
 
@@ -16,30 +28,45 @@ from minitune.base.checks import is_real, require, require_flag, require_metric,
 from minitune.base.text import Console, broken, duration, without_moves
 from minitune.error import MissingMetricError
 from minitune.experiment.lifecycle import ERROR, PAUSED, PENDING, RUNNING, TERMINATED
-from minitune.experiment.trial import Trial, best_trial
+from minitune.experiment.trial import Trial, best_trial, check_mode
 from minitune.output import table
 from minitune.output.live import ErrorKind, Row, Snapshot, best_text, progress_text, render, seconds_left
 from minitune.output.screen import Screen, open_screen
-from minitune.output.table import (
-    error_table,
-    error_texts,
-    kind_of_error,
-    last_line,
-    memory_line,
-    resources_line,
-    total_time_line,
-)
+from minitune.output.table import error_table, error_texts, kind_of_error, last_line
 from minitune.result import DEFAULT_METRIC, TIME_TOTAL_S, TRAINING_ITERATION
-
-# ---- from minitune/_reporter_base.py
 
 _log = logging.getLogger("minitune")
 
+BACK_S = 0.1
+"""Seconds until a block that has given way to others' output comes back."""
+
 _MAX_SHOWN_PARAMETERS = 20
+_MAX_RUNNING_ROWS = 100
+_MAX_ERROR_LINES = 5
+
+_REDRAW_S = 0.25
+"""Least seconds between two redraws of the live view after something has happened."""
+
+_TICK_S = 1.0
+"""Seconds between two redraws where nothing happens but time."""
+
+_REDRAW_SHARE = 0.02
+"""So much of the driver's time may be spent on redraws: with many trials, or on a slow terminal, they are rarer."""
+
+_FIRST_LINE_S = 5.0
+_LINE_GROWTH = 1.5
+_MAX_LINE_S = 600.0
+"""The pauses between the live view's lines where there is no terminal: the first one, its growth, the longest one."""
+
+_NOTEBOOK_S = 1.0
+"""Seconds between two updates of a notebook's cell."""
+
+_NOTEBOOK_SHARE = 0.05
+"""So much of the driver's time may be spent on these updates: with very many trials they are rarer."""
 
 
 class ProgressReporter:
-    """Base class: what the driver asks and tells. A subclass has `should_report` and `report`."""
+    """Base class: what the driver asks and tells. A subclass must define `should_report` and `report`."""
 
     def setup(
         self,
@@ -49,18 +76,18 @@ class ProgressReporter:
         mode: str | None = None,
         **kwargs: Any,
     ) -> None:
-        """Take over what is known at the start of the run; called before everything else.
+        """Take over what is known at the start of the run. The driver calls it before all else but `configure`.
 
         Args:
             start_time: Seconds since the epoch.
             total_samples: How many trials there will be; a huge number if without end.
             metric: What is optimised.
             mode: `min` or `max`.
-            **kwargs: More to come.
+            **kwargs: Room for more arguments in later versions.
         """
 
     def configure(self, *, verbose: int, print_errors: bool) -> None:
-        """Take over how much is to be shown; called before `setup`.
+        """Take over how much to show. The driver calls it before `setup`.
 
         Args:
             verbose: 0 shows nothing, 2 also each start, result and end of a trial.
@@ -68,10 +95,10 @@ class ProgressReporter:
         """
 
     def close(self) -> None:
-        """The run is over, in whatever way: give back what was taken over in `setup`."""
+        """The run is over, well or badly: give back what `setup` took over, such as the terminal."""
 
     def should_report(self, trials: Sequence[Trial], done: bool = False) -> bool:
-        """Whether `report` is to be called now. Asked in every turn of the driver's loop.
+        """Whether to call `report` now. The driver asks in every turn of its loop.
 
         Args:
             trials: All trials so far.
@@ -90,11 +117,11 @@ class ProgressReporter:
         raise NotImplementedError(f"{type(self).__name__} has to define report(trials, done, *sys_info)")
 
     def seconds_left(self) -> float | None:
-        """In how many seconds `should_report` has to be asked again although nothing has happened; None: no need."""
+        """Seconds after which the driver asks `should_report` again even if nothing happens; None: it need not."""
         return None
 
     def say(self, text: str) -> None:
-        """Show a message of the driver's."""
+        """Show a message of the driver's. The base class shows nothing."""
 
     def trial_started(self, trial: Trial) -> None:
         """The trial has a worker."""
@@ -112,22 +139,25 @@ class ProgressReporter:
         """The run is over, and took so long; one more report follows."""
 
     def failure_is_raised(self, trial: Trial) -> None:
-        """The failure of this trial is raised after the last report, as an exception that shows its traceback."""
+        """After the last report the driver raises this trial's failure, as an exception that shows its traceback."""
+
+
+# -- status blocks ----------------------------------------------------------------------------------------------------
 
 
 class TuneReporterBase(ProgressReporter):
-    """Status blocks: time, machine, numbers of trials, a table, errors. How they are shown is left to the subclass.
+    """Status blocks: time, machine, numbers of trials, a table, errors. A subclass shows them.
 
     Args:
         metric_columns: Metrics to show: a list of names, or a dict from names to what is shown. By default the usual
-            ones and the first few that trials report.
+            ones (`DEFAULT_COLUMNS`) and the first few that trials report.
         parameter_columns: Parameters to show, likewise. By default all that are searched.
         total_samples: How many trials there will be; by default the run says.
         max_progress_rows: Rows of the table.
         max_error_rows: Rows of the error table.
         max_column_length: Characters of a cell.
         max_report_frequency: Seconds between two blocks.
-        infer_limit: How many metrics to find out.
+        infer_limit: How many of the metrics that trials report are shown by default.
         print_intermediate_tables: False shows the table only at the end.
         metric: What is optimised; by default what the run optimises.
         mode: `min` or `max`.
@@ -145,7 +175,7 @@ class TuneReporterBase(ProgressReporter):
         "timesteps_total": "ts",
         "episode_reward_mean": "reward",
     }
-    """What is shown of each trial by default, and how it is called."""
+    """The metrics that are shown by default, and the title of each."""
 
     def __init__(
         self,
@@ -163,7 +193,8 @@ class TuneReporterBase(ProgressReporter):
         mode: str | None = None,
         sort_by_metric: bool = False,
     ):
-        _check_mode(mode)
+        if mode is not None:
+            check_mode(mode)
         for name, value, least in (
             ("max_progress_rows", max_progress_rows, 1),
             ("max_error_rows", max_error_rows, 1),
@@ -209,7 +240,7 @@ class TuneReporterBase(ProgressReporter):
         self._raised = None
 
     def failure_is_raised(self, trial: Trial) -> None:
-        """See `ProgressReporter.failure_is_raised`. Its traceback is left to the exception."""
+        """See `ProgressReporter.failure_is_raised`. The last block leaves the traceback to the exception."""
         self._raised = trial
 
     def setup(
@@ -221,7 +252,8 @@ class TuneReporterBase(ProgressReporter):
         **kwargs: Any,
     ) -> None:
         """See `ProgressReporter.setup`. Metric and mode that the reporter was made with stay."""
-        _check_mode(mode)
+        if mode is not None:
+            check_mode(mode)
         self._metric, self._mode = self._own_metric or metric, self._own_mode or mode
         if self._mode and not self._metric:
             self._metric = DEFAULT_METRIC
@@ -246,7 +278,7 @@ class TuneReporterBase(ProgressReporter):
         self._prefers_best = True
 
     def add_metric_column(self, metric: str, representation: str | None = None) -> None:
-        """Show one more metric; from then on none is found out.
+        """Show one more metric. From then on, the metrics that trials report get no columns by themselves.
 
         Args:
             metric: Its flattened name.
@@ -296,7 +328,7 @@ class TuneReporterBase(ProgressReporter):
             self._console.write(f"{text}\n")
 
     def _parts(self, trials: Sequence[Trial], done: bool, sys_info: Sequence[str]) -> list[table.Part]:
-        """What a status block consists of."""
+        """The parts of a status block."""
         statuses = table.by_status(trials)
         parts: list[table.Part] = [
             "== Status ==",
@@ -321,7 +353,7 @@ class TuneReporterBase(ProgressReporter):
         return parts
 
     def _progress_str(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> str:
-        """A status block as text, ending in a newline; subclasses of users print it in their own way."""
+        """A status block as text, ending in a newline. Subclasses of users print it in their own way."""
         return table.as_text(self._parts(trials, done, sys_info), self._console.columns()) + "\n"
 
     def _shown_metrics(self, trials: Sequence[Trial]) -> dict[str, str]:
@@ -335,7 +367,7 @@ class TuneReporterBase(ProgressReporter):
         return columns
 
     def _metric_of(self, columns: Mapping[str, str]) -> str | None:
-        """What is optimised; if the run does not say, the only metric that was reported."""
+        """The optimised metric; if the run names none, the only one that was reported."""
         is_only = self._infers and len(columns) == len(self._metric_columns) + 1
         return list(columns)[-1] if self._metric is None and is_only else self._metric
 
@@ -373,11 +405,11 @@ class TuneReporterBase(ProgressReporter):
 
     @property
     def _shows_trials(self) -> bool:
-        """Whether starts and ends of trials are told."""
+        """Whether starts, results and ends of trials are told."""
         return self._verbose >= 2
 
     def trial_started(self, trial: Trial) -> None:
-        """On a terminal or at level 2: the trial and its parameters."""
+        """At level 2: the trial and its parameters."""
         if self._shows_trials:
             names = list(trial.evaluated_params)[:_MAX_SHOWN_PARAMETERS]
             values = ", ".join(f"{name}={self._cell(table.parameter_of(trial, name))}" for name in names)
@@ -385,16 +417,16 @@ class TuneReporterBase(ProgressReporter):
 
     def trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
         """At level 2: the iteration and the first metrics."""
-        if self._verbose >= 2:
+        if self._shows_trials:
             self.say(f"Trial {trial.name} iteration {result.get(TRAINING_ITERATION)}: {self._values(result)}")
 
     def trial_saved(self, trial: Trial, directory: str) -> None:
         """At level 2: where the checkpoint lies."""
-        if self._verbose >= 2:
+        if self._shows_trials:
             self.say(f"Trial {trial.name} saved a checkpoint: {directory}")
 
     def trial_ended(self, trial: Trial) -> None:
-        """On a terminal or at level 2: how the trial has ended."""
+        """At level 2: how the trial has ended."""
         never_began = trial.status != ERROR and trial.start_time is None and not trial.last_result
         if not self._shows_trials or never_began:
             return
@@ -416,11 +448,6 @@ class TuneReporterBase(ProgressReporter):
 
     def _cell(self, value: Any) -> str:
         return table.format_cell(value, self._max_column_length)
-
-
-def _check_mode(mode: str | None) -> None:
-    if mode not in (None, "min", "max"):
-        raise ValueError(f"mode must be 'min' or 'max', but got {mode!r}")
 
 
 def _columns(argument: str, given: Any, default: Mapping[str, str]) -> dict[str, str]:
@@ -447,16 +474,11 @@ def _add_column(columns: dict[str, str], is_list: bool, name: str, shown: str | 
     columns[name] = shown or name
 
 
-# ---- from minitune/_screen_reporter.py
-# Reporters that draw on the terminal: what they have in common.
-
-BACK_S = 0.1
-
-"""Seconds until a block that has given way to others' output comes back."""
+# -- terminals --------------------------------------------------------------------------------------------------------
 
 
 class ScreenReporter(TuneReporterBase):
-    """A reporter that has the terminal from `setup` to `close`, if standard output is one, and nobody else has it.
+    """A reporter that has the terminal from `setup` to `close`, if standard output is one and no other reporter has it.
 
     Its arguments are those of `TuneReporterBase`.
     """
@@ -472,7 +494,7 @@ class ScreenReporter(TuneReporterBase):
         mode: str | None = None,
         **kwargs: Any,
     ) -> None:
-        """See `ProgressReporter.setup`. From now on the terminal is ours, until `close`."""
+        """See `ProgressReporter.setup`. Takes the terminal, until `close`."""
         super().setup(start_time, total_samples, metric, mode, **kwargs)
         self.close()
         if self._verbose:
@@ -500,10 +522,41 @@ class ScreenReporter(TuneReporterBase):
         self._drawn_s = time.monotonic()
 
 
-# ---- from minitune/_snapshot_reporter.py
-# Snapshots: the state of a run in this process as a value, for those who show it.
+class CLIReporter(ScreenReporter):
+    """Shows status blocks on standard output; on a terminal, each in place of the last one.
 
-_MAX_ROWS = 100
+    Its arguments are those of `TuneReporterBase`.
+    """
+
+    def should_report(self, trials: Sequence[Trial], done: bool = False) -> bool:
+        """True at the start, when the interval is over, at the end, and when others' output has erased the block."""
+        return super().should_report(trials, done) or (self._is_erased() and self._seconds_back() <= 0)
+
+    def seconds_left(self) -> float | None:
+        """Seconds until the next block."""
+        left_s = super().seconds_left()
+        return left_s if left_s is None or not self._is_erased() else min(left_s, self._seconds_back())
+
+    def report(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> None:
+        """Show a status block; may block as printing does."""
+        text = self._progress_str(trials, done, *sys_info)
+        if done:
+            self._release(keeps=False)
+        if self._screen is None:
+            self._console.write(f"{text}\n")
+            return
+        width, height = self._screen.size()
+        lines = [part for line in text.splitlines() for part in broken(without_moves(line), width)]
+        self._draw(self._screen, lines if len(lines) <= height else [*lines[: height - 1], "..."])
+
+    def _is_erased(self) -> bool:
+        return self._screen is not None and self._screen.is_erased
+
+    def _seconds_back(self) -> float:
+        return max(0.0, self._drawn_s + BACK_S - time.monotonic())
+
+
+# -- the live view ----------------------------------------------------------------------------------------------------
 
 
 class SnapshotReporter(TuneReporterBase):
@@ -517,7 +570,7 @@ class SnapshotReporter(TuneReporterBase):
         self._forget()
 
     def _forget(self) -> None:
-        self._ended_before: int | None = None  # trials that had ended when the run began: those of its earlier parts
+        self._ended_before: int | None = None  # trials that had ended before a resumed run went on
         self._kinds: dict[str, Hashable] = {}
         self._ranked_by: str | None = None
         self._ranked: set[str] = set()
@@ -541,7 +594,7 @@ class SnapshotReporter(TuneReporterBase):
 
     def trial_started(self, trial: Trial) -> None:
         """See `ProgressReporter.trial_started`."""
-        self._kinds.pop(trial.trial_id, None)  # what an earlier attempt has ended with
+        self._kinds.pop(trial.trial_id, None)  # that of an earlier attempt
         super().trial_started(trial)
 
     def _snapshot(self, trials: Sequence[Trial], sys_info: Sequence[str]) -> Snapshot:
@@ -552,18 +605,18 @@ class SnapshotReporter(TuneReporterBase):
         names = [name for name in columns if name not in (TRAINING_ITERATION, TIME_TOTAL_S, metric)]
         names = ([metric] if metric else []) + names
         elapsed_s = self._elapsed_s()
-        total, before, note = self._total(), self._ended_before or 0, rest_of(sys_info, table.ENDING)
+        total, before, note = self._total(), self._ended_before or 0, _rest_of(sys_info, table.ENDING)
         to_end = None if total is None or note else total - before
         ended = len(statuses[TERMINATED]) + len(statuses[ERROR]) - before
         return Snapshot(
-            title=os.path.basename(rest_of(sys_info, table.LOGDIR)),
+            title=os.path.basename(_rest_of(sys_info, table.LOGDIR)),
             elapsed_s=elapsed_s,
             counts={status: len(found) for status, found in statuses.items()},
             total=total,
             per_s=ended / elapsed_s if elapsed_s > 0 else None,
             left_s=self._left_s(elapsed_s, ended, to_end, statuses[RUNNING]),
             best=None if best is None or metric is None else self._row(best, [metric]),
-            running=[self._row(trial, names) for trial in statuses[RUNNING][:_MAX_ROWS]],
+            running=[self._row(trial, names) for trial in statuses[RUNNING][:_MAX_RUNNING_ROWS]],
             errors=self._error_kinds(statuses[ERROR]),
             resources=_resources(sys_info),
             note=note,
@@ -621,54 +674,32 @@ class SnapshotReporter(TuneReporterBase):
         ]
 
     def _kind_of_error(self, trial: Trial) -> Hashable:
-        """What makes a trial's error the same as another one's; found out once."""
+        """Equal for errors that count as the same one; computed once for each trial."""
         if trial.trial_id not in self._kinds:
             self._kinds[trial.trial_id] = kind_of_error(trial)
         return self._kinds[trial.trial_id]
 
 
-def rest_of(sys_info: Sequence[str], beginning: str) -> str:
+def _rest_of(sys_info: Sequence[str], beginning: str) -> str:
     """The rest of the line that begins with `beginning`, or nothing."""
     return next((line.removeprefix(beginning) for line in sys_info if line.startswith(beginning)), "")
 
 
 def _resources(sys_info: Sequence[str]) -> list[str]:
-    """What is used of what there is; nothing of what is not there."""
-    found = [text for text in rest_of(sys_info, table.RESOURCES).split(", ") if not text.startswith(("0/0 ", "0.0/"))]
-    memory = rest_of(sys_info, table.MEMORY)
+    """The texts of the resources that are used, without those of which the machine has none."""
+    found = [text for text in _rest_of(sys_info, table.RESOURCES).split(", ") if not text.startswith(("0/0 ", "0.0/"))]
+    memory = _rest_of(sys_info, table.MEMORY)
     return [text for text in (*found, memory and f"memory {memory}") if text]
 
 
 def _part_done(trial: Trial) -> float | None:
-    """Which part of its way a running trial has behind it, if its limits tell."""
+    """The part of its way, from 0 to 1, that a running trial has behind it, if its limits tell."""
     parts = [
         (table.number_of(trial.last_result.get(name)) or 0.0) / limit
         for name in (TRAINING_ITERATION, TIME_TOTAL_S)
         if (limit := trial.stopping_criterion.get(name))
     ]
     return max(parts, default=None)
-
-
-# ---- from minitune/_live_reporter.py
-# The reporter of runs that name none: a live view on a terminal, a few plain lines anywhere else.
-
-_REDRAW_S = 0.25
-
-_TICK_S = 1.0
-
-"""Seconds between two redraws where nothing happens but time."""
-
-_SHARE = 0.02
-
-"""So much of the driver's time may be spent on redrawing: with many trials, or a slow terminal, it is rarer."""
-
-_FIRST_LINE_S = 5.0
-
-_GROWTH = 1.5
-
-_MAX_LINE_S = 600.0
-
-_MAX_ERROR_LINES = 5
 
 
 class LiveReporter(ScreenReporter, SnapshotReporter):
@@ -754,14 +785,14 @@ class LiveReporter(ScreenReporter, SnapshotReporter):
         count = "trials without end" if total is None else "1 trial" if total == 1 else f"{total} trials"
         goal = f" ({self._mode} {self._metric})" if self._metric and self._mode else ""
         count += f", of which {self._ended_before} have ended" if self._ended_before else ""
-        self.say(f"Run of {count}{goal}; results in {rest_of(sys_info, table.LOGDIR)}")
+        self.say(f"Run of {count}{goal}; results in {_rest_of(sys_info, table.LOGDIR)}")
 
     def _tell_progress(self, trials: Sequence[Trial], sys_info: Sequence[str]) -> None:
         snapshot = self._snapshot(trials, sys_info)
         best = f"; best {best_text(snapshot.best)}" if snapshot.best is not None else ""
         running = snapshot.counts.get(RUNNING, 0)
         self.say(f"{duration(snapshot.elapsed_s)}: {progress_text(snapshot)}, {running} running{best}")
-        self._pause_s = min(_GROWTH * self._pause_s, _MAX_LINE_S)
+        self._pause_s = min(_LINE_GROWTH * self._pause_s, _MAX_LINE_S)
         self._line_s = time.monotonic() + self._pause_s
 
     def _redraw(self, screen: Screen, trials: Sequence[Trial], sys_info: Sequence[str]) -> None:
@@ -771,7 +802,7 @@ class LiveReporter(ScreenReporter, SnapshotReporter):
         snapshot = self._snapshot(trials, sys_info)
         self._draw(screen, render(snapshot, width, height, color=screen.has_color, ascii_only=screen.is_ascii))
         cost_s = self._drawn_s - begin_s
-        self._wait_s, self._cost_s = min(cost_s, self._cost_s) / _SHARE, cost_s  # once may be chance
+        self._wait_s, self._cost_s = min(cost_s, self._cost_s) / _REDRAW_SHARE, cost_s  # once may be chance
 
     # -- one trial -------------------------------------------------------------------------------------------------
 
@@ -786,7 +817,7 @@ class LiveReporter(ScreenReporter, SnapshotReporter):
         super().trial_result(trial, result)
 
     def trial_ended(self, trial: Trial) -> None:
-        """At level 1, an error is told if none of its kind was before; that of a missing metric may yet be raised."""
+        """At level 1: the first error of each kind, but not a missing metric, which the driver may raise later."""
         self._has_news = True
         is_news = trial.status == ERROR and not isinstance(trial.error, MissingMetricError)
         if not self._shows_trials and is_news and len(self._told) < _MAX_ERROR_LINES:
@@ -797,62 +828,7 @@ class LiveReporter(ScreenReporter, SnapshotReporter):
         super().trial_ended(trial)
 
 
-# ---- from minitune/progress_reporter.py
-# Progress reporters: where the state of a run is shown, a console or a notebook, and which one is the default.
-
-__all__ = [
-    "CLIReporter",
-    "JupyterNotebookReporter",
-    "ProgressReporter",
-    "TuneReporterBase",
-    "default_reporter",
-    "in_notebook",
-    "memory_line",
-    "resources_line",
-    "total_time_line",
-]
-
-_NOTEBOOK_S = 1.0
-
-"""Between two updates of a notebook's cell."""
-
-_SHARE_progress_reporter = 0.05
-
-"""So much of the driver's time may be spent on them: with very many trials they are rarer."""
-
-
-class CLIReporter(ScreenReporter):
-    """Shows status blocks on standard output; on a terminal, each in place of the last one.
-
-    Its arguments are those of `TuneReporterBase`.
-    """
-
-    def should_report(self, trials: Sequence[Trial], done: bool = False) -> bool:
-        """True at the start, when the interval is over, at the end, and when others' output has erased the block."""
-        return super().should_report(trials, done) or (self._is_erased() and self._seconds_back() <= 0)
-
-    def seconds_left(self) -> float | None:
-        """Seconds until the next block."""
-        left_s = super().seconds_left()
-        return left_s if left_s is None or not self._is_erased() else min(left_s, self._seconds_back())
-
-    def report(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> None:
-        """Show a status block; may block as printing does."""
-        text = self._progress_str(trials, done, *sys_info)
-        if done:
-            self._release(keeps=False)
-        if self._screen is None:
-            self._console.write(f"{text}\n")
-            return
-        width, height = self._screen.size()
-        lines = [part for line in text.splitlines() for part in broken(without_moves(line), width)]
-        self._draw(self._screen, lines if len(lines) <= height else [*lines[: height - 1], "..."])
-
-    def _is_erased(self) -> bool:
-        return self._screen is not None and self._screen.is_erased
-
-    def _seconds_back(self) -> float:
-        return max(0.0, self._drawn_s + BACK_S - time.monotonic())
+# -- notebooks --------------------------------------------------------------------------------------------------------
 
 
 class JupyterNotebookReporter(SnapshotReporter):
@@ -867,7 +843,7 @@ class JupyterNotebookReporter(SnapshotReporter):
         max_error_rows: Rows of the error table.
         max_column_length: Characters of a cell.
         max_report_frequency: Seconds between two blocks.
-        infer_limit: How many metrics to find out.
+        infer_limit: How many of the metrics that trials report are shown by default.
         print_intermediate_tables: False shows the table only at the end.
         metric: What is optimised.
         mode: `min` or `max`.
@@ -945,7 +921,7 @@ class JupyterNotebookReporter(SnapshotReporter):
         if done:
             self._end = blocks
         self.display(blocks if done else _bar(self._snapshot(trials, sys_info)) + blocks)
-        self._interval_s = max(self._least_interval_s, (time.monotonic() - begin_s) / _SHARE_progress_reporter)
+        self._interval_s = max(self._least_interval_s, (time.monotonic() - begin_s) / _NOTEBOOK_SHARE)
 
     def say(self, text: str) -> None:
         """Show a message of the driver's: below the last block if that has come, else as printed output."""
@@ -986,14 +962,14 @@ def in_notebook() -> bool:
 
 
 def default_reporter(time_budget_s: float | None = None) -> TuneReporterBase:
-    """The reporter of runs that name none; it shows four metrics, and the best trials first if they are known.
+    """The reporter of runs that name none. It shows four metrics, and the best trials first if these are known.
 
     Args:
         time_budget_s: Seconds after which the run ends anyway; None: there is no such limit.
     """
     reporter: TuneReporterBase
     if in_notebook():
-        # What the user's cell has shown so far stays.
+        # The output that the user's cell has shown so far stays.
         reporter = JupyterNotebookReporter(overwrite=False, max_report_frequency=_NOTEBOOK_S, infer_limit=4)
     else:
         reporter = LiveReporter(time_budget_s=time_budget_s, infer_limit=4, max_error_rows=2)

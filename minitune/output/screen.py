@@ -163,7 +163,7 @@ class Screen:
         try:
             return bool(os.tcgetpgrp(self._stream.fileno()) == os.getpgrp())
         except (OSError, ValueError, AttributeError):
-            return True  # it is not our controlling terminal: nobody else's either
+            return True  # it is not our controlling terminal, so job control does not apply
 
     # -- those who print meanwhile ---------------------------------------------------------------------------------
 

@@ -1,4 +1,8 @@
-"""What status blocks are made of: tables of trials, their errors, single lines. Rows in, text or HTML out."""
+"""The parts of status blocks: tables of trials, single lines, errors. Trials and results in, text or HTML out.
+
+The cells hold values of users, so each is formatted with a bound: on its length, and against a `__str__` that raises.
+A block is built often, so only the rows that it shows are formatted.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from numbers import Real
-from typing import Any
+from typing import Any, TypeAlias
 
 from minitune import clock
 from minitune.base.text import ShortRepr, is_long, width_of
@@ -18,25 +22,38 @@ from minitune.experiment.lifecycle import ERROR, PAUSED, PENDING, RUNNING, TERMI
 from minitune.experiment.trial import Trial
 from minitune.result import AUTO_RESULT_KEYS, CONFIG, DEBUG_METRICS, NODE_IP, PID, TIME_TOTAL_S, flatten
 
-# ---- from minitune/_table.py
+Part: TypeAlias = "str | Table"
+"""A part of a status block: a line, or a table."""
+
+MEMORY = "Memory usage on this node: "
+RESOURCES = "Logical resource usage: "
+LOGDIR = "Result logdir: "
+ENDING = "Ending: "
+"""The beginnings of the driver's lines on machine and run."""
 
 STATUS_ORDER = (RUNNING, TERMINATED, PAUSED, PENDING, ERROR)
 
 ROWS_PER_STATUS = 5
-
 """Rows of one status where not all trials are shown, unless more than `_FEW_ROWS` rows are wanted."""
 
 _FEW_ROWS = 20
 
 _SCANNED_TRIALS = 20
-
 """Trials that are looked at to find out which metrics there are."""
 
 _LOCATION = 2
-
 """Which column tells where a trial runs."""
 
 _HIDDEN = frozenset((*AUTO_RESULT_KEYS, *DEBUG_METRICS))
+
+_MAX_CELL = 100_000
+"""So many of the last characters of a text are looked at for a cell."""
+
+_EXACT_LENGTH = 8
+"""Floats with more characters are rounded where a value is shown rounded."""
+
+_MAX_TRACEBACKS = 5
+_MAX_TRACEBACK_LINES = 40
 
 
 def format_cell(value: Any, max_length: int) -> str:
@@ -75,15 +92,12 @@ class _Repr(ShortRepr):
         self._shortens = shortens
 
     def repr_float(self, value: float, level: int) -> str:
-        """What `reprlib` calls for a float."""
+        """The text of a float; `reprlib` calls this."""
         text = repr(value)
         return f"{value:.6g}" if self._shortens and len(text) > _EXACT_LENGTH else text
 
 
-_CELL, _MAX_CELL = ShortRepr(), 100_000
-
-_EXACT_LENGTH = 8
-
+_CELL = ShortRepr()
 _REPR, _SHORT_REPR = _Repr(shortens=False), _Repr(shortens=True)
 
 
@@ -150,17 +164,12 @@ class Table:
         return [f"+{rule}+", line(self.headers), f"|{rule}|", *map(line, cells), f"+{rule}+"]
 
     def html(self) -> str:
-        """The table as HTML; whatever stands in its cells is shown as text."""
+        """The table as HTML; HTML in its cells is shown as text."""
         from html import escape
 
         head = "".join(f"<th>{escape(header)}</th>" for header in self.headers)
         body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in self.cells())
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-Part = str | Table
-
-"""What a status block consists of: a line, or a table."""
 
 
 def as_text(parts: Iterable[Part], columns: int | None = None) -> str:
@@ -329,15 +338,6 @@ def _is_number(value: Any) -> bool:
 
 
 # -- lines -------------------------------------------------------------------------------------------------------------
-MEMORY = "Memory usage on this node: "
-
-RESOURCES = "Logical resource usage: "
-
-LOGDIR = "Result logdir: "
-
-ENDING = "Ending: "
-
-"""What the driver's lines on machine and run begin with."""
 
 
 def time_line(running_s: float) -> str:
@@ -383,16 +383,11 @@ def total_time_line(total_s: float, loop_s: float) -> str:
     return f"Total run time: {total_s:.2f} seconds ({loop_s:.2f} seconds for the tuning loop)."
 
 
-# ---- from minitune/_table_errors.py
-# The errors of a run for its status block: a table of failed trials, and each distinct traceback once.
-
-_MAX_TRACEBACKS = 5
-
-_MAX_TRACEBACK_LINES = 40
+# -- errors -----------------------------------------------------------------------------------------------------------
 
 
 def error_table(trials: Iterable[Trial], max_rows: int) -> list[Part]:
-    """Which trials have failed, how often, and where their errors stand; nothing if none has."""
+    """The failed trials, how often each has failed, and where its error stands; empty if none has failed."""
     failed = [trial for trial in trials if trial.num_failures or trial.error is not None]
     if not failed:
         return []
@@ -450,7 +445,7 @@ def _way_to_debug(trial: Trial) -> str:
 
 
 def last_line(trial: Trial) -> str:
-    """The error of a trial on one line."""
+    """The error of a trial on one line; empty if it has none."""
     error = trial.error
     if error is None:
         return ""
@@ -462,7 +457,7 @@ def last_line(trial: Trial) -> str:
 
 
 def kind_of_error(trial: Trial) -> Hashable:
-    """What makes two errors the same: the class and the place, not the values in the message."""
+    """Equal for two errors of the same class at the same place, whatever the values in their messages."""
     error = trial.error
     trace = "" if error is None else error.remote.traceback if error.remote is not None else str(error)
     if error is not None and error.remote is None and not trace.strip().partition("\n")[0].endswith(":"):

@@ -1,8 +1,12 @@
 """ASHA: asynchronous successive halving, by stopping or by promotion.
 
 Source: Li et al., "A System for Massively Parallel Hyperparameter Tuning" (MLSys 2020, arXiv 1810.05934). The promoting
-variant is the paper's algorithm 2; the stopping variant needs no checkpoints: a trial that is not among the best
-1/eta of a level when it arrives there ends, and the others run straight on.
+variant is the paper's algorithm 2. The stopping variant needs no checkpoints: a trial that is not among the best 1/eta
+of a level when it arrives there ends, and the others run straight on.
+
+A level ranks entries: one value of each trial that has come there. It does not know the run. HyperBand and population
+based training rank the same entries. The share 1/eta is computed from the factor as the user wrote it (`exact`): with a
+rounded one, a trial could fall on the wrong side of the cut.
 """
 
 from __future__ import annotations
@@ -30,12 +34,14 @@ from minitune.schedulers.trial_scheduler import (
     supply_of,
 )
 
-# ---- from minitune/schedulers/_rungs.py
-# The levels (rungs) at which successive halving compares trials: where they lie, and who ranks how.
+_log = logging.getLogger("minitune")
+
+
+# -- levels -----------------------------------------------------------------------------------------------------------
 
 
 class Entry(NamedTuple):
-    """What one trial had reached at a level. Entries sort from best to worst.
+    """The value that one trial had reached at a level. Entries sort from best to worst.
 
     Attributes:
         loss: Minus the score, so that smaller is better; infinite for the worst score.
@@ -152,9 +158,7 @@ class Level:
         self.lost = [Entry(*entry) for entry in state["lost"]]
 
 
-# ---- from minitune/schedulers/async_hyperband.py
-
-_log = logging.getLogger("minitune")
+# -- scheduler --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -231,10 +235,10 @@ class AsyncHyperBandScheduler(MetricScheduler):
         self._rng = random.Random(0)
         self._arrivals = 0
         self._num_stopped = 0  # before `max_t`
-        self._left_behind: set[str] = set()  # whose end was asked for since nobody is left to be promoted
+        self._left_behind: set[str] = set()  # those stopped since no trial is left to promote
         self._standings: dict[str, _Standing] = {}
         self._trials: dict[str, Trial] = {}
-        # Who was found running last: as long as it does, nobody else needs to be looked at.
+        # The trial that was found running last. As long as it runs, no other has to be looked at.
         self._busy: Trial | None = None
 
     def set_seed(self, seed: int) -> None:
@@ -298,7 +302,7 @@ class AsyncHyperBandScheduler(MetricScheduler):
         """Promote from the highest level down, else start a new trial.
 
         Once no new trial comes and nothing runs, every level promotes at least its best, so that one trial reaches
-        `max_t`; what is still paused when there is nobody left to promote is stopped. (A search algorithm that has
+        `max_t`. When no trial is left to promote, those that are still paused are stopped. (A search algorithm that has
         none while nothing runs may wait for just that.)
         """
         if not self._promotes:
@@ -321,7 +325,7 @@ class AsyncHyperBandScheduler(MetricScheduler):
 
     @property
     def chooses_in_order(self) -> bool:
-        """See `TrialScheduler.chooses_in_order`; so it is where nobody waits to be promoted."""
+        """See `TrialScheduler.chooses_in_order`. It holds for the stopping variant, which promotes no trial."""
         chooses = getattr(self.choose_trial_to_run, "__func__", None)
         return not self._promotes and chooses is AsyncHyperBandScheduler.choose_trial_to_run
 
@@ -441,7 +445,7 @@ class AsyncHyperBandScheduler(MetricScheduler):
         )
 
     def _facts(self, standing: _Standing, level: Level, entry: Entry, at: float, rank: int) -> dict[str, Any]:
-        """What the decision about a trial that has come to a level rests on."""
+        """The facts on which the decision about a trial at a level rests."""
         return {
             "rule": "asha",
             "metric": self._metric,
@@ -485,8 +489,8 @@ class AsyncHyperBandScheduler(MetricScheduler):
     def _first_available(self, context: SchedulerContext, level: Level) -> tuple[Entry, Trial] | None:
         """The best trial that waits at `level` and can be resumed now.
 
-        Whoever is running is passed over: it is still being saved, or on its way to the next level. So is whoever is
-        to be started again after a failure. There are never more of those than workers, or about as many.
+        It passes over trials that run: they are still being saved, or on their way to the next level. It passes over
+        trials that start again after a failure, too. There are hardly more of all these than workers.
         """
         place = 0
         while place < len(level.waiting):

@@ -2,6 +2,10 @@
 
 Source: Li et al., "Hyperband: A Novel Bandit-Based Approach to Hyperparameter Optimization" (JMLR 2018, arXiv
 1603.06560). As in the paper, the bracket that cuts hardest comes first and the best floor(m / eta) go on.
+
+A `Bracket` knows its levels and its members, and which of them go on when a level closes. It does not know the run; the
+schedulers drive it. A level closes when all members that are still in the bracket have arrived and no more trials will
+come to it. So a trial that ends or fails must leave its bracket, or all the others would wait for it for ever.
 """
 
 from __future__ import annotations
@@ -29,8 +33,10 @@ from minitune.schedulers.trial_scheduler import (
     supply_of,
 )
 
-# ---- from minitune/schedulers/_brackets.py
-# One bracket of HyperBand: its levels, its members, and which of them go on when a level closes. No run in sight.
+_DROPPED = "it was not among the best when its level was closed"
+
+
+# -- brackets ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -51,7 +57,7 @@ class Member:
 
 
 class Closing(NamedTuple):
-    """What follows when a level closes.
+    """The outcome of closing a level.
 
     Attributes:
         milestone: The level.
@@ -79,8 +85,8 @@ class Closing(NamedTuple):
 class Bracket:
     """A number of trials that are halved, more precisely: cut to one part in eta, at each of a number of levels.
 
-    A level closes when all who are still in the bracket have arrived, and nobody is to come any more. Those that have
-    left it otherwise count as having been there, but cannot be kept.
+    A level closes when all members that are still in the bracket have arrived, and no more will come. Those that left
+    it otherwise count as having been there, but cannot be kept.
 
     Args:
         index: s: how often the trials are cut.
@@ -122,7 +128,7 @@ class Bracket:
 
     @property
     def is_over(self) -> bool:
-        """Whether nobody is in it, and nobody will be."""
+        """Whether it has no trial and will get none."""
         return not (self.is_open or self.members or self.leaving)
 
     @property
@@ -173,7 +179,7 @@ class Bracket:
     def close(self) -> list[Closing]:
         """Close each level that can be closed, one after the other: a trial may have passed several at once.
 
-        Who goes beyond the last level but one is on its way to the end, where nobody is compared.
+        A trial beyond the last level but one is on its way to the end, where no trials are compared.
         """
         closings = []
         while not self.is_open and self.members and self.num_moving == 0 and not self.is_at_end:
@@ -262,9 +268,7 @@ def levels(max_t: float, eta: float, index: int) -> list[float]:
     return [*dict.fromkeys(level for level in below if level < max_t), max_t]
 
 
-# ---- from minitune/schedulers/hyperband.py
-
-_DROPPED = "it was not among the best when its level was closed"
+# -- schedulers -------------------------------------------------------------------------------------------------------
 
 
 class HyperBandScheduler(MetricScheduler):
@@ -318,7 +322,7 @@ class HyperBandScheduler(MetricScheduler):
     # -- hooks ---------------------------------------------------------------------------------------------------
 
     def on_trial_add(self, tune_controller: SchedulerContext, trial: Trial) -> None:
-        """Give the trial a place in the first bracket that has one; who is queued again keeps its own."""
+        """Give the trial a place in the first bracket that has one; one that is queued again keeps its own."""
         super().on_trial_add(tune_controller, trial)
         self._home_of(trial)
 
@@ -521,7 +525,7 @@ class HyperBandScheduler(MetricScheduler):
         return Decision(decision.STOP, reason, facts=facts)
 
     def _answer(self, bracket: Bracket, member: Member, entry: Entry, at: float, closings: list[Closing]) -> Decision:
-        """What becomes of a trial that has just arrived."""
+        """The decision about a trial that has just arrived."""
         facts = {
             "rule": "hyperband",
             "metric": self._metric,
@@ -548,7 +552,7 @@ class HyperBandScheduler(MetricScheduler):
         return Decision(decision.CONTINUE if goes_on else decision.PAUSE, reason, facts=facts)
 
     def _why(self, closing: Closing, entry: Entry) -> str:
-        """What became of a trial when its level closed, for people."""
+        """The fate of a trial when its level closed, for people."""
         return (
             f"rank {closing.rank(entry)} of {closing.entered} at {self._time_attr} {number_text(closing.milestone)}, "
             f"where the best {len(closing.kept)} go on: {self._metric}={self._shown(-entry.loss)}"
@@ -568,10 +572,6 @@ class HyperBandScheduler(MetricScheduler):
             f"Bracket(Max Size (n)={bracket.size}, Milestone (r)={number_text(bracket.milestone)}, "
             f"completed={bracket.share_done:.1%}): {{{counts}}}"
         )
-
-
-# ---- from minitune/schedulers/hb_bohb.py
-# HyperBandForBOHB: HyperBand that tells the search algorithm at which level a result was reached.
 
 
 class HyperBandForBOHB(HyperBandScheduler):

@@ -69,14 +69,14 @@ class MedianStoppingRule(MetricScheduler):
 
     The others are those that have come as far, whether they still run or not. Values that are NaN, infinite or no
     numbers are left out of means; a trial that has nothing else is worse than any median. A difference that is only
-    rounding ends nobody.
+    rounding ends no trial.
 
     Args:
         time_attr: The result key that tells how far a trial is: any number that grows.
         metric: The result key to optimise; by default the run's.
         mode: `min` or `max`; by default the run's.
         grace_period: No trial ends earlier, and nothing earlier counts in a mean; in units of `time_attr`.
-        min_samples_required: With fewer others than that nobody ends.
+        min_samples_required: With fewer others than that no trial ends.
         min_time_slice: If positive, a trial that has too few others to be compared with makes room for those that wait,
             each time that it has run so long since it was started; in units of `time_attr`. Trials have to save
             checkpoints for that.

@@ -1,8 +1,12 @@
 """PB2: population based training that chooses new hyperparameters by a model of what has helped so far.
 
 Source: Parker-Holder et al., "Provably Efficient Online Hyperparameter Optimization with Population-Based Bandits"
-(NeurIPS 2020, arXiv 2002.02518), algorithm 2. Turns, donors and files are those of `PopulationBasedTraining`; only what
-a copy goes on with is found otherwise: where the upper confidence bound of the gain per unit of time is largest.
+(NeurIPS 2020, arXiv 2002.02518), algorithm 2. Turns, donors and files are those of `PopulationBasedTraining`. Only the
+explore step differs: a copy goes on where the upper confidence bound of the gain per unit of time is largest.
+
+The model is a Gaussian process in plain Python, since numpy is no dependency. Its kernel is a squared exponential over
+the inputs, times one that forgets with time. Fitting costs the cube of the number of points, so both are bounded: the
+gains that the model knows, and those that the kernel's parameters are fitted to.
 """
 
 from __future__ import annotations
@@ -22,34 +26,42 @@ from minitune.schedulers.pbt import PopulationBasedTraining
 from minitune.schedulers.population import Changes, Member, copied, look_up, snapped
 from minitune.space.domains import Domain, Float, Integer, LogUniform, Quantized
 
-# ---- from minitune/schedulers/_gaussian_process.py
-# A Gaussian process in plain Python, for what changes with time: the model of PB2.
-#
-# Source: Parker-Holder et al., "Provably Efficient Online Hyperparameter Optimization with Population-Based Bandits"
-# (arXiv 2002.02518): a squared exponential kernel over the inputs, times one that forgets with time. A point is a tuple
-# whose first coordinate is the time; all are expected within about [0, 1].
-
 Point = Sequence[float]
+"""The time, then the inputs. All coordinates are expected within about [0, 1]."""
 
 Matrix = list[list[float]]
 
+_Apart = list[list[tuple[float, float]]]
+"""The lower half of a matrix: squared distance and time between any two points."""
+
 _JITTER = 1e-6
-
 _LARGEST_JITTER = 1.0
-
 _LEAST_VARIANCE = 0.1
 
 _NOISE = 0.1
-
-"""Variance of what is no signal, as a share of the kernel's variance."""
+"""Variance of the noise, as a share of the kernel's variance."""
 
 _FITTED_TO = 100
-
 """The kernel is fitted to so many of the newest points: it is the costly part, and more of them change it little."""
 
 _LENGTHS = (0.3, 1.0, 3.0)
-
 _FORGETTING = (0.01, 0.1, 0.5)
+
+_WINDOW = 200
+"""The model knows so many of the newest gains."""
+
+_UNIFORM_POINTS = 200
+
+_NEAR_POINTS = 50
+
+_NEAR = 0.1
+"""Standard deviation of those near the best one, as a share of the bounds."""
+
+_LARGEST_GAIN = 2.0
+"""Gains are clipped at so many standard deviations: one lucky step must not hide all the others."""
+
+
+# -- the model --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -121,11 +133,6 @@ class GaussianProcess:
     def _covariances(self, point: Point) -> list[float]:
         time, *place = point
         return [self._kernel.of(math.dist(place, other[1:]) ** 2, abs(time - other[0])) for other in self._points]
-
-
-_Apart = list[list[tuple[float, float]]]
-
-"""The lower half of a matrix: squared distance and time between any two points."""
 
 
 def _apart(points: Sequence[Point]) -> _Apart:
@@ -201,23 +208,7 @@ def _solve_upper(factor: Matrix, values: Sequence[float]) -> list[float]:
     return rest
 
 
-# ---- from minitune/schedulers/pb2.py
-
-_WINDOW = 200
-
-"""The model knows so many of the newest gains."""
-
-_UNIFORM_POINTS = 200
-
-_NEAR_POINTS = 50
-
-_NEAR = 0.1
-
-"""Standard deviation of those near the best one, as a share of the bounds."""
-
-_LARGEST_GAIN = 2.0
-
-"""Gains are clipped at so many standard deviations: one lucky step must not hide all the others."""
+# -- the scheduler ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -261,7 +252,7 @@ class _Axis:
 
 @dataclass(frozen=True)
 class _Gain:
-    """What one member has gained between two turns under one configuration.
+    """The gain of one member between two turns, under one configuration.
 
     Attributes:
         time: When it began.

@@ -1,8 +1,14 @@
-"""Population based training.
+"""Population based training, and the replay of the schedule that it has found.
 
 Source: Jaderberg et al., "Population Based Training of Neural Networks" (arXiv 1711.09846). From time to time each
 member of a population has its turn: if it is among the worst, it goes on from a copy of one of the best (exploit), with
-other hyperparameters (explore). Every member is saved at its turn, so that anyone can be copied.
+other hyperparameters (explore). Every member is saved at its turn, so that each can be copied.
+
+Two kinds of files in the run's directory keep who took over what, in Ray Tune's format: `pbt_global.txt` for the run,
+`pbt_policy_<trial id>.txt` for a member. Each line is a JSON list, one for each exploit: the target's tag, the donor's
+tag (both as they were before anything was perturbed), the target's iteration, the donor's iteration, the donor's
+configuration, the new one. A member's file is a copy of its donor's with one more line, so it holds the whole history
+of the state that the member has.
 """
 
 from __future__ import annotations
@@ -48,18 +54,20 @@ from minitune.schedulers.trial_scheduler import (
 )
 from minitune.space.tree import format_vars
 
-# ---- from minitune/schedulers/_policy.py
-# The files in which population based training writes down who took over what: `pbt_global.txt`, `pbt_policy_*.txt`.
-#
-# One JSON list per line and exploit, as Ray Tune writes them: the target's tag, the donor's tag (both as they were
-# before anything was perturbed), the target's iteration, the donor's iteration, the donor's configuration, the new one.
-# A member's own file is a copy of its donor's with one more line: the whole history of what it has become.
+_log = logging.getLogger("minitune")
 
 PERTURBED = "@perturbed["
+"""It follows the tag that a trial had at first; then come the new hyperparameters and a closing bracket."""
 
-"""What follows the tag that a trial had at first, before its new hyperparameters and a closing bracket."""
+_STEP_FIELDS = 6
 
-_FIELDS = 6
+_ROUNDING = 1e-9
+
+_TURNS_IN_VAIN = 2
+"""After so many turns for each member, a member that saves checkpoints at all has saved one."""
+
+
+# -- policy files -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -75,7 +83,7 @@ class Step:
 
 
 def policy_path(run_path: str, trial_id: str) -> str:
-    """Where the history of a trial stands."""
+    """The path of the file with a trial's history."""
     return os.path.join(run_path, f"pbt_policy_{trial_id}.txt")
 
 
@@ -91,7 +99,7 @@ def write_step(run_path: str, target_id: str, donor_id: str, step: Step) -> None
     Raises:
         OSError: If a file cannot be written.
     """
-    line = json.dumps(list(vars(step).values()), default=_plain) + "\n"
+    line = json.dumps(list(vars(step).values()), default=_json_value) + "\n"
     path = os.path.join(run_path, "pbt_global.txt")
     descriptor = files.open_own(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, within=run_path)
     with open(descriptor, "a", encoding="utf-8") as file:
@@ -141,19 +149,19 @@ def _step(line: str, path: str) -> Step:
     try:
         fields = json.loads(line)
         step = Step(*fields)
-        good = len(fields) == _FIELDS and isinstance(step.donor_iteration, (int, float))
+        good = len(fields) == _STEP_FIELDS and isinstance(step.donor_iteration, (int, float))
         if good and isinstance(step.old_config, dict) and isinstance(step.new_config, dict):
             return step
     except (ValueError, TypeError):
         pass
     raise ValueError(
-        f"every line of a policy file must be a JSON list of {_FIELDS} fields (two tags, two iterations, two "
+        f"every line of a policy file must be a JSON list of {_STEP_FIELDS} fields (two tags, two iterations, two "
         f"configurations), but {path!r} has {shown(line)}"
     )
 
 
-def _plain(value: Any) -> Any:
-    """What JSON takes for an object that it does not know: the number of a scalar, the items of an array, its text."""
+def _json_value(value: Any) -> Any:
+    """An object unknown to JSON as one that it knows: the number of a scalar, the items of an array, else its text."""
     for convert in ("item", "tolist"):
         try:
             return getattr(value, convert)()
@@ -162,8 +170,7 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-# ---- from minitune/schedulers/pbt_replay.py
-# Replay: one trial is trained under the schedule of configurations that population based training has found.
+# -- replay -----------------------------------------------------------------------------------------------------------
 
 
 class PopulationBasedTrainingReplay(FIFOScheduler):
@@ -251,17 +258,7 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
         self._num_perturbations = state["num_perturbations"]
 
 
-# ---- from minitune/schedulers/pbt.py
-
-__all__ = ["PopulationBasedTraining", "PopulationBasedTrainingReplay"]
-
-_log = logging.getLogger("minitune")
-
-_ROUNDING = 1e-9
-
-_TURNS_IN_VAIN = 2
-
-"""After so many turns for each member, one that saves checkpoints at all has saved one."""
+# -- training ---------------------------------------------------------------------------------------------------------
 
 
 class PopulationBasedTraining(MetricScheduler):
@@ -269,7 +266,7 @@ class PopulationBasedTraining(MetricScheduler):
 
     A value that is NaN or no number ranks below every other, and its trial is replaced at its next turn. Trials that
     find no room wait, and all get their share of the time. Trials have to save checkpoints: functions report them,
-    classes have `save_checkpoint` and `load_checkpoint`. Who took over what is written to `pbt_global.txt` and
+    classes have `save_checkpoint` and `load_checkpoint`. Each takeover is written to `pbt_global.txt` and
     `pbt_policy_<trial id>.txt` in the run's directory; `PopulationBasedTrainingReplay` reads the latter.
 
     Args:
@@ -608,7 +605,9 @@ class PopulationBasedTraining(MetricScheduler):
         self._population.become(member, donor)
         self._num_perturbations += 1
         facts["donor"] = donor.trial_id
-        facts["perturbed"] = {"/".join(path): [plain(old), plain(new)] for path, (old, new, _) in changes.items()}
+        facts["perturbed"] = {
+            "/".join(path): [_fact_value(old), _fact_value(new)] for path, (old, new, _) in changes.items()
+        }
         standing = self._standing(facts)
         which = (
             "its own checkpoint"
@@ -624,7 +623,7 @@ class PopulationBasedTraining(MetricScheduler):
         return self._explorer.explore(donor_config, self._rng)
 
     def _customized(self, config: dict[str, Any]) -> dict[str, Any]:
-        """What the user's function makes of a new configuration."""
+        """The configuration that the user's function makes of a new one."""
         if self._custom_explore_fn is None:
             return config
         with GlobalDraws(self._rng).lent():
@@ -681,7 +680,7 @@ class PopulationBasedTraining(MetricScheduler):
         return None
 
     def _facts(self, member: Member) -> dict[str, Any]:
-        """What a decision about a member rests on: its value where it is compared with others, not its latest."""
+        """The facts on which a decision about a member rests. Its value is the compared one, not its latest."""
         return {
             "rule": self._rule,
             "metric": self._metric,
@@ -699,7 +698,7 @@ class PopulationBasedTraining(MetricScheduler):
         return f"rank {facts['rank']} of {facts['of']} at {where} ({facts['metric']}={value})"
 
     def _member(self, trial: Trial) -> Member:
-        """What is known of a trial that runs."""
+        """The member of a running trial; a new one if the population does not know it."""
         self._trials[trial.trial_id] = trial
         return self._population.members.get(trial.trial_id) or self._population.add(
             trial.trial_id, trial.experiment_tag.partition(PERTURBED)[0]
@@ -761,6 +760,6 @@ def _iteration(trial: Trial, member: Member) -> Any:
     return newest.get(TRAINING_ITERATION, member.iteration)
 
 
-def plain(value: Any) -> Any:
-    """A value as facts hold it: a number, text, bool or None as it is, everything else as text."""
+def _fact_value(value: Any) -> Any:
+    """A value for a decision's facts: a number, text, bool or None as it is, all else as text."""
     return value if value is None or isinstance(value, (str, int, float, bool)) else shown(value)

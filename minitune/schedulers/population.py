@@ -1,4 +1,13 @@
-"""The members of a population: how they rank, and who of those that wait has trained least."""
+"""The population of population based training: how its members rank, and how they get other hyperparameters.
+
+Source: Jaderberg et al., "Population Based Training of Neural Networks" (arXiv 1711.09846). `Population` knows each
+member's score and training time. It tells who is among the best, who is among the worst, and which of the members that
+wait has trained least. `Explorer` is the explore step (section 4): each hyperparameter is either drawn again or
+perturbed. Unlike in the paper, no value ever leaves the domain that the user has given.
+
+A mutation is a list or tuple of values in their order, a domain, a function without arguments, or a dict of mutations
+for nested parameters. Neither class knows the run or its trials.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +27,18 @@ from minitune.experiment.trial import Trial
 from minitune.schedulers.async_hyperband import Entry
 from minitune.space.domains import Categorical, Domain, Float, Function, Integer, Normal, Quantized, is_grid, is_same
 
-# ---- from minitune/schedulers/_population.py
+Changes = dict[tuple[str, ...], tuple[Any, Any, str]]
+"""By path: the old value, the new one, and how it came about."""
+
+RESAMPLED = "drawn anew"
 
 _WAITS = frozenset({Phase.QUEUED, Phase.PAUSED})
-
 _ENDS_SOON = frozenset({Phase.TRAINING, Phase.SAVING})
 
 
 @dataclass(slots=True)
 class Member:
-    """What a population knows of one unfinished trial.
+    """The population's knowledge of one unfinished trial.
 
     Attributes:
         trial_id: Which one.
@@ -215,7 +226,7 @@ class Population:
         member.pauses_after = -1
 
     def first_waiting(self, find: Callable[[str], Trial | None]) -> Trial | None:
-        """Who has trained least of those that wait and can be started.
+        """The member that has trained least, of those that wait and can be started.
 
         Args:
             find: Gives the live trial of an id.
@@ -266,20 +277,7 @@ class Population:
         self._arrivals = state["arrivals"]
 
 
-# ---- from minitune/schedulers/_explore.py
-# Explore: how a member of a population gets other hyperparameters than those that it has taken over.
-#
-# Source: Jaderberg et al., "Population Based Training of Neural Networks" (arXiv 1711.09846), section 4: each
-# hyperparameter is either drawn anew or perturbed. Here no value ever leaves the domain that the user has given.
-#
-# A mutation is a list or tuple of values in their order, a domain, a function without arguments, or a dict of mutations
-# for nested parameters.
-
-Changes = dict[tuple[str, ...], tuple[Any, Any, str]]
-
-"""By path: the old value, the new one, and how it came about."""
-
-RESAMPLED = "drawn anew"
+# -- explore ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -333,7 +331,7 @@ class Explorer:
 
 
 def check_mutations(mutations: Any, where: str = "hyperparam_mutations") -> None:
-    """Refuse what no value could be drawn from.
+    """Refuse a mutation that no value can be drawn from.
 
     Args:
         mutations: What the user has given.
@@ -457,7 +455,7 @@ def _resolved(value: Any, rng: random.Random) -> Any:
 
 
 def _place(values: Sequence[Any], value: Any) -> int | None:
-    """Where `value` stands; None if it does not."""
+    """The index of `value` among `values`, or None."""
     return next((place for place, known in enumerate(values) if is_same(known, value)), None)
 
 

@@ -16,14 +16,13 @@ from minitune import decision
 from minitune.base.checks import is_whole, require, require_flag, require_metric, shown
 from minitune.decision import Decision
 from minitune.experiment.lifecycle import PAUSED
-from minitune.experiment.trial import Trial
+from minitune.experiment.trial import Trial, check_mode
 from minitune.resources import CPU, GPU, Resources
 from minitune.result import DEFAULT_METRIC, TRAINING_ITERATION, flatten
 from minitune.schedulers.trial_scheduler import (
     FIFOScheduler,
     SchedulerContext,
     TrialScheduler,
-    check_mode,
     score,
 )
 
@@ -217,7 +216,8 @@ class DistributeResourcesToTopJob(DistributeResources):
     ):
         super().__init__(add_bundles, increase_by, increase_by_times, reserve_resources)
         require_metric("metric", metric)
-        check_mode(mode)
+        if mode is not None:
+            check_mode(mode)
         self.metric = metric
         self.mode = mode
 

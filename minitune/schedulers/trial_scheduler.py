@@ -1,4 +1,10 @@
-"""TrialScheduler: what every scheduler must answer; FIFOScheduler, the default; SchedulerContext, what they may ask."""
+"""The base of all schedulers: what each must answer, and what it may ask of the run.
+
+`TrialScheduler` is the contract, `SchedulerContext` the first argument of its hooks, `FIFOScheduler` the default.
+`MetricScheduler` is the base of those that compare trials by one metric along one measure of time. The hooks run on the
+driver's thread, one at a time. A scheduler decides from what the hooks tell it, its state and its seed alone: a resumed
+run tells it the last events again, and must get the same decisions.
+"""
 
 from __future__ import annotations
 
@@ -12,23 +18,19 @@ from minitune import decision
 from minitune.base.checks import is_real, is_whole, require, require_metric, shown
 from minitune.base.text import warn_once
 from minitune.decision import Decision
-from minitune.experiment.trial import Trial
+from minitune.experiment.trial import Trial, check_mode
 from minitune.resources import Resources
 from minitune.result import AUTO_RESULT_KEYS, DEFAULT_METRIC
 
-# ---- from minitune/schedulers/trial_scheduler.py
-
 WORST = float("-inf")
-
 """The score of NaN, None, non-numbers and infinities on the bad side: below every number, equal among themselves."""
 
 CONTINUE = Decision(decision.CONTINUE)
-
-"""Go on, with nothing to say about it; shared, since most results get it."""
+"""Go on, without a reason. It is one shared object, since most results get it."""
 
 
 class ResourceTotals(Protocol):
-    """What the machine has, for schedulers that hand out resources."""
+    """The machine's resources, for schedulers that hand them out."""
 
     def get_num_cpus(self) -> float:
         """CPUs of the run in all."""
@@ -119,7 +121,7 @@ class TrialScheduler:
 
     @property
     def required_attrs(self) -> tuple[str, ...]:
-        """What every result has to hold, by flattened name: a trial whose result does not has failed."""
+        """The flattened names that every result must hold. A trial whose result lacks one fails."""
         return (self._metric,) if self._metric else ()
 
     @property
@@ -143,7 +145,8 @@ class TrialScheduler:
         Raises:
             ValueError: If `mode` is neither `min`, `max` nor None. A subclass may refuse the run in this way, too.
         """
-        check_mode(mode)
+        if mode is not None:
+            check_mode(mode)
         if (self._metric and metric) or (self._mode and mode):
             return False
         self._metric = self._metric or metric or DEFAULT_METRIC
@@ -199,11 +202,11 @@ class TrialScheduler:
         return getattr(self.choose_trial_to_run, "__func__", None) is TrialScheduler.choose_trial_to_run
 
     def debug_string(self) -> str:
-        """What the status block says about the scheduler."""
+        """The scheduler's text for the status block."""
         return f"Using {type(self).__name__}."
 
     def get_state(self) -> dict[str, Any]:
-        """What has to be saved with the run, as plain data; by default everything."""
+        """The state that is saved with the run, as plain data; by default all attributes."""
         return dict(self.__dict__)
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -247,46 +250,8 @@ class FIFOScheduler(TrialScheduler):
         return "Using FIFO scheduling algorithm."
 
 
-def check_mode(mode: str | None) -> None:
-    """Raise ValueError unless `mode` is `min`, `max` or None."""
-    if mode not in (None, "min", "max"):
-        raise ValueError(f"mode must be 'min' or 'max', but got {mode!r}")
-
-
-def as_number(value: Any) -> float | None:
-    """`value` as a number that compares (an int stays one, however large), or None if it is none; NaN is none."""
-    if type(value) is not float and not isinstance(value, int):
-        if isinstance(value, (str, bytes, complex)) or getattr(value, "shape", ()) != ():
-            return None
-        try:
-            value = float(value)
-        except Exception:
-            return None
-    return None if value != value else value
-
-
-def score(value: Any, mode: str) -> float:
-    """The score of a metric's value: larger is better.
-
-    Args:
-        value: What was reported.
-        mode: `min` or `max`.
-
-    Returns:
-        `value` for `max` and `-value` for `min`; `WORST` for NaN and whatever is no number.
-    """
-    number = as_number(value)
-    if number is None:
-        return WORST
-    return number if mode == "max" else -number
-
-
-# ---- from minitune/schedulers/_metric_scheduler.py
-# MetricScheduler: what the schedulers have in common that compare trials by one metric along one measure of time.
-
-
 class MetricScheduler(FIFOScheduler):
-    """Knows how far a trial is, and how good.
+    """A scheduler that reads from each result how far a trial is, and how good.
 
     Args:
         time_attr: The result key that tells how far a trial is: any number that grows.
@@ -300,7 +265,8 @@ class MetricScheduler(FIFOScheduler):
     def __init__(self, time_attr: str, metric: str | None, mode: str | None):
         require(isinstance(time_attr, str), "time_attr: the name of a result that grows", time_attr)
         require_metric("metric", metric)
-        check_mode(mode)
+        if mode is not None:
+            check_mode(mode)
         self._time_attr = time_attr
         self._metric = metric
         self._mode = mode
@@ -325,7 +291,7 @@ class MetricScheduler(FIFOScheduler):
         """See `TrialScheduler.on_trial_add`.
 
         Raises:
-            ValueError: If nobody has said what is to be optimised, and in which direction.
+            ValueError: If neither the scheduler nor the run has a metric and a mode.
         """
         self._require_mode()
 
@@ -367,13 +333,41 @@ class MetricScheduler(FIFOScheduler):
 
 
 def has_failed_for_good(trial: Trial) -> bool:
-    """Whether there will be no other attempt, as far as that is known while the scheduler hears of a failure."""
+    """Whether the trial gets no other attempt, as far as that is known when the scheduler hears of a failure."""
     return trial.is_finished() or trial.error is not None or 0 <= trial.max_failures < trial.num_failures
 
 
 def supply_of(context: Any) -> str:
-    """Whether more trials come; a stand-in in a user's test knows the methods of Ray Tune only, and does not tell."""
+    """`SchedulerContext.supply`. A stand-in in a user's test may know the methods of Ray Tune only: then `OPEN`."""
     return getattr(context, "supply", "OPEN")
+
+
+def as_number(value: Any) -> float | None:
+    """`value` as a number that compares (an int stays one, however large), or None if it is none; NaN is none."""
+    if type(value) is not float and not isinstance(value, int):
+        if isinstance(value, (str, bytes, complex)) or getattr(value, "shape", ()) != ():
+            return None
+        try:
+            value = float(value)
+        except Exception:
+            return None
+    return None if value != value else value
+
+
+def score(value: Any, mode: str) -> float:
+    """The score of a metric's value: larger is better.
+
+    Args:
+        value: What was reported.
+        mode: `min` or `max`.
+
+    Returns:
+        `value` for `max` and `-value` for `min`; `WORST` for NaN and for all that is no number.
+    """
+    number = as_number(value)
+    if number is None:
+        return WORST
+    return number if mode == "max" else -number
 
 
 def number_above(name: str, value: Any, least: float, *, or_equal: bool = False) -> float:

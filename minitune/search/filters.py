@@ -1,7 +1,8 @@
 """Filters: which of the proposed configurations become trials. Constraints and duplicates, for every searcher alike.
 
-A proposal is judged when it is complete, functions included. What becomes of one that is refused is up to whoever has
-made it: the default search algorithm draws the same place anew, a searcher is asked again (`FilteredSearcher`).
+A `Filter` judges a proposal when it is complete, functions included. It does not decide what follows a refusal: the
+default search algorithm draws again for the same place, and `FilteredSearcher` asks its searcher again. Both must end:
+constraints can be impossible, and a small space can be used up, so a filter counts the refusals in a row.
 """
 
 from __future__ import annotations
@@ -32,29 +33,31 @@ from minitune.space.parameters import config_key, space_size
 from minitune.space.tree import copy_tree, has_unresolved_values, overlay
 from minitune.space.variants import complete
 
-# ---- from minitune/search/filters.py
-
 logger = logging.getLogger("minitune")
-
-ALLOW, RESAMPLE, REUSE = "allow", "resample", "reuse"
-
-ON_DUPLICATE = (ALLOW, RESAMPLE, REUSE)
 
 Constraint = Callable[[dict[str, Any]], bool]
 
-MAX_TRIES = 10_000
+ALLOW, RESAMPLE, REUSE = "allow", "resample", "reuse"
+ON_DUPLICATE = (ALLOW, RESAMPLE, REUSE)
 
-"""So many refused proposals in a row are the end: a space of which 0.1 % is feasible is searched nevertheless."""
+MAX_TRIES = 10_000
+"""After so many refused proposals in a row the search ends. A space of which 0.1 % is feasible is still searched."""
 
 FIRST_TRIES = 2_000
-
 """The same as long as no proposal was admitted: then the constraints are probably wrong. The driver serves no trial
 while it draws, and 10,000 draws of ten parameters take more than a second. A space of which 0.5 % is feasible is
 refused by mistake once in 20,000 searches."""
 
+_ASKS = 20
+"""How often a searcher is asked again before values are drawn at random. A searcher that has found its optimum may
+propose that for ever, and an answer of its costs a thousand times as much as a draw."""
+
+_ASKS_ALONE = 1_000
+"""The same where no value can be drawn, since the searcher has a space of its own. The search ends then."""
+
 
 class Verdict(Enum):
-    """What a filter says about a configuration."""
+    """A filter's judgement of a configuration."""
 
     ADMITTED = "admitted"
     DUPLICATE = "duplicate"
@@ -63,7 +66,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Rules:
-    """What the user wants of configurations.
+    """The user's rules for configurations.
 
     Attributes:
         on_duplicate: What becomes of one that was tried before: `"allow"`, `"resample"` or `"reuse"`.
@@ -110,7 +113,7 @@ class Filter:
 
     Args:
         rules: What is wanted.
-        space: The search space; None if nobody knows it.
+        space: The search space; None if it is not known here.
         num_samples: How many are asked for; -1 for no end.
     """
 
@@ -176,7 +179,7 @@ class Filter:
         return None
 
     def check_points(self, points: Iterable[Any]) -> None:
-        """Refuse points to evaluate that violate a constraint; of those that are not complete nobody knows yet.
+        """Refuse points to evaluate that violate a constraint; incomplete ones cannot be judged yet.
 
         Args:
             points: The search space with the values of each point in it.
@@ -226,7 +229,7 @@ class Filter:
         return ", ".join(f"{name} {count} times" for name, count in self._violations.most_common())
 
     def get_state(self) -> dict[str, Any]:
-        """What it knows, as plain JSON; its size grows with the number of trials."""
+        """The filter's state, as plain JSON. Its size grows with the number of trials."""
         return {
             "known": dict(self._is_admitted),
             "outside": self._outside,
@@ -264,7 +267,7 @@ def _ask(constraint: Constraint, config: dict[str, Any]) -> bool:
 
 
 def _name(constraint: Constraint) -> str:
-    """What a constraint is called; a lambda has no name of its own, but a place."""
+    """The name of a constraint, for messages; for a lambda, which has none, its place."""
     name = getattr(constraint, "__name__", None) or type(constraint).__name__
     code = getattr(constraint, "__code__", None)
     if name == "<lambda>" and code is not None:
@@ -272,25 +275,16 @@ def _name(constraint: Constraint) -> str:
     return f"'{name}'"
 
 
-# ---- from minitune/search/filtered_searcher.py
-# FilteredSearcher: a searcher is asked again where what it suggests is refused.
-
-_ASKS = 20
-
-"""How often a searcher is asked again before values are drawn at random: one that has found its optimum may propose
-that for ever, and to ask costs a thousand times what a draw does."""
-
-_ASKS_ALONE = 1_000
-
-"""The same where nothing can be drawn, since the searcher has a space of its own: the end of the search."""
+# -- searchers --------------------------------------------------------------------------------------------------------
 
 
 class FilteredSearcher(SearcherWrapper):
     """Asks a searcher again where its suggestion is refused, and draws at random where that does not help.
 
-    The searcher hears of a refused suggestion at once, see `Searcher.on_suggestion_refused`. To it, each suggestion has
-    a name of its own. A configuration that was drawn at random is told to it, when it is known what became of it, as a
-    point that was evaluated elsewhere, if it can learn from such.
+    The searcher hears of a refused suggestion at once, see `Searcher.on_suggestion_refused`. Each suggestion has a name
+    of its own for the searcher, also where several are made for one trial. The searcher does not know a configuration
+    that was drawn at random: when its trial has ended, it gets it as a point that was evaluated elsewhere, if it can
+    learn from such points.
 
     Args:
         searcher: The searcher.
@@ -410,7 +404,7 @@ class FilteredSearcher(SearcherWrapper):
             self.searcher.on_unpause(self._names.get(trial_id, trial_id))
 
     def get_state(self) -> dict[str, Any]:
-        """What it knows beside the searcher; not the constraints, which the next one gets from its run."""
+        """The state beside the searcher's, without the constraints: the next one gets them from its run."""
         own = {"seed": self._seed, "count": self._count, "names": dict(self._names), "drawn": copy_tree(self._drawn)}
         return {**own, "filter": self._filter.get_state()}
 

@@ -1,4 +1,8 @@
-"""What the searchers that stand on other libraries have in common."""
+"""The common part of the searchers that use other libraries: values, categories and points in these libraries' terms.
+
+A library counts steps where this one has quantised ints, and it sees a long list of categories as indices. What users
+give as points is checked here against the space, so that each searcher refuses the same with the same words.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +18,8 @@ from minitune.space.domains import Categorical, Float, Integer, Quantized, is_gr
 from minitune.space.parameters import Parameter, values_of
 from minitune.space.tree import Path, path_text
 
-# ---- from minitune/search/_foreign.py
-
 LISTED = 1000
-
-"""Of a longer list of categories a library sees the indices only, as numbers: it keeps a weight for each category."""
+"""Of a longer list of categories a library gets the indices, as numbers: it keeps a weight for each category."""
 
 
 def quantized(domain: Float | Integer, value: float) -> Any:
@@ -37,7 +38,7 @@ def counted(parameter: Parameter, value: Any) -> Any:
 
 
 def indices_of(parameter: Parameter) -> tuple[int, int] | None:
-    """For what is a whole number to a library, the first and the last one: ints count steps, long lists categories."""
+    """The first and the last number, if a library sees an int: an int's steps are counted, a long list's categories."""
     domain = parameter.domain
     if isinstance(domain, Categorical):
         return (0, len(domain) - 1) if len(domain) > LISTED else None
@@ -90,8 +91,7 @@ def usable(value: Any) -> TypeGuard[float]:
         return False
 
 
-# ---- from minitune/search/_evaluated.py
-# Configurations that users give, in the terms of a search space.
+# -- points of users --------------------------------------------------------------------------------------------------
 
 
 def evaluated_values(space: Mapping[str, Any], config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -128,7 +128,7 @@ def refuse_unknown(space: Mapping[str, Any], config: Mapping[str, Any]) -> None:
     """Refuse a point with parameters that the space does not have.
 
     Raises:
-        ValueError: If there is one; the text names it, and one that is much like it.
+        ValueError: If there is one. The text names it, and a parameter of the space with a similar name.
     """
     for path in _unknown(space, config):
         known: Any = space

@@ -1,4 +1,9 @@
-"""OptunaSearch: Optuna's samplers propose, and hear of every result. Needs `optuna` (the extra of that name)."""
+"""OptunaSearch: Optuna's samplers propose, and hear of every result. Needs `optuna` (the extra of that name).
+
+A search space comes in three forms: this library's domains, Optuna's distributions, or a define-by-run function. For
+each there is an `OptunaSpace`. It asks a trial of Optuna's for values, and gives known configurations Optuna's names.
+Optuna is imported when the first object needs it.
+"""
 
 from __future__ import annotations
 
@@ -26,21 +31,24 @@ from minitune.space.domains import Categorical, Float, Integer, LogUniform, Norm
 from minitune.space.parameters import Parameter, draw, parameters
 from minitune.space.tree import has_unresolved_values
 
-# ---- from minitune/search/_optuna_space.py
-# Search spaces in Optuna's terms: each kind of space asks a trial of Optuna's for values, and names what is known.
+logger = logging.getLogger("minitune")
 
 _PLAIN = (bool, int, float, str)
+"""The types of categories, besides None, that Optuna can keep in a storage and compare."""
+
+
+# -- spaces -----------------------------------------------------------------------------------------------------------
 
 
 class OptunaSpace(Protocol):
     """A search space, as `OptunaSearch` uses it."""
 
     def suggest(self, trial: Any) -> dict[str, Any]:
-        """The configuration for which a trial of Optuna's is asked."""
+        """Ask a trial of Optuna's for a configuration."""
         ...
 
     def known(self, config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What Optuna may be told of a configuration: values, and their distributions, by its names for them.
+        """The part of a configuration that Optuna may learn: values, and their distributions, by Optuna's names.
 
         Raises:
             ValueError: See `evaluated_values`.
@@ -156,7 +164,7 @@ class DefineByRunSpace:
 
 
 class _Listener:
-    """Notes what a trial of Optuna's is asked for, and what it answers."""
+    """A trial of Optuna's that notes the name and the value of each answer."""
 
     def __init__(self, trial: Any):
         self._trial = trial
@@ -227,9 +235,7 @@ def _ask(trial: Any, name: str, distribution: Any) -> Any:
     return ask(name, distribution.low, distribution.high, log=distribution.log, **step)
 
 
-# ---- from minitune/search/optuna.py
-
-logger = logging.getLogger("minitune")
+# -- searcher ---------------------------------------------------------------------------------------------------------
 
 
 class OptunaSearch(Searcher):
@@ -472,7 +478,7 @@ def _states() -> Any:
 
 @contextmanager
 def _quiet(optuna: Any) -> Any:
-    """Optuna says on the terminal that a study was made; nobody has asked for that."""
+    """Keep Optuna from writing to the terminal that it has made a study."""
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(max(before, optuna.logging.WARNING))
     try:

@@ -1,4 +1,8 @@
-"""Parzen estimators: the two mixtures of kernels whose ratio says which values are worth trying.
+"""The model of `TPESearch`: two mixtures of kernels whose ratio says which values are worth trying.
+
+A `Ranking` sorts the observations, better ones first. For each group of parameters that exist together, `Model` puts a
+`GoodSide` over the first of them and a `BadSide` over the others. It draws candidates from the good side, and takes one
+by the ratio of the two densities.
 
 Each observation is one kernel, a product over all parameters of a group: normal distributions truncated to the domain
 for numbers, and for a choice a distribution that prefers the observed category. The domain itself is one more kernel.
@@ -32,31 +36,54 @@ from minitune.base.checks import is_real, shown
 from minitune.space.domains import Categorical, Float, Integer
 from minitune.space.parameters import Axis, Parameter, Searchable, draw, parameters
 
-# ---- from minitune/search/_parzen.py
+Parent = tuple[str, int] | None
+"""The category below which a group of parameters exists: its choice and its index. None: they always exist."""
+
+Rows = list[tuple[float, Any]]
+"""Pairs of step and value, in order."""
+
+EarlyStop = str | Callable[[Rows], Any] | None
+
+Key = tuple[float, ...]
+"""The sort key of an observation; smaller is better."""
+
+Rank = tuple[Key, float, int]
+"""Key, arrival (infinite while it runs) and number: smaller is better, and no two are equal."""
+
+WORST: Key = (math.inf,)
+"""The key of a trial that has failed, or whose value is NaN, None, no number or infinitely bad."""
+
+_POLICIES = ("last", "depth", "rung")
+
+_LEAST_ON_RUNG = 10
+"""A rung is believed once so many trials have reached it."""
+
+_MOST_GOOD = 25
+"""The good side has at most so many kernels."""
+
+_ATTEMPTS = 10
+"""How often a configuration that was tried already is drawn again; the second half of the draws is from the space."""
 
 _LOG_SQRT_2PI = math.log(2 * math.pi) / 2
-
 _SQRT_2 = math.sqrt(2)
 
 _FAR_SDS = 6.0
-
 """A border so many standard deviations away takes nothing from a kernel."""
 
 _LOG_STEP = 0.05
-
 """The shared bandwidth moves on a grid with such steps, so that scaled coordinates can be kept."""
 
 _FIRST_PART = 32
-
 """So many of the newest bad observations are looked at first."""
 
 _MOST_CONTRAST = 25
-
 """A bad observation makes its categories at most 1 + so many times as likely on the bad side as the others."""
 
 _NEWEST = 25
-
 """So many of the newest bad observations count in full."""
+
+
+# -- estimators -------------------------------------------------------------------------------------------------------
 
 
 class Point(NamedTuple):
@@ -72,7 +99,7 @@ class Point(NamedTuple):
 
 
 class Grounds:
-    """What kernels are put over: axes and choices.
+    """The space that kernels are put over: axes and choices.
 
     Args:
         axes: The numeric parameters.
@@ -284,7 +311,7 @@ class BadSide:
         )
 
     def parts(self, point: Point) -> Iterator[float]:
-        """What the observations add to the density: first the newest, then ever more of the older ones at a time."""
+        """The parts that observations add to the density: first the newest, then more and more older ones at a time."""
         end, size = len(self._scaled), _FIRST_PART
         while end > 0:
             begin = max(0, end - size)
@@ -384,7 +411,7 @@ def _gaps(places: Sequence[float]) -> list[float]:
 
 
 def _mass(axis: Axis, mean: float, deviation: float) -> float:
-    """What lies within the axis of a normal distribution."""
+    """The mass of a normal distribution that lies within the axis."""
     if axis.high != 1.0:
         return 1.0
     scale = deviation * _SQRT_2
@@ -397,27 +424,7 @@ def _log_sum(terms: Sequence[float]) -> float:
     return top + math.log(sum([math.exp(term - top) for term in terms]))
 
 
-# ---- from minitune/search/_observations.py
-# What a searcher knows of each trial, and which trials were better.
-#
-# Keys for sorting are tuples, smaller is better. A trial that has failed, or whose value is NaN, None, no number or
-# infinitely bad, has the key `WORST`.
-
-Rows = list[tuple[float, Any]]
-
-"""Pairs of step and value, in order."""
-
-Key = tuple[float, ...]
-
-EarlyStop = str | Callable[[Rows], Any] | None
-
-WORST: Key = (math.inf,)
-
-_POLICIES = ("last", "depth", "rung")
-
-_LEAST_ON_RUNG = 10
-
-"""A rung is believed once so many trials have reached it."""
+# -- observations -----------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -449,11 +456,6 @@ class Observation:
     def state(self) -> dict[str, Any]:
         """The arguments that make another one like it."""
         return {**vars(self), "rows": dict(self.rows)}
-
-
-Rank = tuple[Key, float, int]
-
-"""Key, arrival (infinite while it runs) and number: smaller is better, and no two are equal."""
 
 
 def check_early_stop(early_stop: Any, has_several_objectives: bool) -> None:
@@ -590,18 +592,9 @@ def _crowding(keys: Sequence[Key]) -> list[float]:
     return room
 
 
-# ---- from minitune/search/_tree.py
-# The model of `TPESearch`: a pair of mixtures for each group of parameters that exist together.
+# -- model ------------------------------------------------------------------------------------------------------------
 
-_MOST_GOOD = 25
-
-"""The good side has at most so many kernels."""
-
-_ATTEMPTS = 10
-
-"""How often a configuration is drawn anew because it was tried already; the second half from the space itself."""
-
-Parent = tuple[str, int] | None
+_Sides = tuple[GoodSide, BadSide]
 
 
 class Model:
@@ -737,9 +730,6 @@ class Model:
                 return None
             total *= count
         return total
-
-
-_Sides = tuple[GoodSide, BadSide]
 
 
 class _Group:

@@ -1,4 +1,8 @@
-"""SearchAlgorithm: what the controller asks for trials."""
+"""SearchAlgorithm: where the controller gets its trials; SearchGenerator, which makes them of a searcher's suggestions.
+
+A searcher proposes configurations and knows nothing of trials. A search algorithm yields trials, each with its number,
+its id and its tag. It is saved with the run, so that a resumed run goes on with the same numbers and the same draws.
+"""
 
 from __future__ import annotations
 
@@ -38,11 +42,11 @@ from minitune.space.tree import (
 )
 from minitune.space.variants import complete
 
-# ---- from minitune/search/search_algorithm.py
+logger = logging.getLogger("minitune")
 
 
 class ExperimentSpec(Protocol):
-    """What a search algorithm needs of an experiment."""
+    """The part of an experiment that a search algorithm uses."""
 
     param_space: dict[str, Any]
     num_samples: int
@@ -66,7 +70,7 @@ class PlainExperiment:
 
     @classmethod
     def of(cls, name: str, spec: Mapping[str, Any]) -> PlainExperiment:
-        """The experiment of a name and the arguments of `Experiment`; those that concern a run have no effect here.
+        """The experiment of a name and the arguments of `Experiment`. Arguments that concern a run have no effect.
 
         Raises:
             ValueError: If there is no `run`, or its resources are none.
@@ -85,7 +89,7 @@ class PlainExperiment:
 
 
 class SearchAlgorithm:
-    """Base of what yields trials; most users want a `Searcher` instead.
+    """Base class. Most users want a `Searcher` instead.
 
     A run calls `set_search_properties`, `set_seed` and `add_configurations` in this order, then `next_trial` until
     `is_finished()`.
@@ -101,7 +105,7 @@ class SearchAlgorithm:
         """Take over what the run knows; see `Searcher.set_search_properties`.
 
         Raises:
-            ValueError: If `config` holds domains and nobody searches it.
+            ValueError: If `config` holds domains that the search algorithm does not search.
         """
         return True
 
@@ -234,14 +238,6 @@ def experiment_list(experiments: Any) -> list[ExperimentSpec]:
     if isinstance(experiments, Mapping):
         return [PlainExperiment.of(name, spec) for name, spec in experiments.items()]
     return list(experiments) if isinstance(experiments, Iterable) else [experiments]
-
-
-# ---- from minitune/search/search_generator.py
-# SearchGenerator: trials from what a searcher suggests.
-
-__all__ = ["SearchAlgorithm", "SearchGenerator"]
-
-logger = logging.getLogger("minitune")
 
 
 class SearchGenerator(SearchAlgorithm):

@@ -375,7 +375,7 @@ def check_mode(metric: Metric, mode: str | list[str] | None) -> None:
 
 
 def require_mode(searcher: Searcher) -> None:
-    """Refuse to search for nobody knows what.
+    """Refuse to search without a direction.
 
     Raises:
         ValueError: If the searcher has no mode.

@@ -1,4 +1,8 @@
-"""ConcurrencyLimiter: so many suggestions out at once, and no more."""
+"""Searchers around a searcher: `ConcurrencyLimiter` bounds the live trials, `Repeater` runs each suggestion repeatedly.
+
+Both stand between the run and the searcher and hold results back: until a batch is full, or a group has its mean. What
+they hold back is part of their state, or a resumed run would lose it.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +16,13 @@ from minitune.base.checks import is_whole, require, require_flag
 from minitune.search.searcher import Metric, Searcher, SearcherWrapper, Suggestion
 from minitune.space.tree import copy_tree
 
-# ---- from minitune/search/concurrency_limiter.py
+logger = logging.getLogger("minitune")
+
+TRIAL_INDEX = "__trial_index__"
+"""Key of the configuration under which a trial finds its number within its group."""
 
 _Outcome = tuple[dict[str, Any] | None, bool]
+"""How a trial has ended: its last result, if it has one, and whether it failed."""
 
 
 class ConcurrencyLimiter(SearcherWrapper):
@@ -131,16 +139,6 @@ class ConcurrencyLimiter(SearcherWrapper):
         for trial_id, outcome in members.items():
             if outcome is not None:
                 self.searcher.on_trial_complete(trial_id, result=outcome[0], error=outcome[1])
-
-
-# ---- from minitune/search/repeater.py
-# Repeater: each suggestion runs several times; the searcher hears the mean.
-
-logger = logging.getLogger("minitune")
-
-TRIAL_INDEX = "__trial_index__"
-
-"""Key of the configuration under which a trial finds its number within its group."""
 
 
 @dataclass
@@ -263,7 +261,7 @@ class Repeater(SearcherWrapper):
             (self.searcher.on_pause if is_paused else self.searcher.on_unpause)(group.primary)
 
     def _values(self, result: dict[str, Any]) -> dict[str, float]:
-        """The objectives in a result; all numbers if nobody has said what the objective is."""
+        """The objectives in a result; all numbers if no objective is named."""
         metric = self.metric
         names = list(result) if metric is None else [metric] if isinstance(metric, str) else metric
         values = {name: result[name] for name in names if isinstance(result.get(name), numbers.Real)}

@@ -1,4 +1,8 @@
-"""Search spaces: what users write, and what it means."""
+"""Search spaces. `domains` has what users write, and its names are here too. The other modules say what it means.
+
+`tree` walks nested spaces and configurations, `variants` makes configurations of a space, and `parameters` is a space
+as a searcher sees it: a list of parameters.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""Stopper: the contract; CombinedStopper: several as one; and what stoppers share."""
+"""Stoppers: they say when a trial, or the whole run, has gone on for long enough.
+
+A stopper hears of every result, of all trials, and answers for that trial; `stop_all` answers for the run. Both run on
+the driver's thread, between two events, so they must be quick. The driver waits for events and does not poll: a stopper
+whose answer depends on the time says in `seconds_left` when the driver must ask again.
+
+A stopper's state is saved with the run. A resumed run goes on with the same counts and the rest of its time, and
+repeats no warning. So `get_state` returns plain data only.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +25,28 @@ from minitune.error import InvalidArgumentError
 from minitune.experiment.trial import check_mode
 from minitune.result import flatten
 
-# ---- from minitune/stopper/stopper.py
+_log = logging.getLogger("minitune")
 
 ASKED_EVERY_S = 1.0
+"""Seconds between two calls of a `stop_all` that does not say when to ask it again."""
 
-"""How often a `stop_all` that does not say when is asked again."""
+MISSING = object()
+"""`lookup` returns it for a key that is not there."""
+
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    ">=": operator.ge,
+    ">": operator.gt,
+    "<=": operator.le,
+    "<": operator.lt,
+    "==": operator.eq,
+}
 
 
 class Stopper:
     """Base class of stoppers. It stops nothing; override `__call__`, `stop_all`, or both."""
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """Whether the trial is to end; asked for every result.
+        """Whether the trial must end. The driver asks for every result.
 
         Args:
             trial_id: The trial's id.
@@ -37,22 +55,22 @@ class Stopper:
         return False
 
     def stop_all(self) -> bool:
-        """Whether the whole run is to end; asked in every turn of the driver's loop, so it has to be quick."""
+        """Whether the whole run must end. The driver asks in every turn of its loop, so the answer must be quick."""
         return False
 
     def seconds_left(self) -> float | None:
-        """In how many seconds `stop_all` has to be asked again although nothing has happened; None: no need.
+        """Seconds after which the driver asks `stop_all` again even if nothing happens; None: it need not.
 
-        A class that has a `stop_all` of its own and does not say when, is asked again every second.
+        By default it is one second for a class with a `stop_all` of its own, and None for the others.
         """
         return None if type(self).stop_all is Stopper.stop_all else ASKED_EVERY_S
 
     def describe(self) -> str:
-        """What has just stopped a trial or the run, for people; asked after the stopper has said that it does."""
+        """The reason why a trial or the run has just stopped, for people. The driver asks after the stopper's yes."""
         return type(self).__name__
 
     def get_state(self) -> dict[str, Any]:
-        """What has to be saved with the run, as plain data; by default everything."""
+        """The state that is saved with the run, as plain data; by default all attributes."""
         return dict(self.__dict__)
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -61,7 +79,7 @@ class Stopper:
 
 
 class CombinedStopper(Stopper):
-    """Stops when any of several stoppers does. All are asked every time, so that those that count miss nothing.
+    """Stops when any of several stoppers does. It asks all of them every time: those that count must miss no result.
 
     Args:
         *stoppers: The stoppers.
@@ -86,7 +104,7 @@ class CombinedStopper(Stopper):
         return self._note([stopper.stop_all() for stopper in self._stoppers])
 
     def describe(self) -> str:
-        """Those of the stoppers that have said so."""
+        """The descriptions of the stoppers that have said yes."""
         return " and ".join(stopper.describe() for stopper in self._which) or super().describe()
 
     def _note(self, answers: list[bool]) -> bool:
@@ -119,72 +137,42 @@ class CombinedStopper(Stopper):
             stopper.set_state(one)
 
 
-MISSING = object()
-
-"""What `lookup` returns for a key that is not there."""
-
-
-def lookup(result: Mapping[str, Any], name: str) -> Any:
-    """The value of a metric by its flattened name, such as `eval/loss`; `MISSING` if the result lacks it."""
-    value = result.get(name, MISSING)
-    if value is MISSING or (isinstance(value, Mapping) and value):
-        return flatten(result).get(name, MISSING)
-    return value
+class NoopStopper(Stopper):
+    """Stops nothing."""
 
 
-def number_of(value: Any) -> float | None:
-    """`value` as a float, NaN included, or None if it is no number, or `MISSING`."""
-    if isinstance(value, (str, bytes, complex)) or getattr(value, "shape", ()) != ():
-        return None
-    try:
-        return float(value)
-    except Exception:  # whatever an object of the user's raises
-        return None
+def make_stopper(stop: Any) -> Stopper:
+    """Make one stopper of what a user passes as `stop`.
 
+    Args:
+        stop: None, a dict of limits, a function of (trial_id, result), a Stopper, or a list of these.
 
-def spread(values: Sequence[float]) -> float:
-    """The standard deviation of `values` (of the population, as numpy's); NaN if one of them is not finite."""
-    if not all(map(math.isfinite, values)):
-        return math.nan
-    mean = sum(values) / len(values)
-    # A product overflows to infinity, where a power would raise.
-    return math.sqrt(sum((value - mean) * (value - mean) for value in values) / len(values))
-
-
-def check_whole(name: str, value: Any, least: int) -> int:
-    """`value` as an int, if it is a whole number of at least `least`; other libraries' numbers and `1e3` are welcome.
+    Returns:
+        One stopper: the same object if it is one.
 
     Raises:
-        ValueError: If it is not.
+        ValueError: If it is none of these, or a limit or a function in it cannot be used.
     """
-    if not (is_real(value) and float(value).is_integer() and value >= least):
-        raise ValueError(f"{name} must be a whole number of at least {least}, but got {shown(value)}")
-    return int(value)
+    if stop is None:
+        return NoopStopper()
+    if isinstance(stop, Stopper):
+        return stop
+    if isinstance(stop, Mapping):
+        return DictStopper(stop) if stop else NoopStopper()
+    if isinstance(stop, (list, tuple)):
+        return CombinedStopper(*[make_stopper(one) for one in stop]) if stop else NoopStopper()
+    if isinstance(stop, type) and issubclass(stop, Stopper):
+        raise ValueError(f"stop must be a stopper, but got the class {stop.__name__}; pass an instance of it")
+    if hasattr(stop, "stop_all"):
+        raise ValueError(f"an object with stop_all() must be a minitune.Stopper, but got {stop!r}; derive its class")
+    if callable(stop):
+        return FunctionStopper(stop)
+    raise ValueError(
+        f"stop must be a dict, a function of (trial_id, result), a Stopper or a list, but got {shown(stop)}"
+    )
 
 
-def check_metric(metric: Any) -> None:
-    """Raise ValueError unless `metric` is a name."""
-    require(isinstance(metric, str), "metric: the metric's name", metric)
-
-
-def check_std(std: Any) -> None:
-    """Raise ValueError unless `std` is a positive number."""
-    if not (is_real(std) and float(std) > 0):
-        raise ValueError(f"std > 0 must hold, but got {std!r}")
-
-
-# ---- from minitune/stopper/dict_stopper.py
-# DictStopper: limits by metric, `{"training_iteration": 10, "eval/loss": ("<=", 0.1)}`.
-
-_log = logging.getLogger("minitune")
-
-_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
-    ">=": operator.ge,
-    ">": operator.gt,
-    "<=": operator.le,
-    "<": operator.lt,
-    "==": operator.eq,
-}
+# -- one trial --------------------------------------------------------------------------------------------------------
 
 
 class DictStopper(Stopper):
@@ -213,7 +201,7 @@ class DictStopper(Stopper):
         return self._reached
 
     def reason(self, flat_result: Mapping[str, Any]) -> str:
-        """Which limit a flattened result has reached, in words; empty if none."""
+        """The limit that a flattened result has reached, in words; empty if it has reached none."""
         return self._reason(flat_result, lambda result, name: result.get(name, MISSING))
 
     def _reason(self, result: Mapping[str, Any], find: Callable[[Mapping[str, Any], str], Any]) -> str:
@@ -225,7 +213,7 @@ class DictStopper(Stopper):
             try:
                 if _OPERATORS[sign](value, limit):
                     return f"{name} {sign} {limit} was reached"
-            except Exception as error:  # whatever a comparison of foreign types or arrays raises
+            except Exception as error:  # a comparison of foreign types or arrays can raise anything
                 self._warn_once(name, f"its value {type(value).__name__} does not compare ({error})")
         return ""
 
@@ -235,11 +223,11 @@ class DictStopper(Stopper):
             _log.warning("The stop criterion %r has no effect for now: %s.", name, why)
 
     def get_state(self) -> dict[str, Any]:
-        """The keys that a warning was given for."""
+        """The keys that there was a warning about."""
         return {"warned": list(self._warned)}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Take over the warnings given."""
+        """Take over these keys."""
         self._warned = list(state["warned"])
 
 
@@ -281,70 +269,6 @@ def _read(name: str, limit: Any) -> tuple[str, Any]:
     return sign, limit
 
 
-# ---- from minitune/stopper/experiment_plateau.py
-# ExperimentPlateauStopper: a run whose best values no longer differ.
-
-
-class ExperimentPlateauStopper(Stopper):
-    """Ends the run when the best values of all trials lie close together for long enough.
-
-    Args:
-        metric: The metric's name; `a/b` for nested ones. Results without it, and NaN, are passed over.
-        std: The standard deviation of the best values at which they count as close.
-        top: How many values are the best.
-        mode: `min` or `max`.
-        patience: For how many results they have to stay close.
-
-    Raises:
-        ValueError: If an argument is out of range.
-    """
-
-    def __init__(self, metric: str, std: float = 0.001, top: int = 10, mode: str = "min", patience: int = 0):
-        check_mode(mode)
-        check_metric(metric)
-        check_std(std)
-        self._metric = metric
-        self._std = std
-        self._top = check_whole("top", top, 2)
-        self._mode = mode
-        self._patience = check_whole("patience", patience, 0)
-        self._losses: list[float] = []
-        self._close_for = 0
-
-    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """See `Stopper.__call__`."""
-        value = number_of(lookup(result, self._metric))
-        if value is None or value != value:
-            return self.stop_all()
-        insort(self._losses, value if self._mode == "min" else -value)
-        del self._losses[self._top :]
-        self._close_for = self._close_for + 1 if self.has_plateaued() else 0
-        return self.stop_all()
-
-    def has_plateaued(self) -> bool:
-        """Whether the best values lie close together now."""
-        return len(self._losses) == self._top and spread(self._losses) <= self._std
-
-    def seconds_left(self) -> None:
-        """See `Stopper.seconds_left`: only results change anything."""
-
-    def stop_all(self) -> bool:
-        """See `Stopper.stop_all`."""
-        return self._close_for >= self._patience and self.has_plateaued()
-
-    def get_state(self) -> dict[str, Any]:
-        """The best values and for how long they have been close."""
-        return {"losses": list(self._losses), "close_for": self._close_for}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Take over the best values."""
-        self._losses, self._close_for = list(state["losses"]), state["close_for"]
-
-
-# ---- from minitune/stopper/function_stopper.py
-# FunctionStopper: a function decides.
-
-
 class FunctionStopper(Stopper):
     """Ends a trial when a function says so.
 
@@ -382,16 +306,12 @@ class FunctionStopper(Stopper):
 
     @classmethod
     def is_valid_function(cls, fn: Any) -> bool:
-        """Whether `fn` is a plain function to stop by, and no Stopper."""
+        """Whether `fn` can be a stop function: it is callable, and neither a stopper nor a class."""
         return callable(fn) and not isinstance(fn, (Stopper, type))
 
 
-# ---- from minitune/stopper/maximum_iteration.py
-# MaximumIterationStopper: so many results, and no more.
-
-
 class MaximumIterationStopper(Stopper):
-    """Ends a trial after a number of results, counted here, whatever the trial says of its iterations.
+    """Ends a trial after a number of results. It counts them itself and does not read `training_iteration`.
 
     Args:
         max_iter: How many results.
@@ -401,7 +321,7 @@ class MaximumIterationStopper(Stopper):
     """
 
     def __init__(self, max_iter: int):
-        self._max_iter = check_whole("max_iter", max_iter, 1)
+        self._max_iter = _check_whole("max_iter", max_iter, 1)
         self._counts: dict[str, int] = {}
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
@@ -422,51 +342,130 @@ class MaximumIterationStopper(Stopper):
         self._counts = dict(state["counts"])
 
 
-# ---- from minitune/stopper/noop.py
-# NoopStopper: never.
-
-
-class NoopStopper(Stopper):
-    """Stops nothing."""
-
-
-# ---- from minitune/stopper/make.py
-# make_stopper: what users pass as `stop=`, as one Stopper.
-
-
-def make_stopper(stop: Any) -> Stopper:
-    """Understand a stop criterion.
+class TrialPlateauStopper(Stopper):
+    """Ends a trial when the standard deviation of its last values falls below a limit.
 
     Args:
-        stop: None, a dict of limits, a function of (trial_id, result), a Stopper, or a list of these.
-
-    Returns:
-        One stopper: the same object if it is one.
+        metric: The metric's name; `a/b` for nested ones. A result without it counts for `grace_period` only.
+        std: The limit.
+        num_results: How many values to look at.
+        grace_period: Results before which no trial ends.
+        metric_threshold: Only end a trial whose value is past this one: at most it for `min`, at least it for `max`.
+        mode: `min` or `max`; needed with a threshold.
 
     Raises:
-        ValueError: If it is none of them, or a bad one.
+        ValueError: If an argument is out of range.
     """
-    if stop is None:
-        return NoopStopper()
-    if isinstance(stop, Stopper):
-        return stop
-    if isinstance(stop, Mapping):
-        return DictStopper(stop) if stop else NoopStopper()
-    if isinstance(stop, (list, tuple)):
-        return CombinedStopper(*[make_stopper(one) for one in stop]) if stop else NoopStopper()
-    if isinstance(stop, type) and issubclass(stop, Stopper):
-        raise ValueError(f"stop must be a stopper, but got the class {stop.__name__}; pass an instance of it")
-    if hasattr(stop, "stop_all"):
-        raise ValueError(f"an object with stop_all() must be a minitune.Stopper, but got {stop!r}; derive its class")
-    if callable(stop):
-        return FunctionStopper(stop)
-    raise ValueError(
-        f"stop must be a dict, a function of (trial_id, result), a Stopper or a list, but got {shown(stop)}"
-    )
+
+    def __init__(
+        self,
+        metric: str,
+        std: float = 0.01,
+        num_results: int = 4,
+        grace_period: int = 4,
+        metric_threshold: float | None = None,
+        mode: str | None = None,
+    ):
+        require(isinstance(metric, str), "metric: the metric's name", metric)
+        _check_std(std)
+        if mode not in (None, "min", "max") or (metric_threshold is not None and mode is None):
+            raise ValueError(f"mode must be 'min' or 'max' (None without a metric_threshold), but got {shown(mode)}")
+        if metric_threshold is not None and _number_of(metric_threshold) is None:
+            raise ValueError(f"metric_threshold must be a number, but got {shown(metric_threshold)}")
+        self._metric = metric
+        self._std = std
+        self._num_results = _check_whole("num_results", num_results, 1)
+        self._grace_period = _check_whole("grace_period", grace_period, 0)
+        self._threshold = metric_threshold
+        self._mode = mode
+        self._counts: dict[str, int] = {}
+        self._last: dict[str, list[float]] = {}
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        """See `Stopper.__call__`."""
+        count = self._counts[trial_id] = self._counts.get(trial_id, 0) + 1
+        value = _number_of(lookup(result, self._metric))
+        if value is None:
+            return False
+        last = self._last.setdefault(trial_id, [])
+        last.append(value)
+        del last[: -self._num_results]
+        if count < self._grace_period or len(last) < self._num_results or not self._is_past(value):
+            return False
+        return _spread(last) < self._std
+
+    def _is_past(self, value: float) -> bool:
+        if self._threshold is None:
+            return True
+        return value <= self._threshold if self._mode == "min" else value >= self._threshold
+
+    def get_state(self) -> dict[str, Any]:
+        """Counts and last values by trial."""
+        return {"counts": dict(self._counts), "last": {trial: list(last) for trial, last in self._last.items()}}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take over counts and last values."""
+        self._counts = dict(state["counts"])
+        self._last = {trial: list(last) for trial, last in state["last"].items()}
 
 
-# ---- from minitune/stopper/timeout.py
-# TimeoutStopper: a time budget for the whole run.
+# -- the whole run ----------------------------------------------------------------------------------------------------
+
+
+class ExperimentPlateauStopper(Stopper):
+    """Ends the run when the best values of all trials lie close together for long enough.
+
+    Args:
+        metric: The metric's name; `a/b` for nested ones. Results without it, and NaN, are passed over.
+        std: The standard deviation of the best values at which they count as close.
+        top: How many values are the best.
+        mode: `min` or `max`.
+        patience: For how many results they have to stay close.
+
+    Raises:
+        ValueError: If an argument is out of range.
+    """
+
+    def __init__(self, metric: str, std: float = 0.001, top: int = 10, mode: str = "min", patience: int = 0):
+        check_mode(mode)
+        require(isinstance(metric, str), "metric: the metric's name", metric)
+        _check_std(std)
+        self._metric = metric
+        self._std = std
+        self._top = _check_whole("top", top, 2)
+        self._mode = mode
+        self._patience = _check_whole("patience", patience, 0)
+        self._losses: list[float] = []
+        self._close_for = 0
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        """See `Stopper.__call__`."""
+        value = _number_of(lookup(result, self._metric))
+        if value is None or value != value:
+            return self.stop_all()
+        insort(self._losses, value if self._mode == "min" else -value)
+        del self._losses[self._top :]
+        self._close_for = self._close_for + 1 if self.has_plateaued() else 0
+        return self.stop_all()
+
+    def has_plateaued(self) -> bool:
+        """Whether the best values lie close together now."""
+        return len(self._losses) == self._top and _spread(self._losses) <= self._std
+
+    def seconds_left(self) -> None:
+        """See `Stopper.seconds_left`: only results change anything."""
+
+    def stop_all(self) -> bool:
+        """See `Stopper.stop_all`."""
+        return self._close_for >= self._patience and self.has_plateaued()
+
+    def get_state(self) -> dict[str, Any]:
+        """The best values and for how long they have been close."""
+        return {"losses": list(self._losses), "close_for": self._close_for}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take over the best values."""
+        self._losses, self._close_for = list(state["losses"]), state["close_for"]
 
 
 class TimeoutStopper(Stopper):
@@ -495,9 +494,7 @@ class TimeoutStopper(Stopper):
             return False
         if not self._has_told:
             self._has_told = True
-            logging.getLogger("minitune").info(
-                "The time budget of %g s is used up: all trials are stopped.", self._timeout_s
-            )
+            _log.info("The time budget of %g s is used up: all trials are stopped.", self._timeout_s)
         return True
 
     def describe(self) -> str:
@@ -533,72 +530,48 @@ class TimeoutStopper(Stopper):
         self._last_check_s = now_s
 
 
-# ---- from minitune/stopper/trial_plateau.py
-# TrialPlateauStopper: a trial that no longer moves.
+# -- values and checks ------------------------------------------------------------------------------------------------
 
 
-class TrialPlateauStopper(Stopper):
-    """Ends a trial when the standard deviation of its last values falls below a limit.
+def lookup(result: Mapping[str, Any], name: str) -> Any:
+    """The value of a metric by its flattened name, such as `eval/loss`; `MISSING` if the result lacks it."""
+    value = result.get(name, MISSING)
+    if value is MISSING or (isinstance(value, Mapping) and value):
+        return flatten(result).get(name, MISSING)
+    return value
 
-    Args:
-        metric: The metric's name; `a/b` for nested ones. A result without it counts for `grace_period` only.
-        std: The limit.
-        num_results: How many values to look at.
-        grace_period: Results before which no trial ends.
-        metric_threshold: Only end a trial whose value is past this one: at most it for `min`, at least it for `max`.
-        mode: `min` or `max`; needed with a threshold.
+
+def _number_of(value: Any) -> float | None:
+    """`value` as a float, NaN included, or None if it is no number, or `MISSING`."""
+    if isinstance(value, (str, bytes, complex)) or getattr(value, "shape", ()) != ():
+        return None
+    try:
+        return float(value)
+    except Exception:  # an object of the user's can raise anything
+        return None
+
+
+def _spread(values: Sequence[float]) -> float:
+    """The standard deviation of `values` (of the population, as numpy's); NaN if one of them is not finite."""
+    if not all(map(math.isfinite, values)):
+        return math.nan
+    mean = sum(values) / len(values)
+    # A product overflows to infinity, where a power would raise.
+    return math.sqrt(sum((value - mean) * (value - mean) for value in values) / len(values))
+
+
+def _check_whole(name: str, value: Any, least: int) -> int:
+    """`value` as an int, if it is a whole number of at least `least`; other libraries' numbers and `1e3` are welcome.
 
     Raises:
-        ValueError: If an argument is out of range.
+        ValueError: If it is not.
     """
+    if not (is_real(value) and float(value).is_integer() and value >= least):
+        raise ValueError(f"{name} must be a whole number of at least {least}, but got {shown(value)}")
+    return int(value)
 
-    def __init__(
-        self,
-        metric: str,
-        std: float = 0.01,
-        num_results: int = 4,
-        grace_period: int = 4,
-        metric_threshold: float | None = None,
-        mode: str | None = None,
-    ):
-        check_metric(metric)
-        check_std(std)
-        if mode not in (None, "min", "max") or (metric_threshold is not None and mode is None):
-            raise ValueError(f"mode must be 'min' or 'max' (None without a metric_threshold), but got {shown(mode)}")
-        if metric_threshold is not None and number_of(metric_threshold) is None:
-            raise ValueError(f"metric_threshold must be a number, but got {shown(metric_threshold)}")
-        self._metric = metric
-        self._std = std
-        self._num_results = check_whole("num_results", num_results, 1)
-        self._grace_period = check_whole("grace_period", grace_period, 0)
-        self._threshold = metric_threshold
-        self._mode = mode
-        self._counts: dict[str, int] = {}
-        self._last: dict[str, list[float]] = {}
 
-    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """See `Stopper.__call__`."""
-        count = self._counts[trial_id] = self._counts.get(trial_id, 0) + 1
-        value = number_of(lookup(result, self._metric))
-        if value is None:
-            return False
-        last = self._last.setdefault(trial_id, [])
-        last.append(value)
-        del last[: -self._num_results]
-        if count < self._grace_period or len(last) < self._num_results or not self._is_past(value):
-            return False
-        return spread(last) < self._std
-
-    def _is_past(self, value: float) -> bool:
-        if self._threshold is None:
-            return True
-        return value <= self._threshold if self._mode == "min" else value >= self._threshold
-
-    def get_state(self) -> dict[str, Any]:
-        """Counts and last values by trial."""
-        return {"counts": dict(self._counts), "last": {trial: list(last) for trial, last in self._last.items()}}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Take over counts and last values."""
-        self._counts = dict(state["counts"])
-        self._last = {trial: list(last) for trial, last in state["last"].items()}
+def _check_std(std: Any) -> None:
+    """Raise ValueError unless `std` is a positive number."""
+    if not (is_real(std) and float(std) > 0):
+        raise ValueError(f"std > 0 must hold, but got {std!r}")

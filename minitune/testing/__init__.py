@@ -1,7 +1,7 @@
 """For tests: `smoke` and `assert_best` for trainables, and contract suites for plug-ins, to subclass.
 
-The pytest plug-in (`minitune_smoke`) comes with the package. pytest loads it by itself, and this module with it: so
-what is named here is loaded when it is first used.
+The package brings a pytest plug-in (`minitune_smoke`). pytest loads it in every environment that has minitune, and this
+package with it. So each name here is loaded when it is first used.
 """
 
 from __future__ import annotations
@@ -9,23 +9,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from minitune.testing.contracts import SchedulerContract as SchedulerContract
-    from minitune.testing.contracts import SearcherContract as SearcherContract
-    from minitune.testing.contracts import TrialExecutorContract as TrialExecutorContract
+    from minitune.testing.executor_contract import TrialExecutorContract as TrialExecutorContract
+    from minitune.testing.scheduler_contract import SchedulerContract as SchedulerContract
+    from minitune.testing.searcher_contract import SearcherContract as SearcherContract
     from minitune.testing.smoke_runs import SmokeFailure as SmokeFailure
     from minitune.testing.smoke_runs import assert_best as assert_best
     from minitune.testing.smoke_runs import smoke as smoke
 
 _MODULE_OF = {
+    "SchedulerContract": "scheduler_contract",
+    "SearcherContract": "searcher_contract",
     "SmokeFailure": "smoke_runs",
+    "TrialExecutorContract": "executor_contract",
     "assert_best": "smoke_runs",
     "smoke": "smoke_runs",
-    "TrialExecutorContract": "contracts",
-    "SchedulerContract": "contracts",
-    "SearcherContract": "contracts",
 }
 
-__all__ = ["SchedulerContract", "SearcherContract", "SmokeFailure", "TrialExecutorContract", "assert_best", "smoke"]
+__all__ = list(_MODULE_OF)
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""What can be found out about a trainable before it is tuned; and what took long."""
+"""Tools that users call by themselves: they test a trainable before it is tuned, time a block, and wait for a GPU."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ from minitune.result import AUTO_RESULT_KEYS, TRAINING_ITERATION
 from minitune.settings import number_setting
 from minitune.trainable.trainable import Trainable
 
-# ---- from minitune/utils/diagnosis.py
-
 logger = logging.getLogger("minitune")
 
 
@@ -32,7 +30,7 @@ class warn_if_slow:
     Args:
         name: What it does.
         threshold: Seconds that it may take; by default `MINITUNE_WARN_THRESHOLD_S`, else 0.5.
-        message: The warning, in which `{name}` and `{duration}` stand for what they say.
+        message: The warning; `{name}` and `{duration}` in it are replaced.
         disable: Say nothing.
 
     Attributes:
@@ -65,9 +63,9 @@ def validate_save_restore(
 ) -> bool:
     """Check that a class goes on where it was saved: two instances, three steps, save, restore, two more steps.
 
-    That the second one reports in its first step what the first one had reported in its very first, and not what that
-    one reports now, shows that nothing was loaded. Both instances live in this process, and are cleaned up at the end.
-    Blocks while they work.
+    After the restore, both instances do the same step. If the second one reports what the first one reported in its
+    very first step, and the first one reports something else by now, nothing was loaded. Both instances live in this
+    process, and are cleaned up at the end. Blocks while they work.
 
     Args:
         trainable_cls: A `Trainable` subclass.
@@ -78,9 +76,9 @@ def validate_save_restore(
         True.
 
     Raises:
-        TuneError: If the iterations do not go on, or it begins anew.
+        TuneError: If the iterations do not go on, or the second instance starts over.
         ValueError: If there are not as many GPUs, or it is no such class.
-        Exception: Whatever the class itself raises.
+        Exception: Any error of the class itself.
     """
     if not (isinstance(trainable_cls, type) and issubclass(trainable_cls, Trainable)):
         raise ValueError(f"trainable_cls must be a Trainable subclass, but got {trainable_cls!r:.200}")
@@ -110,7 +108,7 @@ def _step(instance: Trainable, expected: int) -> dict[str, Any]:
     """Do one step; returns what the class itself has reported.
 
     Raises:
-        TuneError: If it is not the one that is to come.
+        TuneError: If it is not the expected iteration.
     """
     result = instance.train()
     got = result.get(TRAINING_ITERATION)
@@ -140,10 +138,6 @@ def diagnose_serialization(trainable: Callable[..., Any]) -> bool | set[str]:
     return set(found)
 
 
-# ---- from minitune/utils/gpu.py
-# Waiting for a GPU that another process has not let go of yet.
-
-
 def wait_for_gpu(
     gpu_id: int | str | None = None,
     target_util: float = 0.01,
@@ -158,7 +152,7 @@ def wait_for_gpu(
         target_util: The share of its memory that may be in use, between 0 and 1.
         retry: How often to look.
         delay_s: Seconds between two looks.
-        gpu_memory_limit: Gone in Ray Tune too: only None is possible.
+        gpu_memory_limit: Only None is possible, as in Ray Tune.
 
     Returns:
         True.

@@ -12,9 +12,9 @@ from minitune.execution.local import LocalTrialExecutor
 from minitune.execution.logical_order import OrderedExecutor
 from minitune.execution.trial_executor import TrialExecutor
 
-pytest.register_assert_rewrite("minitune.testing.contracts", "minitune.testing.contracts")
+pytest.register_assert_rewrite("minitune.testing.executor_contract")
 
-from minitune.testing.contracts import TrialExecutorContract  # noqa: E402 - its asserts are rewritten first
+from minitune.testing.executor_contract import TrialExecutorContract  # noqa: E402 - its asserts are rewritten first
 
 
 class Contract(TrialExecutorContract):

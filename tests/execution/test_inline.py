@@ -20,7 +20,7 @@ from minitune.clock import VirtualClock, current
 from minitune.execution.devices import Machine
 from minitune.execution.inline import InlineTrialExecutor
 from minitune.execution.trial_executor import CallReturned, Exited
-from minitune.testing.contracts import Account, Watch, Worker
+from minitune.testing.executor_contract import Account, Watch, Worker
 
 MACHINE = Machine({"CPU": 3.0}, ())
 

@@ -18,7 +18,8 @@ from minitune import clock
 from minitune.error import RemoteError, TrialError, trial_error
 from minitune.experiment.lifecycle import Step
 from minitune.experiment.trial import Trial
-from minitune.output.reporters import CLIReporter, ProgressReporter, memory_line, resources_line, total_time_line
+from minitune.output.reporters import CLIReporter, ProgressReporter
+from minitune.output.table import memory_line, resources_line, total_time_line
 
 SYS_INFO = (
     "Memory usage on this node: 1.2/23.4 GiB",

@@ -19,7 +19,7 @@ from minitune.schedulers import (
 from minitune.schedulers.pb2 import PB2
 from minitune.space.domains import uniform
 
-pytest.register_assert_rewrite("minitune.testing.contracts")
+pytest.register_assert_rewrite("minitune.testing.scheduler_contract")
 
 from minitune.testing import SchedulerContract  # noqa: E402 - its asserts are rewritten first
 

@@ -9,7 +9,7 @@ import pytest
 from minitune.search import ConcurrencyLimiter, Repeater, Searcher, TPESearch
 from minitune.space.domains import choice, loguniform
 
-pytest.register_assert_rewrite("minitune.testing.contracts")
+pytest.register_assert_rewrite("minitune.testing.searcher_contract")
 
 from minitune.testing import SearcherContract  # noqa: E402 - its asserts are rewritten first
 

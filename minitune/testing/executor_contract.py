@@ -1,29 +1,25 @@
-"""SchedulerContract: what every scheduler must do.
+"""TrialExecutorContract: what every executor must do; the actors that it runs, and the watch that drives an executor.
 
 Example:
-    A file `test_my_scheduler.py`, for pytest:
+    A file `test_my_executor.py`, for pytest:
 
     ```
-    class TestMyScheduler(SchedulerContract):
-        def make_scheduler(self):
-            return MyScheduler(max_t=16)
+    class TestMyExecutor(TrialExecutorContract):
+        def make_executor(self, totals, gpu_ids, directory):
+            return MyExecutor(Machine(totals, gpu_ids))
     ```
 
-Runs are simulated, so the whole suite takes a second and starts no process. To see values in failing asserts, call
-`pytest.register_assert_rewrite("minitune.testing.contracts")` before the import.
+Tests about processes are skipped where `isolates` is False: an executor without processes has no actor that can be
+killed or die. Worker processes import this module for the actors, so it imports pytest only inside the tests. To see
+values where an assert fails, call `pytest.register_assert_rewrite("minitune.testing.executor_contract")` first.
 """
 
 from __future__ import annotations
 
-import copy
 import functools
-import itertools
-import math
 import os
 import pickle
-import random
 import signal
-import statistics
 import threading
 import time
 from collections import deque
@@ -35,8 +31,6 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from minitune import clock
-from minitune.config import FailureConfig, RunConfig
-from minitune.context import get_trial_id
 from minitune.error import RemoteError, TuneError
 from minitune.execution.trial_executor import (
     ActorFactory,
@@ -48,494 +42,33 @@ from minitune.execution.trial_executor import (
     Started,
     TrialExecutor,
 )
-from minitune.experiment.lifecycle import ERROR, PAUSED, PENDING, TERMINATED
-from minitune.experiment.trial import Trial
 from minitune.resources import Allocation, Resources
-from minitune.result import TRAINING_ITERATION, flatten
-from minitune.schedulers.trial_scheduler import SchedulerContext, TrialScheduler
-from minitune.search.searcher import Searcher
-from minitune.simulation import Simulation, simulate
-from minitune.space.domains import choice, fits, loguniform, randint, uniform
-from minitune.space.tree import get_value
-from minitune.trainable.session import report
-from minitune.tune_config import TuneConfig
-from minitune.tuner import Tuner
 
 if TYPE_CHECKING:
     import pytest
 
 
-# ---- from minitune/testing/scheduler_contract.py
-
-Curve = Iterator[tuple[dict[str, Any], float]]
-
-_EPOCHS = 16
-
-_MOST_ATTEMPTS = 1000
-
-"""How often the trials of one run may be started together. A good scheduler needs some dozens."""
-
-_DECISIONS = {TrialScheduler.CONTINUE, TrialScheduler.PAUSE, TrialScheduler.STOP, TrialScheduler.NOOP}
-
-
-class SchedulerContract:
-    """Subclass it, name the class `Test...`, and say how a scheduler is made.
-
-    Attributes:
-        param_space: The search space of the runs; a number `x` decides how good a trial is.
-    """
-
-    param_space: dict[str, Any] = {"x": uniform(0.0, 1.0)}  # noqa: RUF012 - subclasses replace it, nobody changes it
-
-    def make_scheduler(self) -> TrialScheduler:
-        """Make a scheduler without metric and mode; trials have 16 iterations of one second each."""
-        raise NotImplementedError("say how a scheduler is made: override make_scheduler")
-
-    def curve(self, config: dict[str, Any]) -> Curve:
-        """The reports of a trial and the seconds that each takes: the larger `x`, the better in the end."""
-        noise = random.Random(repr(config["x"]))
-        for step in range(1, _EPOCHS + 1):
-            yield {"score": config["x"] * (1 - 0.8**step) + 0.1 * noise.random()}, 1.0
-
-    def simulated(self, scheduler: TrialScheduler | None = None, curve: Any = None, **options: Any) -> Simulation:
-        """A run of `num_samples` trials, 8 by default, on `num_workers`, 3 by default."""
-        tune = {"metric": "score", "mode": "max", "num_samples": 8}
-        tune.update({name: options.pop(name) for name in tuple(options) if name in tune})
-        attempts = itertools.count(1)
-
-        def attempt(config: dict[str, Any]) -> Curve:
-            if next(attempts) > _MOST_ATTEMPTS:
-                raise _EndlessError
-            begun: Curve = (curve or self.curve)(config)
-            return begun
-
-        try:
-            return simulate(
-                attempt,
-                param_space=self.param_space,
-                tune_config=TuneConfig(**tune, scheduler=scheduler or self.make_scheduler()),  # type: ignore[arg-type]  # checked there
-                run_config=RunConfig(failure_config=FailureConfig(options.pop("max_failures", 0))),
-                **{"num_workers": 3, "seed": 1, **options},
-            )
-        except _EndlessError:
-            text = "the run does not end: trials have started over, or gone on from checkpoints"
-            raise AssertionError(f"{text}, {_MOST_ATTEMPTS} times") from None
-
-    # -- every trial ends --------------------------------------------------------------------------------------------
-
-    def test_every_trial_comes_to_its_end(self) -> None:
-        """With few workers and with many, few trials and many: nobody waits for ever, nobody goes on for ever."""
-        for num_samples, num_workers in ((1, 1), (7, 1), (7, 9)):
-            done = self.simulated(num_samples=num_samples, num_workers=num_workers)
-            assert len(done.results) == num_samples
-            assert {trial.status for trial in _trials(done)} == {TERMINATED}
-
-    def test_failures_leave_the_others_alone(self) -> None:
-        """A trial that fails for good ends as such; one that is tried again goes on; all others end well."""
-
-        def curve(config: dict[str, Any]) -> Curve:
-            for number, step in enumerate(self.curve(config)):
-                if config["x"] < 0.4 and number == 2:
-                    raise RuntimeError("this one fails")
-                yield step
-
-        done = self.simulated(curve=curve)
-        for trial in _trials(done):
-            assert trial.status == TERMINATED or (trial.status == ERROR and trial.config["x"] < 0.4)
-        done = self.simulated(failure_rate=0.2, max_failures=-1)
-        assert done.num_failures > 0
-        assert {trial.status for trial in _trials(done)} == {TERMINATED}
-
-    def test_trials_without_checkpoints_end_too(self) -> None:
-        """Where nothing can be saved, a trial that was paused starts over."""
-        assert {trial.status for trial in _trials(self.simulated(can_save=False))} == {TERMINATED}
-
-    def test_values_that_are_no_numbers_do_no_harm(self) -> None:
-        """NaN and infinities are reported by trainings that diverge: they neither raise nor win."""
-        bad: dict[float, float] = {}  # by the trial's x: the first one with a small x reports NaN, and so on
-
-        def curve(config: dict[str, Any]) -> Curve:
-            x = config["x"]
-            if x < 0.5:
-                bad.setdefault(x, (math.nan, math.inf, -math.inf)[len(bad) % 3])
-            for metrics, duration_s in self.curve(config):
-                yield ({"score": bad[x]} if x in bad else metrics), duration_s
-
-        done = self.simulated(curve=curve, num_samples=12)
-        assert {trial.status for trial in _trials(done)} == {TERMINATED}
-        last = {trial.config["x"]: flatten(trial.last_result) for trial in _trials(done) if trial.last_result}
-        assert max(result[TRAINING_ITERATION] for x, result in last.items() if x >= 0.5) >= max(
-            (result[TRAINING_ITERATION] for result in last.values() if math.isnan(result["score"])), default=0
-        )
-
-    # -- the same again ----------------------------------------------------------------------------------------------
-
-    def test_a_seed_decides_everything(self) -> None:
-        """The same seed gives the same decisions, whatever the global generator is at, and leaves that alone."""
-        first = self.simulated().decision_log
-        random.seed(99)
-        state = random.getstate()
-        assert self.simulated().decision_log == first
-        assert random.getstate() == state
-
-    def test_min_is_max_of_the_negative(self) -> None:
-        """The mode turns the order round, and nothing else."""
-
-        def negative(config: dict[str, Any]) -> Curve:
-            for metrics, duration_s in self.curve(config):
-                yield {"score": -metrics["score"]}, duration_s
-
-        one, other = self.simulated(), self.simulated(curve=negative, mode="min")
-        assert [(line.time_s, line.trial_id, line.event) for line in one.log] == [
-            (line.time_s, line.trial_id, line.event) for line in other.log
-        ]
-
-    def test_a_saved_state_goes_on_as_if_nothing_had_happened(self, tmp_path: Path) -> None:
-        """A new scheduler that has read the state decides as the old one would have, wherever that was."""
-        path = str(tmp_path / "scheduler")
-        for num_workers in (2, 8):
-            plain = self.simulated(num_workers=num_workers)
-            cut = self.simulated(_CutOff(self.make_scheduler, path), num_workers=num_workers)
-            assert cut.decision_log == plain.decision_log
-        assert os.listdir(tmp_path) == ["scheduler"]
-
-    # -- hooks -------------------------------------------------------------------------------------------------------
-
-    def test_hooks_answer_as_they_should(self) -> None:
-        """Decisions are known ones, the choice is a trial that waits, results and configurations stay as they are."""
-        watched = _Watched(self.make_scheduler)
-        self.simulated(watched)
-        assert watched.num_decisions > 0
-
-    def test_metric_and_mode_come_from_one_place(self) -> None:
-        """They are taken over from the run, and refused where the scheduler has its own."""
-        scheduler = self.make_scheduler()
-        assert scheduler.set_search_properties("score", "max")
-        assert scheduler.metric == "score"
-        assert not scheduler.set_search_properties("loss", "min")
-        assert isinstance(scheduler.debug_string(), str)
-
-
-class _EndlessError(BaseException):
-    """Ends a run from within a trial. No `Exception`, for that would be the trial's failure."""
-
-
-def _trials(done: Simulation) -> list[Trial]:
-    return done.results._analysis.trials
-
-
-class _Around(TrialScheduler):
-    """Passes everything on to another scheduler.
-
-    Args:
-        make: Makes it.
-    """
-
-    def __init__(self, make: Any):
-        self.make = make
-        self.inner: TrialScheduler = make()
-        self.setup: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> _Around:
-        return self  # a run works on a copy; here it is looked at afterwards
-
-    @property
-    def metric(self) -> str | None:
-        return self.inner.metric
-
-    @property
-    def time_attr(self) -> str | None:
-        return self.inner.time_attr
-
-    @property
-    def required_attrs(self) -> tuple[str, ...]:
-        return self.inner.required_attrs
-
-    def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
-        self.setup.append(("set_search_properties", (metric, mode), spec))
-        return self.inner.set_search_properties(metric, mode, **spec)
-
-    def set_seed(self, seed: int) -> None:
-        self.setup.append(("set_seed", (seed,), {}))
-        self.inner.set_seed(seed)
-
-    def on_trial_add(self, tune_controller: SchedulerContext, trial: Trial) -> None:
-        self.inner.on_trial_add(tune_controller, trial)
-
-    def on_trial_error(self, tune_controller: SchedulerContext, trial: Trial) -> None:
-        self.inner.on_trial_error(tune_controller, trial)
-
-    def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
-        return self.inner.on_trial_result(tune_controller, trial, result)
-
-    def on_trial_complete(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> None:
-        self.inner.on_trial_complete(tune_controller, trial, result)
-
-    def on_trial_remove(self, tune_controller: SchedulerContext, trial: Trial) -> None:
-        self.inner.on_trial_remove(tune_controller, trial)
-
-    def choose_trial_to_run(self, tune_controller: SchedulerContext) -> Trial | None:
-        return self.inner.choose_trial_to_run(tune_controller)
-
-
-class _CutOff(_Around):
-    """After every seventh result the scheduler is replaced by a new one that reads what the old one has saved."""
-
-    def __init__(self, make: Any, path: str):
-        super().__init__(make)
-        self._path = path
-        self._count = 0
-
-    def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
-        decision = super().on_trial_result(tune_controller, trial, result)
-        self._count += 1
-        if self._count % 7 == 3:
-            self.inner.save(self._path)
-            self.inner = self.make()
-            for method, arguments, options in self.setup:
-                getattr(self.inner, method)(*arguments, **options)
-            self.inner.restore(self._path)
-        return decision
-
-
-class _Watched(_Around):
-    """Looks at every answer, and at what must not change."""
-
-    num_decisions = 0
-
-    def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
-        before = copy.deepcopy((result, trial.config))
-        decision = super().on_trial_result(tune_controller, trial, result)
-        assert decision in _DECISIONS, f"{decision!r} is no decision"
-        after = ({name: result.get(name) for name in before[0]}, trial.config)  # it may add something for the searcher
-        assert after == before, "on_trial_result has changed the result or the configuration"
-        assert isinstance(self.inner.debug_string(), str)
-        self.num_decisions += 1
-        return decision
-
-    def choose_trial_to_run(self, tune_controller: SchedulerContext) -> Trial | None:
-        chosen = super().choose_trial_to_run(tune_controller)
-        again = super().choose_trial_to_run(tune_controller)
-        assert chosen is again, "choose_trial_to_run gives another answer when it is asked again"
-        assert chosen is None or chosen.status in (PENDING, PAUSED), f"{chosen} was chosen, but is {chosen.status}"
-        return chosen
-
-
-# ---- from minitune/testing/searcher_contract.py
-# SearcherContract: what every searcher must do.
-#
-# Example:
-#     A file `test_my_searcher.py`, for pytest:
-#
-#     ```
-#     class TestMySearcher(SearcherContract):
-#         def make_searcher(self):
-#             return MySearcher()
-#     ```
-#
-# No process is started. To see values in failing asserts, call
-# `pytest.register_assert_rewrite("minitune.testing.contracts")` before the import.
-
-Told = list[tuple[str, dict[str, Any]]]
-
-"""Trial ids and what was suggested for them."""
-
-
-class SearcherContract:
-    """Subclass it, name the class `Test...`, and say how a searcher is made.
-
-    Attributes:
-        param_space: The search space of the tests; a searcher that has its own names it here, and ignores the one that
-            it is given.
-        is_random: Whether another seed gives other suggestions.
-        learns: Whether later suggestions are much better than the first ones, on a simple function.
-    """
-
-    param_space: dict[str, Any] = {  # noqa: RUF012 - subclasses replace it, nobody changes it
-        "lr": loguniform(1e-4, 1.0),
-        "momentum": uniform(0.0, 1.0),
-        "layers": {"count": randint(1, 9), "kind": choice(["relu", "tanh"])},
-    }
-    is_random = True
-    learns = False
-
-    def make_searcher(self) -> Searcher:
-        """Make a searcher without seed, metric and mode."""
-        raise NotImplementedError("say how a searcher is made: override make_searcher")
-
-    def loss_of(self, config: dict[str, Any]) -> float:
-        """What a configuration is worth, less is better; to be overridden along with the space."""
-        distance = (math.log10(config["lr"]) + 2) ** 2 / 4 + (config["momentum"] - 0.9) ** 2
-        return float(distance + (config["layers"]["kind"] != "relu") * 0.5)
-
-    def ready(self, seed: int = 1, mode: str = "min") -> Searcher:
-        """A searcher that is ready to suggest."""
-        searcher = self.make_searcher()
-        searcher.set_seed(seed)
-        searcher.set_search_properties("loss", mode, self.param_space, num_samples=100, stop=None, time_budget_s=None)
-        return searcher
-
-    def play(self, searcher: Searcher, count: int, first: int = 0, sign: int = 1) -> Told:
-        """Try so many configurations, one after the other, each with a result and an end."""
-        told: Told = []
-        for number in range(first, first + count):
-            trial_id = f"trial_{number}"
-            config = suggested(searcher, trial_id)
-            told.append((trial_id, config))
-            result = {"loss": sign * self.loss_of(config), "training_iteration": 1}
-            searcher.on_trial_result(trial_id, {**result, "loss": result["loss"] + 1})
-            searcher.on_trial_complete(trial_id, {**result, "training_iteration": 2})
-        return told
-
-    # -- suggestions -------------------------------------------------------------------------------------------------
-
-    def test_suggestions_lie_in_the_space(self) -> None:
-        """Each is a new dict, in which every domain of the space has one of its values."""
-        searcher = self.ready()
-        told = self.play(searcher, 25)
-        for _, config in told:
-            for path, domain in domains_of(self.param_space):
-                assert fits(domain, get_value(config, path)), f"{config} is not in the space, see {path}"
-        assert len({id(config) for _, config in told}) == len(told)
-
-    def test_several_trials_at_a_time(self) -> None:
-        """Suggestions may be asked for while others have no result, and results come in any order."""
-        searcher = self.ready()
-        configs = {f"trial_{number}": suggested(searcher, f"trial_{number}") for number in range(4)}
-        for trial_id in reversed(configs):
-            searcher.on_trial_complete(trial_id, {"loss": self.loss_of(configs[trial_id])})
-        assert isinstance(suggested(searcher, "trial_4"), dict)
-
-    def test_what_it_is_given_stays_as_it_is(self) -> None:
-        """Neither the space nor a result is changed, and nobody else's changes to a suggestion reach it."""
-        searcher, space = self.ready(), repr(self.param_space)
-        result = {"loss": 1.0, "training_iteration": 1}
-        config = suggested(searcher, "trial_0")
-        kept = copy.deepcopy(config)
-        config.clear()
-        searcher.on_trial_complete("trial_0", result)
-        assert result == {"loss": 1.0, "training_iteration": 1}
-        assert repr(self.param_space) == space
-        other = self.ready()
-        assert suggested(other, "trial_0") == kept or not self.is_random
-        other.on_trial_complete("trial_0", dict(result))
-        assert suggested(searcher, "trial_1") == suggested(other, "trial_1")
-
-    # -- what trials do ----------------------------------------------------------------------------------------------
-
-    def test_nothing_that_trials_do_throws_it_off(self) -> None:
-        """Failures, ends without a result, values that are no finite numbers, pauses, and ids that it does not know."""
-        searcher = self.ready()
-        ends: list[dict[str, Any]] = [
-            {"error": True},
-            {"result": None},
-            *({"result": {"loss": value}} for value in (math.nan, math.inf, -math.inf, 1e300)),
-        ]
-        for number, end in enumerate(ends * 3):
-            trial_id = f"bad_{number}"
-            suggested(searcher, trial_id)
-            searcher.on_pause(trial_id)
-            searcher.on_unpause(trial_id)
-            if end.get("error"):
-                searcher.on_trial_error(trial_id)
-            searcher.on_trial_complete(trial_id, **end)
-        searcher.on_trial_complete("nobody", {"loss": 1.0})
-        searcher.on_trial_result("nobody", {"loss": 1.0})
-        for _, config in self.play(searcher, 5):
-            for path, domain in domains_of(self.param_space):
-                assert fits(domain, get_value(config, path))
-        searcher.on_search_end()
-
-    # -- the same again ----------------------------------------------------------------------------------------------
-
-    def test_a_seed_decides_everything(self) -> None:
-        """The same seed gives the same suggestions, whatever the global generator is at, and leaves that alone."""
-        first = self.play(self.ready(seed=1), 20)
-        random.seed(99)
-        state = random.getstate()
-        assert self.play(self.ready(seed=1), 20) == first
-        assert random.getstate() == state
-        if self.is_random:
-            assert self.play(self.ready(seed=2), 20) != first
-
-    def test_max_is_min_of_the_negative(self) -> None:
-        """The mode turns the order round, and nothing else."""
-        assert self.play(self.ready(mode="max"), 20, sign=-1) == self.play(self.ready(mode="min"), 20)
-
-    def test_a_saved_state_goes_on_as_if_nothing_had_happened(self, tmp_path: Path) -> None:
-        """A new searcher that has read the state suggests what the old one would have, with a trial still running."""
-        plain, cut, path = self.ready(), self.ready(), str(tmp_path / "searcher")
-        told: list[Told] = []
-        for searcher in (plain, cut):
-            self.play(searcher, 12)
-            running = suggested(searcher, "running")
-            if searcher is cut:
-                cut.save(path)
-                searcher = self.ready(seed=2)  # as after a crash
-                searcher.restore(path)
-            searcher.on_trial_complete("running", {"loss": self.loss_of(running)})
-            told.append(self.play(searcher, 8, first=12))
-        assert told[0] == told[1]
-        assert os.listdir(tmp_path) == ["searcher"]
-
-    # -- in a run ----------------------------------------------------------------------------------------------------
-
-    def test_it_learns(self) -> None:
-        """Half of the later suggestions are better than the best quarter of the first ones (`learns`)."""
-        for seed in (1, 2, 3) if self.learns else ():
-            losses = [self.loss_of(config) for _, config in self.play(self.ready(seed), 60)]
-            assert statistics.median(losses[40:]) < statistics.quantiles(losses[:20])[0]
-
-    def test_it_serves_a_run(self, tmp_path: Path) -> None:
-        """A tuner asks it for its trials, of which one fails."""
-
-        def train(config: dict[str, Any]) -> None:
-            report({"loss": self.loss_of(config)})
-            if str(get_trial_id()).endswith("_00002"):
-                raise RuntimeError("this one fails")
-
-        tuner = Tuner(
-            train,
-            param_space=self.param_space,
-            tune_config=TuneConfig(
-                search_alg=self.make_searcher(), metric="loss", mode="min", num_samples=6, seed=1, executor="inline"
-            ),
-            run_config=RunConfig(storage_path=tmp_path, verbose=0),
-        )
-        grid = tuner.fit()
-        assert (len(grid), grid.num_errors, grid.num_terminated) == (6, 1, 5)
-
-
-def suggested(searcher: Searcher, trial_id: str) -> dict[str, Any]:
-    """A suggestion; at this point there must be one."""
-    config = searcher.suggest(trial_id)
-    assert isinstance(config, dict), f"a suggestion for {trial_id} was expected, but got {config!r}"
-    return config
-
-
-def domains_of(space: dict[str, Any]) -> list[tuple[tuple[str, ...], Any]]:
-    """The domains of a space of nested dicts, with their paths."""
-    found: list[tuple[tuple[str, ...], Any]] = []
-    for key, value in space.items():
-        inner = domains_of(value) if isinstance(value, dict) else [((), value)]
-        found += [((key, *path), domain) for path, domain in inner]
-    return found
-
-
-# ---- from minitune/testing/executor_actors.py
-# The actors that `TrialExecutorContract` runs. Workers import this module, so it needs no test framework.
-
-KILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)
-
-"""The signal that nobody survives; where there is no such signal, what ends a process at once there."""
+TOTALS = {"CPU": 2.0}
+ONE_CPU = Resources([{"CPU": 1}])
+NOTHING = Resources([{}])
 
 PATIENCE_S = 20.0
+"""How long an actor waits for what must come. Only a test that fails waits that long."""
 
-"""How long an actor waits for what must come; it only ends a test that fails."""
+GRACE_S = 10.0
+"""How long a test lets an actor unwind. No actor here needs that long."""
+
+KILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)
+"""The signal that no process survives; on Windows, which has no SIGKILL, the one that ends a process at once."""
+
+_EventKind = TypeVar("_EventKind", Started, CallReturned, CallRaised, Exited)
+
+
+# -- actors -----------------------------------------------------------------------------------------------------------
 
 
 class Account:
-    """Keeps a sum. What counts as user code runs on the user's thread.
+    """Keeps a sum. Each method that returns a future runs on the user's thread, as user code does.
 
     Args:
         user_thread: The user's thread.
@@ -562,7 +95,7 @@ class Account:
         return self._balance
 
     def allocation(self) -> Allocation:
-        """What the actor was given."""
+        """The resources that the actor was given."""
         return self._allocation
 
     def echo(self, *values: Any) -> Any:
@@ -621,7 +154,7 @@ class Worker:
         self._unwound: Future[None] | None = None
 
     def begin(self) -> Future[str]:
-        """Begin; answered from within the code that then runs on."""
+        """Begin. The code answers from within, and then runs on."""
         begun: Future[str] = Future()
         self._unwound = self._user_thread.submit(self._work, begun)
         return begun
@@ -650,7 +183,7 @@ class Worker:
 
 
 class Mortal:
-    """Ends its own process, or meets another actor's.
+    """Ends its own process, or waits for another actor's.
 
     Args:
         user_thread: The user's thread.
@@ -667,7 +200,7 @@ class Mortal:
         return answer
 
     def _answer_and_exit(self, answer: _WatchedFuture, code: int) -> None:
-        # Only once somebody listens is the answer on its way when set_result() comes back.
+        # With a listener, set_result() sends the answer before it returns; without one, the exit would come first.
         answer.has_listener.wait(PATIENCE_S)
         answer.set_result("last words")
         os._exit(code)
@@ -686,7 +219,7 @@ class Mortal:
 
 
 class _WatchedFuture(Future[str]):
-    """Tells when somebody listens to it."""
+    """Tells when it has a listener."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -768,7 +301,7 @@ class Reusable:
         self._is_done = True
 
     def history(self) -> list[str]:
-        """Whose actor it was, one after the other."""
+        """The names that the actor has had, in order."""
         return self._history
 
     def leave_busy(self) -> None:
@@ -806,22 +339,11 @@ class Reusable:
         return outcome != "no"
 
 
-# ---- from minitune/testing/executor_watch.py
-# Watch: drives an executor in a test, one event at a time and never without a bound.
-
-ONE_CPU = Resources([{"CPU": 1}])
-
-NOTHING = Resources([{}])
-
-_EventKind = TypeVar("_EventKind", Started, CallReturned, CallRaised, Exited)
-
-GRACE_S = 10.0
-
-"""How long a test lets an actor unwind; none of them needs it."""
+# -- watch ------------------------------------------------------------------------------------------------------------
 
 
 class Watch:
-    """An executor and the events that it has told but a test has not yet looked at.
+    """Drives an executor one event at a time, never without a bound; keeps the events that a test has not yet seen.
 
     Args:
         executor: The executor.
@@ -880,7 +402,7 @@ class Watch:
         return event
 
     def rest(self) -> list[Event]:
-        """All events that are still to come of what a test has done so far: those before the end of a new actor."""
+        """All events of what a test has done so far that are still to come: those before the end of a new actor."""
         self._fences += 1
         fence = f"fence-{self._fences}#1"
         self.executor.start(fence, functools.partial(Account, balance=0), NOTHING)
@@ -894,21 +416,7 @@ class Watch:
                 return others
 
 
-# ---- from minitune/testing/executor_contract.py
-# TrialExecutorContract: what every executor must do.
-#
-# Example:
-#     A file `test_my_executor.py`, for pytest:
-#
-#     ```
-#     class TestMyExecutor(TrialExecutorContract):
-#         def make_executor(self, totals, gpu_ids, directory):
-#             return MyExecutor(Machine(totals, gpu_ids))
-#     ```
-#
-# Clauses about processes are skipped where `isolates` is False: an executor without processes can neither kill nor die.
-
-TOTALS = {"CPU": 2.0}
+# -- contract ---------------------------------------------------------------------------------------------------------
 
 
 class TrialExecutorContract:
@@ -934,7 +442,7 @@ class TrialExecutorContract:
     def watch(
         self, directory: Path, totals: dict[str, float] | None = None, gpu_ids: tuple[str, ...] = ()
     ) -> Iterator[Watch]:
-        """An executor for the length of a test."""
+        """An executor that is shut down when the test ends."""
         executor = self.make_executor(dict(totals or TOTALS), gpu_ids, directory)
         try:
             yield Watch(executor, self.bound_s)
@@ -944,7 +452,7 @@ class TrialExecutorContract:
     # -- starting and calling --------------------------------------------------------------------------------------
 
     def test_an_actor_is_started_once(self, tmp_path: Path) -> None:
-        """One `Started`, which names the process and the allocation; the id is taken then."""
+        """There is one `Started`, which names the process and the allocation. The id cannot be used again."""
         with self.watch(tmp_path) as watch:
             started = watch.start("a#1", request=ONE_CPU)
 
@@ -968,7 +476,7 @@ class TrialExecutorContract:
             assert watch.rest() == []
 
     def test_arguments_and_replies_are_copies(self, tmp_path: Path) -> None:
-        """What either side changes afterwards does not reach the other."""
+        """A change that one side makes afterwards does not reach the other."""
         with self.watch(tmp_path) as watch:
             watch.start("a#1")
             sent = {"layers": [1, 2]}
@@ -1035,7 +543,7 @@ class TrialExecutorContract:
             assert watch.value("a#1", "add", 1) == 2
 
     def test_unknown_actors(self, tmp_path: Path) -> None:
-        """To call one is an error, to stop one does nothing; the same for one that has been let go."""
+        """To call one is an error, to stop one does nothing. The same holds for an actor that has ended."""
         with self.watch(tmp_path) as watch:
             with _raises(RuntimeError):
                 watch.executor.call("a#1", "add", 1)
@@ -1141,7 +649,7 @@ class TrialExecutorContract:
             assert watch.rest() == []
 
     def test_the_replies_of_an_actor_that_dies_come_first(self, tmp_path: Path) -> None:
-        """What it sent before it was gone is told, then one `Exited`, even if it is called in between (`isolates`)."""
+        """Its last replies arrive, then one `Exited`, even if it is called in between (`isolates`)."""
         with self.watch(tmp_path) as watch:
             _needs_processes(watch)
             watch.start("a#1", Mortal)
@@ -1155,7 +663,7 @@ class TrialExecutorContract:
                 watch.executor.call("a#1", "hang")
 
     def test_a_killed_actor(self, tmp_path: Path) -> None:
-        """One `Exited` with the signal, whether the actor or somebody else sent it; the others live (`isolates`)."""
+        """One `Exited` with the signal, whether the actor or a test sent it; the others live (`isolates`)."""
         with self.watch(tmp_path) as watch:
             _needs_processes(watch)
             watch.start("a#1", Mortal)
@@ -1326,7 +834,7 @@ class TrialExecutorContract:
             assert not self._start_reusable(watch, "d#1").reused
 
     def test_a_parked_actor_that_cannot_be_reset(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A fresh one is made instead, and nobody hears of the old one."""
+        """The executor makes a fresh one, and no event tells of the old one."""
         monkeypatch.setenv("MINITUNE_FUNCTION_THREAD_TIMEOUT_S", "0.5")
         with self.watch(tmp_path) as watch:
             for number, outcome in enumerate(("no", "raise", "exit", "slow")):
@@ -1434,7 +942,7 @@ class TrialExecutorContract:
 
 
 def _raises(kind: type[BaseException], match: str | None = None) -> Any:
-    """`pytest.raises`, which this module does not need to be imported."""
+    """`pytest.raises`. Workers import this module, and they have no pytest."""
     import pytest
 
     return pytest.raises(kind, match=match)
