@@ -22,13 +22,12 @@ Categories are bits of one number, so that those which two observations share ar
 
 from __future__ import annotations
 
-import heapq
 import math
 import random
-from bisect import bisect
+from bisect import bisect, bisect_left, insort
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, pairwise, repeat
+from itertools import accumulate, islice, pairwise, repeat
 from operator import mul, truediv
 from typing import Any, NamedTuple
 
@@ -236,7 +235,8 @@ class Kernels:
 
     Attributes:
         points: By the observation's number.
-        numbers: The keys of `points`.
+        numbers: The keys of `points`, in rising order.
+        bits: Those of the points.
         scaled: Their places in bandwidths.
         shares: What truncation multiplies their densities by.
     """
@@ -245,6 +245,7 @@ class Kernels:
         self.grounds = grounds
         self.points: dict[int, Point] = {}
         self.numbers: list[int] = []
+        self.bits: list[int] = []
         self.scaled: list[tuple[float, ...]] = []
         self.shares: list[float] = []
         self.bandwidth = 0.0
@@ -255,14 +256,17 @@ class Kernels:
         """Take up an observation."""
         self.points[number] = point
         self.numbers.append(number)
+        self.bits.append(point.bits)
         if self.bandwidth:
             self._scale(point)
 
     def remove(self, number: int) -> None:
         """Forget an observation, if it is there."""
         if self.points.pop(number, None) is not None:
-            self.numbers = list(self.points)
-            self.bandwidth = 0.0  # so that the next use makes the lists anew
+            index = bisect_left(self.numbers, number)
+            del self.numbers[index], self.bits[index]
+            if self.bandwidth:
+                del self.scaled[index], self.shares[index]
 
     def set_bandwidth(self, bandwidth: float) -> None:
         """Scale everything."""
@@ -290,17 +294,19 @@ class BadSide:
     """
 
     def __init__(self, kernels: Kernels, good: Collection[int], max_count: int | None):
-        grounds = kernels.grounds
-        numbers = kernels.numbers if max_count is None else kernels.numbers[-max_count:]
-        first, count = len(kernels.numbers) - len(numbers), len(numbers) - len(good) + 1
+        grounds, end = kernels.grounds, len(kernels.numbers)
+        self._kernels = kernels
+        self._first = 0 if max_count is None else max(0, end - max_count)
+        places = (bisect_left(kernels.numbers, number) for number in good)
+        self._left_out = [place for place in places if place >= self._first]
+        count = end - self._first - len(self._left_out) + 1
         kernels.set_bandwidth(shared_bandwidth(max(1, count - 1), len(grounds.axes) + len(grounds.sizes)))
-        self._factors = kernels.factors
-        self._scaled = kernels.scaled[first:]
-        self._bits = [kernels.points[number].bits for number in numbers] if grounds.sizes else []
-        self._heights = list(map(mul, kernels.shares[first:], _weights_by_age(len(numbers))))
-        for index, number in enumerate(numbers):
-            if number in good:
-                self._heights[index] = 0.0
+        self._spans: list[tuple[int, int]] = []
+        size = _FIRST_PART
+        while end > self._first:
+            self._spans.append((max(self._first, end - size), end))
+            end, size = end - size, 2 * size
+        self._heights: list[list[float]] = []
         contrast = max(1, min(count, _MOST_CONTRAST))
         self._choices, self._log_odds = len(grounds.sizes), math.log(contrast + 1)
         self._log_norm = (
@@ -312,20 +318,29 @@ class BadSide:
 
     def parts(self, point: Point) -> Iterator[float]:
         """The parts that observations add to the density: first the newest, then more and more older ones at a time."""
-        end, size = len(self._scaled), _FIRST_PART
-        while end > 0:
-            begin = max(0, end - size)
-            yield self._sum(point, begin, end)
-            end, size = begin, 2 * size
+        for number, (begin, end) in enumerate(self._spans):
+            if number == len(self._heights):
+                self._heights.append(self._heights_of(begin, end))
+            yield self._sum(point, begin, end, self._heights[number])
 
     def log_density(self, log_prior: float, added: float) -> float:
         """Logarithm of the density, up to a constant: `added` to that of the domain's kernel."""
         return _log_sum([log_prior, self._log_norm + math.log(added)]) if added else log_prior
 
-    def _sum(self, point: Point, begin: int, end: int) -> float:
-        places, exp = tuple(map(mul, point.places, self._factors)), math.exp
-        distances = map(math.dist, repeat(places), self._scaled[begin:end])
-        heights = self._heights[begin:end]
+    def _heights_of(self, begin: int, end: int) -> list[float]:
+        """Heights of the kernels `begin` to `end`."""
+        first, kernels = self._first, self._kernels
+        weights = _weights_by_age(begin - first, end - first, len(kernels.numbers) - first)
+        heights = list(map(mul, kernels.shares[begin:end], weights))
+        for place in self._left_out:
+            if begin <= place < end:
+                heights[place - begin] = 0.0
+        return heights
+
+    def _sum(self, point: Point, begin: int, end: int, heights: Sequence[float]) -> float:
+        kernels, exp = self._kernels, math.exp
+        places = tuple(map(mul, point.places, kernels.factors))
+        distances = map(math.dist, repeat(places), kernels.scaled[begin:end])
         if not self._choices:
             return float(sum([height * exp(-0.5 * d * d) for d, height in zip(distances, heights, strict=True)]))
         bits, odds, choices = point.bits, self._log_odds, self._choices
@@ -333,7 +348,7 @@ class BadSide:
             sum(
                 [
                     height * exp(((own & bits).bit_count() - choices) * odds - 0.5 * d * d)
-                    for d, height, own in zip(distances, heights, self._bits[begin:end], strict=True)
+                    for d, height, own in zip(distances, heights, kernels.bits[begin:end], strict=True)
                 ]
             )
         )
@@ -382,11 +397,11 @@ def shared_bandwidth(count: int, dimensions: int) -> float:
     return math.exp(round(math.log(bandwidth) / _LOG_STEP) * _LOG_STEP)
 
 
-def _weights_by_age(count: int) -> list[float]:
-    """Weights in order of time: the oldest count for less, rising from 1 / count to 1, the newest in full."""
+def _weights_by_age(begin: int, end: int, count: int) -> list[float]:
+    """Weights of some of `count` in order of time: rising from 1 / count to 1, the newest in full."""
     ramp = max(0, count - _NEWEST)
     rise = (1 - 1 / count) / max(ramp - 1, 1) if count else 0.0
-    return [1 / count + rise * index for index in range(ramp)] + [1.0] * (count - ramp)
+    return [1 / count + rise * index for index in range(begin, min(end, ramp))] + [1.0] * (end - max(begin, ramp))
 
 
 def _weights_by_rank(count: int) -> list[float]:
@@ -474,43 +489,82 @@ def check_early_stop(early_stop: Any, has_several_objectives: bool) -> None:
 
 
 class Ranking:
-    """Sorts observations.
+    """Keeps observations in order, best first.
+
+    It must hear of every change of an observation, by `update`. Then each costs the logarithm of their number, and so
+    does the question which ones are best.
+
+    Invariant: `_order` is sorted and holds the rank of each observation that has one, which `_ranks` holds by number.
 
     Args:
         modes: `"min"`, `"max"` or `"obs"` for each objective.
         early_stop: How trials of different lengths compare: `"last"`, `"depth"`, `"rung"` or a function.
+        observations: Those that there are already.
     """
 
-    def __init__(self, modes: Sequence[str], early_stop: EarlyStop):
+    def __init__(self, modes: Sequence[str], early_stop: EarlyStop, observations: Iterable[Observation] = ()):
         self._signs = [{"min": 1.0, "max": -1.0, "obs": 0.0}[mode] for mode in modes]
         self._early_stop = early_stop
-        self._final: dict[int, Rank] = {}
+        self._order: list[Rank] = []
+        self._ranks: dict[int, Rank] = {}
+        self._rungs = _Rungs() if early_stop == "rung" else None
+        for observation in observations:
+            self.update(observation)
 
-    def rank(self, ended: Sequence[Observation], live: Iterable[Observation]) -> dict[int, Rank]:
-        """The ranks by observation number, of all that have ended or have a value by the policy.
+    def __len__(self) -> int:
+        """How many observations have a rank: those that ended, and those that wait with a value or have the rung."""
+        return len(self._order)
 
-        Args:
-            ended: In order of arrival; nothing but new ones behind the others from one call to the next.
-            live: Those that may run on: one that waits counts with what it has, and with `"rung"` also one that runs.
-        """
-        if self._early_stop == "rung":
-            return self._rank_on_rung([*ended, *live])
-        for each in ended[len(self._final) :]:
-            self._final[each.number] = _rank(self._key(each), each)
-        waiting = {
-            each.number: _rank(self._key(each), each) for each in live if each.is_paused and each.value is not None
-        }
-        return {**self._final, **waiting}
+    def update(self, observation: Observation) -> None:
+        """Put an observation, new or changed, where it belongs."""
+        if self._rungs is not None and self._rungs.has_moved(observation):
+            for each in self._rungs.observations.values():
+                self._place(each)
+        self._place(observation)
 
-    def best(self, ranks: Iterable[Rank], count: int) -> list[int]:
-        """The numbers of the best `count` observations that are not worst, best first.
+    def best(self, among: Collection[int], share: float, most: int) -> list[int]:
+        """The numbers of the best observations, best first.
 
         Several objectives are sorted by non-dominated depth, then by crowding distance (Deb et al., "A fast and elitist
         multiobjective genetic algorithm: NSGA-II", 2002).
+
+        Args:
+            among: Numbers; only observations with these count.
+            share: How many of them are asked for, as a share of those that have a rank, rounded up.
+            most: At most so many are asked for.
+
+        Returns:
+            So many, or less: the worst, such as those that have failed, are left out.
         """
+        found = (rank for rank in self._order if rank[2] in among)
         if sum(map(bool, self._signs)) > 1:
-            return _pareto_best([rank for rank in ranks if rank[0] != WORST], count)
-        return [rank[2] for rank in heapq.nsmallest(count, ranks) if rank[0] != WORST]
+            own = list(found)
+            return _pareto_best([rank for rank in own if rank[0] != WORST], min(math.ceil(share * len(own)), most))
+        own = list(islice(found, math.ceil(most / share)))  # with more of them it is `most` that counts
+        return [number for key, _, number in own[: min(math.ceil(share * len(own)), most)] if key != WORST]
+
+    def _place(self, observation: Observation) -> None:
+        old, new = self._ranks.get(observation.number), self._rank(observation)
+        if new == old:
+            return
+        if old is not None:
+            del self._order[bisect_left(self._order, old)]
+            del self._ranks[observation.number]
+        if new is not None:
+            insort(self._order, new)
+            self._ranks[observation.number] = new
+
+    def _rank(self, observation: Observation) -> Rank | None:
+        """The rank; None if the observation has no value to compare yet."""
+        if self._rungs is not None and not observation.has_failed:
+            if self._rungs.highest not in observation.rows:
+                return None
+            key = self._value_key(observation.rows[self._rungs.highest])
+        elif observation.arrival is None and not (observation.is_paused and observation.value is not None):
+            return None
+        else:
+            key = self._key(observation)
+        return key, math.inf if observation.arrival is None else observation.arrival, observation.number
 
     def _key(self, observation: Observation) -> Key:
         if observation.has_failed:
@@ -532,30 +586,38 @@ class Ranking:
                 key.append(number)
         return tuple(key)
 
-    def _rank_on_rung(self, observations: Sequence[Observation]) -> dict[int, Rank]:
-        """Those that have reached the rung, by their value there; failed ones are worst."""
-        rung = _highest_rung(observations)
-        found = {}
-        for each in observations:
-            if each.has_failed:
-                found[each.number] = _rank(WORST, each)
-            elif rung is not None and rung in each.rows:
-                found[each.number] = _rank(self._value_key(each.rows[rung]), each)
-        return found
 
+class _Rungs:
+    """Finds the step at which trials are compared.
 
-def _highest_rung(observations: Sequence[Observation]) -> float | None:
-    """The highest step that enough trials have a value at; the one that most have, if there is none."""
-    counts: dict[float, int] = {}
-    for each in observations:
-        for step in each.rows:
-            counts[step] = counts.get(step, 0) + 1
-    believed = [step for step, count in counts.items() if count >= _LEAST_ON_RUNG]
-    return max(believed) if believed else min(counts, key=lambda step: (-counts[step], -step), default=None)
+    Attributes:
+        highest: The highest step that enough trials have a value at; while there is none, the one that most have, the
+            higher one of equals. None before the first value.
+        observations: All that have a value at some step, by number.
+    """
 
+    def __init__(self) -> None:
+        self.highest: float | None = None
+        self.observations: dict[int, Observation] = {}
+        self._counts: dict[float, int] = {}
+        self._rows_seen: dict[int, int] = {}
 
-def _rank(key: Key, observation: Observation) -> Rank:
-    return key, math.inf if observation.arrival is None else observation.arrival, observation.number
+    def has_moved(self, observation: Observation) -> bool:
+        """Count an observation's new steps; returns whether the highest rung is another one now."""
+        before, rows = self.highest, observation.rows
+        new = len(rows) - self._rows_seen.get(observation.number, 0)
+        if new:
+            self._rows_seen[observation.number] = len(rows)
+            self.observations[observation.number] = observation
+        for step in islice(reversed(rows), new):
+            self._counts[step] = self._counts.get(step, 0) + 1
+            if self.highest is None or self._weight(step) > self._weight(self.highest):
+                self.highest = step
+        return self.highest != before
+
+    def _weight(self, step: float) -> tuple[int, float]:
+        """What makes one step preferable to another."""
+        return min(self._counts.get(step, 0), _LEAST_ON_RUNG), step
 
 
 def _pareto_best(ranks: Sequence[Rank], count: int) -> list[int]:
@@ -645,24 +707,20 @@ class Model:
         """
         return self._draw(lambda group: group.draw_prior(rng), fixed)
 
-    def propose(
-        self, rng: random.Random, ranking: Ranking, ranks: dict[int, Rank]
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
+    def propose(self, rng: random.Random, ranking: Ranking | None) -> tuple[dict[str, Any], dict[str, Any]]:
         """Draw what is most worth trying.
 
         Args:
             rng: For the draws.
-            ranking: Says which observations are best.
-            ranks: By number, of those that have one; all others count as bad. Without any the space itself is drawn
-                from.
+            ranking: Says which observations are best; those without a rank count as bad. None: draw from the space.
 
         Returns:
             The configuration and its values. If the space is finite, one that was not tried before, if that is easy.
         """
         sides: dict[Parent, _Sides] = {}
         for attempt in range(_ATTEMPTS):
-            if ranks and attempt < _ATTEMPTS / 2:
-                config, values = self._draw(lambda group: self._sample(group, rng, ranking, ranks, sides), {})
+            if ranking is not None and attempt < _ATTEMPTS / 2:
+                config, values = self._draw(lambda group: self._sample(group, rng, ranking, sides), {})
             else:
                 config, values = self.draw_prior(rng, {})
             if self._count is None or len(self._tried) >= self._count or _identity(values) not in self._tried:
@@ -670,34 +728,22 @@ class Model:
         return config, values
 
     def _sample(
-        self,
-        group: _Group,
-        rng: random.Random,
-        ranking: Ranking,
-        ranks: dict[int, Rank],
-        sides: dict[Parent, _Sides],
+        self, group: _Group, rng: random.Random, ranking: Ranking, sides: dict[Parent, _Sides]
     ) -> dict[str, Any]:
         if not group.is_free:
             return dict(group.single)
         if group.parent not in sides:
-            sides[group.parent] = self._split(group, ranking, ranks)
+            sides[group.parent] = self._split(group.kernels, ranking)
         good, bad = sides[group.parent]
         candidates = [good.draw(rng) for _ in range(self._n_candidates)]
         if group.is_branch:
             return group.decode(draw_by_ratio(good, bad, candidates, rng))
         return group.decode(best_of(good, bad, candidates))
 
-    def _split(self, group: _Group, ranking: Ranking, ranks: dict[int, Rank]) -> _Sides:
-        kernels = group.kernels
-        own = (
-            ranks.values()
-            if kernels.points.keys() >= ranks.keys()
-            else [ranks[number] for number in kernels.numbers if number in ranks]
-        )
-        count = min(math.ceil(self._gamma * len(own)), _MOST_GOOD)
-        best = ranking.best(own, count)
+    def _split(self, kernels: Kernels, ranking: Ranking) -> _Sides:
+        best = ranking.best(kernels.points, self._gamma, _MOST_GOOD)
         good = GoodSide(kernels.grounds, [kernels.points[number] for number in best])
-        return good, BadSide(kernels, set(best), self._max_bad)
+        return good, BadSide(kernels, best, self._max_bad)
 
     def _draw(
         self, sample: Callable[[_Group], dict[str, Any]], fixed: dict[str, Any]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import random
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -152,9 +153,7 @@ class TPESearch(Searcher):
             self._points_given += 1
             config, values = self._complete(model, point, rng)
         else:
-            ranks = ranking.rank(self._ended, self._live.values())
-            is_ready = len(ranks) >= self.n_initial_points
-            config, values = model.propose(rng, ranking, ranks if is_ready else {})
+            config, values = model.propose(rng, ranking if len(ranking) >= self.n_initial_points else None)
         observation = Observation(number, values)
         self._live[trial_id] = observation
         model.add(observation)
@@ -165,6 +164,7 @@ class TPESearch(Searcher):
         if trial_id in self._live:
             self._live[trial_id].is_paused = False
             self._read(self._live[trial_id], result)
+            self._rank(self._live[trial_id])
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """See `Searcher.on_trial_complete`. Without a result the last one before counts; a failed trial is worst."""
@@ -188,11 +188,13 @@ class TPESearch(Searcher):
         """The trial counts with its last value while it waits."""
         if trial_id in self._live:
             self._live[trial_id].is_paused = True
+            self._rank(self._live[trial_id])
 
     def on_unpause(self, trial_id: str) -> None:
         """The trial runs again."""
         if trial_id in self._live:
             self._live[trial_id].is_paused = False
+            self._rank(self._live[trial_id])
 
     # -- warm start ------------------------------------------------------------------------------------------------
 
@@ -279,8 +281,13 @@ class TPESearch(Searcher):
             raise no_space(self)
         require_mode(self)
         if self._ranking is None:
-            self._ranking = Ranking(self._modes, self._policy)
+            self._ranking = Ranking(self._modes, self._policy, [*self._ended, *self._live.values()])
         return self._model, self._ranking
+
+    def _rank(self, observation: Observation) -> None:
+        """Tell the ranking of a change, once there is one."""
+        if self._ranking is not None:
+            self._ranking.update(observation)
 
     @property
     def _policy(self) -> EarlyStop:
@@ -298,7 +305,7 @@ class TPESearch(Searcher):
             self._ranking = self._ranking if self._has_budgets else None
             self._has_budgets = True
         step = _number(result.get(TRAINING_ITERATION))
-        observation.step = observation.step + 1 if step is None else float(step)
+        observation.step = observation.step + 1 if step is None or math.isnan(step) else step
         metric = self._metric or DEFAULT_METRIC
         names = metric if isinstance(metric, (list, tuple)) else [metric]
         if not any(name in result for name in names):
@@ -312,6 +319,7 @@ class TPESearch(Searcher):
     def _end(self, observation: Observation, has_failed: bool) -> None:
         observation.arrival, observation.has_failed, observation.is_paused = len(self._ended), has_failed, False
         self._ended.append(observation)
+        self._rank(observation)
 
     def _complete(
         self, model: Model, point: Mapping[str, Any], rng: random.Random
