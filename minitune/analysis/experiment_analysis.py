@@ -13,15 +13,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from minitune.base import files
+from minitune.base import files, json_text
 from minitune.base.checks import require, require_flag, require_metric
 from minitune.base.files import local_path
 from minitune.checkpoint import Checkpoint
 from minitune.config import refuse_out_of_scope
+from minitune.error import TuneError
 from minitune.experiment.trial import Trial, best_of, best_trial, check_mode, is_number, why_no_best
 from minitune.record import journal
+from minitune.record.codec import Pickled
 from minitune.record.layout import RunDirectory
-from minitune.record.story import read_run
+from minitune.record.story import read_reports, read_run
 from minitune.result import (
     CHECKPOINT_DIR_NAME,
     CONFIG,
@@ -33,6 +35,7 @@ from minitune.result import (
     EXPR_RESULT_FILE,
     HOSTNAME,
     NODE_IP,
+    TIMESTAMP,
     TRAINING_ITERATION,
     TRIAL_ID,
     flatten,
@@ -54,11 +57,105 @@ _INT = re.compile(r"[+-]?\d{1,4000}")
 
 _FLOAT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?inf|nan", re.IGNORECASE)
 
+_IDENTITY = (TRIAL_ID, TRAINING_ITERATION, TIMESTAMP)
+"""What tells a report from all others."""
+
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+
 _INFINITIES = {"Infinity": math.inf, "-Infinity": -math.inf}
 
 
-def read_rows(directory: str | os.PathLike[str]) -> list[Row] | None:
-    """All reports of a trial, in order.
+def read_rows(directory: str) -> list[Row] | None:
+    """All reports of a trial, in order, those of failed attempts included.
+
+    They come from the journal of the run whose directory the trial's lies in: the trial's directory is also the
+    trainable's working directory, so a `result.json` in it may be the user's own. Only where there is no such journal,
+    or it has been damaged, the trial's files are read.
+
+    Args:
+        directory: The trial's directory, absolute.
+
+    Returns:
+        See `recorded_rows` and `logged_rows`.
+
+    Raises:
+        OSError: If a file cannot be read.
+    """
+    try:
+        rows = recorded_rows(directory)
+    except TuneError as error:
+        logger.warning("%s is read without the journal of its run: %s", directory, error)
+        rows = None
+    return logged_rows(directory) if rows is None else rows
+
+
+def recorded_rows(directory: str) -> list[Row] | None:
+    """All reports of a trial, in order, from the journal of its run; nothing is unpickled.
+
+    Values are plain, as in `result.json`, except for NaN and infinities. What the journal holds only as a pickle, such
+    as an array, is taken from the line for the same report in `result.json`; without it a text stands for it.
+
+    Args:
+        directory: The trial's directory, absolute.
+
+    Returns:
+        The reports, nested; None if there is no journal, or it knows no such trial.
+
+    Raises:
+        TuneError: If the journal has been damaged, or cannot be read.
+    """
+    run_path, name = os.path.split(directory)
+    try:
+        rows = read_reports(run_path).of(name)
+    except FileNotFoundError:
+        return None
+    logged: list[Row] | None = None
+    configs: dict[int, Row] = {}  # by identity: the reports share them, and one may be large
+    for number, row in enumerate(rows or ()):
+        config, line = row.get(CONFIG), {}
+        if isinstance(config, dict):
+            row[CONFIG] = None
+        if any(isinstance(value, Pickled) for value in flatten(row).values()):
+            if logged is None:
+                logged = logged_rows(directory) or []
+            if number < len(logged) and all(logged[number].get(key) == row.get(key) for key in _IDENTITY):
+                line = logged[number]
+        make_plain(row, line)
+        if isinstance(config, dict):
+            if id(config) not in configs:
+                make_plain(config, {})
+                configs[id(config)] = config
+            row[CONFIG] = config  # in its place
+    return rows
+
+
+def make_plain(row: Row, logged: Row) -> None:
+    """Put plain values in place of others, at all levels of a dict, in place.
+
+    Args:
+        row: The dict.
+        logged: The same from `result.json`, for values that are still pickled; `{}` if there is none.
+    """
+    levels = [(row, logged)]  # a stack of our own: what users report may be deeper than Python's
+    while levels:
+        level, lines = levels.pop()
+        for key in [key for key in level if type(key) is not str]:
+            level[str(key)] = level.pop(key)
+        for key, value in level.items():
+            if type(value) in _PLAIN:
+                continue
+            line = lines.get(key)
+            if isinstance(value, dict):
+                levels.append((value, line if isinstance(line, dict) else {}))
+            elif isinstance(value, Pickled) and key in lines:
+                level[key] = line
+            else:
+                number = json_text.scalar_of(value)
+                level[key] = json_text.clean(value) if number is None else number
+
+
+def logged_rows(directory: str | os.PathLike[str]) -> list[Row] | None:
+    """All reports of a trial, in order, from its files alone.
 
     Args:
         directory: The trial's directory. `result.json` is read; if it is not there, `progress.csv`, whose rows are
@@ -295,7 +392,7 @@ class ExperimentAnalysis:
 
     @cached_property
     def trial_dataframes(self) -> dict[str, pandas.DataFrame]:
-        """All reports of each trial, by trial id, from the files of its directory. Needs pandas."""
+        """All reports of each trial, by trial id. Needs pandas."""
         pandas = import_pandas()
         return {trial.trial_id: pandas.DataFrame(trial_rows(trial.local_path)) for trial in self.trials}
 
@@ -474,13 +571,13 @@ class ExperimentAnalysis:
 
     def _row(self, trial: Trial, metric: str | None, mode: str | None) -> Row:
         rows = trial_rows(trial.local_path) if trial.last_result else []
-        row = pick_row(rows or [flat_row(last_result_of(trial))], metric, mode)  # no files if loggers are off
+        row = pick_row(rows or [flat_row(last_result_of(trial))], metric, mode)
         metrics = {key: value for key, value in row.items() if key != CONFIG and not key.startswith(f"{CONFIG}/")}
         return metrics | flat_row({CONFIG: trial.config}) | {"logdir": trial.local_path}
 
 
 def trial_rows(directory: str) -> list[Row]:
-    """All reports of a trial, flattened, from the files of its directory; none if there are no files."""
+    """All reports of a trial, flattened; none if there is no record of them. See `read_rows`."""
     return [flat_row(row) for row in read_rows(directory) or []]
 
 

@@ -35,7 +35,7 @@ from minitune.record import records
 from minitune.record.layout import STATES_KEPT, RunDirectory
 from minitune.record.recorder import Recorder
 from minitune.record.run_files import load_tuner_file
-from minitune.result import CONFIG, EXPERIMENT_TAG, EXPR_PROGRESS_FILE, EXPR_RESULT_FILE
+from minitune.result import EXPR_PROGRESS_FILE, EXPR_RESULT_FILE
 from minitune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
 from minitune.search.search_algorithm import SearchAlgorithm, SearchGenerator
 from minitune.search.searcher import Searcher, SearcherWrapper, newest_file
@@ -486,21 +486,6 @@ def reconcile(
             broken += [(callback, found)] if found else []
     if broken:
         _write_anew(broken, past())
-
-
-def logged_reports(journal: Iterable[records.Record]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(Trial id, report as it was logged) for each report of a journal."""
-    configs: dict[str, Any] = {}
-    for record in journal:
-        kind = record[records.KIND]
-        if kind == records.RESULT:
-            metrics = dict(record["metrics"])
-            if CONFIG in metrics:
-                metrics[CONFIG] = configs[record["trial"]]
-            metrics.pop(EXPERIMENT_TAG, None)  # it was added after the loggers had been told
-            yield record["trial"], metrics
-        elif kind in (records.TRIAL, records.CHANGE, records.EXPLOIT) and record["config"] is not None:
-            configs[record["trial"]] = record["config"]
 
 
 def _write_anew(

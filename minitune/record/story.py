@@ -6,8 +6,11 @@ journal says, also while a driver is writing it, and passes over what it does no
 
 from __future__ import annotations
 
+import json
 import math
 import os
+import re
+from array import array
 from bisect import bisect_right, insort
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,7 +28,7 @@ from minitune.experiment.lifecycle import ERROR, OWNS_ACTOR, PAUSED, PENDING, RU
 from minitune.experiment.trial import HAS_RETURNED, KeptCheckpoint, Trial
 from minitune.record import codec, journal, records
 from minitune.record.layout import RunDirectory, is_run, last_error_text
-from minitune.result import AUTO_RESULT_KEYS, CONFIG, TIME_THIS_ITER_S, TRAINING_ITERATION, flatten
+from minitune.result import AUTO_RESULT_KEYS, CONFIG, EXPERIMENT_TAG, TIME_THIS_ITER_S, TRAINING_ITERATION, flatten
 
 # ---- from minitune/execution/run_overview.py
 # What a run is and how far it has come, without its results: quick to read, however many there are.
@@ -563,6 +566,92 @@ class PastResults:
         return True
 
 
+def logged_reports(journal_records: Iterable[records.Record]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(Trial id, report as the loggers got it) for each report, those of failed attempts included."""
+    configs: dict[str, Any] = {}
+    for record in journal_records:
+        kind = record[records.KIND]
+        if kind == records.RESULT:
+            metrics = dict(record["metrics"])
+            if CONFIG in metrics:
+                metrics[CONFIG] = configs[record["trial"]]
+            metrics.pop(EXPERIMENT_TAG, None)  # it was added after the loggers had been told
+            yield record["trial"], metrics
+        elif kind in (records.TRIAL, records.CHANGE, records.EXPLOIT) and record["config"] is not None:
+            configs[record["trial"]] = record["config"]
+
+
+class Reports:
+    """The reports of each trial of a run.
+
+    One pass over the journal only notes where the records of each trial begin: eight bytes for each. The reports of a
+    trial are read when they are asked for, so memory holds those of one trial, and data frames of all trials do not
+    read the journal once for each.
+
+    Args:
+        path: The journal. Blocks while it is read.
+
+    Raises:
+        JournalCorruptError: If the journal has been damaged.
+        TuneError: If it cannot be read, or was written by a newer version.
+    """
+
+    def __init__(self, path: str):
+        self._path = path
+        self._offsets: dict[bytes, array[int]] = {}  # by trial id, as it is written
+        self._trial_ids: dict[str, str] = {}  # by the name of the trial's directory
+        for _, record in journal.scan(path, leaves_out=self._note):
+            if record[records.KIND] == records.START and record.get("directory"):
+                self._trial_ids[record["directory"]] = record["trial"]
+
+    def _note(self, offset: int, line: bytes) -> bool:
+        match = _OF_REPORTS.match(line, codec.BODY)
+        if match is None:
+            return False
+        self._offsets.setdefault(match[1], array("Q")).append(offset)
+        return True
+
+    def of(self, directory: str) -> list[dict[str, Any]] | None:
+        """All reports of a trial, nested, in order, those of failed attempts included; nothing is unpickled.
+
+        Args:
+            directory: The name of the trial's directory.
+
+        Returns:
+            New dicts; None if no trial of the run has this directory.
+
+        Raises:
+            TuneError: If the journal cannot be read any more.
+        """
+        trial_id = self._trial_ids.get(directory)
+        if trial_id is None:
+            return None
+        written = json.dumps(trial_id)[1:-1].encode("ascii")
+        found = journal.at(self._path, self._offsets.get(written, ()))
+        return [report for _, report in logged_reports(found)]
+
+
+def read_reports(path: str | os.PathLike[str]) -> Reports:
+    """The reports of a run; it may be live. Blocks while its journal is read, unless it was read just before.
+
+    Args:
+        path: The run's directory.
+
+    Raises:
+        FileNotFoundError: If there is no journal.
+        JournalCorruptError: If the journal has been damaged.
+        TuneError: If it cannot be read, or was written by a newer version.
+    """
+    file = RunDirectory(local_path(path)).journal
+    found = os.stat(file)
+    return _read_reports(file, found.st_size, found.st_mtime_ns)
+
+
+@lru_cache(maxsize=1)
+def _read_reports(file: str, size_bytes: int, changed_ns: int) -> Reports:
+    return Reports(file)
+
+
 class SummedUp:
     """Tells the lines of a journal that need not be read: results for which the end of their trial has the sum.
 
@@ -588,6 +677,15 @@ class SummedUp:
 _RESULT, _STATUS = (
     b'{"%b":"%b","trial":"' % (records.KIND.encode(), kind.encode()) for kind in (records.RESULT, records.STATUS)
 )
+
+_OF_REPORTS = re.compile(
+    rb'\{"%b":"(?:%b)","trial":"([^"]*)"'
+    % (
+        records.KIND.encode(),
+        "|".join((records.RESULT, records.TRIAL, records.CHANGE, records.EXPLOIT)).encode(),
+    )
+)
+"""The records that the reports of a trial are made of, by their first fields."""
 
 _SUM = b'"%b":{' % records.SUM.encode()
 
