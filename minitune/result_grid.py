@@ -273,7 +273,12 @@ class ResultGrid(Sequence[Result]):
     @property
     def num_terminated(self) -> int:
         """How many trials have ended well."""
-        return sum(trial.status == TERMINATED for trial in self._analysis.trials)
+        return sum(trial.shown_status == TERMINATED for trial in self._analysis.trials)
+
+    @property
+    def num_not_started(self) -> int:
+        """How many trials never had a worker, because the run ended first. They have no directory."""
+        return sum(not trial.has_started and trial.status != ERROR for trial in self._analysis.trials)
 
     def get_best_result(
         self,

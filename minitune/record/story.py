@@ -24,7 +24,7 @@ from minitune.decision import CONTINUE, NOOP, PAUSE, STOP
 from minitune.error import JournalCorruptError, TuneError, trial_error_of_text
 from minitune.execution.failure import LOST
 from minitune.execution.hooks import STOP_CRITERION, TRAINABLE_ENDED
-from minitune.experiment.lifecycle import ERROR, OWNS_ACTOR, PAUSED, PENDING, RUNNING, TERMINATED, Phase
+from minitune.experiment.lifecycle import ERROR, NOT_STARTED, OWNS_ACTOR, PAUSED, PENDING, RUNNING, TERMINATED, Phase
 from minitune.experiment.trial import HAS_RETURNED, KeptCheckpoint, Trial
 from minitune.record import codec, journal, records
 from minitune.record.layout import RunDirectory, is_run, last_error_text
@@ -35,7 +35,15 @@ from minitune.result import AUTO_RESULT_KEYS, CONFIG, EXPERIMENT_TAG, TIME_THIS_
 
 _MAX_DEPTH = 4
 
-_KINDS = (records.RUN, records.OPEN, records.TRIAL, records.STATUS, records.CLOSE)
+_KINDS = (
+    records.RUN,
+    records.OPEN,
+    records.EXTEND,
+    records.TRIAL,
+    records.START,
+    records.STATUS,
+    records.CLOSE,
+)
 
 
 @dataclass
@@ -51,6 +59,8 @@ class RunOverview:
         begun_s: When it began, in seconds since the epoch.
         noted_s: When the last record with a time was written, likewise.
         statuses: The status of each trial by its id.
+        started: The ids of the trials that ever had a worker.
+        total_samples: How many trials there will be; None: without end, or not known.
         close_reason: Why its last driver has ended; None if it is at work, or was killed.
         damage: What is wrong with its record, of which this is what can be read; None if nothing is.
     """
@@ -63,6 +73,8 @@ class RunOverview:
     begun_s: float = 0.0
     noted_s: float = 0.0
     statuses: dict[str, str] = field(default_factory=dict)
+    started: set[str] = field(default_factory=set)
+    total_samples: int | None = None
     close_reason: str | None = None
     damage: JournalCorruptError | None = None
 
@@ -80,8 +92,16 @@ class RunOverview:
         return reason is None or not (reason == records.FINISHED or reason.startswith(records.ENDED))
 
     def counts(self) -> Counter[str]:
-        """How many trials there are of each status."""
-        return Counter(self.statuses.values())
+        """How many trials there are of each status; see `Trial.shown_status`."""
+        return Counter(
+            NOT_STARTED if status == TERMINATED and trial_id not in self.started else status
+            for trial_id, status in self.statuses.items()
+        )
+
+    @property
+    def not_drawn(self) -> int:
+        """How many trials the search has not drawn yet; 0 if it is without end."""
+        return _not_drawn(self.total_samples, len(self.statuses))
 
     def take(self, record: records.Record) -> None:
         """Take one record."""
@@ -90,6 +110,9 @@ class RunOverview:
         if kind == records.RUN:
             self.trainable_name, self.space_keys = record["trainable"], record["space_keys"]
             self.metric, self.mode, self.begun_s = record["metric"], record["mode"], self.noted_s
+            self.total_samples = record.get("total_samples")
+        elif kind == records.EXTEND:
+            self.total_samples = None if self.total_samples is None else self.total_samples + record["samples"]
         elif kind == records.OPEN:
             self.close_reason = None
             waiting = {trial_id: PENDING for trial_id, status in self.statuses.items() if status == RUNNING}
@@ -99,8 +122,14 @@ class RunOverview:
         elif kind == records.TRIAL:
             self.statuses.pop(record.get("replaces", ""), None)
             self.statuses[record["trial"]] = PENDING
+        elif kind == records.START:
+            self.started.add(record["trial"])
         elif record["trial"] in self.statuses:
             self.statuses[record["trial"]] = record["status"]
+
+
+def _not_drawn(total: int | None, drawn: int) -> int:
+    return 0 if total is None else max(0, total - drawn)
 
 
 def find_runs(directory: str, depth: int = _MAX_DEPTH) -> Iterator[str]:
@@ -759,6 +788,11 @@ class RecordedRun:
     noted_s: float = 0.0
     origins: dict[str, Origin] = field(default_factory=dict)
     grafts: dict[str, Origin] = field(default_factory=dict)
+
+    @property
+    def not_drawn(self) -> int:
+        """How many trials the search has not drawn yet; 0 if it is without end."""
+        return _not_drawn(self.total_samples, len(self.trials))
 
     @property
     def updated_s(self) -> float:
