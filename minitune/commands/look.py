@@ -1,4 +1,8 @@
-"""`minitune ls` and `minitune lsx`: the trials of a run, the runs in a directory; as a table, JSON or CSV."""
+"""`minitune ls`, `lsx`, `show` and `best`: the trials of a run, the runs in a directory, and all about one of them.
+
+These commands only look. A run may be live, killed or damaged, and nothing of it is unpickled. With `--json` programs
+get the same facts with all digits.
+"""
 
 from __future__ import annotations
 
@@ -43,8 +47,6 @@ from minitune.record.layout import last_error_text
 from minitune.record.story import RecordedRun, TrialDecision, read_decisions
 from minitune.result import AUTO_RESULT_KEYS, CONFIG, TIME_TOTAL_S, TRAINING_ITERATION, TRIAL_ID, flatten
 
-# ---- from minitune/commands/listing.py
-
 Row = dict[str, Any]
 
 _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
@@ -63,6 +65,19 @@ DAMAGED = "damaged"
 _WORDS = {"true": True, "false": False}
 
 _ENDED_STATUSES = {TERMINATED, ERROR, NOT_STARTED}
+
+_WIDTH = 15
+"""Characters of a fact's name."""
+
+_ERRORS_SHOWN = 5
+
+_NOT_DRAWN = "not drawn"
+
+Facts = dict[str, Any]
+"""Facts by their names: plain values, dicts of them, lists of lines, and `_Said` where people read another text."""
+
+
+# -- ls, lsx -----------------------------------------------------------------------------------------------------------
 
 
 def list_trials(arguments: list[str], prog: str) -> int:
@@ -150,6 +165,8 @@ def _run(options: argparse.Namespace, read: Callable[[argparse.Namespace], _List
 
 
 # -- rows --------------------------------------------------------------------------------------------------------------
+
+
 def _trials(options: argparse.Namespace) -> _Listing:
     from minitune.output.table import infer_metrics
 
@@ -218,6 +235,8 @@ def _date(at_s: float) -> str:
 
 
 # -- choosing ----------------------------------------------------------------------------------------------------------
+
+
 def _chosen(listing: _Listing, options: argparse.Namespace) -> list[Row]:
     """The rows that are asked for, in the order that is.
 
@@ -291,6 +310,8 @@ def _column(name: str, listing: _Listing) -> str:
 
 
 # -- showing -----------------------------------------------------------------------------------------------------------
+
+
 def _print_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
     """A table of the columns that have a value anywhere, as many as fit on the terminal, if there is one."""
     if not rows:
@@ -318,23 +339,12 @@ def _write_csv(path: str, rows: Sequence[Row], columns: Sequence[str]) -> None:
         writer.writerows(rows)
 
 
-# ---- from minitune/commands/showing.py
-# `minitune show` and `minitune best`: all that is known of a run or of one trial of it; and its best trial.
-
-_WIDTH = 15
-
-_ERRORS_SHOWN = 5
-
-_NOT_DRAWN = "not drawn"
-
-Facts = dict[str, Any]
-
-"""What is told, by its name: plain values, dicts of them, lists of lines, and what is said otherwise to people."""
+# -- show, best --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _Said:
-    """A fact that is said otherwise to people.
+    """A fact that people read as another text than programs do.
 
     Attributes:
         data: For programs.
@@ -405,6 +415,8 @@ def best(arguments: list[str], prog: str) -> int:
 
 
 # -- facts -------------------------------------------------------------------------------------------------------------
+
+
 def _about_run(run: RecordedRun, state: RunState) -> Facts:
     counts = Counter(trial.shown_status for trial in run.trials)
     if run.not_drawn:
@@ -489,7 +501,7 @@ def _about_best(run: RecordedRun, state: RunState, metric: str, mode: str, scope
 
 
 def _iteration_of(trial: Trial, metric: str, value: float | None) -> Any:
-    """The iteration in which a trial has reported this value first; None if its files do not tell."""
+    """The iteration in which a trial has reported this value first; None if that is not on record."""
     if _last(trial, metric) == value:
         return trial.last_result.get(TRAINING_ITERATION)
     from minitune.analysis.experiment_analysis import trial_rows
@@ -534,6 +546,8 @@ def _short(value: Any) -> str:
 
 
 # -- telling -----------------------------------------------------------------------------------------------------------
+
+
 def _tell(facts: Facts, as_json: bool) -> None:
     if as_json:
         print(json_text.dumps_pretty({name.replace(" ", "_"): _data(value) for name, value in facts.items()}))

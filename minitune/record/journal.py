@@ -1,6 +1,6 @@
 """Journal: the append-only record of a run, written before anything is acknowledged; and its reading.
 
-One file, one writer, one line per event (`journal_codec`), one unbuffered write per line. A write that has returned
+One file, one writer, one line per event (`codec`), one unbuffered write per line. A write that has returned
 survives the death of the process, because it is in the kernel's hands; what a power cut may cost is the choice of
 `durability`:
 
@@ -450,7 +450,7 @@ def read(path: str | os.PathLike[str], unpickle: bool = False) -> Iterator[dict[
 
     Args:
         path: The file. A torn end is left out, and left alone.
-        unpickle: See `journal_codec.decode`: only after `trust.check_trusted`.
+        unpickle: See `codec.decode`: only after `lock.check_trusted`.
 
     Yields:
         The records. Memory does not grow with the file.
