@@ -25,14 +25,13 @@ from minitune.record.plugin_states import (
     CALLBACKS,
     STOPPER,
     StateLoader,
-    logged_reports,
     reconcile,
     renew_references,
     saves_itself,
 )
 from minitune.record.replay import RESUMED, SKIPPED, Replay, read_run_record
 from minitune.record.run_files import dump_trainables, offer, write_trainable_file
-from minitune.record.story import find_runs, read_overview
+from minitune.record.story import find_runs, logged_reports, read_overview
 from minitune.result import flatten
 from minitune.settings import is_on, setting
 from minitune.trainable.session import current_session

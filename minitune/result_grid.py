@@ -15,8 +15,9 @@ from minitune.analysis.experiment_analysis import (
     Row,
     import_pandas,
     last_result_of,
+    logged_rows,
     read_params,
-    read_rows,
+    recorded_rows,
     trial_rows,
 )
 from minitune.base.checks import require, shown
@@ -103,9 +104,9 @@ class Result:
     def from_path(cls, path: str | os.PathLike[str], storage_filesystem: None = None) -> Result:
         """The outcome of the trial in a directory. Blocks while it is read; nothing is unpickled.
 
-        Metrics come from `result.json`, else from `progress.csv`. If the directory still lies in its run's, the
-        run's journal tells which checkpoints are complete, their metrics, and whether the trial has failed in the
-        end; else the directories, the rows, and the presence of `error.txt` do.
+        If the directory still lies in its run's, the run's journal tells everything: the metrics, which checkpoints
+        are complete, and whether the trial has failed in the end. For a directory that stands alone, metrics come from
+        `result.json`, else from `progress.csv`, and the presence of `error.txt` tells whether the trial has failed.
 
         Args:
             path: The trial's directory.
@@ -119,7 +120,8 @@ class Result:
         directory = local_path(path)
         if not os.path.isdir(directory):
             raise RuntimeError(f"a trial's directory must exist, but {directory} does not")
-        rows, trial = read_rows(directory), _recorded_trial(directory)
+        trial = _recorded_trial(directory)
+        rows = logged_rows(directory) if trial is None else recorded_rows(directory)
         if rows is None and trial is None:
             raise RuntimeError(f"{directory} is no trial's directory: neither result.json nor progress.csv is in it")
         metrics = rows[-1] if rows else dict(last_result_of(trial)) if trial else {}
@@ -143,7 +145,7 @@ class Result:
 
     @cached_property
     def metrics_dataframe(self) -> pandas.DataFrame:
-        """All reports of the trial, flattened, from its `result.json`. Needs pandas.
+        """`get_rows` as a data frame. Needs pandas.
 
         Raises:
             ImportError: If pandas is not installed.
@@ -164,7 +166,11 @@ class Result:
         return list(read_decisions(run_path).by_directory.get(name, ()))
 
     def get_rows(self) -> list[Row]:
-        """All reports of the trial, flattened, from its `result.json`, else `progress.csv`; needs no pandas."""
+        """All reports of the trial, flattened, those of failed attempts included. Needs no pandas.
+
+        They come from the journal of the run, below whose directory the trial's has to lie. For a directory that
+        stands alone they come from `result.json`, else from `progress.csv`.
+        """
         return trial_rows(self.path)
 
     def get_best_checkpoint(self, metric: str, mode: str) -> Checkpoint:
@@ -267,7 +273,12 @@ class ResultGrid(Sequence[Result]):
     @property
     def num_terminated(self) -> int:
         """How many trials have ended well."""
-        return sum(trial.status == TERMINATED for trial in self._analysis.trials)
+        return sum(trial.shown_status == TERMINATED for trial in self._analysis.trials)
+
+    @property
+    def num_not_started(self) -> int:
+        """How many trials never had a worker, because the run ended first. They have no directory."""
+        return sum(not trial.has_started and trial.status != ERROR for trial in self._analysis.trials)
 
     def get_best_result(
         self,

@@ -1,4 +1,9 @@
-"""ExperimentAnalysis: the trials of a run, from its driver or from its directory alone, and the best of them."""
+"""ExperimentAnalysis: the trials of a run, from its driver or from its directory alone, and the best of them.
+
+Nothing is unpickled here, so a run need not be trusted. What a trial has reported comes from the journal of its run.
+The trial's own `result.json` and `progress.csv` are read only where there is no journal: the trainable may have written
+files of these names itself.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +18,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from minitune.base import files
+from minitune.base import files, json_text
 from minitune.base.checks import require, require_flag, require_metric
 from minitune.base.files import local_path
 from minitune.checkpoint import Checkpoint
 from minitune.config import refuse_out_of_scope
+from minitune.error import TuneError
 from minitune.experiment.trial import Trial, best_of, best_trial, check_mode, is_number, why_no_best
 from minitune.record import journal
+from minitune.record.codec import Pickled
 from minitune.record.layout import RunDirectory
-from minitune.record.story import read_run
+from minitune.record.story import read_reports, read_run
 from minitune.result import (
     CHECKPOINT_DIR_NAME,
     CONFIG,
@@ -33,6 +40,7 @@ from minitune.result import (
     EXPR_RESULT_FILE,
     HOSTNAME,
     NODE_IP,
+    TIMESTAMP,
     TRAINING_ITERATION,
     TRIAL_ID,
     flatten,
@@ -42,9 +50,7 @@ from minitune.settings import setting
 if TYPE_CHECKING:
     import pandas
 
-
-# ---- from minitune/analysis/rows.py
-# What a trial has reported, read back from the plain files of its directory; nothing is unpickled.
+logger = logging.getLogger("minitune")
 
 Row = dict[str, Any]
 
@@ -54,167 +60,12 @@ _INT = re.compile(r"[+-]?\d{1,4000}")
 
 _FLOAT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?inf|nan", re.IGNORECASE)
 
+_IDENTITY = (TRIAL_ID, TRAINING_ITERATION, TIMESTAMP)
+"""What tells a report from all others."""
+
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+
 _INFINITIES = {"Infinity": math.inf, "-Infinity": -math.inf}
-
-
-def read_rows(directory: str | os.PathLike[str]) -> list[Row] | None:
-    """All reports of a trial, in order.
-
-    Args:
-        directory: The trial's directory. `result.json` is read; if it is not there, `progress.csv`, whose rows are
-            flattened and hold no `config`.
-
-    Returns:
-        The reports, without lines that are torn; None if there is neither file. In metrics that are numbers in all
-        other rows, or NaN in `progress.csv`, `null` is NaN again, and `"Infinity"` a float.
-
-    Raises:
-        OSError: If a file cannot be read.
-    """
-    for name, parse in ((EXPR_RESULT_FILE, _parse_json), (EXPR_PROGRESS_FILE, _parse_csv)):
-        path = os.path.join(directory, name)
-        try:
-            with io.TextIOWrapper(files.open_to_read(path), "utf-8", "replace", newline="\n") as file:
-                rows = parse(file, path)
-        except FileNotFoundError:
-            continue
-        _restore_numbers(rows, directory)
-        return rows
-    return None
-
-
-def read_params(directory: str | os.PathLike[str]) -> Row:
-    """The trial's configuration from `params.json`; `{}` if that is not there or damaged."""
-    try:
-        with files.open_to_read(os.path.join(directory, EXPR_PARAM_FILE)) as file:
-            params = json.load(file)
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return params if isinstance(params, dict) else {}
-
-
-def flat_row(result: Mapping[str, Any], delimiter: str = "/") -> Row:
-    """A result on one level, as a row of a data frame: nested metrics come last, and empty mappings go.
-
-    Args:
-        result: The result.
-        delimiter: What joins the keys.
-    """
-    top = {key: value for key, value in result.items() if not isinstance(value, Mapping)}
-    nested = flatten({key: value for key, value in result.items() if isinstance(value, Mapping)}, delimiter)
-    return top | {key: value for key, value in nested.items() if not isinstance(value, Mapping)}
-
-
-def pick_row(rows: list[Row], metric: str | None, mode: str | None) -> Row:
-    """The row with the best value of `metric`; the last one if there is no such value, or nothing to choose by.
-
-    Args:
-        rows: Flattened rows, at least one.
-        metric: The metric's flattened name, or None.
-        mode: `"min"`, `"max"` or None.
-    """
-    if metric is None or mode is None:
-        return rows[-1]
-    best = best_of(((row[metric], row) for row in rows if is_number(row.get(metric))), mode)
-    return rows[-1] if best is None else best
-
-
-def import_pandas() -> Any:
-    """The module pandas.
-
-    Raises:
-        ImportError: If it is not installed, saying what needs nothing.
-    """
-    try:
-        import pandas
-    except ImportError as error:
-        raise ImportError("data frames need pandas (`pip install pandas`); get_rows() needs nothing") from error
-    return pandas
-
-
-def _parse_json(lines: Iterable[str], path: str) -> list[Row]:
-    rows = []
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            row = None
-        if isinstance(row, dict):
-            rows.append(row)
-        else:
-            logger.warning("line %d of %s is torn or damaged; it is left out", number, path)
-    return rows
-
-
-def _parse_csv(lines: Iterable[str], path: str) -> list[Row]:
-    """The rows of complete lines; empty cells are left out."""
-    table = csv.reader(line for line in lines if line.endswith("\n"))
-    header = next(table, [])
-    return [
-        {name: _cell(name, text) for name, text in zip(header, cells, strict=False) if text != ""} for cells in table
-    ]
-
-
-def _cell(name: str, text: str) -> Any:
-    if name in _TEXT_COLUMNS:
-        return text
-    if text in ("True", "False"):
-        return text == "True"
-    if _INT.fullmatch(text):
-        return int(text)
-    return float(text) if _FLOAT.fullmatch(text) else text
-
-
-def _restore_numbers(rows: list[Row], directory: str | os.PathLike[str]) -> None:
-    """Undo, in place, what strict JSON cannot spell, in the metrics where nothing else can be meant."""
-    numbers: set[str] = set()
-    others: set[str] = set()
-    odd: set[str] = set()
-    flat_rows = [flatten({key: value for key, value in row.items() if key != CONFIG}) for row in rows]
-    for row in flat_rows:
-        for key, value in row.items():
-            if value is None:
-                odd.add(key)
-            elif isinstance(value, str) and value in _INFINITIES:
-                odd.add(key)
-                numbers.add(key)
-            elif isinstance(value, (int, float)) and not isinstance(value, bool):
-                numbers.add(key)
-            else:
-                others.add(key)
-    if odd - numbers - others - _TEXT_COLUMNS:  # nothing but null: None, or NaN all the time
-        numbers |= _nan_columns(directory)
-    restored = odd & numbers - others
-    if restored:
-        for result in rows:
-            _restore(result, "", restored)
-
-
-def _nan_columns(directory: str | os.PathLike[str]) -> set[str]:
-    """The metrics that are NaN somewhere in `progress.csv`, which tells NaN from None."""
-    path = os.path.join(directory, EXPR_PROGRESS_FILE)
-    try:
-        with io.TextIOWrapper(files.open_to_read(path), "utf-8", "replace", newline="\n") as file:
-            return {name for row in _parse_csv(file, path) for name, value in row.items() if value != value}
-    except FileNotFoundError:
-        return set()
-
-
-def _restore(tree: Row, prefix: str, restored: set[str]) -> None:
-    for key, value in tree.items():
-        path = f"{prefix}{key}"
-        if isinstance(value, dict):
-            if path != CONFIG:
-                _restore(value, f"{path}/", restored)
-        elif path in restored and not isinstance(value, (int, float)):
-            tree[key] = math.nan if value is None else _INFINITIES[value]
-
-
-# ---- from minitune/analysis/experiment_analysis.py
-
-logger = logging.getLogger("minitune")
 
 
 class ExperimentAnalysis:
@@ -295,7 +146,7 @@ class ExperimentAnalysis:
 
     @cached_property
     def trial_dataframes(self) -> dict[str, pandas.DataFrame]:
-        """All reports of each trial, by trial id, from the files of its directory. Needs pandas."""
+        """All reports of each trial, by trial id. Needs pandas."""
         pandas = import_pandas()
         return {trial.trial_id: pandas.DataFrame(trial_rows(trial.local_path)) for trial in self.trials}
 
@@ -474,16 +325,261 @@ class ExperimentAnalysis:
 
     def _row(self, trial: Trial, metric: str | None, mode: str | None) -> Row:
         rows = trial_rows(trial.local_path) if trial.last_result else []
-        row = pick_row(rows or [flat_row(last_result_of(trial))], metric, mode)  # no files if loggers are off
+        row = pick_row(rows or [flat_row(last_result_of(trial))], metric, mode)
         metrics = {key: value for key, value in row.items() if key != CONFIG and not key.startswith(f"{CONFIG}/")}
         return metrics | flat_row({CONFIG: trial.config}) | {"logdir": trial.local_path}
-
-
-def trial_rows(directory: str) -> list[Row]:
-    """All reports of a trial, flattened, from the files of its directory; none if there are no files."""
-    return [flat_row(row) for row in read_rows(directory) or []]
 
 
 def last_result_of(trial: Trial) -> dict[str, Any]:
     """The last result of a trial; only its id if there was none."""
     return trial.last_result or {TRIAL_ID: trial.trial_id}
+
+
+# -- what a trial has reported -----------------------------------------------------------------------------------------
+
+
+def trial_rows(directory: str) -> list[Row]:
+    """All reports of a trial, flattened, in order, those of failed attempts included.
+
+    They come from the journal of the run whose directory the trial's lies in: the trial's directory is also the
+    trainable's working directory, so a `result.json` in it may be the user's own. Only where there is no such journal,
+    or it has been damaged, the trial's files are read.
+
+    Args:
+        directory: The trial's directory, absolute.
+
+    Returns:
+        The reports; none if there is no record of them.
+
+    Raises:
+        OSError: If a file cannot be read.
+    """
+    try:
+        rows = recorded_rows(directory)
+    except TuneError as error:
+        logger.warning("%s is read without the journal of its run: %s", directory, error)
+        rows = None
+    return [flat_row(row) for row in (logged_rows(directory) if rows is None else rows) or ()]
+
+
+def recorded_rows(directory: str) -> list[Row] | None:
+    """All reports of a trial, in order, from the journal of its run; nothing is unpickled.
+
+    Values are plain, as in `result.json`, except for NaN and infinities. What the journal holds only as a pickle, such
+    as an array, is taken from the line for the same report in `result.json`; without it a text stands for it.
+
+    Args:
+        directory: The trial's directory, absolute.
+
+    Returns:
+        The reports, nested; None if there is no journal, or it knows no such trial.
+
+    Raises:
+        TuneError: If the journal has been damaged, or cannot be read.
+    """
+    run_path, name = os.path.split(directory)
+    try:
+        rows = read_reports(run_path).of(name)
+    except FileNotFoundError:
+        return None
+    logged: list[Row] | None = None
+    configs: dict[int, Row] = {}  # by identity: the reports share them, and one may be large
+    for number, row in enumerate(rows or ()):
+        config, line = row.get(CONFIG), {}
+        if isinstance(config, dict):
+            row[CONFIG] = None
+        if any(isinstance(value, Pickled) for value in flatten(row).values()):
+            if logged is None:
+                logged = logged_rows(directory) or []
+            if number < len(logged) and all(logged[number].get(key) == row.get(key) for key in _IDENTITY):
+                line = logged[number]
+        make_plain(row, line)
+        if isinstance(config, dict):
+            if id(config) not in configs:
+                make_plain(config, {})
+                configs[id(config)] = config
+            row[CONFIG] = config  # in its place
+    return rows
+
+
+def make_plain(row: Row, logged: Row) -> None:
+    """Put plain values in place of others, at all levels of a dict, in place.
+
+    Args:
+        row: The dict.
+        logged: The same from `result.json`, for values that are still pickled; `{}` if there is none.
+    """
+    levels = [(row, logged)]  # a stack of our own: what users report may be deeper than Python's
+    while levels:
+        level, lines = levels.pop()
+        for key in [key for key in level if type(key) is not str]:
+            level[str(key)] = level.pop(key)
+        for key, value in level.items():
+            if type(value) in _PLAIN:
+                continue
+            line = lines.get(key)
+            if isinstance(value, dict):
+                levels.append((value, line if isinstance(line, dict) else {}))
+            elif isinstance(value, Pickled) and key in lines:
+                level[key] = line
+            else:
+                number = json_text.scalar_of(value)
+                level[key] = json_text.clean(value) if number is None else number
+
+
+def flat_row(result: Mapping[str, Any], delimiter: str = "/") -> Row:
+    """A result on one level, as a row of a data frame: nested metrics come last, and empty mappings go.
+
+    Args:
+        result: The result.
+        delimiter: What joins the keys.
+    """
+    top = {key: value for key, value in result.items() if not isinstance(value, Mapping)}
+    nested = flatten({key: value for key, value in result.items() if isinstance(value, Mapping)}, delimiter)
+    return top | {key: value for key, value in nested.items() if not isinstance(value, Mapping)}
+
+
+def pick_row(rows: list[Row], metric: str | None, mode: str | None) -> Row:
+    """The row with the best value of `metric`; the last one if there is no such value, or nothing to choose by.
+
+    Args:
+        rows: Flattened rows, at least one.
+        metric: The metric's flattened name, or None.
+        mode: `"min"`, `"max"` or None.
+    """
+    if metric is None or mode is None:
+        return rows[-1]
+    best = best_of(((row[metric], row) for row in rows if is_number(row.get(metric))), mode)
+    return rows[-1] if best is None else best
+
+
+def import_pandas() -> Any:
+    """The module pandas.
+
+    Raises:
+        ImportError: If it is not installed, saying what needs nothing.
+    """
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError("data frames need pandas (`pip install pandas`); get_rows() needs nothing") from error
+    return pandas
+
+
+# -- a trial's own files -----------------------------------------------------------------------------------------------
+
+
+def logged_rows(directory: str | os.PathLike[str]) -> list[Row] | None:
+    """All reports of a trial, in order, from its files alone.
+
+    Args:
+        directory: The trial's directory. `result.json` is read; if it is not there, `progress.csv`, whose rows are
+            flattened and hold no `config`.
+
+    Returns:
+        The reports, without lines that are torn; None if there is neither file. In metrics that are numbers in all
+        other rows, or NaN in `progress.csv`, `null` is NaN again, and `"Infinity"` a float.
+
+    Raises:
+        OSError: If a file cannot be read.
+    """
+    for name, parse in ((EXPR_RESULT_FILE, _parse_json), (EXPR_PROGRESS_FILE, _parse_csv)):
+        path = os.path.join(directory, name)
+        try:
+            with io.TextIOWrapper(files.open_to_read(path), "utf-8", "replace", newline="\n") as file:
+                rows = parse(file, path)
+        except FileNotFoundError:
+            continue
+        _restore_numbers(rows, directory)
+        return rows
+    return None
+
+
+def read_params(directory: str | os.PathLike[str]) -> Row:
+    """The trial's configuration from `params.json`; `{}` if that is not there or damaged."""
+    try:
+        with files.open_to_read(os.path.join(directory, EXPR_PARAM_FILE)) as file:
+            params = json.load(file)
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return params if isinstance(params, dict) else {}
+
+
+def _parse_json(lines: Iterable[str], path: str) -> list[Row]:
+    rows = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            row = None
+        if isinstance(row, dict):
+            rows.append(row)
+        else:
+            logger.warning("line %d of %s is torn or damaged; it is left out", number, path)
+    return rows
+
+
+def _parse_csv(lines: Iterable[str], path: str) -> list[Row]:
+    """The rows of complete lines; empty cells are left out."""
+    table = csv.reader(line for line in lines if line.endswith("\n"))
+    header = next(table, [])
+    return [
+        {name: _cell(name, text) for name, text in zip(header, cells, strict=False) if text != ""} for cells in table
+    ]
+
+
+def _cell(name: str, text: str) -> Any:
+    if name in _TEXT_COLUMNS:
+        return text
+    if text in ("True", "False"):
+        return text == "True"
+    if _INT.fullmatch(text):
+        return int(text)
+    return float(text) if _FLOAT.fullmatch(text) else text
+
+
+def _restore_numbers(rows: list[Row], directory: str | os.PathLike[str]) -> None:
+    """Undo, in place, what strict JSON cannot spell, in the metrics where nothing else can be meant."""
+    numbers: set[str] = set()
+    others: set[str] = set()
+    odd: set[str] = set()
+    flat_rows = [flatten({key: value for key, value in row.items() if key != CONFIG}) for row in rows]
+    for row in flat_rows:
+        for key, value in row.items():
+            if value is None:
+                odd.add(key)
+            elif isinstance(value, str) and value in _INFINITIES:
+                odd.add(key)
+                numbers.add(key)
+            elif isinstance(value, (int, float)) and not isinstance(value, bool):
+                numbers.add(key)
+            else:
+                others.add(key)
+    if odd - numbers - others - _TEXT_COLUMNS:  # nothing but null: None, or NaN all the time
+        numbers |= _nan_columns(directory)
+    restored = odd & numbers - others
+    if restored:
+        for result in rows:
+            _restore(result, "", restored)
+
+
+def _nan_columns(directory: str | os.PathLike[str]) -> set[str]:
+    """The metrics that are NaN somewhere in `progress.csv`, which tells NaN from None."""
+    path = os.path.join(directory, EXPR_PROGRESS_FILE)
+    try:
+        with io.TextIOWrapper(files.open_to_read(path), "utf-8", "replace", newline="\n") as file:
+            return {name for row in _parse_csv(file, path) for name, value in row.items() if value != value}
+    except FileNotFoundError:
+        return set()
+
+
+def _restore(tree: Row, prefix: str, restored: set[str]) -> None:
+    for key, value in tree.items():
+        path = f"{prefix}{key}"
+        if isinstance(value, dict):
+            if path != CONFIG:
+                _restore(value, f"{path}/", restored)
+        elif path in restored and not isinstance(value, (int, float)):
+            tree[key] = math.nan if value is None else _INFINITIES[value]

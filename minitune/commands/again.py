@@ -30,8 +30,10 @@ from minitune.commands.selecting import (
     TRIALS_FAILED,
     command_line,
     existing_run,
+    exit_status,
     find_trial,
     put_back,
+    read_standing,
     run_and_trial,
     state_of_run,
 )
@@ -40,7 +42,7 @@ from minitune.execution.inline import MainThreadExecutor
 from minitune.execution.ledger import Ledger, allocation_env
 from minitune.execution.local import ORIG_WORKING_DIR
 from minitune.execution.state import GRACE_S
-from minitune.experiment.lifecycle import ERROR, TERMINATED
+from minitune.experiment.lifecycle import ERROR, NOT_STARTED, TERMINATED
 from minitune.experiment.trial import HAS_RETURNED, Trial, TrialInfo
 from minitune.output.table import format_cell, metrics_of, short_repr
 from minitune.record.layout import RunDirectory, check_trusted
@@ -449,19 +451,18 @@ def _resume_run(path: str, options: argparse.Namespace) -> int:
     )
     _tell_plan(run, state.name, options)
     grid = tuner.fit()
-    if grid.interrupted:
-        return ENDED_EARLY
-    return TRIALS_FAILED if grid.num_errors else 0
+    return ENDED_EARLY if grid.interrupted else exit_status(*read_standing(path))
 
 
 def _tell_plan(run: RecordedRun, state: str, options: argparse.Namespace) -> None:
     """Say what will become of the trials that there are."""
-    counts = Counter(trial.status for trial in run.trials)
+    counts = Counter(trial.shown_status for trial in run.trials)
     left = [trial for trial in run.trials if trial.status not in (TERMINATED, ERROR)]
     anew = sum(trial.report_count > 0 and not trial.checkpoints for trial in left)
     again = "go on" if options.errored else "begin anew" if options.restart_errored else _STAY
     parts = [f"{counts[TERMINATED]} have ended", f"{len(left)} go on"]
     parts[-1] += f" ({anew} of them from the beginning: they have no checkpoint)" if anew else ""
+    parts += [f"{counts[NOT_STARTED]} were not started and stay so"] if counts[NOT_STARTED] else []
     parts += [f"{counts[ERROR]} have failed and {again}"] if counts[ERROR] else []
     parts += [f"{options.add_samples} samples more"] if options.add_samples else []
     print(f"{run.path}: {state}; of its {len(run.trials)} trials {', '.join(parts)}", flush=True)

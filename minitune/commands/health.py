@@ -28,6 +28,7 @@ from minitune.config import default_storage_path
 from minitune.error import TuneError
 from minitune.execution.devices import detect_gpus, memory, memory_bytes, usable_cpus
 from minitune.execution.local import start_method
+from minitune.experiment.lifecycle import NOT_STARTED
 from minitune.output import summary
 from minitune.output.summary import Summary, Target, append_to, escaped
 from minitune.record.layout import RunDirectory
@@ -513,6 +514,8 @@ def _tell(summaries: list[Summary], problems: list[str], target: Target | None) 
         if one.cut:  # it is no failure: the bound was asked for
             total = sum(one.counts.values())
             verdict += f"; run {one.name} was ended early, after {total - one.cut} of {total} trials"
+            waiting = one.counts.get(NOT_STARTED)
+            verdict += f" ({waiting} not started)" if waiting else ""
     print(f"minitune ci {verdict}")
     if is_on("STEP_SUMMARY"):
         append_to(setting("STEP_SUMMARY"), f"**minitune ci** {escaped(verdict)}\n\n", "STEP_SUMMARY")

@@ -1,4 +1,8 @@
-"""`minitune ls` and `minitune lsx`: the trials of a run, the runs in a directory; as a table, JSON or CSV."""
+"""`minitune ls`, `lsx`, `show` and `best`: the trials of a run, the runs in a directory, and all about one of them.
+
+These commands only look. A run may be live, killed or damaged, and nothing of it is unpickled. With `--json` programs
+get the same facts with all digits.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +28,7 @@ from minitune.commands.selecting import (
     FINISHED_RUN,
     LAST,
     RUN_HELP,
+    STOPPED,
     TRIAL_HELP,
     NotFoundError,
     RunState,
@@ -35,14 +40,12 @@ from minitune.commands.selecting import (
 )
 from minitune.config import default_storage_path
 from minitune.error import TuneError
-from minitune.experiment.lifecycle import ERROR, FINISHED, STATUS, TERMINATED
+from minitune.experiment.lifecycle import ERROR, NOT_STARTED, TERMINATED
 from minitune.experiment.trial import SCOPES, KeptCheckpoint, Trial, best_of, best_trial, is_number, why_no_best
 from minitune.output.table import Table, metrics_of, short_repr
 from minitune.record.layout import last_error_text
 from minitune.record.story import RecordedRun, TrialDecision, read_decisions
 from minitune.result import AUTO_RESULT_KEYS, CONFIG, TIME_TOTAL_S, TRAINING_ITERATION, TRIAL_ID, flatten
-
-# ---- from minitune/commands/listing.py
 
 Row = dict[str, Any]
 
@@ -61,7 +64,20 @@ DAMAGED = "damaged"
 
 _WORDS = {"true": True, "false": False}
 
-_FINISHED_STATUSES = {STATUS[phase] for phase in FINISHED}
+_ENDED_STATUSES = {TERMINATED, ERROR, NOT_STARTED}
+
+_WIDTH = 15
+"""Characters of a fact's name."""
+
+_ERRORS_SHOWN = 5
+
+_NOT_DRAWN = "not drawn"
+
+Facts = dict[str, Any]
+"""Facts by their names: plain values, dicts of them, lists of lines, and `_Said` where people read another text."""
+
+
+# -- ls, lsx -----------------------------------------------------------------------------------------------------------
 
 
 def list_trials(arguments: list[str], prog: str) -> int:
@@ -149,6 +165,8 @@ def _run(options: argparse.Namespace, read: Callable[[argparse.Namespace], _List
 
 
 # -- rows --------------------------------------------------------------------------------------------------------------
+
+
 def _trials(options: argparse.Namespace) -> _Listing:
     from minitune.output.table import infer_metrics
 
@@ -158,7 +176,10 @@ def _trials(options: argparse.Namespace) -> _Listing:
     own = infer_metrics(run.trials, [run.metric] if run.metric else [], 4)
     metrics = [*([run.metric] if run.metric else []), *own]
     shown = ["trial", TRIAL_ID, "status", *searched, *metrics, TRAINING_ITERATION, TIME_TOTAL_S]
-    heading = f"{run.path}: {len(rows)} {'trial' if len(rows) == 1 else 'trials'}, {state.text}"
+    more = (
+        f", {run.not_drawn} not drawn{'' if state.name in (FINISHED_RUN, STOPPED) else ' yet'}" if run.not_drawn else ""
+    )
+    heading = f"{run.path}: {len(rows)} {'trial' if len(rows) == 1 else 'trials'}{more}, {state.text}"
     return _Listing(rows, shown, heading)
 
 
@@ -170,12 +191,12 @@ def _row(trial: Trial) -> Row:
     return {
         "trial": trial.number,
         TRIAL_ID: trial.trial_id,
-        "status": trial.status,
+        "status": trial.shown_status,
         **flat_row(result),
         **automatic,
         **flat_row({CONFIG: trial.config}),
         "failures": trial.num_failures,
-        "logdir": trial.local_path,
+        "logdir": trial.local_path if trial.has_started else None,
     }
 
 
@@ -199,10 +220,13 @@ def _experiments(options: argparse.Namespace) -> _Listing:
         counts = seen.counts()
         row |= {"state": state_of(path, seen.close_reason).name, "total_trials": len(seen.statuses)}
         row |= {status.lower(): counts[status] for status in (TERMINATED, ERROR)}
-        row["left"] = sum(count for status, count in counts.items() if status not in _FINISHED_STATUSES)
+        row["not_started"] = counts[NOT_STARTED]
+        row["left"] = sum(count for status, count in counts.items() if status not in _ENDED_STATUSES)
+        row["not_drawn"] = seen.not_drawn
         row |= {"begun": _date(seen.begun_s), "last_updated": _date(seen.updated_s)}
         rows.append({**row, "trainable": seen.trainable_name, "metric": seen.metric, "mode": seen.mode, "path": path})
-    shown = ["name", "state", "total_trials", "terminated", "error", "left", "begun", "last_updated"]
+    counted = ["total_trials", "terminated", "error", "not_started", "left", "not_drawn"]
+    shown = ["name", "state", *counted, "begun", "last_updated"]
     return _Listing(rows, shown, f"{directory}: {len(rows)} run{'' if len(rows) == 1 else 's'}")
 
 
@@ -211,6 +235,8 @@ def _date(at_s: float) -> str:
 
 
 # -- choosing ----------------------------------------------------------------------------------------------------------
+
+
 def _chosen(listing: _Listing, options: argparse.Namespace) -> list[Row]:
     """The rows that are asked for, in the order that is.
 
@@ -284,6 +310,8 @@ def _column(name: str, listing: _Listing) -> str:
 
 
 # -- showing -----------------------------------------------------------------------------------------------------------
+
+
 def _print_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
     """A table of the columns that have a value anywhere, as many as fit on the terminal, if there is one."""
     if not rows:
@@ -311,21 +339,12 @@ def _write_csv(path: str, rows: Sequence[Row], columns: Sequence[str]) -> None:
         writer.writerows(rows)
 
 
-# ---- from minitune/commands/showing.py
-# `minitune show` and `minitune best`: all that is known of a run or of one trial of it; and its best trial.
-
-_WIDTH = 15
-
-_ERRORS_SHOWN = 5
-
-Facts = dict[str, Any]
-
-"""What is told, by its name: plain values, dicts of them, lists of lines, and what is said otherwise to people."""
+# -- show, best --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _Said:
-    """A fact that is said otherwise to people.
+    """A fact that people read as another text than programs do.
 
     Attributes:
         data: For programs.
@@ -396,8 +415,12 @@ def best(arguments: list[str], prog: str) -> int:
 
 
 # -- facts -------------------------------------------------------------------------------------------------------------
+
+
 def _about_run(run: RecordedRun, state: RunState) -> Facts:
-    counts = Counter(trial.status for trial in run.trials)
+    counts = Counter(trial.shown_status for trial in run.trials)
+    if run.not_drawn:
+        counts[_NOT_DRAWN] = run.not_drawn
     facts: Facts = {
         "run": run.path,
         "state": _Said(state.name, state.text),
@@ -425,9 +448,9 @@ def _about_trial(run: RecordedRun, state: RunState, trial: Trial) -> Facts:
     facts: Facts = {
         "trial": _Said(trial.trial_id, _named(trial)),
         "name": trial.name,
-        "status": _Said(trial.status, trial.status + _attempts(trial)),
+        "status": _Said(trial.shown_status, trial.shown_status + _attempts(trial)),
         "run": _Said(run.path, f"{run.path}: {state.text}"),
-        "directory": trial.local_path,
+        "directory": trial.local_path if trial.has_started else None,
         "config": trial.config,
         "resources": {**trial.resources.required_resources},
         "seed": trial.seed,
@@ -453,15 +476,17 @@ def _about_best(run: RecordedRun, state: RunState, metric: str, mode: str, scope
     if trial is None:
         raise NotFoundError(f"{why_no_best(run.trials, metric)} ({run.path})")
     value = trial.analysis.get(metric, mode if scope == "all" else scope)
+    waiting = sum(trial.shown_status == NOT_STARTED for trial in run.trials)
+    of_which = f", {waiting} of which were not started" if waiting else ""
     so_far = "" if state.name == FINISHED_RUN else f" so far (the run {state.said})"
     facts: Facts = {
         "value": _Said(value, f"{metric}={_short(value)}"),
         "chosen by": _Said(
             {"metric": metric, "mode": mode, "scope": scope, "trials": len(run.trials), "run": state.name},
-            f"{mode} of {metric}, scope {scope}, of {len(run.trials)} trials{so_far}",
+            f"{mode} of {metric}, scope {scope}, of {len(run.trials)} trials{so_far}{of_which}",
         ),
         "trial": _Said(trial.trial_id, _named(trial)),
-        "status": trial.status,
+        "status": trial.shown_status,
         "iteration": _iteration_of(trial, metric, value) if scope in ("all", "last") else None,
         "config": trial.config,
         "last metrics": metrics_of(trial.last_result),
@@ -476,7 +501,7 @@ def _about_best(run: RecordedRun, state: RunState, metric: str, mode: str, scope
 
 
 def _iteration_of(trial: Trial, metric: str, value: float | None) -> Any:
-    """The iteration in which a trial has reported this value first; None if its files do not tell."""
+    """The iteration in which a trial has reported this value first; None if that is not on record."""
     if _last(trial, metric) == value:
         return trial.last_result.get(TRAINING_ITERATION)
     from minitune.analysis.experiment_analysis import trial_rows
@@ -521,6 +546,8 @@ def _short(value: Any) -> str:
 
 
 # -- telling -----------------------------------------------------------------------------------------------------------
+
+
 def _tell(facts: Facts, as_json: bool) -> None:
     if as_json:
         print(json_text.dumps_pretty({name.replace(" ", "_"): _data(value) for name, value in facts.items()}))

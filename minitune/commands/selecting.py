@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from minitune.base.files import local_path
 from minitune.config import default_storage_path
 from minitune.error import RunNotFoundError, TuneError
-from minitune.experiment.lifecycle import OWNS_ACTOR, Phase
+from minitune.experiment.lifecycle import ERROR, OWNS_ACTOR, Phase
 from minitune.experiment.trial import Trial
 from minitune.record import records
 from minitune.record.layout import RunDirectory, is_run
@@ -110,6 +110,21 @@ def state_of(path: str, close_reason: str | None) -> RunState:
 def state_of_run(run: RecordedRun) -> RunState:
     """How a run stands that has been read."""
     return state_of(run.path, run.close_reason)
+
+
+def exit_status(run: RecordedRun, state: RunState) -> int:
+    """What a command that has seen a run end tells of it.
+
+    A stopper or a time budget may end a run while trials wait: then not all of its trials had their turn.
+    """
+    if state.name not in (FINISHED_RUN, STOPPED):
+        return ENDED_EARLY
+    if any(trial.status == ERROR for trial in run.trials):
+        return TRIALS_FAILED
+    if run.total_samples is None:  # the end of an endless search always finds trials that wait
+        return 0
+    is_cut = state.name == STOPPED and run.not_drawn  # a search may also end by itself before it has drawn them all
+    return ENDED_EARLY if is_cut or any(not trial.has_started for trial in run.trials) else 0
 
 
 def read_standing(path: str) -> tuple[RecordedRun, RunState]:

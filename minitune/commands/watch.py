@@ -14,24 +14,20 @@ from typing import Any
 from minitune.base import files
 from minitune.commands.selecting import (
     CANNOT,
-    ENDED_EARLY,
     ERRORS,
-    FINISHED_RUN,
     INTERRUPTED,
     LAST,
     RUN_HELP,
     RUNNING,
-    STOPPED,
     TRIAL_HELP,
-    TRIALS_FAILED,
     RunState,
     existing_run,
+    exit_status,
     find_trial,
     put_back,
     run_and_trial,
     state_of_run,
 )
-from minitune.experiment.lifecycle import ERROR
 from minitune.experiment.trial import Trial
 from minitune.record.story import RunFollower
 
@@ -75,13 +71,14 @@ def watch(arguments: list[str], prog: str) -> int:
         prog: Its name, for the help.
 
     Returns:
-        The exit status: 0 if all trials have ended well, 3 if some have failed, 4 if the run was interrupted or killed.
+        The exit status: 0 if all trials have ended well, 3 if some have failed, 4 if the run was interrupted or
+        killed, or a stopper or the time budget has ended it while trials waited.
     """
     parser = argparse.ArgumentParser(
         prog=prog,
         description="Watch a run from here until it ends: redrawn on a terminal, else a line now and then.",
         epilog="The exit status is 0 if all its trials have ended well, 3 if some have failed, 4 if it was interrupted "
-        "or killed.",
+        "or killed, or if a stopper or the time budget has ended it before all of its trials were started.",
     )
     parser.add_argument("run", nargs="?", default=LAST, help=f"{RUN_HELP} (default: {LAST})")
     options = parser.parse_args(arguments)
@@ -95,9 +92,7 @@ def watch(arguments: list[str], prog: str) -> int:
         print(f"the run goes on; `minitune watch {shlex.quote(options.run)}` shows it again", file=sys.stderr)
         return INTERRUPTED
     print(f"{watched.follower.run.path}: {state.text}")
-    if state.name not in (FINISHED_RUN, STOPPED):
-        return ENDED_EARLY
-    return TRIALS_FAILED if any(trial.status == ERROR for trial in watched.follower.run.trials) else 0
+    return exit_status(watched.follower.run, state)
 
 
 def _show_until_end(watched: _Watched) -> RunState:
@@ -223,7 +218,7 @@ def _show_file(watched: _Watched, trial: Trial, name: str, *, follows: bool) -> 
 
 def _why_missing(trial: Trial, path: str) -> str:
     if not os.path.isdir(trial.local_path):
-        return f"trial {trial.trial_id} has no directory yet: it is {trial.status}"
+        return f"trial {trial.trial_id} has no directory: it is {trial.shown_status}"
     names = ", ".join(sorted(entry.name for entry in os.scandir(trial.local_path) if entry.is_file())) or "none"
     return (
         f"there is no {path}: trials that run in the process of the script (inline) print to its console, and "

@@ -54,12 +54,12 @@ def main(arguments: list[str], prog: str) -> int:
 
 def _print_line(trial: Trial, decisions: list[TrialDecision]) -> None:
     """What became of a trial, and what was decided last."""
-    print(f"{trial.trial_id} {trial.status} {decisions[-1] if decisions else 'nothing was decided'}")
+    print(f"{trial.trial_id} {trial.shown_status} {decisions[-1] if decisions else 'nothing was decided'}")
 
 
 def _print_trial(trial: Trial, decisions: list[TrialDecision]) -> None:
     """All that was decided about a trial."""
-    print(f"{trial.trial_id} {trial.status} {trial.experiment_tag}")
+    print(f"{trial.trial_id} {trial.shown_status} {trial.experiment_tag}")
     for decision in decisions:
         print(f"  {decision}")
     if not decisions:

@@ -69,6 +69,9 @@ PAUSED = "PAUSED"
 TERMINATED = "TERMINATED"
 ERROR = "ERROR"
 
+NOT_STARTED = "not started"
+"""What views and counts call a TERMINATED trial that never had a worker: the run ended while the trial waited."""
+
 TRANSITIONS: dict[Phase, dict[Step, Phase]] = {
     Phase.QUEUED: {
         Step.START: Phase.STARTING,

@@ -254,6 +254,17 @@ class Trial:
         return self.phase in FINISHED
 
     @property
+    def has_started(self) -> bool:
+        """Whether the trial ever had a worker. Before that it has no directory either."""
+        return self.attempt > 0 or self.report_count > 0
+
+    @property
+    def shown_status(self) -> str:
+        """The status for people: `not started` for a TERMINATED trial that never had a worker, else `status`."""
+        status = self.status
+        return lifecycle.NOT_STARTED if status == lifecycle.TERMINATED and not self.has_started else status
+
+    @property
     def is_saving(self) -> bool:
         """Whether the worker is writing a checkpoint."""
         return self.phase is Phase.SAVING

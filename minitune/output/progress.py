@@ -261,8 +261,9 @@ def early_end(trials: Sequence[Trial]) -> str:
     if not reasons:
         return ""
     cut = [trial for trial in trials if trial.trial_id in reasons]
-    reason, waiting = reasons[cut[0].trial_id], sum(not trial.last_result for trial in cut)
+    reason, waiting = reasons[cut[0].trial_id], sum(not trial.has_started for trial in cut)
     return (
         f"{reason}; {len(trials) - len(cut)} of {len(trials)} trials had ended, {len(cut) - waiting} "
-        f"{'was' if len(cut) - waiting == 1 else 'were'} cut short, {waiting} had no result yet"
+        f"{'was' if len(cut) - waiting == 1 else 'were'} cut short, {waiting} {'was' if waiting == 1 else 'were'} not "
+        "started"
     )

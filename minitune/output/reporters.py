@@ -427,8 +427,8 @@ class TuneReporterBase(ProgressReporter):
 
     def trial_ended(self, trial: Trial) -> None:
         """At level 2: how the trial has ended."""
-        never_began = trial.status != ERROR and trial.start_time is None and not trial.last_result
-        if not self._shows_trials or never_began:
+        never_started = trial.status != ERROR and not trial.has_started
+        if not self._shows_trials or never_started:
             return
         if trial.status == ERROR:
             self.say(f"Trial {trial.name} failed: {last_line(trial)} ({trial.error_file})")
@@ -590,7 +590,7 @@ class SnapshotReporter(TuneReporterBase):
 
     def _note_beginning(self, trials: Sequence[Trial]) -> None:
         if self._ended_before is None:
-            self._ended_before = sum(trial.is_finished() for trial in trials)
+            self._ended_before = sum(trial.shown_status in (TERMINATED, ERROR) for trial in trials)
 
     def trial_started(self, trial: Trial) -> None:
         """See `ProgressReporter.trial_started`."""

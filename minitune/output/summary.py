@@ -16,7 +16,7 @@ from minitune.analysis.experiment_analysis import ExperimentAnalysis
 from minitune.base.checks import is_real, require
 from minitune.base.text import ShortRepr, is_long, one_line, warn_once
 from minitune.error import TrialError
-from minitune.experiment.lifecycle import ERROR, TERMINATED
+from minitune.experiment.lifecycle import ERROR, NOT_STARTED, TERMINATED
 from minitune.experiment.trial import SCOPES, Trial, best_trial, check_mode
 from minitune.output.progress import cut_short, early_end
 from minitune.result import CONFIG, flatten
@@ -26,7 +26,7 @@ from minitune.trainable.session import current_session
 logger = logging.getLogger("minitune")
 
 WELL, CUT, FAILED, UNFINISHED, SILENT = "ended well", "cut short", "failed", "not finished", "without a result"
-_ENDS = (WELL, CUT, FAILED, UNFINISHED, SILENT)
+_ENDS = (WELL, CUT, FAILED, UNFINISHED, SILENT, NOT_STARTED)
 """How trials end."""
 _ROWS, _CELL = 30, 200
 _LONG = ShortRepr(_CELL)
@@ -134,9 +134,9 @@ class Summary:
         path: Its directory.
         elapsed_s: How long it took, in seconds.
         is_interrupted: Whether a signal has ended it.
-        counts: How many trials `ended well`, were `cut short` by the end of the run, `failed`, are `not finished`, and
-            ended `without a result` (a run whose time is over does not begin those that wait).
-        cut: How many trials the end of the run has cut short, those that it did not begin included.
+        counts: How many trials `ended well`, were `cut short` by the end of the run, `failed`, are `not finished`,
+            ended `without a result`, and were `not started`.
+        cut: How many trials the end of the run has cut short, those that were not started included.
         early_end: Why the run has ended before them, and how many had ended by then; empty if there are none.
         best: In a line; None without a metric, or a finite value of it.
         config: The best configuration, as text.
@@ -218,6 +218,8 @@ class Summary:
 def _how_it_ended(trial: Trial, is_cut: bool) -> str:
     if trial.status == ERROR:
         return FAILED
+    if not trial.has_started:
+        return NOT_STARTED
     if trial.status != TERMINATED:
         return UNFINISHED
     if not trial.report_count:

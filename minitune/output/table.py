@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 from minitune import clock
 from minitune.base.text import ShortRepr, is_long, width_of
 from minitune.execution.devices import memory
-from minitune.experiment.lifecycle import ERROR, PAUSED, PENDING, RUNNING, TERMINATED
+from minitune.experiment.lifecycle import ERROR, NOT_STARTED, PAUSED, PENDING, RUNNING, TERMINATED
 from minitune.experiment.trial import Trial
 from minitune.result import AUTO_RESULT_KEYS, CONFIG, DEBUG_METRICS, NODE_IP, PID, TIME_TOTAL_S, flatten
 
@@ -31,7 +31,8 @@ LOGDIR = "Result logdir: "
 ENDING = "Ending: "
 """The beginnings of the driver's lines on machine and run."""
 
-STATUS_ORDER = (RUNNING, TERMINATED, PAUSED, PENDING, ERROR)
+STATUS_ORDER = (RUNNING, TERMINATED, PAUSED, PENDING, NOT_STARTED, ERROR)
+"""In which order statuses are shown, as in `Trial.shown_status`."""
 
 ROWS_PER_STATUS = 5
 """Rows of one status where not all trials are shown, unless more than `_FEW_ROWS` rows are wanted."""
@@ -125,7 +126,7 @@ class Table:
 
     def cells(self) -> list[list[str]]:
         """The rows as short texts."""
-        limits = [10_000, 10_000, *(max(self.max_length, len(header)) for header in self.headers[2:])]
+        limits = [10_000 if c < 2 else max(self.max_length, len(header)) for c, header in enumerate(self.headers)]
         return [[format_cell(value, limit) for value, limit in zip(row, limits, strict=True)] for row in self.rows]
 
     def lines(self, columns: int | None = None) -> list[str]:
@@ -212,10 +213,10 @@ def number_of(value: Any) -> float | None:
 
 
 def by_status(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
-    """The trials by status; every status is there."""
+    """The trials by `shown_status`; every status is there."""
     found: dict[str, list[Trial]] = {status: [] for status in STATUS_ORDER}
     for trial in trials:
-        found[trial.status].append(trial)
+        found[trial.shown_status].append(trial)
     return found
 
 
@@ -275,7 +276,7 @@ def choose_rows(
         ordered = list(statuses[status])
         if rank is not None and status == TERMINATED:
             chosen += sorted(ordered, key=rank)[: shares[status]]
-        elif status in (RUNNING, PENDING):
+        elif status in (RUNNING, PENDING, NOT_STARTED):
             chosen += ordered[: shares[status]]
         else:  # what has come to rest: the latest
             chosen += ordered[len(ordered) - shares[status] :]
@@ -307,7 +308,7 @@ def trial_table(
     rows = [
         [
             trial.name,
-            trial.status,
+            trial.shown_status,
             _location(trial),
             *(parameter_of(trial, name) for name in parameters),
             *(look_up(trial.last_result, name) for name in metrics),

@@ -1,9 +1,20 @@
-"""One record of the journal as one line of text, and back, exactly.
+"""One record of the journal as one line of text, and back, exactly. Reading never runs what an author wrote.
 
-A line is `crc32 in 8 hex digits, space, compact JSON, newline`, so a text editor reads it. What JSON cannot hold is
-written as a tag (`tagged_json`). `{"$":` stands in a line exactly where a tag is: a user's dict with such a key is
-always escaped, and in texts the quotes are. So a line without it needs nothing but the JSON parser, and most are such.
-Reading a line never unpickles, unless asked to.
+A line is `crc32 in 8 hex digits, space, compact JSON, newline`, so a text editor reads it. A value that JSON cannot
+hold is written as a *tag*, an object whose first key is `$`::
+
+    {"$":"float","v":"nan"}   {"$":"bytes","v":"<base64>"}   {"$":"tuple","v":[1,2]}
+    {"$":"dict","v":[[key,value],...]}      a dict with keys that are no text, or with the key "$"
+    {"$":"deep","v":[node,...]}             a value nested deeper than parsers like
+    {"$":"pickle","text":...,"python":"3.11","v":"<base64>"}           any other object
+    {"$":"pickle","text":...,"python":"3.11","sha256":...,"size":n}    the same, in a file of its own
+    {"$":"unrecorded","text":...,"v":"..."}                            one that pickle cannot hold either, and why
+
+`{"$":` stands in a line exactly where a tag is: a user's dict with such a key is always escaped, and in texts the
+quotes are. So a line without it needs nothing but the JSON parser, and most lines are such.
+
+Objects stay pickled, in the line or, if they are large, in the `ObjectStore` beside the journal, until a caller loads
+them who knows who has written the run.
 """
 
 from __future__ import annotations
@@ -33,29 +44,23 @@ from minitune.base.text import ShortRepr
 from minitune.error import TuneError
 from minitune.record import records
 
-# ---- from minitune/execution/pickled.py
-# Objects that JSON cannot hold, or not well: pickled, in the journal or beside it, until somebody may load them.
+logger = logging.getLogger("minitune")
 
 LARGE_BYTES = 1_000_000
-
 """What takes more than about this in a record goes into a file of its own."""
 
 INLINE_LIMIT_BYTES = 64 * 1024
-
 """Pickles up to this size stand in the record itself."""
 
 TEXT_LIMIT = 200
-
 """Characters of an object's text that are recorded beside its pickle."""
 
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
-
 """This Python's version, as it is recorded beside a pickle."""
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
-_MARK_pickled = ".unsynced"
-
+_UNSYNCED = ".unsynced"
 """Behind the name of a file that is not known to be on the disk."""
 
 _KNOWN = 16
@@ -63,7 +68,6 @@ _KNOWN = 16
 _UNCHANGEABLE = frozenset({bytes, str})
 
 _ITEM_BYTES = 16
-
 """What a small value takes in a record, about."""
 
 _SMALL = frozenset({int, float, bool, type(None)})
@@ -71,10 +75,50 @@ _SMALL = frozenset({int, float, bool, type(None)})
 _WALKED = frozenset({dict, list, tuple})
 
 _SIZED: dict[Any, int] = {str: 1, bytes: 1, bytearray: 1, set: _ITEM_BYTES, frozenset: _ITEM_BYTES}
-
 """How many bytes one unit of the length takes, by type."""
 
 _REPR = ShortRepr(TEXT_LIMIT)
+
+TAG = "$"
+
+SCALARS = frozenset({str, int, float, bool, type(None)})
+"""What JSON holds, by exact type; some values of these types it does not."""
+
+_DEPTH_LIMIT = 40
+"""Deeper values are written as a table: JSON parsers, and Python's own stack, have limits."""
+
+_NODE_LIMIT = 200_000
+"""Larger structures are pickled whole: a small object that refers to itself often may unfold without end."""
+
+_NUMPY = frozenset({"bool", "bool_"} | {f"float{n}" for n in (16, 32, 64)}) | frozenset(
+    f"{kind}{n}" for kind in ("int", "uint") for n in (8, 16, 32, 64)
+)
+
+_MARK = '{"$":'
+
+_PLAIN_DEPTH = 20
+
+_PLAIN_CONTAINERS = 10_000
+
+_PLAIN_ITEMS = 50_000
+"""Records beyond these take the longer way, which ends also for structures that refer to themselves."""
+
+_CONTAINERS = frozenset({dict, list})
+
+_TEXT = frozenset({str})
+
+
+_WITH_CONFIG = frozenset({records.TRIAL, records.CHANGE, records.EXPLOIT})
+
+BODY = 9
+"""Where the JSON begins in a line: behind eight digits and a space."""
+
+_plain_json = json_encoder(separators=(",", ":"))
+
+_read_json = json_decoder()
+
+
+# -- objects that stay pickled -----------------------------------------------------------------------------------------
 
 
 class ObjectStore:
@@ -166,7 +210,7 @@ class ObjectStore:
         if self._durability == "strict":
             files.sync_descriptor(descriptor)
         elif self._durability == "batched":
-            mark = files.open_own(stored.path + _MARK_pickled, os.O_WRONLY | os.O_CREAT, files.BLOB_MODE, within=within)
+            mark = files.open_own(stored.path + _UNSYNCED, os.O_WRONLY | os.O_CREAT, files.BLOB_MODE, within=within)
             os.close(mark)
             self._unsynced.append(stored.path)
         files.put_in_place(temporary, stored.path, within)
@@ -187,7 +231,7 @@ class ObjectStore:
                 files.sync_descriptor(file.fileno())
         files.sync_directory(self.directory)
         for path in synced:
-            files.remove_file(path + _MARK_pickled)
+            files.remove_file(path + _UNSYNCED)
         del self._unsynced[: len(synced)]
 
     def find_torn(self) -> list[str]:
@@ -200,7 +244,7 @@ class ObjectStore:
         """
         torn = []
         for found in files.names(self.directory):
-            name = found.removesuffix(f".pkl{_MARK_pickled}")
+            name = found.removesuffix(f".pkl{_UNSYNCED}")
             if name == found or _SHA256.fullmatch(name) is None:
                 continue
             try:
@@ -218,7 +262,7 @@ class ObjectStore:
         """Remove what there is of a value that `find_torn` has found: nothing names it any more."""
         within = os.path.dirname(self.directory)
         files.remove_file(self._path(name), within)
-        files.remove_file(self._path(name) + _MARK_pickled, within)
+        files.remove_file(self._path(name) + _UNSYNCED, within)
 
     def by_reference(self, record: Mapping[str, Any]) -> dict[str, Any]:
         """A record with what is large in it put into files. Blocks while they are written.
@@ -478,37 +522,7 @@ def _sha256() -> Any:
     return hashlib.sha256()
 
 
-# ---- from minitune/execution/tagged_json.py
-# Values that JSON cannot hold, as trees that it can: exactly, and without running anything when they are read.
-#
-# Such a value is written as a *tag*, an object whose first key is `$`::
-#
-#     {"$":"float","v":"nan"}   {"$":"bytes","v":"<base64>"}   {"$":"tuple","v":[1,2]}
-#     {"$":"dict","v":[[key,value],...]}      a dict with keys that are no text, or with the key "$"
-#     {"$":"deep","v":[node,...]}             a value nested deeper than parsers like
-#     {"$":"pickle","text":...,"python":"3.11","v":"<base64>"}           any other object
-#     {"$":"pickle","text":...,"python":"3.11","sha256":...,"size":n}    the same, in a file of its own
-#     {"$":"unrecorded","text":...,"v":"..."}                            one that pickle cannot hold either, and why
-
-logger = logging.getLogger("minitune")
-
-TAG = "$"
-
-SCALARS = frozenset({str, int, float, bool, type(None)})
-
-"""What JSON holds, by exact type; some values of these types it does not."""
-
-_DEPTH_LIMIT = 40
-
-"""Deeper values are written as a table: JSON parsers, and Python's own stack, have limits."""
-
-_NODE_LIMIT = 200_000
-
-"""Larger structures are pickled whole: a small object that refers to itself often may unfold without end."""
-
-_NUMPY = frozenset({"bool", "bool_"} | {f"float{n}" for n in (16, 32, 64)}) | frozenset(
-    f"{kind}{n}" for kind in ("int", "uint") for n in (8, 16, 32, 64)
-)
+# -- values as trees that JSON holds -----------------------------------------------------------------------------------
 
 
 def to_tree(record: dict[str, Any], objects: ObjectStore | None) -> Any:
@@ -838,33 +852,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
 """How the value of a tag is made, by the tag's name."""
 
 
-# ---- from minitune/execution/journal_codec.py
-
-_MARK = '{"$":'
-
-_PLAIN_DEPTH = 20
-
-_PLAIN_CONTAINERS = 10_000
-
-_PLAIN_ITEMS = 50_000
-
-"""Records beyond these take the longer way, which ends also for structures that refer to themselves."""
-
-_CONTAINERS = frozenset({dict, list})
-
-_TEXT = frozenset({str})
-
-_SCALARS = SCALARS
-
-_WITH_CONFIG = frozenset({records.TRIAL, records.CHANGE, records.EXPLOIT})
-
-BODY = 9
-
-"""Where the JSON begins in a line: behind eight digits and a space."""
-
-_plain_json = json_encoder(separators=(",", ":"))
-
-_read_json = json_decoder()
+# -- records as lines --------------------------------------------------------------------------------------------------
 
 
 def encode(record: dict[str, Any], objects: ObjectStore | None = None) -> bytes:
@@ -905,9 +893,9 @@ def _is_plain(record: dict[str, Any]) -> bool:
                 values = container.values()
             if len(container) > _PLAIN_ITEMS:
                 return False
-            if _SCALARS.issuperset(map(type, values)):
+            if SCALARS.issuperset(map(type, values)):
                 continue
-            others = [value for value in values if type(value) not in _SCALARS]
+            others = [value for value in values if type(value) not in SCALARS]
             if not _CONTAINERS.issuperset(map(type, others)):
                 return False
             deeper += others
@@ -954,7 +942,7 @@ def decode(line: bytes, unpickle: bool = False, objects: ObjectStore | None = No
     Args:
         line: The line, with its newline.
         unpickle: False leaves pickled objects as `Pickled` and gives numpy's numbers as plain ones: safe with any
-            file. True gives all values back as they were: only for a file that `trust.check_trusted` has passed.
+            file. True gives all values back as they were: only for a file that `lock.check_trusted` has passed.
         objects: Where large objects lie.
 
     Returns:

@@ -1,4 +1,18 @@
-"""Housekeeper: one thread that does what must not hold up the driver's loop: sync, settle, delete; nothing else."""
+"""The disk under a run: the thread that syncs, settles and deletes, and the patience of a run that cannot write.
+
+The `Housekeeper` does what must not hold up the driver's loop, and nothing else.
+
+`Disk` knows whether the run can be written down. Two things may stop that:
+
+* The disk is full. A file of 64 kB lies beside the journal for this. It is given up piece by piece, each as the journal
+  needs it, since workers would at once use up whatever is free.
+* The run's directory is gone: it was renamed or removed, or a mount was lost. The run holds a descriptor of the
+  directory, so that it does not take another one at the same path for its own. Open files stay open: the journal goes
+  on where it is, so nothing is lost if the directory was only moved.
+
+In either case no trial is to blame, and none is started. The driver looks for a while whether it can go on. Then it
+ends the run so that it can be resumed.
+"""
 
 from __future__ import annotations
 
@@ -18,25 +32,34 @@ from typing import Protocol
 from minitune.base import descriptors, files
 from minitune.error import TuneError
 
-# ---- from minitune/execution/housekeeper.py
-
 logger = logging.getLogger("minitune")
 
 SYNC_DELAY_S = 0.05
-
 """From a journal's first unsynced record to the sync: half of the promised 100 ms, the rest is for a late thread."""
 
 SYNC_SHARE = 0.05
-
 """Syncs that would take more than this share of the time wait longer: some disks need 30 ms for one."""
 
 SETTLE_PERIOD_S = 1.0
-
 """A trial's checkpoints are settled at most once in this time."""
 
 CLOSE_LIMIT_S = 10.0
-
 """How long the end of a run waits for deletions and settling. What is left over is removed at the next open."""
+
+RESERVE_BYTES = 64 * 1024
+
+PATIENCE_S = 30.0
+"""How long a run waits before it ends, to be resumed."""
+
+RETRY_S = 1.0
+"""How often it looks."""
+
+_PIECE_BYTES = 8 * 1024
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+# -- sync, settle, delete ----------------------------------------------------------------------------------------------
 
 
 class Syncable(Protocol):
@@ -260,32 +283,7 @@ class Housekeeper:
         return True
 
 
-# ---- from minitune/execution/disk.py
-# Disk: whether a run can be written down, and its patience while it cannot. Its directory may be full, or gone.
-#
-# Full: a file of 64 kB lies beside the journal. Where the disk is full, it is given up piece by piece, each as the
-# journal needs it, since workers would at once use up whatever is free.
-#
-# Gone: the directory was renamed or removed, or a mount was lost. A descriptor of it is held, so that another directory
-# at its path is not taken for it. What is open stays open: the journal goes on where it is, so nothing is lost if the
-# directory was only moved.
-#
-# In either case no trial is to blame, and none is started. The driver looks for a while whether it can go on; then it
-# ends the run so that it can be resumed.
-
-RESERVE_BYTES = 64 * 1024
-
-PATIENCE_S = 30.0
-
-"""How long a run waits before it ends, to be resumed."""
-
-RETRY_S = 1.0
-
-"""How often it looks."""
-
-_PIECE_BYTES = 8 * 1024
-
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+# -- a disk that is full or gone ---------------------------------------------------------------------------------------
 
 
 class Disk:

@@ -1,6 +1,6 @@
 """Journal: the append-only record of a run, written before anything is acknowledged; and its reading.
 
-One file, one writer, one line per event (`journal_codec`), one unbuffered write per line. A write that has returned
+One file, one writer, one line per event (`codec`), one unbuffered write per line. A write that has returned
 survives the death of the process, because it is in the kernel's hands; what a power cut may cost is the choice of
 `durability`:
 
@@ -27,7 +27,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO, TypeVar
 
@@ -458,7 +458,7 @@ def read(path: str | os.PathLike[str], unpickle: bool = False) -> Iterator[dict[
 
     Args:
         path: The file. A torn end is left out, and left alone.
-        unpickle: See `journal_codec.decode`: only after `trust.check_trusted`.
+        unpickle: See `codec.decode`: only after `lock.check_trusted`.
 
     Yields:
         The records. Memory does not grow with the file.
@@ -508,6 +508,33 @@ def scan(
                 if offset == 0:
                     _check_schema(file_path, record)
                 yield offset, record
+    except OSError as error:
+        raise _os_error(file_path, "read", error) from error
+
+
+def at(path: str | os.PathLike[str], offsets: Iterable[int]) -> Iterator[dict[str, Any]]:
+    """The records at some positions, which `scan` has told; nothing is unpickled.
+
+    Args:
+        path: The file.
+        offsets: Where they begin, in bytes.
+
+    Raises:
+        JournalCorruptError: If no good record begins there any more.
+        TuneError: If the file cannot be read.
+    """
+    file_path = os.path.abspath(path)
+    objects = ObjectStore.to_read(_objects_directory(file_path))
+    try:
+        with files.open_to_read(file_path) as file:
+            for offset in offsets:
+                file.seek(offset)
+                try:
+                    yield codec.decode(file.readline(), False, objects)
+                except ValueError as error:
+                    raise JournalCorruptError(
+                        f"{file_path} was changed while it was read: the record at byte {offset} is gone; read it again"
+                    ) from error
     except OSError as error:
         raise _os_error(file_path, "read", error) from error
 

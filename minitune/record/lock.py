@@ -1,11 +1,13 @@
-"""RunLock: keeps a second driver out of a run's directory, and is free at once when its holder dies, however.
+"""Who else has to do with a run's directory: another driver at work on it, or another user who may have written it.
 
-A POSIX record lock goes with its process and is not inherited over a fork, so no worker can keep it. It has two
-weaknesses: it does not exclude the process that holds it, and that process loses it as soon as it closes *any*
-descriptor of the file. Hence a registry inside the process, which is asked before the file is opened.
+`RunLock` keeps a second driver out, and is free at once when its holder dies, however that happens. A POSIX record lock
+goes with its process and is not inherited over a fork, so no worker can keep it. It has two weaknesses: it does not
+exclude the process that holds it, and that process loses it as soon as it closes *any* descriptor of the file. Hence a
+registry inside the process, which is asked before the file is opened. Where there are no such locks (no `fcntl`, or a
+file system that refuses), `msvcrt` locks the file on Windows; elsewhere the lock is a file that only one process can
+create. Such a file counts as free if its process is gone, by pid and start time.
 
-Where there are no such locks (no `fcntl`, or a file system that refuses), it is `msvcrt` on Windows, and else a file
-that only one process can create; a file whose process is gone (by pid and start time) counts as free.
+`check_trusted` asks, before anything is unpickled, who could have written it.
 """
 
 from __future__ import annotations
@@ -26,8 +28,6 @@ from minitune.base import files
 from minitune.error import RunLockedError, TuneError, UntrustedStateError
 from minitune.settings import is_on
 
-# ---- from minitune/execution/run_lock.py
-
 _UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP)
 
 _BUSY = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
@@ -35,7 +35,6 @@ _BUSY = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
 _EXCLUSIVE_SUFFIX = ".exclusive"
 
 _UNWRITTEN_PATIENCE_S = 10.0
-
 """A file without content belongs to a process that is just writing it, unless it is older than this."""
 
 _CLOCK_STEP_S = 5.0
@@ -47,6 +46,11 @@ logger = logging.getLogger("minitune")
 _held: dict[str, RunLock] = {}
 
 _held_guard = threading.Lock()
+
+_OBJECTS_DIRECTORY = "objects"
+
+
+# -- another driver ----------------------------------------------------------------------------------------------------
 
 
 class Holder(NamedTuple):
@@ -368,10 +372,7 @@ def _start_time_by_psutil(pid: int) -> float | None:
     return started
 
 
-# ---- from minitune/execution/trust.py
-# Trust: before anything is unpickled, who could have written it?
-
-_OBJECTS_DIRECTORY = "objects"
+# -- another user ------------------------------------------------------------------------------------------------------
 
 
 def check_trusted(path: str | os.PathLike[str]) -> None:

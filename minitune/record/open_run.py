@@ -1,4 +1,8 @@
-"""OpenRun: a run's directory in the hands of this driver: locked, with its journal open."""
+"""A run in the hands of this driver: `OpenRun` has its directory and journal, `MemoryRun` has neither.
+
+An open run is locked against other drivers. The driver does not know which of the two it has. What an `OpenRun` writes
+down, a `MemoryRun` tells to a listener, and forgets.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +28,11 @@ from minitune.record.lock import RunLock
 from minitune.record.plugin_states import StateKeeper
 from minitune.record.recorder import Recorder
 
-# ---- from minitune/execution/open_run.py
+Listener = Callable[[records.Record], None]
+"""Hears of each record of a run, in order, when it is written."""
+
+
+# -- in a directory ----------------------------------------------------------------------------------------------------
 
 
 class OpenRun:
@@ -240,12 +248,7 @@ def _boot_id() -> str:
         return ""
 
 
-# ---- from minitune/execution/memory_run.py
-# MemoryRun: a run without a directory. What an `OpenRun` writes down is told to a listener and forgotten.
-
-Listener = Callable[[records.Record], None]
-
-"""Hears of each record of a run, in order, when it is written."""
+# -- in memory ---------------------------------------------------------------------------------------------------------
 
 
 class MemoryRun:

@@ -1,4 +1,4 @@
-"""What the plug-ins of a run remember, in files of the run: saved now and then, taken over by a later driver.
+"""What a resumed run takes over besides the journal: states of plug-ins, the loggers' files, references of `put`.
 
 A replay of the journal gives most plug-ins all that they knew. Their own states are saved besides, for what no replay
 brings back: random numbers that nobody has seeded, the time that is left of a budget, what callbacks have counted.
@@ -7,6 +7,9 @@ after it. Where there is no state that can be taken over, the plug-in hears ever
 
 The files are those that a plug-in's own `save`, or `save_to_dir`, writes; their names and checksums stand in the
 journal, so that a torn file is never read and no date plays a part. The last two of each component are kept.
+
+Loggers write before the journal does, so a killed driver may have logged one report too many; a full disk, or a person,
+may have cost some. Only the journal counts: what is too much is cut, and what is not whole is written again.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ from minitune.record import records
 from minitune.record.layout import STATES_KEPT, RunDirectory
 from minitune.record.recorder import Recorder
 from minitune.record.run_files import load_tuner_file
-from minitune.result import CONFIG, EXPERIMENT_TAG, EXPR_PROGRESS_FILE, EXPR_RESULT_FILE
+from minitune.result import EXPR_PROGRESS_FILE, EXPR_RESULT_FILE
 from minitune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
 from minitune.search.search_algorithm import SearchAlgorithm, SearchGenerator
 from minitune.search.searcher import Searcher, SearcherWrapper, newest_file
@@ -44,23 +47,32 @@ from minitune.space.domains import Categorical
 from minitune.space.tree import is_plain
 from minitune.stopper import NoopStopper, Stopper
 
-# ---- from minitune/execution/plugin_states.py
-
 logger = logging.getLogger("minitune")
 
 SEARCHER, SCHEDULER, STOPPER, CALLBACKS = "searcher", "scheduler", "stopper", "callbacks"
 
 TOLD_AGAIN = (SEARCHER, SCHEDULER, STOPPER)
-
 """The components that hear of what came after their state; callbacks do not."""
 
 SAVE_PERIOD_S = 10.0
-
 """States are saved at most so often, unless `MINITUNE_GLOBAL_CHECKPOINT_S` says otherwise."""
 
 SAVE_SHARE = 1 / 20
-
 """Nor may the saving take more than this share of the time."""
+
+_FILES: dict[type[Callback], tuple[str, int]] = {
+    JsonLoggerCallback: (EXPR_RESULT_FILE, 0),
+    CSVLoggerCallback: (EXPR_PROGRESS_FILE, 1),
+}
+"""By who writes them: their names, and how many lines they have besides one for each report."""
+
+_BLOCK_BYTES = 1 << 20
+
+PastReports = Callable[[], Iterable[tuple[str, dict[str, Any]]]]
+"""Makes an iterator over (trial id, report as it was logged), in order."""
+
+
+# -- states of plug-ins ------------------------------------------------------------------------------------------------
 
 
 class StateKeeper:
@@ -334,7 +346,7 @@ class _Silence(SearchAlgorithm):
         return True
 
 
-# -- files ---------------------------------------------------------------------------------------------------------
+# -- files of states ---------------------------------------------------------------------------------------------------
 @contextlib.contextmanager
 def _scratch(run: RunDirectory) -> Iterator[str]:
     """An empty directory within the run's, which is gone afterwards."""
@@ -436,24 +448,7 @@ def _loads(data: bytes, context: DriverContext, trials: Mapping[str, Trial]) -> 
     return Unpickler(io.BytesIO(data)).load()
 
 
-# ---- from minitune/execution/plain_files.py
-# The plain files of trials, which other tools read, made to agree with the record before a run goes on.
-#
-# Loggers write before the journal does, so a killed driver may have logged one report too many; a full disk may have
-# cost some, and so may people. Only the journal counts: what is too much is cut, and what is not whole is written anew.
-
-_FILES: dict[type[Callback], tuple[str, int]] = {
-    JsonLoggerCallback: (EXPR_RESULT_FILE, 0),
-    CSVLoggerCallback: (EXPR_PROGRESS_FILE, 1),
-}
-
-"""By who writes them: their names, and how many lines they have besides one for each report."""
-
-_BLOCK_BYTES = 1 << 20
-
-PastReports = Callable[[], Iterable[tuple[str, dict[str, Any]]]]
-
-"""Makes an iterator over (trial id, report as it was logged), in order."""
+# -- the files of loggers ----------------------------------------------------------------------------------------------
 
 
 def reconcile(
@@ -486,21 +481,6 @@ def reconcile(
             broken += [(callback, found)] if found else []
     if broken:
         _write_anew(broken, past())
-
-
-def logged_reports(journal: Iterable[records.Record]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(Trial id, report as it was logged) for each report of a journal."""
-    configs: dict[str, Any] = {}
-    for record in journal:
-        kind = record[records.KIND]
-        if kind == records.RESULT:
-            metrics = dict(record["metrics"])
-            if CONFIG in metrics:
-                metrics[CONFIG] = configs[record["trial"]]
-            metrics.pop(EXPERIMENT_TAG, None)  # it was added after the loggers had been told
-            yield record["trial"], metrics
-        elif kind in (records.TRIAL, records.CHANGE, records.EXPLOIT) and record["config"] is not None:
-            configs[record["trial"]] = record["config"]
 
 
 def _write_anew(
@@ -562,8 +542,7 @@ def _cut(path: str, within: str, count: int) -> None:
         return
 
 
-# ---- from minitune/_references.py
-# References of `put` in a space: a resumed run gets those of the new process in place of the old ones.
+# -- references of put -------------------------------------------------------------------------------------------------
 
 
 def renew_references(run: RunDirectory, trials: Sequence[Trial], space: Any) -> None:

@@ -1,4 +1,9 @@
-"""`tuner.pkl`: configs and space of a run, so that it can be resumed; each component pickled on its own."""
+"""What a run needs to go on: `tuner.pkl`, `trainable.pkl`, or the user's script, run up to its `fit()`.
+
+`tuner.pkl` holds configs and the space, each component pickled on its own, so that one that cannot be loaded any more
+costs only itself. `trainable.pkl` holds the trainables, so that a trial can be run again by its name alone. Without
+them the script has to tell: it is run as the user would run it, and ends where it is about to start the run.
+"""
 
 from __future__ import annotations
 
@@ -24,21 +29,33 @@ from minitune.record.layout import RunDirectory, check_trusted, is_run
 from minitune.trainable.util import bind_parameters
 from minitune.tune_config import TuneConfig
 
-# ---- from minitune/_tuner_file.py
-
 logger = logging.getLogger("minitune")
 
 _CHECKPOINTS = "checkpoint_configs"
 
 _LARGE = "large_values"
-
 """The part with the names of the large values, which lie among the run's objects."""
 
 _NONE = pickle.dumps([])
 
 _LOST = b""
-
 """In place of the pickle of what has none."""
+
+_LIMIT_BYTES = 10_000_000
+"""Larger trainables are not kept."""
+
+_PYTHON = "{}.{}".format(*sys.version_info)
+
+_BOUND, _TOO_LARGE = (
+    "values are bound to it, which are not kept",
+    f"it takes more than {_LIMIT_BYTES // 10**6} MB",
+)
+
+_wanted: Callable[[Any], bool] | None = None
+"""Asked for each plan that is about to be run in this process: whether it is the one that is looked for."""
+
+
+# -- tuner.pkl ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -220,19 +237,7 @@ def _load(run: RunDirectory, parts: dict[str, bytes], resolve: Callable[[int], A
         raise TuneError(f"{name} in {run.tuner} cannot be loaded ({type(error).__name__}: {error})") from error
 
 
-# ---- from minitune/_trainable_file.py
-# `trainable.pkl`: the trainables of a run, so that a trial can be run again by its name alone.
-
-_LIMIT_BYTES = 10_000_000
-
-"""Larger trainables are not kept."""
-
-_PYTHON = "{}.{}".format(*sys.version_info)
-
-_BOUND, _LARGE_trainable_file = (
-    "values are bound to it, which are not kept",
-    f"it takes more than {_LIMIT_BYTES // 10**6} MB",
-)
+# -- trainable.pkl -----------------------------------------------------------------------------------------------------
 
 
 def dump_trainables(experiments: Sequence[Experiment]) -> bytes:
@@ -254,7 +259,7 @@ def dump_trainables(experiments: Sequence[Experiment]) -> bytes:
 def _kept(trainable: Any) -> tuple[bytes, list[bytes]] | str:
     bare = bind_parameters(trainable, _checked)
     content = SmallPickle(bare, "the trainable", _LIMIT_BYTES).content()
-    return _BOUND if bare is not trainable else content or _LARGE_trainable_file
+    return _BOUND if bare is not trainable else content or _TOO_LARGE
 
 
 def _checked(value: Any) -> SharedObject:
@@ -321,12 +326,7 @@ def _find_modules_in(paths: Sequence[str]) -> None:
     sys.path.extend(path for path in others if path not in sys.path and os.path.exists(path))
 
 
-# ---- from minitune/_script.py
-# A user's script, run up to its `fit()`: what would be run there is of interest, and nothing is.
-
-_wanted: Callable[[Any], bool] | None = None
-
-"""Asked for each plan that is about to be run in this process: whether it is the one that is looked for."""
+# -- the script --------------------------------------------------------------------------------------------------------
 
 
 class _Found(BaseException):

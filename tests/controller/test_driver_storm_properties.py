@@ -166,7 +166,7 @@ def trainable_of(kind: str, seed: int, failures: int, overrun: list[str]) -> Any
 
 def check(grid: ResultGrid, spy: Spy, log: Log) -> None:
     assert set(spy.statuses) <= {"TERMINATED", "ERROR"}
-    assert grid.num_errors + grid.num_terminated == len(grid) <= TRIALS
+    assert grid.num_errors + grid.num_terminated + grid.num_not_started == len(grid) <= TRIALS
     assert [trial.number for trial in spy.trials] == list(range(len(grid)))
     ended = Tally(line.split()[-2 if "n=" in line else -1] for line in strip_done(log))
     assert ended == Tally(str(number) for number in range(len(grid))), "each suggestion was told of once"

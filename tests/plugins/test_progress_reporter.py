@@ -322,11 +322,11 @@ def test_at_level_2_each_step_of_a_trial_is_a_line(capsys: pytest.CaptureFixture
 
 
 def test_a_trial_that_never_began_ends_without_a_word(capsys: pytest.CaptureFixture[str]) -> None:
-    reporter, trial = ready(verbose=2), finished(4, 1.0)
-    trial.last_result = {}
+    reporter, trial = ready(verbose=2), make_trial(4)
+    trial.move(Step.STOP)
     reporter.trial_ended(trial)
     assert capsys.readouterr().out == ""
-    trial.start_time = 1.0
+    trial.attempt = 1
     reporter.trial_ended(trial)
     assert capsys.readouterr().out == "Trial train_t0004 ended after 0 iterations\n"
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from kit import fit, report_n
 
-from minitune import Checkpoint, ExperimentAnalysis, Result, ResultGrid, TrialError, report
+from minitune import Checkpoint, ExperimentAnalysis, Result, ResultGrid, TrialError, get_context, grid_search, report
 
 
 def test_a_grid_is_a_sequence_in_order_of_submission(grid: ResultGrid) -> None:
@@ -168,10 +168,97 @@ def test_the_best_row_of_each_trial(grid: ResultGrid) -> None:
         grid.get_rows("loss", "best")
 
 
-def test_rows_without_loggers_are_the_last_results(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_need_no_loggers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
-    (row,) = fit(lambda config: {"a": {"b": 1}}, {"x": 5}).get_rows()
+    grid = fit(report_n(3, a={"b": 1}), {"x": 5})
+    (row,) = grid.get_rows()
     assert (row["a/b"], row["config/x"]) == (1, 5)
+    assert [row["training_iteration"] for row in grid[0].get_rows()] == [1, 2, 3]
+
+
+# -- files of the user's own ------------------------------------------------------------------------------------------
+
+
+def writing_files_of_its_own(config: dict[str, Any]) -> None:
+    """Its files have the names of those that loggers write."""
+    directory = Path(get_context().get_trial_dir())
+    for step in range(2):
+        report({"loss": config["i"] + step})
+    (directory / "result.json").write_text(json.dumps({"mine": 1, "loss": -7, "config": {"i": 9}}) + "\n")
+    (directory / "progress.csv").write_text("mine,loss\n1,-7\n")
+    if config["i"] == 1:
+        raise ValueError("at the end")
+
+
+def test_results_of_a_run_come_from_its_journal() -> None:
+    grid = fit(writing_files_of_its_own, {"i": grid_search([0, 1])}, metric="loss", mode="min")
+    analysis = ExperimentAnalysis(grid.experiment_path, default_metric="loss", default_mode="min")
+
+    for i, result in enumerate(grid):
+        read = Result.from_path(result.path)
+        assert (read.metrics["loss"], read.config) == (i + 1, {"i": i})
+        for rows in (result.get_rows(), read.get_rows()):
+            assert [(row["loss"], row["config/i"]) for row in rows] == [(i, i), (i + 1, i)]
+            assert not any("mine" in row for row in rows)
+    for of_the_run in (grid, analysis):
+        assert [row["loss"] for row in of_the_run.get_rows()] == [1, 2]
+        assert [row["loss"] for row in of_the_run.get_rows("loss", "min")] == [0, 1]
+    assert analysis.best_config == {"i": 0}
+
+
+def test_the_file_of_a_trial_that_has_reported_nothing_is_no_result() -> None:
+    def silent(config: dict[str, Any]) -> None:
+        Path(get_context().get_trial_dir(), "result.json").write_text(json.dumps({"mine": 1}) + "\n")
+        raise ValueError("before the first report")
+
+    (result,) = fit(silent, {})
+    assert result.get_rows() == []
+    assert "mine" not in Result.from_path(result.path).metrics
+
+
+def test_all_attempts_of_a_trial_are_in_its_rows() -> None:
+    def failing_once(config: dict[str, Any]) -> None:
+        for step in range(2):
+            report({"step": step})
+        failed = Path(get_context().get_trial_dir(), "failed")
+        if not failed.exists():
+            failed.touch()
+            raise ValueError("once")
+
+    (result,) = fit(failing_once, {}, max_failures=1)
+    assert [row["step"] for row in result.get_rows()] == [0, 1, 0, 1]
+
+
+class Odd:
+    """JSON cannot hold it."""
+
+    def __str__(self) -> str:
+        return "as text"
+
+    __repr__ = __str__
+
+
+def test_values_are_plain_also_without_the_file() -> None:
+    def odd(config: dict[str, Any]) -> None:
+        report({"odd": Odd(), "pair": (1, math.inf), "by_number": {1: Odd()}})
+
+    (result,) = fit(odd, {"thing": Odd()})
+    with_file = result.get_rows()
+    Path(result.path, "result.json").unlink()
+    for (row,) in (with_file, result.get_rows()):
+        assert (row["odd"], row["by_number/1"], row["config/thing"]) == ("as text",) * 3
+        assert row["pair"] == [1, "Infinity"]
+
+
+def test_a_damaged_journal_leaves_the_files(grid: ResultGrid, caplog: pytest.LogCaptureFixture) -> None:
+    rows = grid[0].get_rows()
+    journal = Path(grid.experiment_path, "journal")
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join([lines[0], b"damaged\n", *lines[2:]]))
+    with caplog.at_level(logging.WARNING, "minitune"):
+        assert grid[0].get_rows() == rows
+        assert Result.from_path(grid[0].path).metrics["loss"] == 2.0
+    assert "without the journal of its run" in caplog.text
 
 
 # -- from_path --------------------------------------------------------------------------------------------------------
@@ -208,18 +295,24 @@ def test_a_trial_directory_that_was_taken_out_of_its_run(grid: ResultGrid, tmp_p
     assert "two is too many" in str(results[2].error)
 
 
-def test_a_torn_line_is_left_out(grid: ResultGrid, caplog: pytest.LogCaptureFixture) -> None:
-    path = Path(grid[0].path, "result.json")
+def alone(result: Result, directory: Path) -> Path:
+    """The trial's directory, taken out of its run."""
+    return Path(shutil.copytree(result.path, directory / Path(result.path).name))
+
+
+def test_a_torn_line_is_left_out(grid: ResultGrid, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = alone(grid[0], tmp_path) / "result.json"
     path.write_text(path.read_text()[:-20])
     with caplog.at_level(logging.WARNING, "minitune"):
-        assert Result.from_path(grid[0].path).metrics["loss"] == 1.0
+        assert Result.from_path(path.parent).metrics["loss"] == 1.0
     assert f"line 3 of {path} is torn" in caplog.text
 
 
-def test_the_table_stands_in_for_missing_lines(grid: ResultGrid) -> None:
-    for result in grid:
-        Path(result.path, "result.json").unlink()
-    read = [Result.from_path(result.path) for result in grid]
+def test_the_table_stands_in_for_missing_lines(grid: ResultGrid, tmp_path: Path) -> None:
+    copies = [alone(result, tmp_path) for result in grid]
+    for copy in copies:
+        (copy / "result.json").unlink()
+    read = [Result.from_path(copy) for copy in copies]
 
     assert read[0].metrics["loss"] == 2.0
     assert read[0].metrics["eval/step"] == 2

@@ -1,0 +1,176 @@
+"""Trials that still wait when a stopper ends the run: every view, count and exit status names them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kit import fit
+
+from minitune import ExperimentAnalysis, Result, ResultGrid, Stopper, grid_search, report, uniform
+from minitune.output.summary import Summary
+
+Minitune = Callable[..., tuple[int, str, str]]
+
+
+class AfterTheFirst(Stopper):
+    """Ends the run with the first report of the second trial."""
+
+    def __init__(self) -> None:
+        self.trials: set[str] = set()
+
+    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
+        self.trials.add(trial_id)
+        return False
+
+    def stop_all(self) -> bool:
+        return len(self.trials) == 2
+
+
+def train(config: dict[str, Any]) -> None:
+    for step in range(2):
+        report({"loss": config["x"] + step})
+
+
+def end_early(storage: Path, name: str, space: Any = None, **settings: Any) -> ResultGrid:
+    """Of six trials one ends, the second is cut short, and four wait."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MINITUNE_NUM_CPUS", "1")
+        patch.setenv("MINITUNE_MAX_PENDING_TRIALS", "10")
+        settings = {"metric": "loss", "mode": "min", "stop": AfterTheFirst(), "storage_path": storage, **settings}
+        return fit(train, space or {"x": grid_search(list(range(6)))}, name=name, **settings)
+
+
+@pytest.fixture(scope="module")
+def storage(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the runs lie: in `drawn` all six trials are drawn, in `lazy` only as many as may run at a time."""
+    path = tmp_path_factory.mktemp("storage")
+    end_early(path, "lazy", max_concurrent_trials=1)
+    end_early(path, "drawn")
+    return path
+
+
+def listed(minitune: Minitune, *arguments: str) -> list[dict[str, Any]]:
+    """The rows of a list as JSON."""
+    status, out, _ = minitune(*arguments, "--json")
+    assert status == 0
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def test_a_grid_counts_them_and_the_status_for_plug_ins_stays(tmp_path: Path) -> None:
+    grid = end_early(tmp_path, "run")
+    assert (len(grid), grid.num_terminated, grid.num_not_started, grid.num_errors) == (6, 2, 4, 0)
+    trials = ExperimentAnalysis(grid.experiment_path).trials
+    assert {trial.status for trial in trials} == {"TERMINATED"}
+    assert [trial.has_started for trial in trials] == [True] * 2 + [False] * 4
+    assert ResultGrid(ExperimentAnalysis(grid.experiment_path)).num_not_started == 4
+    assert [os.path.isdir(result.path) for result in grid] == [True] * 2 + [False] * 4
+    with pytest.raises(RuntimeError, match="does not"):
+        Result.from_path(grid[5].path)
+
+
+def test_a_run_that_ends_with_its_trials_has_none() -> None:
+    grid = fit(lambda config: None, {"x": grid_search([0, 1])})
+    assert (grid.num_terminated, grid.num_not_started) == (2, 0), "a trial without a report has started, too"
+
+
+def test_a_trial_that_fails_first_ends_the_run_before_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(config: dict[str, Any]) -> None:
+        raise ValueError("at once")
+
+    monkeypatch.setenv("MINITUNE_NUM_CPUS", "1")
+    monkeypatch.setenv("MINITUNE_MAX_PENDING_TRIALS", "10")
+    grid = fit(failing, {"x": grid_search([0, 1, 2])}, fail_fast=True)
+    assert (grid.num_errors, grid.num_terminated, grid.num_not_started) == (1, 0, 2)
+
+
+def test_the_summary_counts_them(tmp_path: Path) -> None:
+    analysis = ExperimentAnalysis(end_early(tmp_path, "run").experiment_path)
+    assert Summary.of(analysis, 1.0, False).counts["not started"] == 4
+
+
+def test_the_console_shows_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    end_early(tmp_path, "run", verbose=2)
+    out = capsys.readouterr().out
+    assert "1 of 6 trials had ended, 1 was cut short, 4 were not started\n" in out
+    assert "Number of trials: 6/6 (2 TERMINATED, 4 not started)" in out
+    assert out.count("| not started |") == 4
+    assert out.count(" ended after ") == 2
+
+
+def test_ls_shows_them_without_a_directory(minitune: Minitune) -> None:
+    rows = listed(minitune, "ls", "drawn")
+    assert [row["status"] for row in rows] == ["TERMINATED"] * 2 + ["not started"] * 4
+    assert [row["logdir"] is None for row in rows] == [False] * 2 + [True] * 4
+    waiting = listed(minitune, "ls", "drawn", "--filter", "status == not started", "--columns", "trial,logdir")
+    assert [row["trial"] for row in waiting] == [2, 3, 4, 5]
+    assert "6 trials, stopped" in minitune("ls", "drawn")[1]
+
+
+def test_trials_that_were_not_drawn_are_a_number(minitune: Minitune) -> None:
+    drawn = len(listed(minitune, "ls", "lazy"))
+    assert drawn < 6
+    text = f"{6 - drawn} not drawn"
+    assert f": {drawn} trials, {text}, stopped" in minitune("ls", "lazy")[1]
+    assert f", {text}\n" in minitune("show", "lazy")[1]
+
+
+def test_lsx_counts_them(minitune: Minitune) -> None:
+    drawn, lazy = listed(minitune, "lsx")
+    names = ("total_trials", "terminated", "error", "not_started", "left", "not_drawn")
+    assert [drawn[name] for name in names] == [6, 2, 0, 4, 0, 0]
+    assert lazy["total_trials"] + lazy["not_drawn"] == 6
+    assert lazy["terminated"] == 2
+
+
+def test_show_and_best_name_them(minitune: Minitune) -> None:
+    assert "2 TERMINATED, 4 not started\n" in minitune("show", "drawn")[1]
+    status, out, _ = minitune("show", "drawn", "5", "--json")
+    trial = json.loads(out)
+    assert (status, trial["status"], trial["directory"]) == (0, "not started", None)
+    assert "of 6 trials so far (the run was stopped), 4 of which were not started" in minitune("best", "drawn")[1]
+    status, _, errors = minitune("logs", "drawn", "5")
+    assert (status, "has no directory: it is not started" in errors) == (1, True)
+
+
+def test_explain_names_them(minitune: Minitune) -> None:
+    assert minitune("explain", "drawn")[1].count(" not started ") == 4
+
+
+@pytest.mark.parametrize("name", ["drawn", "lazy"])
+def test_watch_tells_by_its_exit_status_that_trials_had_no_turn(minitune: Minitune, name: str) -> None:
+    status, out, _ = minitune("watch", name)
+    assert status == 4
+    assert ("(2 TERMINATED, 4 not started)" in out) == (name == "drawn")
+
+
+def test_a_search_without_end_has_no_trials_that_it_owes(minitune: Minitune, tmp_path: Path) -> None:
+    grid = end_early(tmp_path, "endless", {"x": uniform(0, 1)}, num_samples=-1)
+    assert minitune("watch", grid.experiment_path)[0] == 0
+
+
+def test_a_failed_trial_is_told_before_them(minitune: Minitune, tmp_path: Path) -> None:
+    def failing(config: dict[str, Any]) -> None:
+        raise ValueError("at once")
+
+    grid = fit(failing, {"x": grid_search([0, 1, 2])}, fail_fast=True, storage_path=tmp_path, max_concurrent_trials=1)
+    assert minitune("watch", grid.experiment_path)[0] == 3
+
+
+def test_resume_leaves_them_and_says_so(minitune: Minitune, tmp_path: Path) -> None:
+    grid = end_early(tmp_path, "run")
+    status, out, _ = minitune("resume", grid.experiment_path)
+    assert "2 have ended, 0 go on, 4 were not started and stay so" in out
+    assert status == 4
+
+
+def test_a_table_may_have_one_column(minitune: Minitune, tmp_path: Path) -> None:
+    assert minitune("ls", "drawn", "--columns", "trial")[0] == 0
+    minitune("ls", "drawn", "--output", str(tmp_path / "rows.csv"))
+    with (tmp_path / "rows.csv").open() as file:
+        assert [row["logdir"] != "" for row in csv.DictReader(file)] == [True] * 2 + [False] * 4
