@@ -1,8 +1,11 @@
-"""LocalTrialExecutor: each actor in a process of its own on this machine, admitted by the ledger."""
+"""LocalTrialExecutor: each actor in a process of its own on this machine, admitted by the ledger.
+
+A worker is copied from a process that has loaded what all workers need (the *template*), where the system can do that.
+`start_ahead` starts it while the driver still gets ready.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import itertools
 import logging
@@ -33,31 +36,19 @@ from minitune.settings import number_setting
 if TYPE_CHECKING:
     from minitune.actor.zygote_launcher import Template
 
-
-# ---- from minitune/execution/local.py
-
 logger = logging.getLogger("minitune")
 
 _NO_TERMINAL = ("bdb.BdbQuit", "EOFError: EOF when reading a line")
-
-"""What `breakpoint()` and `input()` end with where there is nobody to answer."""
-
+"""How `breakpoint()` and `input()` end in a process without a terminal."""
 ORIG_WORKING_DIR = ("MINITUNE_ORIG_WORKING_DIR", "TUNE_ORIG_WORKING_DIR")
-
 """Variables that tell a trial, which works in its own directory, where the driver works."""
-
 MAX_NESTING = 4
-
-"""Runs within trials of other runs, one in the other: deeper than this it is a mistake, and the machine's end."""
-
+"""How deep runs may be nested in trials of other runs: more is a mistake, and would exhaust the machine."""
 LOSSES_TOGETHER = 2
-
-"""So many times in a row a trial is lost with all others, if what carries them dies. Then it is carried alone: if that
-dies, too, it is surely this trial that kills it, and the others are spared."""
-
+"""After so many losses in a row with all others, because their parent process died, a trial gets a parent process of
+its own. If that dies, too, this trial kills it, and the others are spared."""
 LARGE_FACTORY_BYTES = 1024 * 1024
-
-"""A factory larger than this, since the configuration in it is, goes to its worker by file: messages have a limit."""
+"""A factory that is larger, because its configuration is, goes to its worker in a file: messages have a limit."""
 
 
 @dataclass
@@ -72,7 +63,7 @@ class _Actor:
         directory: Where its output goes, or None.
         reuse_key: Key under which it may be parked.
         factory: What makes its object in its process, or in a fresh one if a reset fails.
-        factory_file: The file that holds it, if it is large; nobody loads it once the actor has ended.
+        factory_file: The file that holds it, if it is large; it is removed when the actor ends.
         reset_deadline_s: Until when the reset in flight must be over, or None.
     """
 
@@ -87,7 +78,7 @@ class _Actor:
     reset_deadline_s: float | None = None
 
     def remove_file(self) -> None:
-        """Nobody loads the factory any more."""
+        """Remove the factory's file, if it has one: no worker loads it any more."""
         if self.factory_file is not None:
             self.factory_file.close()
 
@@ -311,7 +302,7 @@ class LocalTrialExecutor:
         if actor.directory is None:
             return Place(env=env)
         if self._changes_directory:
-            with contextlib.suppress(FileNotFoundError):  # the driver's own directory has been removed
+            with suppress(FileNotFoundError):  # the driver's own directory has been removed
                 env |= dict.fromkeys(ORIG_WORKING_DIR, os.getcwd())
         stdout, stderr = (os.path.join(actor.directory, name) for name in self._output_names)
         directory = actor.directory if self._changes_directory else None
@@ -335,7 +326,7 @@ class LocalTrialExecutor:
             self._group.stop(parked.pop(0).process, 0.0)
 
     def _put_back(self, parked: _Actor | None) -> None:
-        """Park it; or park it again, if the start for which it was taken has failed."""
+        """Park an actor; or park it again, if the start for which it was taken has failed."""
         if parked is not None:
             self._parked.setdefault((parked.reuse_key or "", parked.request), []).append(parked)
 
@@ -353,7 +344,7 @@ class LocalTrialExecutor:
     # -- events --------------------------------------------------------------------------------------------------
 
     def _translate(self, event: GroupEvent) -> Event | None:
-        """The group's event as the executor's, or None if it concerns nobody (any more)."""
+        """The group's event as the executor's, or None if it concerns no actor (any more)."""
         actor = self._by_process.get(event.actor_id)
         if actor is None:
             if isinstance(event, Ended):
@@ -465,23 +456,17 @@ def _has_one_thread(env: Mapping[str, str | None]) -> bool:
     return all(env.get(name, os.environ.get(name)) in (None, "", "1") for name in THREAD_CAPS)
 
 
-# ---- from minitune/execution/ahead.py
-# A head start: the process that workers are copied from comes up while its driver still gets ready.
-#
-# A module of its own, which loads little: the executor comes later.
-
-
 @contextmanager
 def start_ahead(keep_descendants: bool, needed: Sequence[str]) -> Iterator[Template | None]:
-    """Start it, and see at the end that it is gone.
+    """Start the process that workers are copied from, and drop it when the block ends.
 
     Args:
         keep_descendants: See `LocalTrialExecutor`.
         needed: The same.
 
     Yields:
-        The process, for `LocalTrialExecutor`; None where workers are not copied, and where it cannot be started, which
-        is told when the first worker is.
+        The process, for `LocalTrialExecutor`. None where workers are not copied; also if it cannot be started: the
+        start of the first worker tells why.
 
     Raises:
         ValueError: See `start_method`.
