@@ -1,6 +1,7 @@
-"""ActorProcess: the driver's side of one actor, from its start to the one event that ends it.
+"""ActorGroup and ActorProcess: the driver's side of actors, each from its start to the one event that ends it.
 
-Every state has its deadline, so that nothing here ever waits: the group's loop calls back.
+A group has one loop, one launcher that suits the machine, and the actors. Every state of an actor that could last for
+ever has a deadline, and the loop calls back, so nothing here ever waits but `ActorGroup.wait`.
 """
 
 from __future__ import annotations
@@ -62,23 +63,22 @@ from minitune.base.files import search_path
 from minitune.error import RemoteError
 
 if TYPE_CHECKING:
-    from minitune.actor.loop import Loop
     from minitune.actor.zygote_launcher import Template
 
-
-# ---- from minitune/actor/process.py
+_log = logging.getLogger("minitune")
 
 _PACKAGE = re.escape(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-
 _OWN_FRAME = re.compile(rf'  File "({_PACKAGE}.(actor|execution|trainable)\b.*|<string>)", line \d+ in \S+$')
-
-"""In a stack that was dumped: what carries calls to the user's code, and what has started the process."""
-
+"""Frames of a dumped stack that are not the user's: they pass calls on, or have started the process."""
 CHANNEL_CLOSED = "control channel closed by the trial's code"
-
 OUT_OF_MEMORY = "out of memory"
+START_METHOD_VARIABLE = "MINITUNE_START_METHOD"
+"""Environment variable that overrides the choice of how workers start: `zygote` or `interpreter`."""
+Factory = Callable[..., Any]
+"""Makes an actor's object in its process: `factory(user_thread)`."""
 
 
+# -- one actor ---------------------------------------------------------------------------------------------------------
 class Phase(Enum):
     """Where an actor is in its life."""
 
@@ -230,7 +230,7 @@ class ActorProcess:
         self._shows_stacks = True
 
     def _show_and_terminate(self, grace_s: float) -> None:
-        """The grace period is over: show what it does, unless nobody wants to wait."""
+        """The grace period is over: show what the actor does, unless there is no time for it."""
         if grace_s <= 0:
             self._terminate(grace_s)
         elif self._shows_stacks:
@@ -484,16 +484,7 @@ def last_lines(place: Place, limit: int = LAST_LINES) -> str:
     return "\n".join(lines[-limit:])
 
 
-# ---- from minitune/actor/start_method.py
-# Which launcher this machine gets: a module of its own, since the launchers themselves build on `launch`.
-
-START_METHOD_VARIABLE = "MINITUNE_START_METHOD"
-
-"""Environment variable that overrides the choice: `zygote` or `interpreter`."""
-
-_log = logging.getLogger("minitune")
-
-
+# -- the start method --------------------------------------------------------------------------------------------------
 def start_method() -> str:
     """`zygote` where that can work, else `interpreter`; the environment may choose.
 
@@ -552,16 +543,9 @@ def make_launcher(
     return InterpreterLauncher(loop, run_id, keep_descendants, limit_bytes)
 
 
-# ---- from minitune/actor/group.py
-# ActorGroup: starts actors, calls them, and tells what becomes of them.
-
-Factory = Callable[..., Any]
-
-"""Makes an actor's object in its process: `factory(user_thread)`."""
-
-
+# -- groups ------------------------------------------------------------------------------------------------------------
 class ActorGroup:
-    """A group of actors under one driver. For one thread, except `wake`.
+    """Starts actors under one driver, calls them, and tells what becomes of them. For one thread, except `wake`.
 
     Args:
         limit_bytes: The longest message, in either direction.
@@ -806,7 +790,7 @@ def _forget(actors: dict[str, ActorProcess], actor: ActorProcess) -> None:
 
 
 def _release(driver_pid: int, loop: Loop, launcher: Launcher, actors: dict[str, ActorProcess]) -> None:
-    """Kill what is left and free everything; also for a group that nobody has closed, and at exit."""
+    """Kill what is left and free everything; also for a group that was not closed, and at exit."""
     if os.getpid() != driver_pid:  # a process that was forked from the driver: none of this is its own
         return
     if not threading.main_thread().is_alive():  # the interpreter ends

@@ -1,9 +1,12 @@
-"""ZygoteLauncher: the driver's side of the template processes. Linux only."""
+"""ZygoteLauncher: the driver's side of the template processes (zygotes), which fork workers. Linux only.
+
+A template process (`Template`) has loaded what all workers need, so a worker that it forks is ready at once. The driver
+may start the first one before it has a launcher. If the driver dies, the socket between them is closed, and the
+template process kills its workers and leaves.
+"""
 
 from __future__ import annotations
 
-import array
-import errno
 import itertools
 import logging
 import os
@@ -17,6 +20,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
+if sys.platform != "linux":
+    raise ImportError("the zygote needs Linux; other systems start a new interpreter per worker")
+
 from minitune.actor.channel import Channel, DriverEnd, socket_pair
 from minitune.actor.launcher import Listener, interpreter_command, marker_of, starting_directory, worker_environment
 from minitune.actor.loop import READ, WRITE, Loop, Timer
@@ -26,10 +32,8 @@ from minitune.actor.messages import (
     PRELOAD_S,
     SHORT_LIFE_S,
     ZYGOTE_HELLO_S,
-    as_text,
-    join_fields,
-    split_fields,
 )
+from minitune.actor.packets import receive_packet, send_packet
 from minitune.actor.process_tree import Sweep
 from minitune.base.descriptors import has_room_for_worker
 from minitune.base.files import search_path
@@ -37,64 +41,10 @@ from minitune.base.files import search_path
 if TYPE_CHECKING:
     from minitune.actor.interpreter_launcher import InterpreterLauncher
 
-
-# ---- from minitune/actor/packets.py
-# Packets: what driver and zygote send to each other. Linux only.
-#
-# A module of its own, which loads next to nothing: the driver starts the zygote before it loads anything else.
-
-if sys.platform != "linux":
-    raise ImportError("the zygote needs Linux; other systems start a new interpreter per worker")
-
-PACKET_BYTES = 128 * 1024
-
-"""The longest packet between driver and zygote."""
+_log = logging.getLogger("minitune")
 
 
-def send_packet(end: socket.socket, fields: list[str], descriptor: int | None = None) -> None:
-    """Send one packet, with a descriptor if there is one. Never blocks.
-
-    Where too many descriptors are on their way already, the packet goes without it, and the receiver sees that.
-
-    Raises:
-        BlockingIOError: If the other end has to read first.
-        OSError: If it is gone, or nothing can be sent.
-    """
-    rights = [] if descriptor is None else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))]
-    data = [join_fields(fields)]
-    try:
-        end.sendmsg(data, rights, socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
-    except OSError as error:
-        if error.errno != errno.ETOOMANYREFS:
-            raise
-        end.sendmsg(data, (), socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
-
-
-def receive_packet(end: socket.socket) -> tuple[list[str], int | None] | None:
-    """Receive one packet.
-
-    Returns:
-        Its fields and the descriptor that came with it (None if we have none left), or None at the end.
-
-    Raises:
-        OSError: If nothing can be received now.
-    """
-    data, rights, _, _ = end.recvmsg(PACKET_BYTES, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC)
-    descriptors = array.array("i")
-    for _, _, packed in rights:
-        descriptors.frombytes(packed[: len(packed) - len(packed) % 4])
-    if not data:
-        return None
-    return [as_text(value) for value in split_fields(data)], descriptors[0] if descriptors else None
-
-
-# ---- from minitune/actor/template.py
-# Template: the driver's end of a template process, which forks workers. Linux only.
-
-if sys.platform != "linux":
-    raise ImportError("the zygote needs Linux; other systems start a new interpreter per worker")
-
-
+# -- a template process ------------------------------------------------------------------------------------------------
 class Template:
     """One template process. Holds no reference to its launcher, so that a finaliser can hold it.
 
@@ -154,7 +104,7 @@ class Template:
                 attached.close()
 
     def drop(self) -> None:
-        """End it where nobody has asked it for a worker, or has closed it already. Blocks for a moment."""
+        """End it if it was not asked for a worker yet, or is closed already. Blocks for a moment."""
         if os.getpid() == self._driver_pid:
             self.popen.kill()
             self.close()
@@ -185,14 +135,7 @@ class Template:
         os.close(self.pidfd)
 
 
-# ---- from minitune/actor/zygote_launcher.py
-
-if sys.platform != "linux":
-    raise ImportError("the zygote needs Linux; other systems start a new interpreter per worker")
-
-_log = logging.getLogger("minitune")
-
-
+# -- the launcher ------------------------------------------------------------------------------------------------------
 @dataclass
 class _Launched:
     """One worker, as its launcher knows it."""
@@ -481,7 +424,7 @@ class ZygoteLauncher:
     # -- the spare worker --------------------------------------------------------------------------------------
 
     def _fork_ahead(self, preload: bool) -> None:
-        """Have a worker forked for whoever comes next, unless there is one or its template is busy."""
+        """Have a worker forked for the next actor, unless there is one or its template is busy."""
         template = self._ready_template(preload)
         if self._spare is not None or template is None or self._is_closed or not has_room_for_worker():
             return
@@ -519,7 +462,7 @@ class ZygoteLauncher:
     # -- workers -----------------------------------------------------------------------------------------------
 
     def _new(self, listener: Listener) -> tuple[_Launched, socket.socket]:
-        """A worker that nobody has been asked for yet, and our end of its channel.
+        """A worker that is not given to an actor yet, and our end of its channel.
 
         Raises:
             OSError: If there are no descriptors left.
