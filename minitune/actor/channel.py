@@ -236,7 +236,7 @@ class End(Protocol):
         ...
 
     def identity(self) -> int:
-        """What tells this connection from any other file that may come to have its descriptor.
+        """A number that tells this connection from any other file that may come to have its descriptor.
 
         Raises:
             OSError: If the descriptor was closed.
@@ -407,7 +407,7 @@ class WorkerChannel:
 
 # -- over a connection -------------------------------------------------------------------------------------------------
 class Connection(Protocol):
-    """What both kinds of `multiprocessing` connections can do."""
+    """The methods that both kinds of `multiprocessing` connections have."""
 
     def fileno(self) -> int:
         """The descriptor or handle."""

@@ -1,4 +1,4 @@
-"""What driver and worker say to each other, and what an `ActorGroup` tells its user.
+"""Messages between driver and worker, and the events that an `ActorGroup` tells its user.
 
 ::
 
@@ -114,7 +114,7 @@ _HEADER = struct.Struct(_HEAD.format + _CRC.format[1:])
 _SIZE = struct.Struct("!I")
 HEADER_BYTES = _HEADER.size
 ATOMIC_BYTES = 64 * 1024
-"""What is up to this long is sent in one piece."""
+"""A frame that is no longer is sent in one piece."""
 _Body = tuple[bytes, bytes]
 """The small beginning of a body, and the payload behind it, which may be large."""
 
@@ -271,7 +271,7 @@ GroupEvent = Ready | Replied | Failed | Parked | Ended
 
 # -- fields ------------------------------------------------------------------------------------------------------------
 class ProtocolError(Exception):
-    """What arrived is not a frame of ours: bad magic, version, checksum, length, kind or order."""
+    """The bytes that arrived are not a frame of ours: bad magic, version, checksum, length, kind or order."""
 
 
 def join_fields(fields: Sequence[str | bytes | None]) -> bytes:
@@ -352,7 +352,7 @@ def _with_size(head: bytes, payload: bytes) -> _Body:
 
 
 def _split_size(body: bytes) -> tuple[bytes, bytes]:
-    """What `_with_size` has put together."""
+    """Take apart what `_with_size` has put together."""
     if len(body) < _SIZE.size:
         raise ProtocolError(f"a body of {len(body)} bytes is too short to say where its payload begins")
     start = _SIZE.size + _SIZE.unpack_from(body)[0]

@@ -252,7 +252,7 @@ class ActorProcess:
         self._set_timer(TERM_TO_KILL_S, lambda: self.kill(cause))
 
     def _force(self) -> None:
-        """What should have told us of the end does not answer: do its work ourselves."""
+        """The launcher does not tell of the end: do its work here."""
         self._set_timer(KILL_CONFIRM_S, self._give_up)
         self._launcher.force(self.token)
 
@@ -276,7 +276,7 @@ class ActorProcess:
         self.on_gone(None, 0, survivors=False)
 
     def on_lost(self, reason: str) -> None:
-        """What carries the process has failed; `on_gone` will follow."""
+        """The carrier of the process has failed; `on_gone` will follow."""
         self._lost = self._lost or reason
         self._is_orphaned = self.pid != 0
         self._is_dead = True  # and yet readable: `on_gone` takes its last words

@@ -177,7 +177,7 @@ class Hunt:
 
 
 def life(pid: int) -> str:
-    """What tells this process from a later one of the same number: when it began. Empty if it is dead."""
+    """The time at which a process began, which tells it from a later one of the same number. Empty if it is dead."""
     if not sys.platform.startswith("linux"):
         return _life_by_psutil(pid)
     try:

@@ -54,7 +54,7 @@ class Turnstile:
         self._epoll.poll()
 
     def receive(self, limit_bytes: int) -> bytes:
-        """What has come; empty at the end of file. With `reading` held.
+        """The bytes that have come; empty at the end of file. With `reading` held.
 
         Raises:
             BlockingIOError: If the user's thread has taken it meanwhile.

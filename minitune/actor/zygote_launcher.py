@@ -447,7 +447,7 @@ class ZygoteLauncher:
         return spare, ours
 
     def _ready_template(self, preload: bool) -> Template | None:
-        """What `_choose` would choose, if it has nothing to wait for."""
+        """The template that `_choose` would choose, if it has nothing to wait for."""
         if preload and self._preloads:
             return self._loaded if self._preloading == 0 else None
         return self._bare

@@ -81,7 +81,7 @@ class SpecialFileError(OSError):
 
 
 def kind_of(mode: int) -> str:
-    """What something is by its mode, as a noun: `a FIFO`."""
+    """The kind of a file by its mode, as a noun: `a FIFO`."""
     return _KINDS.get(stat.S_IFMT(mode), "something else than a file")
 
 
@@ -489,8 +489,8 @@ def remove_tree_steps(path: str, within: str) -> Iterator[None]:
 
     Raises:
         LinkError: If there is a link on the way to it.
-        OSError: If something cannot be removed. That it, or something in it, is gone already is no error: somebody
-            else may be removing it, too.
+        OSError: If something cannot be removed. That it, or something in it, is gone already is no error: another
+            program may be removing it, too.
     """
     with contextlib.suppress(FileNotFoundError), entry_of(path, within) as entry:
         if not stat.S_ISDIR(os.stat(entry.name, dir_fd=entry.directory, follow_symlinks=False).st_mode):
@@ -542,7 +542,7 @@ def _open_to_empty(name: str, parent: int, path: str) -> int:
         _explain(error, name, parent, path)
         raise
     if sys.platform != "win32" and os.fstat(descriptor).st_mode & stat.S_IRWXU != stat.S_IRWXU:
-        with contextlib.suppress(PermissionError):  # it belongs to somebody else: the removal says what is wrong
+        with contextlib.suppress(PermissionError):  # it belongs to another user: the removal says what is wrong
             os.fchmod(descriptor, stat.S_IRWXU)
     return descriptor
 

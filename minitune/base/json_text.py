@@ -139,7 +139,7 @@ def _list_of(value: Any) -> list[Any] | None:
 
 
 def _simple(value: Any) -> Any:
-    """What the encoder in C takes in place of `value`. If it is a number that JSON lacks, `dumps` cleans the value."""
+    """A plain value in place of `value`, for the encoder in C. If it is a number that JSON lacks, `dumps` cleans it."""
     number = scalar_of(value)
     if number is not None:
         return number

@@ -242,7 +242,7 @@ def dumps_for_later(value: Any, what: str, refer: Callable[[Any], Any] | None = 
 
 
 def loads_referring(data: bytes, resolve: Callable[[Any], Any]) -> Any:
-    """Unpickle what `dumps_for_later` has pickled with `refer`. This executes code of whoever wrote it.
+    """Unpickle what `dumps_for_later` has pickled with `refer`. This executes code of the program that wrote it.
 
     Args:
         data: The bytes.
@@ -295,7 +295,7 @@ def _later_pickler() -> Any:
 
 
 def _of_main(qualified_name: str) -> Any:
-    """What this process's main module has under a name; None if there is nothing."""
+    """The object of this process's main module with a name; None if there is none."""
     try:
         return functools.reduce(getattr, qualified_name.split("."), sys.modules["__main__"])
     except AttributeError:
@@ -386,7 +386,7 @@ class _Search:
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """What pickling `value` would pickle, each with the words that name it."""
+    """The parts that pickling `value` would pickle, each with the words that name it."""
     for kind, parts in _PARTS:
         if isinstance(value, kind):
             yield from parts(value)

@@ -107,7 +107,7 @@ def write_value(
 
 
 def digest_value(value: Any, what: str, dump: Dump, digest: Any) -> tuple[str, int]:
-    """What `write_value` would return, and tell the digest, for a file of its own. Blocks while the value is read."""
+    """Give a digest all that `write_value` would, and return the same, without a file. Blocks to read the value."""
     sink = _Sink(None, digest)
     _emit(sink, value, what, dump)
     return digest.hexdigest()[:_TOKEN_BYTES], _HEADER.size + sink.written_bytes
@@ -149,7 +149,7 @@ def _emit(sink: _Sink, value: Any, what: str, dump: Dump) -> tuple[int, int]:
 
 
 def digest_of(path: str | os.PathLike[str], digest: Any) -> str:
-    """What a digest says of a file with one value that was written with one, or of any other file. Blocks to read it.
+    """The digest of a file: of a file with one value it is the one that `write_value` has made. Blocks to read it.
 
     Raises:
         OSError: If it cannot be read.
@@ -329,7 +329,7 @@ def _open_in(directory: str) -> tuple[int, str]:
         os.rmdir(directory)
     try:
         os.close(os.open(link, os.O_RDONLY))
-        if os.stat("/proc/self/fd").st_uid == os.geteuid():  # else nobody may look into this process
+        if os.stat("/proc/self/fd").st_uid == os.geteuid():  # else no process may look into this one
             return descriptor, link
     except OSError:  # a file system that does not keep files without names
         pass
@@ -438,7 +438,7 @@ class ObjectRef(Spot):
 
     @property
     def __name__(self) -> str:
-        """What the names of trials show of it."""
+        """The text that the names of trials show for it."""
         return f"object_{self.number}"
 
     def __repr__(self) -> str:

@@ -52,7 +52,7 @@ class ShortRepr(reprlib.Repr):
             self.maxlevel = level
 
     def repr_bytes(self, value: bytes, level: int) -> str:
-        """What `reprlib` calls for bytes, of which it would make the whole text first."""
+        """Called by `reprlib` for bytes: its own version would make the whole text first."""
         if len(value) <= self.maxstring:
             return self.repr_instance(value, level)
         return f"{value[: self.maxstring // 2]!r}...<{len(value)} bytes>"
@@ -60,15 +60,15 @@ class ShortRepr(reprlib.Repr):
     repr_bytearray = repr_bytes
 
     def repr_dict(self, value: dict[Any, Any], level: int) -> str:
-        """What `reprlib` calls for a dict, all of which it would sort."""
+        """Called by `reprlib` for a dict: its own version would sort all keys."""
         return super().repr_dict(value if len(value) <= _MANY else dict(islice(value.items(), _MANY)), level)
 
     def repr_set(self, value: set[Any], level: int) -> str:
-        """What `reprlib` calls for a set, all of which it would sort."""
+        """Called by `reprlib` for a set: its own version would sort all members."""
         return super().repr_set(value if len(value) <= _MANY else set(islice(value, _MANY)), level)
 
     def repr_frozenset(self, value: frozenset[Any], level: int) -> str:
-        """What `reprlib` calls for a frozenset, all of which it would sort."""
+        """Called by `reprlib` for a frozenset: its own version would sort all members."""
         return super().repr_frozenset(value if len(value) <= _MANY else frozenset(islice(value, _MANY)), level)
 
 

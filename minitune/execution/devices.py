@@ -47,7 +47,7 @@ class Host:
 
 @dataclass(frozen=True)
 class Machine:
-    """What may be given to trials.
+    """The resources that may be given to trials.
 
     Attributes:
         totals: Amounts by name: `CPU`, `memory` in bytes, `GPU` if there are any, and custom ones.
@@ -371,7 +371,7 @@ def _list_gpus(command: str) -> str:
 
 
 def run_bounded(command: str, *args: str) -> str:
-    """What `nvidia-smi` prints when it is called with `args`. May block for 10 s.
+    """Run `nvidia-smi` with `args` and return its output. May block for 10 s.
 
     It must not hang us: a broken driver can leave it in a state in which it cannot be killed, or a child of it may
     keep a pipe open. So the output goes to a file, and nothing is waited for without a bound.

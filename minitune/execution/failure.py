@@ -82,7 +82,7 @@ _NO_ACCIDENT = 2
 
 # -- what follows a failure --------------------------------------------------------------------------------------------
 class AfterFailure(Enum):
-    """What becomes of a trial whose attempt has failed, and of the run."""
+    """How a trial whose attempt has failed goes on, and the run."""
 
     RETRY = "retry"
     GIVE_UP = "give up"
@@ -105,7 +105,7 @@ class FailurePolicy:
         return self._config.fail_fast == "raise"
 
     def after(self, trial: Trial, *, final: bool) -> AfterFailure:
-        """What to do now that `trial.num_failures` counts the new failure.
+        """Decide what to do, now that `trial.num_failures` counts the new failure.
 
         Args:
             trial: The trial.
@@ -202,7 +202,7 @@ class Setbacks:
         return self._num_in_vain >= _IN_VAIN
 
     def why_hopeless(self) -> str:
-        """What to tell the user if nothing runs now; empty as long as there is hope."""
+        """The text for the user if nothing runs now; empty as long as there is hope."""
         if not self.is_hopeless:
             return ""
         return (
@@ -293,7 +293,7 @@ class Overdue(NamedTuple):
 
 
 class Deadlines:
-    """Who has how much time left. Each operation is O(1), and nothing where there is no limit.
+    """The time that each actor has left. Each operation is O(1), and does nothing where there is no limit.
 
     Args:
         report_timeout_s: Seconds from a pull to the report that answers it, or None.
@@ -320,7 +320,7 @@ class Deadlines:
             ends_s[actor_id] = now_s + self._limits_s[kind]
 
     def end(self, actor_id: str, kind: str) -> None:
-        """What was waited for has come."""
+        """The limit of an actor is met: its clock stops."""
         if kind in self._ends_s:
             self._ends_s[kind].pop(actor_id, None)
 

@@ -41,7 +41,7 @@ _KEPT = "the run was ended, what it had reported is kept"
 
 # -- what a scheduler sees ---------------------------------------------------------------------------------------------
 class Request(NamedTuple):
-    """What a scheduler has asked for about a trial; carried out when its hook has returned.
+    """A request of a scheduler about a trial; carried out when its hook has returned.
 
     Attributes:
         verb: `"stop"`, `"pause"`, `"exploit"` or `"resources"`.
@@ -56,7 +56,7 @@ class Request(NamedTuple):
 
 
 class HasSupply(Protocol):
-    """What knows whether more trials will come."""
+    """An object that knows whether more trials will come."""
 
     supply: str
 
@@ -566,7 +566,7 @@ def _takes(hook: Callable[..., Any], arguments: dict[str, Any]) -> bool:
 
 
 def _hook_name(hook: Any) -> str:
-    """What the user would call `hook`: for a searcher within wrappers it is the searcher's own name."""
+    """The name that the user knows `hook` by: for a searcher within wrappers it is the searcher's own."""
     owner = getattr(hook, "__self__", None)
     if owner is None:
         return type(hook).__name__

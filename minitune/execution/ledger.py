@@ -185,7 +185,7 @@ class _Group:
     members: OrderedDict[str, tuple[int, int]] = field(default_factory=OrderedDict)
 
     def oldest(self) -> tuple[str, int, int]:
-        """Who has waited longest, its place in the line, and how often it was overtaken."""
+        """The waiter that has waited longest, its place in the line, and how often it was overtaken."""
         waiter, (place, before) = next(iter(self.members.items()))
         return waiter, place, self.overtaken - before
 
@@ -230,7 +230,7 @@ class WaitingLine:
         """Count those whom `admitted` overtakes. To be called before it takes its resources and leaves the line.
 
         Args:
-            admitted: Who is admitted; a waiter, or somebody who never waited.
+            admitted: The name of the one that is admitted; it may never have waited.
             has_room: Whether a request would find room. A waiter that has room is not overtaken: the scheduler has
                 chosen another one.
         """
@@ -242,7 +242,7 @@ class WaitingLine:
                 group.overtaken += 1
 
     def owed(self) -> tuple[str, Resources] | None:
-        """Who has waited longest of those that were overtaken `PATIENCE` times, and for what."""
+        """Of the waiters that were overtaken `PATIENCE` times, the one that has waited longest, and its request."""
         first: tuple[int, str, Resources] | None = None
         for group in self._watched():
             waiter, place, overtaken = group.oldest()
@@ -356,7 +356,7 @@ class Ledger:
         Args:
             request: What would be held.
             waiter: Who asks. If refused, it waits from its first refusal on, until it acquires, or `forget`.
-            gpu_ids: See `acquire`. A refusal for want of just these devices makes nobody wait.
+            gpu_ids: See `acquire`. A refusal for want of just these devices makes no waiter.
 
         Raises:
             TuneError: If the request can never fit.
@@ -432,7 +432,7 @@ class Ledger:
         self._move(self._free, self._gpu_free, holding.demand, holding.placement, +1)
 
     def write_off(self, holder: str) -> None:
-        """What `holder` has never comes back (its process cannot be killed): the totals are smaller from now on.
+        """Take the resources of `holder` from the totals for good: its process cannot be killed.
 
         Requests that do not fit into what is left can never fit; nothing is kept for them any more.
 
@@ -534,7 +534,7 @@ class Ledger:
         return place(needed.gpus, left) is not None
 
     def _owed(self) -> tuple[str, Resources] | None:
-        """Who is owed, and what; those whose request has become infeasible lose their place."""
+        """The owed waiter and its request; waiters whose request has become infeasible lose their place."""
         while (owed := self._line.owed()) is not None:
             try:
                 self._demand(owed[1])
@@ -565,7 +565,7 @@ class Ledger:
 
 
 def _meant(name: str, totals: Mapping[str, float]) -> str:
-    """What was probably meant by a resource that is not there."""
+    """A suggestion for the name of a resource that does not exist; empty if there is none."""
     from difflib import get_close_matches
 
     close = [] if name in totals or name in (CPU, GPU) else get_close_matches(name.upper(), (CPU, GPU), 1)
@@ -599,7 +599,7 @@ def _total_units(amount: float) -> int:
 
 
 def allocation_env(allocation: Allocation, environ: Mapping[str, str]) -> dict[str, str]:
-    """What to set in the environment of a trial's own process, before any user code is imported.
+    """The variables to set in the environment of a trial's own process, before any user code is imported.
 
     Args:
         allocation: What the trial was given. Its process sees all of the trial's devices, and has the threads of the
@@ -636,7 +636,8 @@ def _env(cpus: float, gpu_ids: Sequence[str] | None, environ: Mapping[str, str])
     Args:
         cpus: What the process is given.
         gpu_ids: The devices that it is to see. None, for a trial without GPUs, hides nothing: libraries may well use
-            a device that nobody counts. Empty, for a bundle without GPUs in a trial that has some, hides those.
+            a device that the ledger does not count. Empty, for a bundle without GPUs in a trial that has some, hides
+            those.
         environ: The environment that it inherits.
     """
     env = {}

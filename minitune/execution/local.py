@@ -363,7 +363,7 @@ class LocalTrialExecutor:
         return CallRaised(actor.actor_id, replace(event.error, hint=self._hint(actor, event.error)))
 
     def _hint(self, actor: _Actor, error: RemoteError) -> str:
-        """What to do about an error that comes from working in a directory of its own, or without a terminal."""
+        """The way out for an error that comes from work in a directory of its own, or without a terminal."""
         if error.last_line() in _NO_TERMINAL:
             return f"{HINT}a trial's process has no terminal; MINITUNE_EXECUTOR=inline runs the trials in this one"
         if not self._changes_directory or actor.directory is None or error.type_name != FileNotFoundError.__name__:

@@ -80,7 +80,7 @@ class TrialQueue:
 
 @dataclass
 class Live:
-    """What the driver knows of a trial that owns an actor.
+    """All that the driver knows of a trial that owns an actor.
 
     Attributes:
         trial: The trial.
@@ -308,7 +308,7 @@ class RunState:
 # -- settings ----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class TrialSettings:
-    """What the trials of one experiment have in common.
+    """The settings that the trials of one experiment have in common.
 
     Attributes:
         trainable: The trainable, stored once with the executor.
@@ -323,7 +323,7 @@ class TrialSettings:
 
 @dataclass(frozen=True)
 class RunSettings:
-    """What the controller needs to know of a run, beside its plug-ins.
+    """The settings of a run that the controller needs, beside its plug-ins.
 
     Attributes:
         run_name: The run's name.
@@ -368,5 +368,5 @@ class RunSettings:
         return self.answered is not None
 
     def of(self, trial: Trial) -> TrialSettings:
-        """What holds for a trial."""
+        """The settings of a trial."""
         return self.experiments[trial.experiment_number]

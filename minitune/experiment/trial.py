@@ -275,7 +275,7 @@ class Trial:
 
     @property
     def placement_group_factory(self) -> Resources:
-        """What the trial needs; Ray Tune's name. Setting it is `update_resources`."""
+        """The request of the trial; Ray Tune's name. Setting it is `update_resources`."""
         return self.resources
 
     @placement_group_factory.setter
@@ -361,7 +361,7 @@ class Trial:
         self.analysis.update(flatten(result) if flat is None else flat)
 
     def sum_up(self) -> dict[str, Any]:
-        """What the results so far have come to, as plain data for `take_sum`."""
+        """The sum of the results so far, as plain data for `take_sum`."""
         return {"count": self.report_count, "last": self.last_result, "analysis": self.analysis.get_state()}
 
     def take_sum(self, total: Mapping[str, Any]) -> None:
@@ -412,7 +412,7 @@ class Trial:
 
     @property
     def name(self) -> str:
-        """What the trial is called: a custom name, else `<trainable>[_<env>]_<trial_id>`."""
+        """The trial's name: a custom one, else `<trainable>[_<env>]_<trial_id>`."""
         if self.custom_trial_name:
             return self.custom_trial_name
         middle = ""
@@ -477,7 +477,7 @@ class Trial:
         return os.path.join(self.local_path, EXPR_ERROR_PICKLE_FILE) if self.num_failures else None
 
     def get_error(self) -> str | None:
-        """What `error.txt` says, or None if there is none. Blocks."""
+        """The text of `error.txt`, or None if there is none. Blocks."""
         if self.error_file is None or not os.path.exists(self.error_file):
             return None
         with files.open_to_read(self.error_file) as file:
@@ -591,7 +591,7 @@ class TrialMaker:
 
     @property
     def prefix(self) -> str:
-        """What the ids begin with."""
+        """The beginning of all ids."""
         return self.ids.prefix
 
     @prefix.setter
@@ -730,7 +730,7 @@ def _users_metrics(trial: Trial) -> dict[str, Any]:
 
 
 def _what_it_was(values: Sequence[Any]) -> str:
-    """What trials have reported instead of a finite number, and what to do about it."""
+    """Tell what trials have reported instead of a finite number, and what to do about it."""
     kinds = Counter(map(_kind_of_value, values))
     shown = ", ".join(f"{kind} in {count} trial{'s' if count > 1 else ''}" for kind, count in kinds.most_common(3))
     return f"it was {shown}. " + (

@@ -108,7 +108,7 @@ def component_seed(seed: int, component: str) -> int:
 
 # -- samplers ----------------------------------------------------------------------------------------------------------
 class Drawable(Protocol):
-    """What a sampler asks of a domain."""
+    """The methods that a sampler calls of a domain."""
 
     def cast(self, value: Any) -> Any:
         """`value` as the domain's type."""
@@ -874,7 +874,7 @@ def grid_search(values: Iterable[Any]) -> dict[str, Sequence[Any]]:
 
 
 def sample_from(func: Callable[..., Any]) -> Function:
-    """What `func` returns; it is called after all other parameters have their values.
+    """The value that `func` returns; it is called after all other parameters have their values.
 
     Args:
         func: Takes nothing, or the configuration: `sample_from(lambda config: 2 * config["width"])`.

@@ -155,7 +155,7 @@ def assign_value(tree: Any, path: Path, value: Any) -> Any:
 
 
 def get_value(tree: Any, path: Path) -> Any:
-    """What hangs at `path`."""
+    """The value at `path`."""
     for key in path:
         tree = tree[key]
     return tree

@@ -63,7 +63,7 @@ LIMIT_BYTES = 64_000_000
 _PLAIN = frozenset({float, int, str, bool, type(None), bytes, complex})
 _SIZED = frozenset({str, bytes, int})
 _PLAIN_BYTES = 16
-"""What any other plain value takes at most."""
+"""The size of any other plain value, at most."""
 _NESTED_LIMIT = 2_000
 """Levels of nesting. A value that goes deeper contains itself, and a walk over it would never end."""
 _Path = tuple[Any, ...]
@@ -73,7 +73,7 @@ _of_process: Session | None = None
 
 
 class Session:
-    """What user code in one trial can reach: who it is, where it starts from, and the way to the driver.
+    """The things that user code in a trial can reach: its trial, where it starts from, and the way to the driver.
 
     Args:
         info: The trial.

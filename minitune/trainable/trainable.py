@@ -43,7 +43,7 @@ OUTSIDE = "default"
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """What `Trainable.save` returns: a checkpoint and the result that it belongs to.
+    """Returned by `Trainable.save`: a checkpoint and the result that it belongs to.
 
     Attributes:
         checkpoint: The directory.
@@ -155,7 +155,7 @@ class Trainable:
 
     @classmethod
     def default_resource_request(cls, config: dict[str, Any]) -> Resources | Mapping[str, Any] | None:
-        """What a trial with this configuration needs; None leaves it to the run.
+        """The resources that a trial with this configuration needs; None leaves it to the run.
 
         Args:
             config: The trial's configuration.
@@ -315,7 +315,7 @@ class Trainable:
 
     @property
     def trial_resources(self) -> Resources | None:
-        """What the trial asked for; None outside of trials."""
+        """The resources that the trial asked for; None outside of trials."""
         return None if self._tune_info is None else self._tune_info.resources
 
     @property
@@ -426,7 +426,7 @@ def write_state(directory: str, fields: AutoFields) -> None:
 
 
 def read_state(directory: str) -> dict[str, Any]:
-    """What `write_state` wrote; `{}` if there is nothing."""
+    """Read what `write_state` wrote; `{}` if there is nothing."""
     try:
         with files.open_to_read(os.path.join(directory, STATE_FILE)) as file:
             state: dict[str, Any] = json.load(file)
@@ -471,7 +471,7 @@ def refuse_async(function: Any, name: str) -> None:
 
 
 def way_out(value: Any) -> str:
-    """What to do about a value in place of metrics that has not run yet, such as a coroutine; empty for another value.
+    """The way out for a value in place of metrics that has not run yet, such as a coroutine; empty for another value.
 
     A coroutine is closed, so that Python does not warn as well that it was never awaited.
     """
