@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from minitune.actor import process_tree
 from minitune.actor.channel import ChannelClosedError, DriverEnd
-from minitune.actor.launcher import Launcher, new_run_id
+from minitune.actor.launcher import Launcher, new_run_id, start_method
 from minitune.actor.loop import Loop, Timer
 from minitune.actor.messages import (
     CHANNEL_LOST_EXIT,
@@ -63,7 +63,7 @@ from minitune.base.files import search_path
 from minitune.error import RemoteError
 
 if TYPE_CHECKING:
-    from minitune.actor.zygote_launcher import Template
+    from minitune.actor.template import Template
 
 _log = logging.getLogger("minitune")
 
@@ -72,8 +72,6 @@ _OWN_FRAME = re.compile(rf'  File "({_PACKAGE}.(actor|execution|trainable)\b.*|<
 """Frames of a dumped stack that are not the user's: they pass calls on, or have started the process."""
 CHANNEL_CLOSED = "control channel closed by the trial's code"
 OUT_OF_MEMORY = "out of memory"
-START_METHOD_VARIABLE = "MINITUNE_START_METHOD"
-"""Environment variable that overrides the choice of how workers start: `zygote` or `interpreter`."""
 Factory = Callable[..., Any]
 """Makes an actor's object in its process: `factory(user_thread)`."""
 
@@ -484,65 +482,6 @@ def last_lines(place: Place, limit: int = LAST_LINES) -> str:
     return "\n".join(lines[-limit:])
 
 
-# -- the start method --------------------------------------------------------------------------------------------------
-def start_method() -> str:
-    """`zygote` where that can work, else `interpreter`; the environment may choose.
-
-    Raises:
-        ValueError: If the environment asks for something else, or for what cannot work here.
-    """
-    able = _can_use_zygote()
-    wanted = os.environ.get(START_METHOD_VARIABLE)
-    if wanted not in (None, "", "zygote", "interpreter"):
-        raise ValueError(f"{START_METHOD_VARIABLE} must be 'zygote' or 'interpreter', but got {wanted!r}")
-    if wanted == "zygote" and not able:
-        raise ValueError(f"{START_METHOD_VARIABLE}=zygote needs Linux with fork and pidfd_open; use 'interpreter'")
-    return wanted or ("zygote" if able else "interpreter")
-
-
-def _can_use_zygote() -> bool:
-    """Whether this system has all that the zygote needs; a sandbox may have the function and forbid the call."""
-    if sys.platform != "linux" or not hasattr(os, "fork") or not hasattr(os, "pidfd_open"):
-        return False
-    try:
-        os.close(os.pidfd_open(os.getpid()))
-    except OSError:
-        return False
-    return True
-
-
-def make_launcher(
-    loop: Loop,
-    run_id: str,
-    keep_descendants: bool,
-    limit_bytes: int,
-    needed: Sequence[str] = (),
-    ahead: Template | None = None,
-) -> Launcher:
-    """The launcher for this machine.
-
-    Args:
-        loop: The driver's loop.
-        run_id: Identifies the group; 16 hexadecimal digits.
-        keep_descendants: Whether what a worker started may stay after the worker's normal end.
-        limit_bytes: The longest message.
-        needed: Modules that all workers need: they are imported once, where workers are copied from.
-        ahead: Where the first ones are to be copied from; the launcher closes it.
-
-    Raises:
-        ValueError: See `start_method`.
-    """
-    method = start_method()
-    _log.debug("workers are started by the %s method", method)
-    if method == "zygote":
-        from minitune.actor.zygote_launcher import ZygoteLauncher
-
-        return ZygoteLauncher(loop, run_id, keep_descendants, limit_bytes, needed, ahead)
-    from minitune.actor.interpreter_launcher import InterpreterLauncher
-
-    return InterpreterLauncher(loop, run_id, keep_descendants, limit_bytes)
-
-
 # -- groups ------------------------------------------------------------------------------------------------------------
 class ActorGroup:
     """Starts actors under one driver, calls them, and tells what becomes of them. For one thread, except `wake`.
@@ -782,6 +721,38 @@ class ActorGroup:
         self._loop.stand_still_if_halted()
         if not self._finalizer.alive:
             raise RuntimeError("the group is closed")
+
+
+def make_launcher(
+    loop: Loop,
+    run_id: str,
+    keep_descendants: bool,
+    limit_bytes: int,
+    needed: Sequence[str] = (),
+    ahead: Template | None = None,
+) -> Launcher:
+    """The launcher for this machine.
+
+    Args:
+        loop: The driver's loop.
+        run_id: Identifies the group; 16 hexadecimal digits.
+        keep_descendants: Whether what a worker started may stay after the worker's normal end.
+        limit_bytes: The longest message.
+        needed: Modules that all workers need: they are imported once, where workers are copied from.
+        ahead: Where the first ones are to be copied from; the launcher closes it.
+
+    Raises:
+        ValueError: See `start_method`.
+    """
+    method = start_method()
+    _log.debug("workers are started by the %s method", method)
+    if method == "zygote":
+        from minitune.actor.zygote_launcher import ZygoteLauncher
+
+        return ZygoteLauncher(loop, run_id, keep_descendants, limit_bytes, needed, ahead)
+    from minitune.actor.interpreter_launcher import InterpreterLauncher
+
+    return InterpreterLauncher(loop, run_id, keep_descendants, limit_bytes)
 
 
 def _forget(actors: dict[str, ActorProcess], actor: ActorProcess) -> None:

@@ -1,7 +1,7 @@
 """LocalTrialExecutor: each actor in a process of its own on this machine, admitted by the ledger.
 
 A worker is copied from a process that has loaded what all workers need (the *template*), where the system can do that.
-`start_ahead` starts it while the driver still gets ready.
+`ahead.start_ahead` starts it while the driver still gets ready.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ import logging
 import os
 import socket
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from minitune import clock as clocks
-from minitune.actor.launcher import nesting_depth, new_run_id
+from minitune.actor.launcher import nesting_depth
 from minitune.actor.messages import THREAD_CAPS, Ended, Failed, GroupEvent, Parked, Place, Ready, Replied
 from minitune.actor.process import ActorGroup
-from minitune.actor.process import start_method as start_method
 from minitune.base import descriptors
 from minitune.base.pickling import dumps, dumps_small
 from minitune.base.shared_values import SharedFile, Spot, ValueFile, read_value
@@ -34,7 +33,7 @@ from minitune.resources import CPU, GPU, Allocation, Resources
 from minitune.settings import number_setting
 
 if TYPE_CHECKING:
-    from minitune.actor.zygote_launcher import Template
+    from minitune.actor.template import Template
 
 logger = logging.getLogger("minitune")
 
@@ -95,7 +94,7 @@ class LocalTrialExecutor:
         keep_descendants: Leave processes that an actor has started alone when it ends by itself.
         needed: Modules that every worker will need: they are imported once, where workers are copied from.
         preload: Load shared values once, where workers are copied from; else each worker loads them itself.
-        ahead: Where workers are copied from, if that was started already (see `start_ahead`).
+        ahead: Where workers are copied from, if that was started already (see `ahead.start_ahead`).
 
     Raises:
         TuneError: If this process runs in a trial of a trial, and so on, too deep.
@@ -454,31 +453,3 @@ def _has_one_thread(env: Mapping[str, str | None]) -> bool:
     if env.get("OMP_NUM_THREADS", os.environ.get("OMP_NUM_THREADS")) != "1":
         return False
     return all(env.get(name, os.environ.get(name)) in (None, "", "1") for name in THREAD_CAPS)
-
-
-@contextmanager
-def start_ahead(keep_descendants: bool, needed: Sequence[str]) -> Iterator[Template | None]:
-    """Start the process that workers are copied from, and drop it when the block ends.
-
-    Args:
-        keep_descendants: See `LocalTrialExecutor`.
-        needed: The same.
-
-    Yields:
-        The process, for `LocalTrialExecutor`. None where workers are not copied; also if it cannot be started: the
-        start of the first worker tells why.
-
-    Raises:
-        ValueError: See `start_method`.
-    """
-    template = None
-    if start_method() == "zygote":
-        from minitune.actor.zygote_launcher import Template
-
-        with suppress(OSError):
-            template = Template(new_run_id(), keep_descendants, needed)
-    try:
-        yield template
-    finally:
-        if template is not None:
-            template.drop()
