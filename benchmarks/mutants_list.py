@@ -1317,7 +1317,7 @@ FAULTS: list[tuple[str, str, str, str]] = [
     (
         "minitune/trainable/session.py",
         "            if self.check_stopping is not None:\n"
-        "                self.check_stopping()  # not after the copy: nobody would ever hear of it\n",
+        "                self.check_stopping()  # not after the copy: the driver would never hear of it\n",
         "",
         "tests/trainable/test_function_runner.py::test_stop_while_the_function_works_hits_the_next_report",
     ),

@@ -54,7 +54,7 @@ from minitune.stopper.stopper import ASKED_EVERY_S
 from minitune.trainable.util import bind_parameters
 
 if TYPE_CHECKING:
-    from minitune.actor.zygote_launcher import Template
+    from minitune.actor.template import Template
     from minitune.output.reporters import ProgressReporter
     from minitune.record.open_run import MemoryRun
 

@@ -15,14 +15,14 @@ from minitune import runtime
 from minitune.base.checks import require_texts
 from minitune.base.text import warn_once
 from minitune.config import CheckpointConfig, FailureConfig, RunConfig
-from minitune.execution.local import start_ahead
+from minitune.execution.ahead import start_ahead
 from minitune.experiment.experiment import Experiment
 from minitune.experiment.trial import TrialMaker
 from minitune.settings import setting
 from minitune.tune_config import TuneConfig
 
 if TYPE_CHECKING:
-    from minitune.actor.zygote_launcher import Template
+    from minitune.actor.template import Template
     from minitune.execution.trial_executor import TrialExecutor
     from minitune.record.run_files import RecordedTuner
 

@@ -37,7 +37,7 @@ from minitune.settings import is_on, setting
 from minitune.trainable.session import current_session
 
 if TYPE_CHECKING:
-    from minitune.actor.zygote_launcher import Template
+    from minitune.actor.template import Template
 
 logger = logging.getLogger("minitune")
 

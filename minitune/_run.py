@@ -27,7 +27,7 @@ from minitune.tune_config import TuneConfig
 
 if TYPE_CHECKING:
     from minitune._driver import Outcome
-    from minitune.actor.zygote_launcher import Template
+    from minitune.actor.template import Template
     from minitune.analysis.experiment_analysis import ExperimentAnalysis
 
 logger = logging.getLogger("minitune")

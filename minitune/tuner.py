@@ -19,7 +19,7 @@ from minitune.tune_config import TuneConfig
 if TYPE_CHECKING:
     from minitune._driver import Outcome
     from minitune._resume import Fresh
-    from minitune.actor.zygote_launcher import Template
+    from minitune.actor.template import Template
     from minitune.record.run_files import RecordedTuner
     from minitune.result_grid import ResultGrid
 

@@ -24,6 +24,13 @@ def test_import_loads_neither_dependencies_nor_processes():
     assert done.stdout == "[]\n"
 
 
+@pytest.mark.parametrize("platform", ["darwin", "win32"])
+def test_a_run_can_be_imported_where_there_is_no_zygote(platform):
+    """Modules that need Linux refuse to be imported elsewhere, so no other module may import them at its top."""
+    code = f"import sys; sys.platform = {platform!r}; import minitune.execution.local, minitune.trainable.trial_actor"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
 ONLY_FOR_RUNS = ["cloudpickle", "psutil", "multiprocessing", "minitune._driver", "minitune.execution.tune_controller"]
 NOT_FOR_QUIET_RUNS = [
     "psutil",

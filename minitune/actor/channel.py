@@ -1,7 +1,9 @@
 """The channel between driver and worker: frames over one pair of connected sockets.
 
-The driver's end never blocks, in either direction: a worker that is stopped in the middle of a message holds up nobody.
-The worker's end blocks: its control thread always reads, so two ends that write at once cannot lock each other out.
+The driver's end never blocks, in either direction, so a worker that is stopped in the middle of a message holds up no
+other one. The worker's end blocks: its control thread always reads, so two ends that write at once cannot lock each
+other out. Where the driver cannot select on a pipe (Windows), threads block on a `Connection` in its stead; the frames
+are the same.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
 from queue import SimpleQueue
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from minitune.actor.loop import READ, WRITE, Loop
 from minitune.actor.messages import (
@@ -28,19 +30,18 @@ from minitune.actor.messages import (
     Message,
     encode,
 )
-from minitune.actor.surroundings import move_high
 
-# ---- from minitune/actor/channel.py
+if TYPE_CHECKING:
+    from minitune.actor.turnstile import Turnstile
 
 _CHUNK_BYTES = 64 * 1024  # larger buffers are mapped and unmapped by each read: ten times the cost (measured)
-
 _NO_SIGNAL: int = getattr(socket, "MSG_NOSIGNAL", 0)
+"""A write to a dead worker must not kill a driver in which the user has put SIGPIPE back to its default."""
 
-"""A user who has put SIGPIPE back to its default must not be killed by a write to a dead worker."""
 
-
+# -- over a socket -----------------------------------------------------------------------------------------------------
 class ChannelClosedError(Exception):
-    """The other end is closed, or ours was closed by somebody else.
+    """The other end is closed, or other code of this process has closed ours.
 
     Attributes:
         is_ours: Whether it is our own descriptor that does not work any more.
@@ -235,7 +236,7 @@ class End(Protocol):
         ...
 
     def identity(self) -> int:
-        """What tells this connection from any other file that may come to have its descriptor.
+        """A number that tells this connection from any other file that may come to have its descriptor.
 
         Raises:
             OSError: If the descriptor was closed.
@@ -276,6 +277,7 @@ class SocketEnd:
         """See `End.turnstile`."""
         if sys.platform != "linux":
             return None
+        from minitune.actor.turnstile import Turnstile
 
         try:
             return Turnstile(self._socket)
@@ -403,14 +405,9 @@ class WorkerChannel:
             raise ChannelClosedError.of(error) from error
 
 
-# ---- from minitune/actor/pump.py
-# The channel where a pipe cannot be selected on (Windows): threads that block on a `Connection` in the driver's stead.
-#
-# The frames, and so all that is said of them in `channel`, are the same.
-
-
+# -- over a connection -------------------------------------------------------------------------------------------------
 class Connection(Protocol):
-    """What both kinds of `multiprocessing` connections can do."""
+    """The methods that both kinds of `multiprocessing` connections have."""
 
     def fileno(self) -> int:
         """The descriptor or handle."""
@@ -534,83 +531,3 @@ class ConnectionEnd:
 
     def turnstile(self) -> None:
         """See `End.turnstile`: a pipe of Windows can only be waited for by the thread that reads it."""
-
-
-# ---- from minitune/actor/turnstile.py
-# Two threads of a worker that read one socket in turns, so that neither has to wake the other. Linux only.
-#
-# Theory
-# ------
-# A report is answered by the call that asks for the next one. If the control thread reads that call, it has to wake the
-# user's thread, which waits in `report()`; then both want the interpreter's lock. So while the user's thread waits, it
-# reads the call itself, and the control thread sleeps on: it waits for an epoll descriptor from which the socket is
-# taken for so long, and not for the socket.
-#
-# An exception that a signal handler of the user's raises may strike the user's thread between any two lines. So it only
-# looks at what has come, handles only the one call that it expects, in a way that can be repeated, and then takes it
-# out. Whatever else has come, and what it was interrupted at, is left to the control thread.
-
-if sys.platform != "linux":
-    raise ImportError("epoll is Linux's; elsewhere the control thread reads all")
-
-
-class Turnstile:
-    """Says whose turn it is. Made by the control thread, to which the turn belongs at first.
-
-    Args:
-        end: The socket, in blocking mode.
-
-    Attributes:
-        reading: Held by the thread that reads, until what it has read is handled.
-    """
-
-    reading: threading.Lock
-
-    def __init__(self, end: socket.socket):
-        self._socket = end
-        self.reading = threading.Lock()
-        with select.epoll() as made:
-            self._epoll = select.epoll.fromfd(move_high(made.fileno()))
-        self._epoll.register(end.fileno(), select.EPOLLIN)
-        self._poll = select.poll()  # see `SocketEnd.receive`
-        self._poll.register(end.fileno(), select.POLLIN)
-
-    def wait(self) -> None:
-        """Wait until something has come while it was the control thread's turn. Blocks.
-
-        Raises:
-            OSError: If the socket or the epoll descriptor was closed.
-        """
-        self._epoll.poll()
-
-    def receive(self, limit_bytes: int) -> bytes:
-        """What has come; empty at the end of file. With `reading` held.
-
-        Raises:
-            BlockingIOError: If the user's thread has taken it meanwhile.
-            OSError: If the connection is broken.
-        """
-        return self._socket.recv(limit_bytes, socket.MSG_DONTWAIT)
-
-    def expect(self, frame: bytes, handle: Callable[[], object]) -> None:
-        """Wait on the user's thread; handle what comes if it is `frame`, else leave it. With `reading` held. Blocks.
-
-        Args:
-            frame: What is expected.
-            handle: Must not mind to be called twice, nor to be interrupted.
-
-        Raises:
-            BaseException: What a signal handler raises.
-        """
-        try:
-            self._epoll.modify(self._socket.fileno(), 0)
-            self._poll.poll()
-            if self._socket.recv(len(frame), socket.MSG_PEEK) == frame:
-                handle()
-                self._socket.recv(len(frame))
-        finally:
-            try:
-                self._epoll.modify(self._socket.fileno(), select.EPOLLIN)
-            except BaseException:  # a signal handler's: else the control thread would hear nothing any more
-                self._epoll.modify(self._socket.fileno(), select.EPOLLIN)
-                raise

@@ -1,4 +1,7 @@
-"""How workers come into being: what a launcher is, and what every launcher needs."""
+"""How workers come into being: what a launcher is, what every launcher needs, and the start method of this machine.
+
+A driver loads this module and the template before all else of this package, so it must load little.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,9 @@ from minitune.actor.process_tree import RUN_VARIABLE, TRIAL_VARIABLE, WITHIN_VAR
 
 if TYPE_CHECKING:
     from minitune.actor.channel import DriverEnd
+
+START_METHOD_VARIABLE = "MINITUNE_START_METHOD"
+"""Environment variable that overrides the choice of how workers start: `zygote` or `interpreter`."""
 
 
 class Listener(Protocol):
@@ -144,3 +150,30 @@ def interpreter_command(module: str, *args: int | str | list[str]) -> list[str]:
     )
     flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does
     return [sys.executable, *flags, "-c", code]
+
+
+# -- the start method --------------------------------------------------------------------------------------------------
+def start_method() -> str:
+    """`zygote` where that can work, else `interpreter`; the environment may choose.
+
+    Raises:
+        ValueError: If the environment asks for something else, or for what cannot work here.
+    """
+    able = _can_use_zygote()
+    wanted = os.environ.get(START_METHOD_VARIABLE)
+    if wanted not in (None, "", "zygote", "interpreter"):
+        raise ValueError(f"{START_METHOD_VARIABLE} must be 'zygote' or 'interpreter', but got {wanted!r}")
+    if wanted == "zygote" and not able:
+        raise ValueError(f"{START_METHOD_VARIABLE}=zygote needs Linux with fork and pidfd_open; use 'interpreter'")
+    return wanted or ("zygote" if able else "interpreter")
+
+
+def _can_use_zygote() -> bool:
+    """Whether this system has all that the zygote needs; a sandbox may have the function and forbid the call."""
+    if sys.platform != "linux" or not hasattr(os, "fork") or not hasattr(os, "pidfd_open"):
+        return False
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except OSError:
+        return False
+    return True

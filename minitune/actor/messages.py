@@ -1,4 +1,4 @@
-"""What driver and worker say to each other, and what an `ActorGroup` tells its user.
+"""Messages between driver and worker, and the events that an `ActorGroup` tells its user.
 
 ::
 
@@ -22,7 +22,11 @@
       |                                                           left out before Returned(n + 1), if that comes at once
 
 Calls go in strict turns: one call, one reply; `n` grows by one. Payloads are opaque bytes: a frame's envelope is plain
-data, so that a bad object can hurt nobody but the one who asks for it.
+data, so a bad object can hurt only the process that loads it.
+
+A message travels as a frame: magic, version, kind, call number, length (64 bit), CRC32 of all that and of the body,
+then the body. Texts in a body are fields, each behind its length. The limits on times and sizes for both ends stand
+here, too: seconds end in `_S` and are read from the monotonic clock, bytes end in `_BYTES`. Only tests change them.
 """
 
 from __future__ import annotations
@@ -36,10 +40,86 @@ from typing import Any, NamedTuple
 
 from minitune.error import RemoteError
 
-# ---- from minitune/actor/messages.py
+_COUNT = struct.Struct("!I")
+_NONE = 0xFFFFFFFF
+ZYGOTE_HELLO_S = 30.0
+"""From the fork to the worker's first word, before any user code."""
+INTERPRETER_HELLO_S = 60.0
+"""The same where a worker is a new interpreter."""
+PRELOAD_S = 120.0
+"""For loading a file in the zygote; after that workers load it for themselves, without a limit."""
+SHOW_S = 0.1
+"""For a worker to show the stacks of its threads; then a signal makes it do so."""
+DUMP_TO_TERM_S = 0.02
+"""From that signal to the one to terminate: while the first is pending, another thread would get the second."""
+SHORT_LIFE_S = 1.0
+"""Workers that live less long are followed by others so soon that it pays to have one ready."""
+TERM_TO_KILL_S = 1.0
+"""From the termination signal to the kill, when the grace period is over."""
+KILL_CONFIRM_S = 10.0
+"""From the kill until all of the tree must be dead; then it is given up and said so."""
+EXIT_STATUS_S = 1.0
+"""From a death to its exit status; then the status is called unknown."""
+EOF_S = 0.25
+"""From end-of-file on the channel until the process is looked at: a dying one closes its files first."""
+PARK_S = 2.0
+"""For a parked worker to take its new place."""
+SWEEP_TICK_S = 0.005
+"""Between two passes."""
+QUIET_PASSES = 2
+"""Passes that must find nothing where processes are found by their environment alone."""
+UNKNOWN_PASSES = 10
+"""Passes that the zygote waits for an orphan to show whose it is; one that has cleared its environment never will."""
+CLOSE_S = 2.0
+"""For a zygote to clear up and leave after its socket was closed."""
+DRIVER_CHECK_S = 0.25
+"""How often those who cannot be told look whether the driver still lives."""
+MESSAGE_BYTES = 64 * 1024 * 1024
+"""The longest body of a message; settable per group."""
+LAST_LINES = 20
+"""Lines of a dead worker's output that go into its end event."""
+DUMP_LINES = 100
+"""The same where its stacks were dumped."""
+LAST_LINES_BYTES = 8192
+"""How much of the end of each output file is looked at for them."""
+HIGH_DESCRIPTOR = 1100
+"""Where the worker's channel is put, out of the way of `os.closerange(3, 1024)`, if the limit allows."""
+OOM_SCORE = 500
+"""Added to a worker's score: where memory runs out, the kernel is to choose a worker, never the driver."""
+CHANNEL_LOST_EXIT = 113
+"""Exit code of a worker that finds its channel closed by the code that it runs."""
+NO_THREAD_EXIT = 114
+"""Exit code of a worker that got no thread before any user code ran."""
+FORBIDDEN_EXIT = 115
+"""Exit code of a zygote that is not allowed to do its work."""
+FORBIDDEN = (errno.EPERM, errno.EACCES, errno.ENOSYS)
+"""Errors by which a system says that a call is never allowed, as a filter of system calls does; not: not now."""
+THREAD_CAPS = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+)
+"""Environment variables by which numerical libraries choose their number of threads; all are 1 during a preload."""
+NO_THREADS = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
+"""Keeps pyarrow, which pandas imports, from starting a thread when it is imported, in a preload. That thread tidies up
+for an allocator that is not even in use unless it is asked for."""
+_MAGIC = b"mT"
+_VERSION = 1
+_HEAD = struct.Struct("!2sBBIQ")
+_CRC = struct.Struct("!I")
+_HEADER = struct.Struct(_HEAD.format + _CRC.format[1:])
+_SIZE = struct.Struct("!I")
+HEADER_BYTES = _HEADER.size
+ATOMIC_BYTES = 64 * 1024
+"""A frame that is no longer is sent in one piece."""
+_Body = tuple[bytes, bytes]
+"""The small beginning of a body, and the payload behind it, which may be large."""
 
 
-# -- over the channel ------------------------------------------------------------------------------------------
+# -- over the channel --------------------------------------------------------------------------------------------------
 class Place(NamedTuple):
     """The surroundings of a worker.
 
@@ -128,7 +208,7 @@ class Raised(NamedTuple):
 Message = Boot | Call | Quit | Show | Move | Hello | Returned | Raised
 
 
-# -- events of an ActorGroup -----------------------------------------------------------------------------------
+# -- events of an ActorGroup -------------------------------------------------------------------------------------------
 class Ready(NamedTuple):
     """The object is made; it can be called."""
 
@@ -189,16 +269,9 @@ class Ended(NamedTuple):
 GroupEvent = Ready | Replied | Failed | Parked | Ended
 
 
-# ---- from minitune/actor/fields.py
-# Plain fields: texts and bytes as one piece of bytes, without any object format.
-
-_COUNT = struct.Struct("!I")
-
-_NONE = 0xFFFFFFFF
-
-
+# -- fields ------------------------------------------------------------------------------------------------------------
 class ProtocolError(Exception):
-    """What arrived is not a frame of ours: bad magic, version, checksum, length, kind or order."""
+    """The bytes that arrived are not a frame of ours: bad magic, version, checksum, length, kind or order."""
 
 
 def join_fields(fields: Sequence[str | bytes | None]) -> bytes:
@@ -249,158 +322,7 @@ def as_text(value: bytes | None) -> str:
     return (value or b"").decode("utf-8", "surrogatepass")
 
 
-# ---- from minitune/actor/limits.py
-# Every limit of this package, in one place: seconds end in `_S`, bytes in `_BYTES`.
-#
-# All times are read from the monotonic clock. Tests divide them; nothing else changes them.
-
-ZYGOTE_HELLO_S = 30.0
-
-"""From the fork to the worker's first word, before any user code."""
-
-INTERPRETER_HELLO_S = 60.0
-
-"""The same where a worker is a new interpreter."""
-
-PRELOAD_S = 120.0
-
-"""For loading a file in the zygote; after that workers load it for themselves, without a limit."""
-
-SHOW_S = 0.1
-
-"""For a worker to show the stacks of its threads; then a signal makes it do so."""
-
-DUMP_TO_TERM_S = 0.02
-
-"""From that signal to the one to terminate: while the first is pending, another thread would get the second."""
-
-SHORT_LIFE_S = 1.0
-
-"""Workers that live less long are followed by others so soon that it pays to have one ready."""
-
-TERM_TO_KILL_S = 1.0
-
-"""From the termination signal to the kill, when the grace period is over."""
-
-KILL_CONFIRM_S = 10.0
-
-"""From the kill until all of the tree must be dead; then it is given up and said so."""
-
-EXIT_STATUS_S = 1.0
-
-"""From a death to its exit status; then the status is called unknown."""
-
-EOF_S = 0.25
-
-"""From end-of-file on the channel until the process is looked at: a dying one closes its files first."""
-
-PARK_S = 2.0
-
-"""For a parked worker to take its new place."""
-
-SWEEP_TICK_S = 0.005
-
-"""Between two passes."""
-
-QUIET_PASSES = 2
-
-"""Passes that must find nothing where processes are found by their environment alone."""
-
-UNKNOWN_PASSES = 10
-
-"""Passes that the zygote waits for an orphan to show whose it is; one that has cleared its environment never will."""
-
-CLOSE_S = 2.0
-
-"""For a zygote to clear up and leave after its socket was closed."""
-
-DRIVER_CHECK_S = 0.25
-
-"""How often those who cannot be told look whether the driver still lives."""
-
-MESSAGE_BYTES = 64 * 1024 * 1024
-
-"""The longest body of a message; settable per group."""
-
-LAST_LINES = 20
-
-"""Lines of a dead worker's output that go into its end event."""
-
-DUMP_LINES = 100
-
-"""The same where its stacks were dumped."""
-
-LAST_LINES_BYTES = 8192
-
-"""How much of the end of each output file is looked at for them."""
-
-HIGH_DESCRIPTOR = 1100
-
-"""Where the worker's channel is put, out of the way of `os.closerange(3, 1024)`, if the limit allows."""
-
-OOM_SCORE = 500
-
-"""Added to a worker's score: where memory runs out, the kernel is to choose a worker, never the driver."""
-
-CHANNEL_LOST_EXIT = 113
-
-"""Exit code of a worker that finds its channel closed by the code that it runs."""
-
-NO_THREAD_EXIT = 114
-
-"""Exit code of a worker that got no thread before any user code ran."""
-
-FORBIDDEN_EXIT = 115
-
-"""Exit code of a zygote that is not allowed to do its work."""
-
-FORBIDDEN = (errno.EPERM, errno.EACCES, errno.ENOSYS)
-
-"""Errors by which a system says that a call is never allowed, as a filter of system calls does; not: not now."""
-
-THREAD_CAPS = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "BLIS_NUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-)
-
-"""Environment variables by which numerical libraries choose their number of threads; all are 1 during a preload."""
-
-NO_THREADS = {"JE_ARROW_MALLOC_CONF": "background_thread:false"}
-
-"""Keeps pyarrow, which pandas imports, from starting a thread when it is imported, in a preload. That thread tidies up
-for an allocator that is not even in use unless it is asked for."""
-
-
-# ---- from minitune/actor/frames.py
-# Frames: how messages become bytes.
-#
-# A frame is magic, version, kind, call number, length (64 bit), CRC32 of all that and of the body, then the body. The
-# envelope is plain data and no object format, so that a bad payload hurts only the one who loads it.
-
-_MAGIC = b"mT"
-
-_VERSION = 1
-
-_HEAD = struct.Struct("!2sBBIQ")
-
-_CRC = struct.Struct("!I")
-
-_HEADER = struct.Struct(_HEAD.format + _CRC.format[1:])
-
-_SIZE = struct.Struct("!I")
-
-HEADER_BYTES = _HEADER.size
-
-ATOMIC_BYTES = 64 * 1024
-
-"""What is up to this long is sent in one piece."""
-
-
-# -- bodies ----------------------------------------------------------------------------------------------------
+# -- bodies ------------------------------------------------------------------------------------------------------------
 def _optional(value: bytes | None) -> str | None:
     return None if value is None else as_text(value)
 
@@ -425,17 +347,12 @@ def _place(fields: Sequence[bytes | None]) -> Place:
     )
 
 
-_Body = tuple[bytes, bytes]
-
-"""The small beginning of a body, and the payload behind it, which may be large."""
-
-
 def _with_size(head: bytes, payload: bytes) -> _Body:
     return _SIZE.pack(len(head)) + head, payload
 
 
 def _split_size(body: bytes) -> tuple[bytes, bytes]:
-    """What `_with_size` has put together."""
+    """Take apart what `_with_size` has put together."""
     if len(body) < _SIZE.size:
         raise ProtocolError(f"a body of {len(body)} bytes is too short to say where its payload begins")
     start = _SIZE.size + _SIZE.unpack_from(body)[0]
@@ -488,7 +405,6 @@ _KINDS: list[tuple[type[Message], Callable[[Any], _Body], Callable[[int, bytes],
     (Raised, _from_error, _to_error),
     (Show, lambda show: (b"", b""), lambda number, body: Show()),
 ]
-
 """The kinds of messages, numbered from 1: how each becomes a body, and a message again."""
 
 _ENCODERS = {cls: (kind, from_message) for kind, (cls, from_message, _) in enumerate(_KINDS, 1)}
@@ -496,7 +412,7 @@ _ENCODERS = {cls: (kind, from_message) for kind, (cls, from_message, _) in enume
 _DECODERS = {kind: to_message for kind, (_, _, to_message) in enumerate(_KINDS, 1)}
 
 
-# -- frames ----------------------------------------------------------------------------------------------------
+# -- frames ------------------------------------------------------------------------------------------------------------
 def check_size(size_bytes: int, limit_bytes: int) -> None:
     """Refuse a message that the other end would refuse.
 

@@ -1,6 +1,7 @@
-"""ActorProcess: the driver's side of one actor, from its start to the one event that ends it.
+"""ActorGroup and ActorProcess: the driver's side of actors, each from its start to the one event that ends it.
 
-Every state has its deadline, so that nothing here ever waits: the group's loop calls back.
+A group has one loop, one launcher that suits the machine, and the actors. Every state of an actor that could last for
+ever has a deadline, and the loop calls back, so nothing here ever waits but `ActorGroup.wait`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from minitune.actor import process_tree
 from minitune.actor.channel import ChannelClosedError, DriverEnd
-from minitune.actor.launcher import Launcher, new_run_id
+from minitune.actor.launcher import Launcher, new_run_id, start_method
 from minitune.actor.loop import Loop, Timer
 from minitune.actor.messages import (
     CHANNEL_LOST_EXIT,
@@ -62,23 +63,20 @@ from minitune.base.files import search_path
 from minitune.error import RemoteError
 
 if TYPE_CHECKING:
-    from minitune.actor.loop import Loop
-    from minitune.actor.zygote_launcher import Template
+    from minitune.actor.template import Template
 
-
-# ---- from minitune/actor/process.py
+_log = logging.getLogger("minitune")
 
 _PACKAGE = re.escape(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-
 _OWN_FRAME = re.compile(rf'  File "({_PACKAGE}.(actor|execution|trainable)\b.*|<string>)", line \d+ in \S+$')
-
-"""In a stack that was dumped: what carries calls to the user's code, and what has started the process."""
-
+"""Frames of a dumped stack that are not the user's: they pass calls on, or have started the process."""
 CHANNEL_CLOSED = "control channel closed by the trial's code"
-
 OUT_OF_MEMORY = "out of memory"
+Factory = Callable[..., Any]
+"""Makes an actor's object in its process: `factory(user_thread)`."""
 
 
+# -- one actor ---------------------------------------------------------------------------------------------------------
 class Phase(Enum):
     """Where an actor is in its life."""
 
@@ -230,7 +228,7 @@ class ActorProcess:
         self._shows_stacks = True
 
     def _show_and_terminate(self, grace_s: float) -> None:
-        """The grace period is over: show what it does, unless nobody wants to wait."""
+        """The grace period is over: show what the actor does, unless there is no time for it."""
         if grace_s <= 0:
             self._terminate(grace_s)
         elif self._shows_stacks:
@@ -252,7 +250,7 @@ class ActorProcess:
         self._set_timer(TERM_TO_KILL_S, lambda: self.kill(cause))
 
     def _force(self) -> None:
-        """What should have told us of the end does not answer: do its work ourselves."""
+        """The launcher does not tell of the end: do its work here."""
         self._set_timer(KILL_CONFIRM_S, self._give_up)
         self._launcher.force(self.token)
 
@@ -276,7 +274,7 @@ class ActorProcess:
         self.on_gone(None, 0, survivors=False)
 
     def on_lost(self, reason: str) -> None:
-        """What carries the process has failed; `on_gone` will follow."""
+        """The carrier of the process has failed; `on_gone` will follow."""
         self._lost = self._lost or reason
         self._is_orphaned = self.pid != 0
         self._is_dead = True  # and yet readable: `on_gone` takes its last words
@@ -484,84 +482,9 @@ def last_lines(place: Place, limit: int = LAST_LINES) -> str:
     return "\n".join(lines[-limit:])
 
 
-# ---- from minitune/actor/start_method.py
-# Which launcher this machine gets: a module of its own, since the launchers themselves build on `launch`.
-
-START_METHOD_VARIABLE = "MINITUNE_START_METHOD"
-
-"""Environment variable that overrides the choice: `zygote` or `interpreter`."""
-
-_log = logging.getLogger("minitune")
-
-
-def start_method() -> str:
-    """`zygote` where that can work, else `interpreter`; the environment may choose.
-
-    Raises:
-        ValueError: If the environment asks for something else, or for what cannot work here.
-    """
-    able = _can_use_zygote()
-    wanted = os.environ.get(START_METHOD_VARIABLE)
-    if wanted not in (None, "", "zygote", "interpreter"):
-        raise ValueError(f"{START_METHOD_VARIABLE} must be 'zygote' or 'interpreter', but got {wanted!r}")
-    if wanted == "zygote" and not able:
-        raise ValueError(f"{START_METHOD_VARIABLE}=zygote needs Linux with fork and pidfd_open; use 'interpreter'")
-    return wanted or ("zygote" if able else "interpreter")
-
-
-def _can_use_zygote() -> bool:
-    """Whether this system has all that the zygote needs; a sandbox may have the function and forbid the call."""
-    if sys.platform != "linux" or not hasattr(os, "fork") or not hasattr(os, "pidfd_open"):
-        return False
-    try:
-        os.close(os.pidfd_open(os.getpid()))
-    except OSError:
-        return False
-    return True
-
-
-def make_launcher(
-    loop: Loop,
-    run_id: str,
-    keep_descendants: bool,
-    limit_bytes: int,
-    needed: Sequence[str] = (),
-    ahead: Template | None = None,
-) -> Launcher:
-    """The launcher for this machine.
-
-    Args:
-        loop: The driver's loop.
-        run_id: Identifies the group; 16 hexadecimal digits.
-        keep_descendants: Whether what a worker started may stay after the worker's normal end.
-        limit_bytes: The longest message.
-        needed: Modules that all workers need: they are imported once, where workers are copied from.
-        ahead: Where the first ones are to be copied from; the launcher closes it.
-
-    Raises:
-        ValueError: See `start_method`.
-    """
-    method = start_method()
-    _log.debug("workers are started by the %s method", method)
-    if method == "zygote":
-        from minitune.actor.zygote_launcher import ZygoteLauncher
-
-        return ZygoteLauncher(loop, run_id, keep_descendants, limit_bytes, needed, ahead)
-    from minitune.actor.interpreter_launcher import InterpreterLauncher
-
-    return InterpreterLauncher(loop, run_id, keep_descendants, limit_bytes)
-
-
-# ---- from minitune/actor/group.py
-# ActorGroup: starts actors, calls them, and tells what becomes of them.
-
-Factory = Callable[..., Any]
-
-"""Makes an actor's object in its process: `factory(user_thread)`."""
-
-
+# -- groups ------------------------------------------------------------------------------------------------------------
 class ActorGroup:
-    """A group of actors under one driver. For one thread, except `wake`.
+    """Starts actors under one driver, calls them, and tells what becomes of them. For one thread, except `wake`.
 
     Args:
         limit_bytes: The longest message, in either direction.
@@ -800,13 +723,45 @@ class ActorGroup:
             raise RuntimeError("the group is closed")
 
 
+def make_launcher(
+    loop: Loop,
+    run_id: str,
+    keep_descendants: bool,
+    limit_bytes: int,
+    needed: Sequence[str] = (),
+    ahead: Template | None = None,
+) -> Launcher:
+    """The launcher for this machine.
+
+    Args:
+        loop: The driver's loop.
+        run_id: Identifies the group; 16 hexadecimal digits.
+        keep_descendants: Whether what a worker started may stay after the worker's normal end.
+        limit_bytes: The longest message.
+        needed: Modules that all workers need: they are imported once, where workers are copied from.
+        ahead: Where the first ones are to be copied from; the launcher closes it.
+
+    Raises:
+        ValueError: See `start_method`.
+    """
+    method = start_method()
+    _log.debug("workers are started by the %s method", method)
+    if method == "zygote":
+        from minitune.actor.zygote_launcher import ZygoteLauncher
+
+        return ZygoteLauncher(loop, run_id, keep_descendants, limit_bytes, needed, ahead)
+    from minitune.actor.interpreter_launcher import InterpreterLauncher
+
+    return InterpreterLauncher(loop, run_id, keep_descendants, limit_bytes)
+
+
 def _forget(actors: dict[str, ActorProcess], actor: ActorProcess) -> None:
     """An actor has ended."""
     actors.pop(actor.actor_id, None)
 
 
 def _release(driver_pid: int, loop: Loop, launcher: Launcher, actors: dict[str, ActorProcess]) -> None:
-    """Kill what is left and free everything; also for a group that nobody has closed, and at exit."""
+    """Kill what is left and free everything; also for a group that was not closed, and at exit."""
     if os.getpid() != driver_pid:  # a process that was forked from the driver: none of this is its own
         return
     if not threading.main_thread().is_alive():  # the interpreter ends

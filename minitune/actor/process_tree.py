@@ -1,4 +1,4 @@
-"""Process trees: list them, stop them, kill them.
+"""Process trees: list them, stop them, kill them, and tell whether the kernel has killed one for lack of memory.
 
 On Linux children come from `/proc/<pid>/task/*/children`, which is a hundred times cheaper than a walk over all
 processes; elsewhere, or where the kernel was built without that file, from psutil.
@@ -15,35 +15,24 @@ from collections.abc import Callable, Collection, Iterable
 from minitune.actor.loop import Loop
 from minitune.actor.messages import KILL_CONFIRM_S, QUIET_PASSES, SWEEP_TICK_S
 
-# ---- from minitune/actor/tree.py
-
 RUN_VARIABLE = "MINITUNE_RUN_ID"
-
 """Environment variable that every process of a group carries."""
-
 TRIAL_VARIABLE = "MINITUNE_TRIAL"
-
 """Environment variable with the marker of one worker; all that it starts inherits it."""
-
 WITHIN_VARIABLE = "MINITUNE_WITHIN"
-
 """The markers of the workers that this group itself runs in, outermost first."""
-
 _SIGSTOP: int | None = getattr(signal, "SIGSTOP", None)
-
 _SIGKILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)
-
 _READ_BYTES = 16 * 1024
-
 _EXITING = 0x4
-
 """Linux's `PF_EXITING`, in the flags that `/proc/<pid>/stat` shows."""
-
 _EVERY_KIND = 0x40000000
-
 """Linux's `__WALL`: also children that send no signal at their end, as `clone` can make them."""
+_COUNTER = "oom_kill"
+_BLOCK_BYTES = 1 << 12
 
 
+# -- trees -------------------------------------------------------------------------------------------------------------
 def _read(path: str) -> bytes:
     """A file of `/proc`; `open` would ask the system twice as much.
 
@@ -188,7 +177,7 @@ class Hunt:
 
 
 def life(pid: int) -> str:
-    """What tells this process from a later one of the same number: when it began. Empty if it is dead."""
+    """The time at which a process began, which tells it from a later one of the same number. Empty if it is dead."""
     if not sys.platform.startswith("linux"):
         return _life_by_psutil(pid)
     try:
@@ -277,16 +266,9 @@ def marked(markers: Collection[str], pids: Iterable[int] | None = None) -> list[
     return found
 
 
-# ---- from minitune/actor/memory_kills.py
-# Evidence that the kernel has killed a process since memory ran out: its own counters of such kills (Linux).
-
-_COUNTER = "oom_kill"
-
-_BLOCK_BYTES = 1 << 12
-
-
+# -- kills for lack of memory ------------------------------------------------------------------------------------------
 class MemoryKills:
-    """Tells whether there was such a kill that accounts for a death, and for no other one.
+    """Tells by the kernel's own counters of such kills (Linux) whether one accounts for a death, and for no other one.
 
     The counter of our own control group comes first; that of the whole machine also sees workers that were put into
     another group. Where the system shows neither, there is never any evidence.
@@ -359,12 +341,11 @@ def _read_counter(path: str) -> int | None:
     return None
 
 
-# ---- from minitune/actor/sweep.py
-# Sweep: kill what carries a marker, pass by pass on the driver's loop, until nothing is left.
-
-
+# -- the sweep ---------------------------------------------------------------------------------------------------------
 class Sweep:
-    """Used where no zygote does it. One pass looks at all processes, so the passes get rarer.
+    """Kills what carries a marker, pass by pass on the driver's loop, until nothing is left; where no zygote does it.
+
+    One pass looks at all processes, so the passes get rarer.
 
     Args:
         loop: Calls us back between two passes.

@@ -1,4 +1,4 @@
-"""What runs in a worker: one thread that talks to the driver, one that runs user code.
+"""A worker's process: one thread that talks to the driver, one that runs user code.
 
 The control thread always reads the channel, so a stop arrives while user code runs. The main thread belongs to the
 user. The object's methods are called on the control thread (or, if loading the arguments may run user code, on the
@@ -45,14 +45,12 @@ from minitune.actor.surroundings import Surroundings, arm_stack_dump, dump_stack
 from minitune.base.pickling import UserCodeNeededError, dump_value, load_plain, load_value
 from minitune.error import RemoteError, TrialStopped
 
-# ---- from minitune/actor/user_thread.py
-# The user's thread: a one-thread executor on the main thread, and an actor for objects that know nothing of it.
-
 _T = TypeVar("_T")
 
 
+# -- the user's thread -------------------------------------------------------------------------------------------------
 class _Task:
-    """One callable, and the Future that stands for it if anybody asks what becomes of it."""
+    """One callable, and the Future for its outcome if a caller asks for it."""
 
     __slots__ = ("function", "future", "is_begun")
 
@@ -88,7 +86,7 @@ class MainThreadExecutor(Executor):
     handler raises while no user code runs is dropped.
 
     Attributes:
-        new_turns: Makes a queue of tokens for whoever waits on the user's thread in the midst of a call.
+        new_turns: Makes a queue of tokens for code that waits on the user's thread in the midst of a call.
     """
 
     def __init__(self) -> None:
@@ -119,7 +117,7 @@ class MainThreadExecutor(Executor):
         return future
 
     def post(self, function: Callable[..., object], /, *args: Any) -> None:
-        """The same for a call whose outcome nobody asks for; what it raises is dropped."""
+        """The same for a call whose outcome does not matter; what it raises is dropped."""
         self._put(_Task(partial(function, *args), None))
 
     def _put(self, task: _Task) -> None:
@@ -245,17 +243,15 @@ class Hosted:
         return call
 
 
-# ---- from minitune/actor/worker.py
-
-
+# -- the worker --------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Seat:
-    """What a new worker finds at its start.
+    """The things that a new worker has at its start.
 
     Attributes:
         end: Its end of the channel.
-        marker: What all that it starts will show in its environment.
-        reaper_pid: The process that the orphans of this worker fall to; 0 if that is nobody we know.
+        marker: The text that all that it starts will show in its environment.
+        reaper_pid: The process that becomes the parent of this worker's orphans; 0 if it is unknown.
     """
 
     end: End
@@ -276,7 +272,7 @@ def main(seat: Seat) -> NoReturn:
 
 
 def _die_of(number: int) -> None:
-    """Let a signal have the effect that it has where nobody handles it."""
+    """Let a signal have the effect that it has without a handler."""
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
 

@@ -40,7 +40,11 @@ if sys.platform != "linux":
 import fcntl  # noqa: F401 - loaded here once, for all workers
 import resource  # noqa: F401 - loaded here once, for all workers
 
-from minitune.actor import process_tree, worker
+from minitune.actor import (
+    process_tree,
+    turnstile,  # noqa: F401 - loaded here once, for all workers
+    worker,
+)
 from minitune.actor.channel import SocketEnd
 from minitune.actor.messages import (
     CLOSE_S,
@@ -53,8 +57,8 @@ from minitune.actor.messages import (
     THREAD_CAPS,
     UNKNOWN_PASSES,
 )
+from minitune.actor.packets import PACKET_BYTES, receive_packet, send_packet
 from minitune.actor.surroundings import line_buffer_c_output, move_high
-from minitune.actor.zygote_launcher import PACKET_BYTES, receive_packet, send_packet
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36

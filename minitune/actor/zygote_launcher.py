@@ -1,194 +1,42 @@
-"""ZygoteLauncher: the driver's side of the template processes. Linux only."""
+"""ZygoteLauncher: the driver's side of the template processes (zygotes), which fork workers. Linux only.
+
+A template process (`Template`) has loaded what all workers need, so a worker that it forks is ready at once. The driver
+may start the first one before it has a launcher. If the driver dies, the socket between them is closed, and the
+template process kills its workers and leaves.
+"""
 
 from __future__ import annotations
 
-import array
-import errno
 import itertools
 import logging
 import os
 import select
 import signal
 import socket
-import subprocess
 import sys
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
+if sys.platform != "linux":
+    raise ImportError("the zygote needs Linux; other systems start a new interpreter per worker")
+
 from minitune.actor.channel import Channel, DriverEnd, socket_pair
-from minitune.actor.launcher import Listener, interpreter_command, marker_of, starting_directory, worker_environment
+from minitune.actor.launcher import Listener, marker_of
 from minitune.actor.loop import READ, WRITE, Loop, Timer
 from minitune.actor.messages import (
-    CLOSE_S,
     FORBIDDEN_EXIT,
     PRELOAD_S,
     SHORT_LIFE_S,
     ZYGOTE_HELLO_S,
-    as_text,
-    join_fields,
-    split_fields,
 )
+from minitune.actor.packets import receive_packet
 from minitune.actor.process_tree import Sweep
+from minitune.actor.template import Template
 from minitune.base.descriptors import has_room_for_worker
-from minitune.base.files import search_path
 
 if TYPE_CHECKING:
     from minitune.actor.interpreter_launcher import InterpreterLauncher
-
-
-# ---- from minitune/actor/packets.py
-# Packets: what driver and zygote send to each other. Linux only.
-#
-# A module of its own, which loads next to nothing: the driver starts the zygote before it loads anything else.
-
-if sys.platform != "linux":
-    raise ImportError("the zygote needs Linux; other systems start a new interpreter per worker")
-
-PACKET_BYTES = 128 * 1024
-
-"""The longest packet between driver and zygote."""
-
-
-def send_packet(end: socket.socket, fields: list[str], descriptor: int | None = None) -> None:
-    """Send one packet, with a descriptor if there is one. Never blocks.
-
-    Where too many descriptors are on their way already, the packet goes without it, and the receiver sees that.
-
-    Raises:
-        BlockingIOError: If the other end has to read first.
-        OSError: If it is gone, or nothing can be sent.
-    """
-    rights = [] if descriptor is None else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))]
-    data = [join_fields(fields)]
-    try:
-        end.sendmsg(data, rights, socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
-    except OSError as error:
-        if error.errno != errno.ETOOMANYREFS:
-            raise
-        end.sendmsg(data, (), socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
-
-
-def receive_packet(end: socket.socket) -> tuple[list[str], int | None] | None:
-    """Receive one packet.
-
-    Returns:
-        Its fields and the descriptor that came with it (None if we have none left), or None at the end.
-
-    Raises:
-        OSError: If nothing can be received now.
-    """
-    data, rights, _, _ = end.recvmsg(PACKET_BYTES, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC)
-    descriptors = array.array("i")
-    for _, _, packed in rights:
-        descriptors.frombytes(packed[: len(packed) - len(packed) % 4])
-    if not data:
-        return None
-    return [as_text(value) for value in split_fields(data)], descriptors[0] if descriptors else None
-
-
-# ---- from minitune/actor/template.py
-# Template: the driver's end of a template process, which forks workers. Linux only.
-
-if sys.platform != "linux":
-    raise ImportError("the zygote needs Linux; other systems start a new interpreter per worker")
-
-
-class Template:
-    """One template process. Holds no reference to its launcher, so that a finaliser can hold it.
-
-    Args:
-        run_id: Identifies the group.
-        keep_descendants: See `make_launcher`.
-        needed: See `make_launcher`.
-
-    Raises:
-        OSError: If the process cannot be made.
-    """
-
-    def __init__(self, run_id: str, keep_descendants: bool, needed: Sequence[str] = ()):
-        self.run_id = run_id
-        self.end, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._unsent: deque[tuple[list[str], socket.socket | IO[bytes] | None]] = deque()
-        try:
-            with theirs:
-                self.popen = subprocess.Popen(
-                    interpreter_command("minitune.actor.zygote", theirs.fileno(), os.getpid()),
-                    pass_fds=[theirs.fileno()],
-                    stdin=subprocess.DEVNULL,
-                    env=worker_environment(run_id),
-                    cwd=starting_directory(),
-                    start_new_session=True,  # at once: Ctrl-C is the driver's affair
-                )
-            self.pidfd = os.pidfd_open(self.popen.pid)
-        except BaseException:
-            self.end.close()
-            raise
-        self._driver_pid = os.getpid()
-        self.end.setblocking(False)
-        self.send(["setup", "keep" if keep_descendants else "", " ".join(needed), *search_path()])
-
-    @property
-    def has_unsent(self) -> bool:
-        """Whether `flush` has to be called when the socket can be written to."""
-        return bool(self._unsent)
-
-    def send(self, fields: list[str], attached: socket.socket | IO[bytes] | None = None) -> None:
-        """Send a packet, now or later; closes what goes with it."""
-        self._unsent.append((fields, attached))
-        self.flush()
-
-    def flush(self) -> None:
-        """Send what can be sent now. A dead zygote is no error here."""
-        while self._unsent:
-            fields, attached = self._unsent[0]
-            try:
-                send_packet(self.end, fields, None if attached is None else attached.fileno())
-            except BlockingIOError:
-                return
-            except OSError:
-                pass
-            self._unsent.popleft()
-            if attached is not None:
-                attached.close()
-
-    def drop(self) -> None:
-        """End it where nobody has asked it for a worker, or has closed it already. Blocks for a moment."""
-        if os.getpid() == self._driver_pid:
-            self.popen.kill()
-            self.close()
-
-    def dismiss(self) -> None:
-        """Let it kill everything and leave, in its own time: its end is yet to be waited for by `close`."""
-        try:
-            # Not only closed: a process that the user forked from the driver may hold the socket too.
-            self.end.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
-
-    def close(self) -> None:
-        """Let it kill everything and leave. Blocks for `CLOSE_S` seconds at most. Any number of times."""
-        for _, attached in self._unsent:
-            if attached is not None:
-                attached.close()
-        self._unsent.clear()
-        if self.end.fileno() < 0 or os.getpid() != self._driver_pid:
-            return
-        self.dismiss()
-        self.end.close()
-        try:
-            self.popen.wait(CLOSE_S + 1.0)
-        except subprocess.TimeoutExpired:
-            self.popen.kill()
-            self.popen.wait()
-        os.close(self.pidfd)
-
-
-# ---- from minitune/actor/zygote_launcher.py
-
-if sys.platform != "linux":
-    raise ImportError("the zygote needs Linux; other systems start a new interpreter per worker")
 
 _log = logging.getLogger("minitune")
 
@@ -481,7 +329,7 @@ class ZygoteLauncher:
     # -- the spare worker --------------------------------------------------------------------------------------
 
     def _fork_ahead(self, preload: bool) -> None:
-        """Have a worker forked for whoever comes next, unless there is one or its template is busy."""
+        """Have a worker forked for the next actor, unless there is one or its template is busy."""
         template = self._ready_template(preload)
         if self._spare is not None or template is None or self._is_closed or not has_room_for_worker():
             return
@@ -504,7 +352,7 @@ class ZygoteLauncher:
         return spare, ours
 
     def _ready_template(self, preload: bool) -> Template | None:
-        """What `_choose` would choose, if it has nothing to wait for."""
+        """The template that `_choose` would choose, if it has nothing to wait for."""
         if preload and self._preloads:
             return self._loaded if self._preloading == 0 else None
         return self._bare
@@ -519,7 +367,7 @@ class ZygoteLauncher:
     # -- workers -----------------------------------------------------------------------------------------------
 
     def _new(self, listener: Listener) -> tuple[_Launched, socket.socket]:
-        """A worker that nobody has been asked for yet, and our end of its channel.
+        """A worker that is not given to an actor yet, and our end of its channel.
 
         Raises:
             OSError: If there are no descriptors left.

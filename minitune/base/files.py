@@ -1,13 +1,13 @@
-"""Files of a run, carefully: opened where they belong, replaced in one step, brought to the disk, removed.
+"""Paths and files of a run: named, opened, replaced in one step, brought to the disk, removed, and appended to.
 
-A run's directory is read and written by its trials and by other programs while we work in it. Three rules:
+Trials and other programs read and write a run's directory while we work in it. So this module keeps three rules:
 
-* No link in it is followed where something is written, renamed or removed: it might lead anywhere. The directory itself
-  is the user's choice, and so are links on the way to it.
-* Nothing but a regular file is opened: a FIFO or a device would hold us up for ever, or never end.
-* What others read is put in its place in one step, so that they see the old content or the new one.
+* It follows no link below that directory when it writes, renames or removes: a link might lead anywhere. The directory
+  itself is the user's choice, and so are links on the way to it.
+* It opens regular files only: a FIFO or a device might block us for ever, or never end.
+* It puts a file that others read in its place in one step, so that they see the old content or the new one.
 
-Where the system has no descriptors of directories (Windows) links are looked for by name before each step.
+Where the system has no descriptors of directories (Windows), it looks for links by name before each step.
 """
 
 from __future__ import annotations
@@ -28,36 +28,22 @@ from typing import BinaryIO, NamedTuple, TypeVar
 from minitune.base import descriptors
 from minitune.base.checks import shown
 
-# ---- from minitune/base/files.py
+logger = logging.getLogger("minitune")
 
 TEMPORARY_PREFIX = ".tmp-"
-
-"""What the names of everything begin with that is just being prepared."""
-
+"""The names of files and directories that are not complete yet begin with this."""
 REPLACE_PATIENCE_S = 2.5
-
-"""How long a rename is tried again on Windows, where a virus scanner may hold a file open for a moment."""
-
+"""How long a rename is retried on Windows, where a virus scanner may hold a file open for a moment."""
 BLOB_MODE = 0o600
-
 """Pickles are for their owner only: they hold whatever the user's objects hold."""
-
 WRITE_TEMPORARY = re.compile(re.escape(TEMPORARY_PREFIX) + r"w-[0-9a-f]{32}")
-
 """Names under which `new_file` prepares a file."""
-
 _STEP_ENTRIES = 50
-
 _HAS_DIRECTORY_DESCRIPTORS = {os.open, os.rename, os.unlink, os.mkdir, os.stat} <= os.supports_dir_fd
-
 _AS_DIRECTORY = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_PATH", os.O_RDONLY)
-
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
-
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
-
 _BINARY = getattr(os, "O_BINARY", 0)
-
 _KINDS = {
     stat.S_IFIFO: "a FIFO",
     stat.S_IFSOCK: "a socket",
@@ -65,6 +51,9 @@ _KINDS = {
     stat.S_IFBLK: "a device",
     stat.S_IFDIR: "a directory",
 }
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_TAIL_BYTES = 1 << 16
+_T = TypeVar("_T")
 
 
 class LinkError(OSError):
@@ -92,11 +81,11 @@ class SpecialFileError(OSError):
 
 
 def kind_of(mode: int) -> str:
-    """What something is by its mode, as a noun: `a FIFO`."""
+    """The kind of a file by its mode, as a noun: `a FIFO`."""
     return _KINDS.get(stat.S_IFMT(mode), "something else than a file")
 
 
-# -- opening -------------------------------------------------------------------------------------------------------
+# -- opening -----------------------------------------------------------------------------------------------------------
 class Entry(NamedTuple):
     """A name in a directory that no link has led to: arguments of the functions of `os`.
 
@@ -241,7 +230,7 @@ def _explain(
         raise SpecialFileError(path, mode) from error
 
 
-# -- writing -------------------------------------------------------------------------------------------------------
+# -- writing -----------------------------------------------------------------------------------------------------------
 def temporary_name() -> str:
     """A new name for a file that is being prepared; it fits `WRITE_TEMPORARY`."""
     return f"{TEMPORARY_PREFIX}w-{os.urandom(16).hex()}"
@@ -382,7 +371,7 @@ def replace(source: str, target: str, directory: int | None = None) -> None:
             time.sleep(0.02)
 
 
-# -- to the disk ---------------------------------------------------------------------------------------------------
+# -- to the disk -------------------------------------------------------------------------------------------------------
 def sync_descriptor(descriptor: int) -> None:
     """Bring a file's content to the disk. Blocks.
 
@@ -446,7 +435,7 @@ def _raise(error: OSError) -> None:
     raise error
 
 
-# -- removing ------------------------------------------------------------------------------------------------------
+# -- removing ----------------------------------------------------------------------------------------------------------
 def remove_file(path: str, within: str | None = None) -> None:
     """Remove a file or link if it is there.
 
@@ -500,8 +489,8 @@ def remove_tree_steps(path: str, within: str) -> Iterator[None]:
 
     Raises:
         LinkError: If there is a link on the way to it.
-        OSError: If something cannot be removed. That it, or something in it, is gone already is no error: somebody
-            else may be removing it, too.
+        OSError: If something cannot be removed. That it, or something in it, is gone already is no error: another
+            program may be removing it, too.
     """
     with contextlib.suppress(FileNotFoundError), entry_of(path, within) as entry:
         if not stat.S_ISDIR(os.stat(entry.name, dir_fd=entry.directory, follow_symlinks=False).st_mode):
@@ -553,7 +542,7 @@ def _open_to_empty(name: str, parent: int, path: str) -> int:
         _explain(error, name, parent, path)
         raise
     if sys.platform != "win32" and os.fstat(descriptor).st_mode & stat.S_IRWXU != stat.S_IRWXU:
-        with contextlib.suppress(PermissionError):  # it belongs to somebody else: the removal says what is wrong
+        with contextlib.suppress(PermissionError):  # it belongs to another user: the removal says what is wrong
             os.fchmod(descriptor, stat.S_IRWXU)
     return descriptor
 
@@ -566,12 +555,7 @@ def names(directory: str) -> list[str]:
         return []
 
 
-# ---- from minitune/_paths.py
-# Paths as users give them, and as they are told.
-
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
-
-
+# -- paths -------------------------------------------------------------------------------------------------------------
 def local_path(path: str | os.PathLike[str]) -> str:
     """The absolute form of a path that a user gave; `~` and `file://` are understood.
 
@@ -608,6 +592,15 @@ def absolute(path: str) -> str:
         ) from None
 
 
+def search_path() -> tuple[str, ...]:
+    """`sys.path` for a process that works in another directory: absolute, the empty entry of a notebook included."""
+    try:
+        here = os.getcwd()
+    except OSError:  # it has been removed
+        here = ""
+    return tuple(os.path.join(here, entry) if entry else here for entry in sys.path if isinstance(entry, str))
+
+
 @dataclass(frozen=True)
 class StorageContext:
     """Where a run, and a trial of it, lie on disk.
@@ -638,24 +631,16 @@ class StorageContext:
         return os.path.join(self.experiment_fs_path, self.trial_dir_name)
 
 
-# ---- from minitune/logger/append_files.py
-# AppendFiles: many files that grow line by line, few of them open.
-
-_T = TypeVar("_T")
-
-logger = logging.getLogger("minitune")
-
-_TAIL_BYTES = 1 << 16
-
-
+# -- appending ---------------------------------------------------------------------------------------------------------
 class AppendFiles:
-    """Files by key, each line written with one system call, so that it survives whatever happens to the process.
+    """Many files that grow line by line, by key, few of them open at a time.
 
-    At most `limit` are open; the one that was opened first is closed to make room and opened again when it is written
-    to. So any number of trials can be alive without running out of descriptors. Where there are none left even so, all
-    files are closed, and opened again when they are written to.
+    One system call writes a line, so the line survives whatever happens to the process. At most `limit` files are open:
+    to make room, the file that was opened first is closed, and opened again for its next line. So any number of trials
+    can be alive without running out of descriptors. If none is left even so, all files are closed, and each is opened
+    again for its next line.
 
-    Neither a file nor its directory may be a link (`files.open_own`).
+    Neither a file nor its directory may be a link (see `open_own`).
 
     Args:
         limit: How many files may be open at once; by default what suits the process's own limit.
@@ -674,7 +659,7 @@ class AppendFiles:
             key: What the file is called here.
             path: Where it lies; it is created if need be. Its directory is not: one that has gone is not made again,
                 since that would hide it.
-            within: See `files.entry_of`.
+            within: See `entry_of`.
 
         Returns:
             Its size in bytes.
@@ -705,9 +690,9 @@ class AppendFiles:
             self._write_rest(descriptor, line, written)
 
     def lapse(self, key: str, path: str, error: OSError) -> None:
-        """A file could not be written: it is closed, and what follows begins by opening it again.
+        """Close a file that could not be written, and warn, once for each path. The run goes on.
 
-        That is no reason to end a run: whatever is missing is on record. It is said once for each file.
+        The run's record has what the file lacks, so nothing is lost. The next `open` tries again.
         """
         self.close(key)
         if path not in self._lapses:
@@ -756,7 +741,7 @@ class AppendFiles:
         return descriptor
 
     def _write_rest(self, descriptor: int, line: bytes, written: int) -> None:
-        """The rest of a line that was cut short; where that fails, the part that was written goes again."""
+        """Write the rest of a line that was cut short; if that fails, cut off the part that was written."""
         try:
             while written < len(line):
                 written += os.write(descriptor, line[written:])
@@ -776,12 +761,3 @@ def _end_of_last_line(descriptor: int, size: int) -> int:
             return begin + newline + 1
         end = begin
     return 0
-
-
-def search_path() -> tuple[str, ...]:
-    """`sys.path` for a process that works in another directory: absolute, the empty entry of a notebook included."""
-    try:
-        here = os.getcwd()
-    except OSError:  # it has been removed
-        here = ""
-    return tuple(os.path.join(here, entry) if entry else here for entry in sys.path if isinstance(entry, str))

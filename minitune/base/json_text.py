@@ -1,7 +1,8 @@
-"""Strict JSON from whatever a trial reports: what JSON cannot hold becomes the nearest thing that it can.
+"""JSON: fast functions to encode and decode it, and strict JSON from any value that a trial reports.
 
-NaN becomes `null`, infinities `"Infinity"` and `"-Infinity"`, numpy scalars numbers, its arrays lists, unless they
-are large, keys text, everything else short text. Nothing that an object's own methods raise comes out of here.
+`dumps` never fails: it turns each value that JSON cannot hold into the nearest one that it can. NaN becomes `null`, an
+infinity `"Infinity"` or `"-Infinity"`, a scalar of numpy's a number, an array a list unless it is large, a key text,
+and everything else a short text. It catches what an object's own methods raise.
 """
 
 from __future__ import annotations
@@ -14,14 +15,23 @@ from typing import Any
 
 from minitune.base.text import ShortRepr, is_long
 
-# ---- from minitune/_json.py
-# The standard library's JSON in C, without what `json.dumps` and `json.loads` do with every call.
+MAX_DEPTH = 100
+"""Deeper nesting becomes text: readers of JSON recurse, too, and each fails at a depth of its own."""
+MAX_TEXT = 200
+"""Characters of the text that stands for an object."""
+MAX_ITEMS = 10_000
+"""An array of more items becomes text: a line is written with every report."""
+_LONG = ShortRepr(MAX_TEXT)
+_SCALARS = (str, int, float, bool, type(None))
 
 
+# -- without the set-up of each call -----------------------------------------------------------------------------------
 def json_encoder(
     default: Callable[[Any], Any] | None = None, separators: tuple[str, str] = (", ", ": ")
 ) -> Callable[[Any], str]:
-    """A function from a value to its JSON, ASCII only.
+    """Make a function from a value to its JSON, ASCII only.
+
+    It calls the standard library's encoder in C without the set-up that `json.dumps` repeats with each call.
 
     Args:
         default: Gives what stands for a value that JSON cannot hold; without it that is a TypeError.
@@ -43,7 +53,9 @@ def json_encoder(
 
 
 def json_decoder() -> Callable[[str], Any]:
-    """A function from JSON without blanks around it to its value. `json.loads` takes longer for what it allows besides.
+    """Make a function from JSON, without blanks around it, to its value.
+
+    `json.loads` takes longer, since it allows more.
 
     Returns:
         The function. It raises json.JSONDecodeError for anything else.
@@ -63,25 +75,7 @@ def json_decoder() -> Callable[[str], Any]:
     return decode
 
 
-# ---- from minitune/logger/strict_json.py
-
-MAX_DEPTH = 100
-
-"""Deeper nesting becomes text: readers of JSON recurse too, and fail at a depth that nobody can know."""
-
-MAX_TEXT = 200
-
-"""Characters of the text that stands for an object."""
-
-MAX_ITEMS = 10_000
-
-"""An array of more items becomes text: a line is written with every report."""
-
-_LONG = ShortRepr(MAX_TEXT)
-
-_SCALARS = (str, int, float, bool, type(None))
-
-
+# -- any value as strict JSON ------------------------------------------------------------------------------------------
 def dumps(value: Any) -> str:
     """`value` as one line of strict JSON, ASCII only.
 
@@ -145,7 +139,7 @@ def _list_of(value: Any) -> list[Any] | None:
 
 
 def _simple(value: Any) -> Any:
-    """What the encoder in C takes in place of `value`; numbers that it refuses lead to a cleaning."""
+    """A plain value in place of `value`, for the encoder in C. If it is a number that JSON lacks, `dumps` cleans it."""
     number = scalar_of(value)
     if number is not None:
         return number

@@ -1,7 +1,11 @@
-"""Pickling of what users hand over, with errors that name the offending member.
+"""Pickling between driver, workers and later processes, with errors that name the offending member.
 
-Objects of the user's main module, lambdas and closures travel by value (cloudpickle), because a worker never imports
-that module again. In the worker they are entered into its own `__main__`, so that plain `pickle` finds them there.
+From the driver to a worker, objects of the user's main module, lambdas and closures travel by value (cloudpickle),
+because a worker never imports that module again. The worker enters them into its own `__main__`, so that plain
+`pickle` finds them there. From a worker to the driver, objects travel by reference where that works: the driver has
+the main module. For a later process they travel by value, but that process prefers a class of its own main module.
+
+Loading may run user code. Where it must not, `load_plain` loads numbers, texts, containers and our own values only.
 """
 
 from __future__ import annotations
@@ -15,21 +19,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO, Any
 
-# ---- from minitune/pickling.py
-
 PROTOCOL = 5
-
-"""The pickle protocol of everything that is written: large buffers are copied once less than before it."""
-
+"""The pickle protocol of all that is written. It copies large buffers once less than older ones."""
 _PACKAGE = __name__.partition(".")[0]
-
 _DEPTH_LIMIT = 12
-
 _VISIT_LIMIT = 2_000
+"""Objects that the search for a culprit tries: without a limit a huge list would take it minutes."""
+_DEEP_RECURSION = 5_000
+"""Recursion limit for values nested too deep for the usual one, which allows about 490 levels. Each level takes
+less than 500 bytes of a stack of 8 MB."""
 
-"""How far the search for a culprit goes: it runs on an error path, yet a huge list must not hold it up for minutes."""
 
-
+# -- pickling ----------------------------------------------------------------------------------------------------------
 def dumps(value: Any, what: str) -> bytes:
     """Pickle `value`, by value where it belongs to the user's main module.
 
@@ -53,13 +54,13 @@ def dumps(value: Any, what: str) -> bytes:
 
 
 class _NotPlainError(Exception):
-    """There is something in the value that plain `pickle` might take for something else than cloudpickle does."""
+    """The value holds an object that plain `pickle` might pickle in another way than cloudpickle."""
 
 
 class _PlainPickler(pickle.Pickler):
-    """Pickles numbers, texts, built-in containers and what is our own, which every process knows, and does it faster.
+    """Pickles numbers, texts, built-in containers and our own values, which every process knows.
 
-    cloudpickle's rules, which are Python code, are asked about each object that is not built in.
+    It is faster than cloudpickle, which runs Python code for each object that is not built in.
     """
 
     def reducer_override(self, value: Any) -> Any:
@@ -96,6 +97,7 @@ def dump(value: Any, file: Any, what: str, buffer_callback: Callable[[pickle.Pic
         raise unpicklable_error(value, what, error) from error
 
 
+# -- pickles of limited size -------------------------------------------------------------------------------------------
 def dumps_small(value: Any, what: str, limit_bytes: int) -> bytes | None:
     """Pickle `value` as `dumps` does if that is small. Else the pickling ends early, and nothing large is copied.
 
@@ -121,7 +123,7 @@ def dumps_small(value: Any, what: str, limit_bytes: int) -> bytes | None:
 
 
 def dumps_small_for_later(value: Any, what: str, limit_bytes: int) -> bytes | None:
-    """The same for what `dumps_for_later` does."""
+    """Pickle `value` as `dumps_for_later` does if that is small. See `dumps_small`."""
     return _dumps_within(value, what, limit_bytes, dump_for_later)
 
 
@@ -215,6 +217,7 @@ class SmallPickle:
         return b"".join(self._parts), [bytes(buffer.raw()) for buffer in self._buffers]
 
 
+# -- for a later process -----------------------------------------------------------------------------------------------
 def dumps_for_later(value: Any, what: str, refer: Callable[[Any], Any] | None = None) -> bytes:
     """Pickle `value` for a process that may run another version of the user's script.
 
@@ -239,7 +242,7 @@ def dumps_for_later(value: Any, what: str, refer: Callable[[Any], Any] | None = 
 
 
 def loads_referring(data: bytes, resolve: Callable[[Any], Any]) -> Any:
-    """Unpickle what `dumps_for_later` has pickled with `refer`. This executes code of whoever wrote it.
+    """Unpickle what `dumps_for_later` has pickled with `refer`. This executes code of the program that wrote it.
 
     Args:
         data: The bytes.
@@ -292,7 +295,7 @@ def _later_pickler() -> Any:
 
 
 def _of_main(qualified_name: str) -> Any:
-    """What this process's main module has under a name; None if there is nothing."""
+    """The object of this process's main module with a name; None if there is none."""
     try:
         return functools.reduce(getattr, qualified_name.split("."), sys.modules["__main__"])
     except AttributeError:
@@ -304,6 +307,7 @@ def _class_of_main(qualified_name: str, copy: bytes) -> Any:
     return found if isinstance(found, type) else pickle.loads(copy)
 
 
+# -- the culprit -------------------------------------------------------------------------------------------------------
 def unpicklable_error(value: Any, what: str, error: BaseException) -> TypeError:
     """The error to raise when pickling `value` has failed with `error`.
 
@@ -382,7 +386,7 @@ class _Search:
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """What pickling `value` would pickle, each with the words that name it."""
+    """The parts that pickling `value` would pickle, each with the words that name it."""
     for kind, parts in _PARTS:
         if isinstance(value, kind):
             yield from parts(value)
@@ -496,12 +500,13 @@ def _describe(value: Any) -> str:
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
+# -- loading -----------------------------------------------------------------------------------------------------------
 def load(file: IO[bytes], buffers: Iterable[memoryview] | None = None) -> Any:
     """Unpickle what `dumps`, or cloudpickle, has pickled. May run user code and import modules.
 
-    Classes and functions that came by value from the `__main__` of the driver are entered into this process's own
-    `__main__`: `pickle.dumps(Net())` in a trial looks `Net` up there by name. Names that `__main__` has already stay
-    as they are, so in the process that runs the user's script nothing changes.
+    Classes and functions that came by value from the driver's `__main__` are entered into this process's own, since
+    `pickle.dumps(Net())` in a trial looks `Net` up there. Names that `__main__` has already stay as they are, so
+    nothing changes in the process that runs the user's script.
 
     Args:
         file: An open binary file.
@@ -514,63 +519,40 @@ def load(file: IO[bytes], buffers: Iterable[memoryview] | None = None) -> Any:
 
 
 class _EnteringUnpickler(pickle.Unpickler):
-    """Sees each class and function that is made from its parts, when cloudpickle fills it in."""
+    """Enters what was pickled by value into the `__main__` of this process, when cloudpickle fills it in.
+
+    cloudpickle makes an empty class or function first, and fills it in with one of its state setters.
+    """
+
+    replaces = False
+    """Whether a new object takes the place of one of the same name."""
 
     def find_class(self, module: str, name: str) -> Any:
         found = super().find_class(module, name)
         if name in ("_class_setstate", "_function_setstate") and module.partition(".")[0] == "cloudpickle":
-            return functools.partial(_fill_and_enter, found)
+            return functools.partial(_fill_and_enter, found, self.replaces)
         return found
 
 
-def _fill_and_enter(fill: Callable[[Any, Any], Any], made: Any, state: Any) -> Any:
+def _fill_and_enter(fill: Callable[[Any, Any], Any], replaces: bool, made: Any, state: Any) -> Any:
     result = fill(made, state)
     name = getattr(made, "__qualname__", "")
     if getattr(made, "__module__", None) == "__main__" and name.isidentifier():  # not one local to a function
-        vars(sys.modules["__main__"]).setdefault(name, made)
+        names = vars(sys.modules["__main__"])
+        if replaces or name not in names:
+            names[name] = made
     return result
 
 
-# ---- from minitune/actor/loading.py
-# Pickles in a worker: objects of the driver's main module, plain arguments, and replies.
-
-_DEEP_RECURSION = 5_000
-
-"""Recursion limit for values whose nesting is too deep for the usual one, which allows about 490 levels. Each level
-takes less than 500 bytes of a stack of 8 MB."""
-
-_STATE_SETTERS = ("_class_setstate", "_function_setstate")
-
-
+# -- in a worker -------------------------------------------------------------------------------------------------------
 class UserCodeNeededError(Exception):
     """The pickle names a class or function that is not ours, so that loading it may run user code."""
 
 
-class _ValueUnpickler(pickle.Unpickler):
-    """Enters what was pickled by value into the `__main__` of this process.
+class _WorkerUnpickler(_EnteringUnpickler):
+    """Also replaces names of `__main__`, which is the worker's own: the latest pickle has the class that counts."""
 
-    cloudpickle sends classes and functions of the driver's main module by value. Here `__main__` is another module,
-    so that pickling an instance of such a class by reference, as `pickle` and `torch.save` do, would not find it.
-    """
-
-    def find_class(self, module: str, name: str) -> Any:
-        found = super().find_class(module, name)
-        if name in _STATE_SETTERS and module.partition(".")[0] == "cloudpickle":
-            return _entering(found)
-        return found
-
-
-def _entering(set_state: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap the function of cloudpickle that fills in a class or function."""
-
-    def set_state_and_enter(made: Any, state: Any) -> Any:
-        result = set_state(made, state)
-        name = getattr(made, "__qualname__", "")
-        if getattr(made, "__module__", None) == "__main__" and name.isidentifier():
-            setattr(sys.modules["__main__"], name, made)
-        return result
-
-    return set_state_and_enter
+    replaces = True
 
 
 class _PlainUnpickler(pickle.Unpickler):
@@ -583,7 +565,7 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 def load_value(data: bytes) -> Any:
-    """Unpickle what cloudpickle has pickled in the driver. May run user code and import modules.
+    """Unpickle in a worker what cloudpickle has pickled in the driver. May run user code and import modules.
 
     Args:
         data: The pickle.
@@ -594,7 +576,7 @@ def load_value(data: bytes) -> Any:
     Raises:
         Exception: Whatever the object's own loading raises.
     """
-    return _ValueUnpickler(io.BytesIO(data)).load()
+    return _WorkerUnpickler(io.BytesIO(data)).load()
 
 
 def load_plain(data: bytes) -> Any:
@@ -620,10 +602,10 @@ class _WaryPickler(pickle.Pickler):
 
 
 def dump_value(value: Any) -> bytes:
-    """Pickle a value for the driver, by reference where that works: an object of the driver's main module is there.
+    """Pickle a value in a worker for the driver, by reference where that works, since the driver has its main module.
 
-    What only this process knows goes by value. What is not plain is loaded again at once: an object that cannot be
-    loaded, or that ends the process that loads it, is to hurt this process and not the driver.
+    An object that only this process knows goes by value. A value that is not plain is loaded again at once: an object
+    that cannot be loaded, or that ends the process that loads it, shall hurt this process and not the driver.
 
     Raises:
         Exception: Whatever the object's own pickling or loading raises.

@@ -1,9 +1,10 @@
-"""What user code draws from the global generators of `random`, numpy and torch in the driver's process.
+"""The global generators of `random`, numpy and torch: seeded for a trial's process, lent to user code in the driver's.
 
-A function in a search space that calls `numpy.random.uniform()` is out of reach of a seed, and changes what the user's
-own program draws next; so does a trial that runs in this process. In a run with a seed such code gets the global
-generators on loan: seeded from the run's seed while it is called, and afterwards as they were. In a run without one
-nothing is touched: there `random.seed(0)` before `fit` may be what makes the user's draws repeatable.
+A worker's process belongs to one trial, so `seed_process` seeds its global generators once. The driver's process
+belongs to the user's program. A function in a search space that calls `numpy.random.uniform()` there ignores the run's
+seed, and it changes what the program draws next; so does a trial that runs in this process. In a run with a seed such
+code therefore gets the generators on loan: they are seeded from the run's seed while it runs, and restored afterwards.
+A run without a seed leaves them alone: the user may have called `random.seed(0)` before `fit` to repeat these draws.
 """
 
 from __future__ import annotations
@@ -15,10 +16,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-# ---- from minitune/_global_draws.py
-
 _is_lent: ContextVar[bool] = ContextVar("minitune_global_draws_are_lent", default=False)
-
 _is_on_loan = False
 
 
@@ -65,7 +63,7 @@ class GlobalDraws:
 
 
 def is_on_loan() -> bool:
-    """Whether what is drawn from the global generators now is gone without a trace afterwards."""
+    """Whether the global generators are on loan now, so that draws from them leave no trace afterwards."""
     return _is_on_loan
 
 
@@ -102,17 +100,12 @@ def _restore(states: tuple[Any, Any, Any]) -> None:
         torch_generator.set_state(states[2])
 
 
-# ---- from minitune/trainable/seeding.py
-# Seeds for the global random generators of a process that belongs to one trial.
-
-
 def seed_process(seed: int, iteration: int = 0, failures: int = 0) -> None:
     """Seed the global generators of `random` and, as far as they are loaded by now, of numpy and torch.
 
-    So a trial that draws from them draws the same numbers in every run with the same seed, and no two trials draw the
-    same ones. A function of the arguments alone: a trial that goes on from a checkpoint draws new numbers, and the
-    same ones however often it was paused before; one that is tried again draws others, or it would fail again wherever
-    chance has a part in it.
+    So a trial draws the same numbers in every run with the same seed, and no two trials draw the same ones. The seeds
+    depend on the arguments alone. A trial that goes on from a checkpoint draws new numbers, and the same ones however
+    often it was paused before. A trial that is retried draws others: with the same ones it might fail again.
 
     Args:
         seed: The trial's seed.

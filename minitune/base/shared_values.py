@@ -1,4 +1,14 @@
-"""Values that are stored once, for any number of trials."""
+"""Values that are stored once in a file, for any number of trials, and the handles by which trials get them.
+
+A file holds a value's pickle, and behind it the value's large buffers. From an offset at which a mapping may begin::
+
+    header | the pickle | sizes of the buffers | buffer | buffer | ...        (each buffer at a multiple of 64 bytes)
+
+Protocol 5 of pickle hands out the buffers of numpy arrays, of pandas' columns and of every object that supports it. So
+they are not copied where a value is stored, and not read where it is loaded: the reader maps them. The mapping is
+private (copy-on-write): its pages are the file's, which all processes share, until one process writes to a page; then
+that process gets a copy of this page.
+"""
 
 from __future__ import annotations
 
@@ -21,42 +31,28 @@ from minitune.base import files
 from minitune.base.pickling import dump, load
 from minitune.error import ObjectLostError
 
-# ---- from minitune/value_file.py
-# Values in files: a pickle, and beside it the large buffers in it, which whoever loads the value maps.
-#
-# One value, from an offset at which a mapping may begin::
-#
-#     header | the pickle | sizes of the buffers | buffer | buffer | ...        (each buffer at a multiple of 64 bytes)
-#
-# Protocol 5 of pickle hands out the buffers of numpy arrays, of pandas' columns and of all that supports it, so that
-# they are neither copied where a value is stored nor read where it is loaded: the mapping is private (copy-on-write),
-# its pages are the file's, which all processes share until one writes; then only that one gets a page of its own.
-
 _HEADER = struct.Struct("<8s16sQQ")
-
 """Magic, token, size of the pickle in bytes, number of buffers."""
-
 _MAGIC = b"mtvalue1"
-
 _TOKEN_BYTES = 16
-
 _CHUNK_BYTES = 1 << 20
-
 _ALIGNMENT_BYTES = 64
-
 """Of buffers: what vector instructions like."""
-
 _OWN_BUFFER_BYTES = 64 * 1024
-
 """A buffer smaller than this stays in the pickle."""
-
 _PROCESSES = "/proc/"
-
 _MAP_BYTES = 1 << 20
-
 """Buffers of less than this together are read: a mapping costs a descriptor."""
+Dump = Callable[[Any, Any, str, Callable[[pickle.PickleBuffer], Any]], None]
+"""Pickles a value into a file; see `pickling.dump`."""
+_loaded: dict[Spot, tuple[Any, bool]] = {}
+_loading = threading.RLock()
+"""One thread loads at a time: two that ask for the same value must get the same object."""
+_tokens = itertools.count()
+_objects: weakref.WeakValueDictionary[str, SharedObject] = weakref.WeakValueDictionary()
 
 
+# -- values in files ---------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Spot:
     """Where a value is.
@@ -70,11 +66,6 @@ class Spot:
     path: str
     offset: int = 0
     token: str = ""
-
-
-Dump = Callable[[Any, Any, str, Callable[[pickle.PickleBuffer], Any]], None]
-
-"""Pickles a value into a file; see `pickling.dump`."""
 
 
 def write_value(
@@ -116,7 +107,7 @@ def write_value(
 
 
 def digest_value(value: Any, what: str, dump: Dump, digest: Any) -> tuple[str, int]:
-    """What `write_value` would return, and tell the digest, for a file of its own. Blocks while the value is read."""
+    """Give a digest all that `write_value` would, and return the same, without a file. Blocks to read the value."""
     sink = _Sink(None, digest)
     _emit(sink, value, what, dump)
     return digest.hexdigest()[:_TOKEN_BYTES], _HEADER.size + sink.written_bytes
@@ -158,7 +149,7 @@ def _emit(sink: _Sink, value: Any, what: str, dump: Dump) -> tuple[int, int]:
 
 
 def digest_of(path: str | os.PathLike[str], digest: Any) -> str:
-    """What a digest says of a file with one value that was written with one, or of any other file. Blocks to read it.
+    """The digest of a file: of a file with one value it is the one that `write_value` has made. Blocks to read it.
 
     Raises:
         OSError: If it cannot be read.
@@ -338,7 +329,7 @@ def _open_in(directory: str) -> tuple[int, str]:
         os.rmdir(directory)
     try:
         os.close(os.open(link, os.O_RDONLY))
-        if os.stat("/proc/self/fd").st_uid == os.geteuid():  # else nobody may look into this process
+        if os.stat("/proc/self/fd").st_uid == os.geteuid():  # else no process may look into this one
             return descriptor, link
     except OSError:  # a file system that does not keep files without names
         pass
@@ -357,15 +348,7 @@ def _release(owner_pid: int, descriptor: int, path: str, directory: str) -> None
             os.rmdir(directory)
 
 
-# ---- from minitune/shared.py
-
-_loaded: dict[Spot, tuple[Any, bool]] = {}
-
-_loading = threading.RLock()
-
-"""One thread loads at a time: two that ask for the same value must get the same object."""
-
-
+# -- handles -----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class SharedFile(Spot):
     """A handle to a value in a file; small and picklable.
@@ -375,10 +358,10 @@ class SharedFile(Spot):
     """
 
     def get(self) -> Any:
-        """The value. The first call in a process blocks to load it, later ones return the same object.
+        """The value. The first call in a process blocks to load it, later calls return the same object.
 
-        A value with large buffers is loaded by each call, which maps them anew and reads only the rest; what was loaded
-        by `preload` goes to the first.
+        Each call loads a value with large buffers again: it maps them, and reads the rest. The first call takes what
+        `preload` has loaded.
 
         Raises:
             FileNotFoundError: If the value is gone: it is removed when its run ends.
@@ -433,11 +416,6 @@ class SharedObject:
         return _find_object, (self._token,)
 
 
-_tokens = itertools.count()
-
-_objects: weakref.WeakValueDictionary[str, SharedObject] = weakref.WeakValueDictionary()
-
-
 def _find_object(token: str) -> SharedObject:
     try:
         return _objects[token]
@@ -460,7 +438,7 @@ class ObjectRef(Spot):
 
     @property
     def __name__(self) -> str:
-        """What the names of trials show of it."""
+        """The text that the names of trials show for it."""
         return f"object_{self.number}"
 
     def __repr__(self) -> str:
@@ -485,9 +463,9 @@ class ObjectRef(Spot):
 
 @dataclass(frozen=True)
 class StoredValue(Spot):
-    """Stands for a large value that has a file of its own within a run. Where this is unpickled, it is that value.
+    """Stands for a large value that has a file of its own within a run. To unpickle it gives that value.
 
-    So a configuration with such values is small: this is what a run writes down, and what it sends to a worker. That
+    So a configuration with such values is small where a run writes it down and where it is sent to a worker. The worker
     maps the large buffers in them, and may write to them: what it gets is its own.
 
     Attributes:

@@ -1,4 +1,8 @@
-"""Short texts of values, made in a time that does not depend on how large they are."""
+"""Text for people: short texts of values, text that fits a terminal, standard output, warnings said once.
+
+Any value of the user's may be shown, a huge list as well as an object with a failing `__repr__`. So the time that a
+short text takes does not depend on how large the value is.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +17,23 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
-# ---- from minitune/base/text.py
+logger = logging.getLogger("minitune")
 
 _LONG = 10_000
-
-"""Characters, or bytes, of which a text takes a while, if there are many such values."""
-
+"""A text, or bytes, of more than this takes a while to show if there are many such values."""
 _MANY = 1_000
+"""The same for the members of a container."""
+_CODES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+_MOVES = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-ln-~]"  # control sequences but for those that end in m, which set colours
+    r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[^\[\]]"  # titles and the like, other escapes
+    r"|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f]"
+)
+_NO_COLUMN = frozenset(("Mn", "Me", "Cf"))  # accents, joiners, variation selectors: part of the character before
+_said: set[str] = set()
 
-"""Members of containers, likewise."""
 
-
+# -- short texts of values ---------------------------------------------------------------------------------------------
 class ShortRepr(reprlib.Repr):
     """Shows the beginning of large values, and survives a failing `__repr__`.
 
@@ -42,7 +52,7 @@ class ShortRepr(reprlib.Repr):
             self.maxlevel = level
 
     def repr_bytes(self, value: bytes, level: int) -> str:
-        """What `reprlib` calls for bytes, of which it would make the whole text first."""
+        """Called by `reprlib` for bytes: its own version would make the whole text first."""
         if len(value) <= self.maxstring:
             return self.repr_instance(value, level)
         return f"{value[: self.maxstring // 2]!r}...<{len(value)} bytes>"
@@ -50,15 +60,15 @@ class ShortRepr(reprlib.Repr):
     repr_bytearray = repr_bytes
 
     def repr_dict(self, value: dict[Any, Any], level: int) -> str:
-        """What `reprlib` calls for a dict, all of which it would sort."""
+        """Called by `reprlib` for a dict: its own version would sort all keys."""
         return super().repr_dict(value if len(value) <= _MANY else dict(islice(value.items(), _MANY)), level)
 
     def repr_set(self, value: set[Any], level: int) -> str:
-        """What `reprlib` calls for a set, all of which it would sort."""
+        """Called by `reprlib` for a set: its own version would sort all members."""
         return super().repr_set(value if len(value) <= _MANY else set(islice(value, _MANY)), level)
 
     def repr_frozenset(self, value: frozenset[Any], level: int) -> str:
-        """What `reprlib` calls for a frozenset, all of which it would sort."""
+        """Called by `reprlib` for a frozenset: its own version would sort all members."""
         return super().repr_frozenset(value if len(value) <= _MANY else frozenset(islice(value, _MANY)), level)
 
 
@@ -80,20 +90,7 @@ def is_long(value: Any) -> bool:
     return False
 
 
-# ---- from minitune/_text.py
-# Text on a terminal: how many columns it takes, cut to what fits, free of what moves the cursor.
-
-_CODES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
-
-_MOVES = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-ln-~]"  # control sequences but for those that end in m, which set colours
-    r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[^\[\]]"  # titles and the like, other escapes
-    r"|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f]"
-)
-
-_NO_COLUMN = frozenset(("Mn", "Me", "Cf"))  # accents, joiners, variation selectors: part of the character before
-
-
+# -- text on a terminal ------------------------------------------------------------------------------------------------
 def width_of(text: str) -> int:
     """The columns that `text` takes on a terminal: wide characters take two, those that join the one before none."""
     if text.isascii():
@@ -173,12 +170,9 @@ def duration(seconds: float) -> str:
     return f"{whole} s"
 
 
-# ---- from minitune/_console.py
-# Console: the one guarded way to standard output.
-
-
+# -- output and warnings -----------------------------------------------------------------------------------------------
 class Console:
-    """The one way to standard output. If that cannot be written (closed, broken pipe, full disk), it goes silent.
+    """The one way to standard output. Once a write fails (closed, broken pipe, full disk), it stays silent.
 
     Args:
         stream: A stream to write to instead; by default what `sys.stdout` is at the time.
@@ -189,7 +183,7 @@ class Console:
         self._stream = stream
 
     def is_terminal(self) -> bool:
-        """Whether somebody looks at it now."""
+        """Whether the output goes to a terminal now."""
         return is_terminal(self._stream or sys.stdout)
 
     def columns(self) -> int | None:
@@ -213,9 +207,7 @@ class Console:
             _write(stream, text, to_file=self._stream is not None or "write" not in getattr(stream, "__dict__", ()))
         except Exception as error:
             self.is_off = True
-            logging.getLogger("minitune").warning(
-                "No more progress is shown, since it cannot be written (%s); the run goes on.", error
-            )
+            logger.warning("No more progress is shown, since it cannot be written (%s); the run goes on.", error)
 
 
 def is_terminal(stream: Any) -> bool:
@@ -240,14 +232,6 @@ def _write(stream: Any, text: str, to_file: bool) -> None:
     except UnicodeEncodeError:
         stream.write(text.encode("ascii", "replace").decode("ascii"))
     stream.flush()
-
-
-# ---- from minitune/_warnings.py
-# Warnings that are worth saying once.
-
-logger = logging.getLogger("minitune")
-
-_said: set[str] = set()
 
 
 def warn_once(text: str, about: str | None = None) -> None:

@@ -26,8 +26,8 @@ from minitune.base import json_text
 from minitune.commands.selecting import state_of
 from minitune.config import default_storage_path
 from minitune.error import TuneError
+from minitune.execution.ahead import start_method
 from minitune.execution.devices import detect_gpus, memory, memory_bytes, usable_cpus
-from minitune.execution.local import start_method
 from minitune.experiment.lifecycle import NOT_STARTED
 from minitune.output import summary
 from minitune.output.summary import Summary, Target, append_to, escaped

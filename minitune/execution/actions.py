@@ -1,7 +1,7 @@
-"""TrialActions: the one place in which decisions are carried out.
+"""TrialActions: the one place in which decisions about trials are carried out; Reuse: trials that need no worker.
 
-Whatever was decided about a trial (go on, save, pause, end, exploit) is done here and nowhere else, be it upon its own
-report or because a scheduler has asked for it while it was told of another trial.
+A decision (go on, save, pause, end, exploit) follows from a trial's own report, or a scheduler has asked for it while
+it heard of another trial. Both ways lead here, so each step of a trial is taken, recorded and told in one order.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ from minitune.record.recorder import Recorder
 from minitune.resources import Resources
 from minitune.result import CHECKPOINT_DIR_NAME, CONFIG, DONE, EXPERIMENT_TAG, TRIAL_ID
 from minitune.space.parameters import config_key
-
-# ---- from minitune/execution/trial_actions.py
 
 logger = logging.getLogger("minitune")
 
@@ -150,7 +148,7 @@ class TrialActions:
         self.is_over(trial)
 
     def remove_if_run_ends(self, trial: Trial) -> None:
-        """A trial that would be tried again is ended instead if the run is about to end: nobody would start it."""
+        """A trial that would be tried again is ended instead if the run is about to end."""
         if self._state.end_reason:
             self.remove(trial, self._state.end_reason)
 
@@ -214,7 +212,7 @@ class TrialActions:
         }
         while self._context.requests:
             request = self._context.requests.popleft()
-            # Once the run is being ended nobody would take up what is put aside.
+            # A run that is being ended resumes no trial, so it pauses none.
             if not request.trial.is_finished() and (request.verb == "stop" or not self._state.end_reason):
                 carry_out[request.verb](request)
 
@@ -305,12 +303,8 @@ def stronger(decision: Decision, other: Decision | None) -> Decision:
     return decision if mine >= others else other
 
 
-# ---- from minitune/execution/reuse.py
-# Reuse: a trial whose configuration was tried before ends at once, with the result of the earlier trial.
-
-
 class Reuse:
-    """Finds earlier trials by what they have tried.
+    """Ends a trial whose configuration was tried before at once, with the result of the earlier trial.
 
     Args:
         state: The trials of the run.

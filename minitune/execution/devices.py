@@ -1,6 +1,6 @@
-"""What this machine has: CPUs that may be used, memory, GPUs. Numbers that the user gave come first.
+"""Detection of the machine: CPUs that may be used, memory, GPUs. Numbers that the user gave come first.
 
-Nothing here imports a GPU library. What a function reads (environment, directories) is an argument, gathered in `Host`.
+No function here imports a GPU library. `Host` holds all that they read (environment, directories), as an argument.
 """
 
 from __future__ import annotations
@@ -22,36 +22,9 @@ from typing import Any
 from minitune.resources import CPU, GPU, MEMORY
 from minitune.settings import setting
 
-# ---- from minitune/_memory.py
-# How much memory this machine has.
-
-
-def memory() -> tuple[int, int]:
-    """Bytes of memory that there are, and that programs can still have without paging.
-
-    Linux says it in a file. psutil, which reads the same, takes 10 ms to load, for which the first trial would wait.
-    """
-    try:
-        with open("/proc/meminfo", "rb") as file:
-            lines = (line.partition(b":") for line in file)
-            shown_bytes = {name: 1024 * int(amount.split()[0]) for name, _, amount in lines}
-        total, available = shown_bytes[b"MemTotal"], shown_bytes[b"MemAvailable"]
-    except (OSError, KeyError, ValueError, IndexError):
-        import psutil
-
-        found = psutil.virtual_memory()
-        return int(found.total), int(found.available)
-    if available > total:  # in some containers the one is the host's
-        available = shown_bytes.get(b"MemFree", total)
-    return total, available
-
-
-# ---- from minitune/execution/devices.py
-
-_logger = logging.getLogger("minitune")
+logger = logging.getLogger("minitune")
 
 _NVIDIA_SMI_BOUND_S = 10.0
-
 """With many cards and no persistence daemon, `nvidia-smi` may well need several seconds."""
 
 
@@ -74,7 +47,7 @@ class Host:
 
 @dataclass(frozen=True)
 class Machine:
-    """What may be given to trials.
+    """The resources that may be given to trials.
 
     Attributes:
         totals: Amounts by name: `CPU`, `memory` in bytes, `GPU` if there are any, and custom ones.
@@ -138,7 +111,7 @@ def machine_resources(
     return Machine({**totals, **custom}, gpu_ids, find_gpus, cpu_limit if shares > 1 else 0)
 
 
-# -- numbers that the user gave ------------------------------------------------------------------------------------
+# -- numbers that the user gave ----------------------------------------------------------------------------------------
 def _given(argument: float | None, name: str, environ: Mapping[str, str], variable: str) -> float | None:
     """The argument, or else the variable, checked; None if there is neither."""
     value: Any = argument
@@ -219,7 +192,7 @@ def _part_of(gpu_ids: tuple[str, ...], shares: int, share: int) -> tuple[str, ..
     return gpu_ids[share::shares] or gpu_ids[share % len(gpu_ids) :][:1] if gpu_ids else ()
 
 
-# -- CPUs and memory -------------------------------------------------------------------------------------------------
+# -- CPUs and memory ---------------------------------------------------------------------------------------------------
 def usable_cpus(host: Host | None = None) -> int:
     """CPUs that this process may use: its affinity or its cgroup's quota, whichever is less; at least 1."""
     host = host or Host()
@@ -242,6 +215,26 @@ def memory_bytes(host: Host | None = None) -> int:
         if (text := _read(os.path.join(directory, name))).isdigit()
     ]
     return min([memory()[0], *limits])
+
+
+def memory() -> tuple[int, int]:
+    """Bytes of memory of this machine in all, and bytes that programs can still have without paging.
+
+    On Linux this reads a file: to load psutil, which reads the same one, would delay the first trial by 10 ms.
+    """
+    try:
+        with open("/proc/meminfo", "rb") as file:
+            lines = (line.partition(b":") for line in file)
+            shown_bytes = {name: 1024 * int(amount.split()[0]) for name, _, amount in lines}
+        total, available = shown_bytes[b"MemTotal"], shown_bytes[b"MemAvailable"]
+    except (OSError, KeyError, ValueError, IndexError):
+        import psutil
+
+        found = psutil.virtual_memory()
+        return int(found.total), int(found.available)
+    if available > total:  # in some containers the one is the host's
+        available = shown_bytes.get(b"MemFree", total)
+    return total, available
 
 
 def _cpu_quota(directory: str) -> float | None:
@@ -294,7 +287,7 @@ def _names(directory: str | os.PathLike[str]) -> list[str]:
         return []
 
 
-# -- GPUs ------------------------------------------------------------------------------------------------------------
+# -- GPUs --------------------------------------------------------------------------------------------------------------
 def visible_devices(environ: Mapping[str, str]) -> tuple[str, ...] | None:
     """The devices that `CUDA_VISIBLE_DEVICES` leaves, or None if it is not set.
 
@@ -331,12 +324,12 @@ def detect_gpus(asked: bool, host: Host | None = None) -> tuple[str, ...]:
         return ()
     command = shutil.which("nvidia-smi", path=host.environ.get("PATH"))
     if command is None:
-        _logger.debug("nvidia-smi is not on PATH; no GPU is counted")
+        logger.debug("nvidia-smi is not on PATH; no GPU is counted")
         return ()
     try:
         return _parse_listing(_list_gpus(command))
     except (OSError, subprocess.SubprocessError) as error:
-        _logger.debug("nvidia-smi -L failed, so no GPU is counted: %s", error)
+        logger.debug("nvidia-smi -L failed, so no GPU is counted: %s", error)
         return ()
 
 
@@ -353,7 +346,7 @@ def _first_gpus(count: float, host: Host) -> tuple[str, ...]:
     found = detect_gpus(asked=False, host=host)
     if len(found) < count:
         if found:
-            _logger.warning("num_gpus=%g, but only %d GPUs were found: %s", count, len(found), ", ".join(found))
+            logger.warning("num_gpus=%g, but only %d GPUs were found: %s", count, len(found), ", ".join(found))
         return tuple(str(index) for index in range(int(count)))
     return found[: int(count)]
 
@@ -378,7 +371,7 @@ def _list_gpus(command: str) -> str:
 
 
 def run_bounded(command: str, *args: str) -> str:
-    """What `nvidia-smi` prints when it is called with `args`. May block for 10 s.
+    """Run `nvidia-smi` with `args` and return its output. May block for 10 s.
 
     It must not hang us: a broken driver can leave it in a state in which it cannot be killed, or a child of it may
     keep a pipe open. So the output goes to a file, and nothing is waited for without a bound.
@@ -420,4 +413,4 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
             process.kill()
         process.wait(1.0)
     except (OSError, subprocess.TimeoutExpired) as error:
-        _logger.debug("nvidia-smi (pid %d) could not be killed: %s", process.pid, error)
+        logger.debug("nvidia-smi (pid %d) could not be killed: %s", process.pid, error)

@@ -1,4 +1,10 @@
-"""FailurePolicy: retry, give up, fail fast; and the error that says how a trial ended."""
+"""Failures of trials and losses of workers: what follows them, when to try again, and the error that tells of them.
+
+A failure is the trial's own: its trainable has raised, its worker has died, a time limit is broken, a metric is
+missing. `FailurePolicy` decides whether it is retried, and `CrashLoop` slows down retries without end. A loss is not:
+the system has no process or descriptor left, or the parent process of the workers has died. `Setbacks` says when to
+start workers again. To try at once would only keep the driver busy, and never to try would waste what becomes free.
+"""
 
 from __future__ import annotations
 
@@ -27,46 +33,98 @@ from minitune.experiment.lifecycle import Phase
 from minitune.experiment.trial import Trial
 from minitune.result import AUTO_RESULT_KEYS, DEFAULT_METRIC, TRAINING_ITERATION, flatten
 
-# ---- from minitune/execution/setbacks.py
-# Setbacks: when to try again after workers were lost and no trial was to blame, and when that is in vain; CrashLoop:
-# the same for trials that are to blame and may be retried without end.
-#
-# Workers are lost where the system has no processes or descriptors left, or where what carries them has died. To try
-# again at once would only keep the driver busy, and never to try again would waste what becomes free.
+logger = logging.getLogger("minitune")
 
 _PAUSES_S = (0.2, 2.0, 5.0, 10.0, 30.0)
-
-"""After the first loss, the second one in a row, and so on; the last one counts for all that follow."""
-
+"""Pause after the first loss, the second one in a row, and so on; the last value counts for all that follow."""
 _IN_VAIN = 3
-
-"""So many losses in a row, without any sign of life of a trial in between, and with nothing running, are enough."""
-
+"""After so many losses in a row, with no sign of life of a trial in between, the run ends if no worker runs."""
 _LOSSES = 3
-
-"""So many attempts of a trial in a row that were lost with what carried them are held against the trial, the last of
-them was carried alone. Where several trials are lost in vain the cause may lie elsewhere: then it takes twice as many.
-"""
-
+"""A trial is to blame if so many of its attempts in a row were lost because their carrier died; in the last of them the
+carrier had this trial alone. If several trials are lost in vain, the cause may lie elsewhere: then it takes twice as
+many."""
 _RESTS_S = (0.0, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
-
-"""After a trial's first failure, its second one without a result in between, and so on."""
-
+"""Rest after a trial's first failure, its second one without a result in between, and so on."""
 _STORM, _STORM_S = 100, 10.0
-
-"""More restarts than these within so many seconds, without a result in between, lead nowhere. A machine that is too
-slow for so many restarts must not hide it: there the same number of *quick* failures will do. A failure is quick if the
-attempt has lived no longer than these seconds, and if the trial has rested no longer than that since its last result:
-on a fast machine it would have come in time."""
-
+"""More restarts within so many seconds, without a result in between, end the run. A slow machine may not manage so many
+in that time: there the same number of *quick* failures ends it. A failure is quick if the attempt has lived no longer
+than these seconds, and the trial has rested no longer than that since its last result: on a fast machine it would have
+come in time."""
 _NEVER_UP = 3
+"""The run also ends if the workers of so many trials could not start, and no worker has started."""
+REPORT, TRIAL = "report", "trial"
+"""The kinds of time limits: from one pull to the next report, and for a whole attempt."""
+LOST = "lost: "
+"""The cause of a return to PENDING begins with this if the trial was not to blame."""
+BY_SIGNAL = f"{LOST}by a signal that may be meant for the whole run: "
+"""The same where the driver does not know yet whether the trial is to blame."""
+VERDICT_S = 2.25
+"""How long a trial that a signal has ended for good waits for its verdict. If all processes of a run get a signal, the
+driver may get it up to 2 s after the workers, and takes a moment to handle it."""
+_INTERRUPTED = re.compile(r"^KeyboardInterrupt\b", re.MULTILINE)
+"""Found in a traceback, also in one of an exception that was raised while the interrupt was handled."""
+_ENDING = [
+    (name, int(number))
+    for name in ("SIGHUP", "SIGINT", "SIGKILL", "SIGTERM", "SIGUSR1")
+    if (number := getattr(signal, name, None)) is not None
+]
+"""The signals that end a run, and the one that follows where they do not."""
+_BY_SIGNAL = frozenset(f"{name} ({number})" for name, number in _ENDING)
+_EXIT_BY_SIGNAL = frozenset(128 + number for _, number in _ENDING)
+"""Exit codes by which a program says that a signal has ended it: those of a shell."""
+DRIVER_ENDED = "the driver ended"
+"""The cause for which a trial waits again if it had a worker when its driver ended."""
+_KILLED = "SIGKILL (9)"
+_MEMORY_HINT = "possibly out of memory"
+_NO_ACCIDENT = 2
+"""If so many trials lack a metric, and none has it, then its name is wrong."""
 
-"""Nor do more restarts when the workers of so many trials could not even start, and no worker has."""
+
+# -- what follows a failure --------------------------------------------------------------------------------------------
+class AfterFailure(Enum):
+    """How a trial whose attempt has failed goes on, and the run."""
+
+    RETRY = "retry"
+    GIVE_UP = "give up"
+    END_RUN = "end the run"
 
 
+class FailurePolicy:
+    """Decides what follows a failure.
+
+    Args:
+        config: How many retries there are, and whether a failure ends the run.
+    """
+
+    def __init__(self, config: FailureConfig):
+        self._config = config
+
+    @property
+    def raises(self) -> bool:
+        """Whether the first failure is to come out of `fit`."""
+        return self._config.fail_fast == "raise"
+
+    def after(self, trial: Trial, *, final: bool) -> AfterFailure:
+        """Decide what to do, now that `trial.num_failures` counts the new failure.
+
+        Args:
+            trial: The trial.
+            final: True if trying again cannot help.
+        """
+        if self._config.fail_fast:
+            return AfterFailure.END_RUN
+        allowed = trial.max_failures
+        if not final and (allowed < 0 or trial.num_failures <= allowed):
+            return AfterFailure.RETRY
+        return AfterFailure.GIVE_UP
+
+
+# -- losses and restarts -----------------------------------------------------------------------------------------------
 class Setbacks:
-    """Counts losses. Those that come during a pause belong to the loss that has caused it, and so do those of workers
-    that had been asked for before it: only what was tried since then, and was lost again, is one more loss in a row.
+    """Counts losses of workers in a row: says how long to wait after one, and when there is no hope left.
+
+    A loss that comes during a pause belongs to the loss that has caused the pause. So does the loss of a worker that
+    was asked for before it. Only a worker that was asked for later, and is lost, too, makes one more loss in a row.
 
     Times are seconds of the executor's clock.
     """
@@ -106,15 +164,15 @@ class Setbacks:
         self._num_in_row = 0
 
     def lives(self) -> None:
-        """A trial has done something: what was tried was not in vain."""
+        """A trial has shown life: the last start was not in vain."""
         self._num_in_vain = 0
         self._lost_in_vain.clear()
 
     def carrier_died(self, trial_id: str) -> bool:
-        """What carried a trial's worker has died under it; `lost` has been told.
+        """The carrier of a trial's worker, its parent process, has died; `lost` has been called.
 
         Returns:
-            Whether that has happened so often in a row that the trial is to blame; then there is hope for the others.
+            Whether that has happened so often in a row that the trial is to blame; then the others may go on.
         """
         self._losses[trial_id] += 1
         self._lost_in_vain.add(trial_id)
@@ -144,7 +202,7 @@ class Setbacks:
         return self._num_in_vain >= _IN_VAIN
 
     def why_hopeless(self) -> str:
-        """What to tell the user if nothing runs now; empty as long as there is hope."""
+        """The text for the user if nothing runs now; empty as long as there is hope."""
         if not self.is_hopeless:
             return ""
         return (
@@ -219,14 +277,7 @@ class CrashLoop:
         self._num_quick = 0
 
 
-# ---- from minitune/execution/deadlines.py
-# Deadlines: the time limits that a user has set for a trial.
-
-REPORT, TRIAL = "report", "trial"
-
-"""What is limited: the time from one pull to the next report, or that of a whole attempt."""
-
-
+# -- time limits -------------------------------------------------------------------------------------------------------
 class Overdue(NamedTuple):
     """A limit that an actor has broken.
 
@@ -242,7 +293,7 @@ class Overdue(NamedTuple):
 
 
 class Deadlines:
-    """Who has how much time left. Each operation is O(1), and nothing where there is no limit.
+    """The time that each actor has left. Each operation is O(1), and does nothing where there is no limit.
 
     Args:
         report_timeout_s: Seconds from a pull to the report that answers it, or None.
@@ -269,7 +320,7 @@ class Deadlines:
             ends_s[actor_id] = now_s + self._limits_s[kind]
 
     def end(self, actor_id: str, kind: str) -> None:
-        """What was waited for has come."""
+        """The limit of an actor is met: its clock stops."""
         if kind in self._ends_s:
             self._ends_s[kind].pop(actor_id, None)
 
@@ -296,88 +347,7 @@ class Deadlines:
         return max(0.0, min(ends_s) - now_s) if ends_s else None
 
 
-# ---- from minitune/execution/failure.py
-
-logger = logging.getLogger("minitune")
-
-LOST = "lost: "
-
-"""What the cause of a return to PENDING begins with if the trial was not to blame."""
-
-BY_SIGNAL = f"{LOST}by a signal that may be meant for the whole run: "
-
-"""The same if it is not yet known whether the trial is to blame."""
-
-VERDICT_S = 2.25
-
-"""How long a trial that a signal has ended for good waits for its verdict. Where all processes of a run get a signal,
-the driver's may come up to 2 s after those of the workers; and it takes a moment to be heard."""
-
-_ENDING = [
-    (name, int(number))
-    for name in ("SIGHUP", "SIGINT", "SIGKILL", "SIGTERM", "SIGUSR1")
-    if (number := getattr(signal, name, None)) is not None
-]
-
-"""The signals that end a run, and the one that follows where they do not."""
-
-_BY_SIGNAL = frozenset(f"{name} ({number})" for name, number in _ENDING)
-
-_EXIT_BY_SIGNAL = frozenset(128 + number for _, number in _ENDING)
-
-"""Exit codes by which a program says that a signal has ended it: those of a shell."""
-
-_INTERRUPTED = re.compile(r"^KeyboardInterrupt\b", re.MULTILINE)
-
-"""A line of a traceback; also in that of an exception that was raised on the way out."""
-
-DRIVER_ENDED = "the driver ended"
-
-"""Why a trial waits again that had a worker when its driver ended."""
-
-_KILLED = "SIGKILL (9)"
-
-_MEMORY_HINT = "possibly out of memory"
-
-
-class AfterFailure(Enum):
-    """What becomes of a trial whose attempt has failed, and of the run."""
-
-    RETRY = "retry"
-    GIVE_UP = "give up"
-    END_RUN = "end the run"
-
-
-class FailurePolicy:
-    """Decides what follows a failure.
-
-    Args:
-        config: How many retries there are, and whether a failure ends the run.
-    """
-
-    def __init__(self, config: FailureConfig):
-        self._config = config
-
-    @property
-    def raises(self) -> bool:
-        """Whether the first failure is to come out of `fit`."""
-        return self._config.fail_fast == "raise"
-
-    def after(self, trial: Trial, *, final: bool) -> AfterFailure:
-        """What to do now that `trial.num_failures` counts the new failure.
-
-        Args:
-            trial: The trial.
-            final: True if trying again cannot help.
-        """
-        if self._config.fail_fast:
-            return AfterFailure.END_RUN
-        allowed = trial.max_failures
-        if not final and (allowed < 0 or trial.num_failures <= allowed):
-            return AfterFailure.RETRY
-        return AfterFailure.GIVE_UP
-
-
+# -- errors ------------------------------------------------------------------------------------------------------------
 def raised_error(remote: RemoteError, *, starting: bool) -> TrialError:
     """The error of a trial whose trainable has raised.
 
@@ -419,7 +389,7 @@ def died_error(trial: Trial, event: Exited) -> TrialError:
     """
     kind = WorkerStartError if trial.phase is Phase.STARTING else WorkerDiedError
     when = " while the trainable was loaded or set up" if kind is WorkerStartError else ""
-    hint = f", {_MEMORY_HINT}" if event.cause == _KILLED else ""  # not if somebody knows better
+    hint = f", {_MEMORY_HINT}" if event.cause == _KILLED else ""  # not if the cause is known
     peak = f", peak memory {event.peak_bytes / 2**20:.0f} MiB" if event.peak_bytes else ""
     what = f"the worker of trial {trial.name} (pid {event.pid or trial.pid}) died{when}: {event.cause}{hint}{peak}"
     error = kind("\n".join([what, f"last report: {_last_report(trial)}", *_where_and_last_lines(trial, event)]))
@@ -428,7 +398,7 @@ def died_error(trial: Trial, event: Exited) -> TrialError:
 
 
 def carrier_error(trial: Trial, event: Exited) -> TrialError:
-    """The error of a trial that ran each time when what carries the workers died.
+    """The error of a trial that ran each time when the carrier of the workers died.
 
     Args:
         trial: The trial.
@@ -477,13 +447,9 @@ def _where_and_last_lines(trial: Trial, event: Exited) -> list[str]:
     return [*lines, "last lines of its output:", event.last_lines.rstrip()] if event.last_lines else lines
 
 
-_NO_ACCIDENT = 2
-
-"""So many trials without a metric, and not one with it, show that its name is wrong."""
-
-
+# -- missing metrics ---------------------------------------------------------------------------------------------------
 class RequiredMetrics:
-    """Finds results that lack a metric, and the metric whose name is wrong, so that not every trial fails for it.
+    """Finds results that lack a metric, and a metric whose name is wrong: that ends the run before every trial fails.
 
     Args:
         names: The flattened names of the metrics that run, scheduler and searcher go by.

@@ -1,7 +1,9 @@
-"""Hooks: every call of the driver into a plug-in, in its order, and with a name for what goes wrong.
+"""Hooks: every call of the driver into a plug-in, in its order, and with a name for an error in it.
 
-A plug-in is a scheduler, a searcher, a stopper or a callback. Each method here is one row of the table of what
-happens to a trial; the controller says what happened, this file says who is told and in which order.
+A plug-in is a scheduler, a searcher, a stopper or a callback. Each method of `Hooks` stands for one event: the
+controller says what happened, and the method calls the plug-ins in their order. `DriverContext` is what a scheduler
+sees of the run in its hooks, and how it asks for something about another trial: a request is carried out when the hook
+has returned, so nothing happens to a trial while a hook runs.
 """
 
 from __future__ import annotations
@@ -30,12 +32,16 @@ from minitune.search.searcher import SearcherWrapper
 from minitune.settings import number_setting
 from minitune.stopper.stopper import ASKED_EVERY_S, DictStopper, Stopper
 
-# ---- from minitune/execution/scheduler_context.py
-# DriverContext: what a scheduler sees of the run, and how it asks for something about another trial.
+logger = logging.getLogger("minitune")
+
+STOP_CRITERION = "the stop criterion was met"
+TRAINABLE_ENDED = "the trainable has ended"
+_KEPT = "the run was ended, what it had reported is kept"
 
 
+# -- what a scheduler sees ---------------------------------------------------------------------------------------------
 class Request(NamedTuple):
-    """What a scheduler has asked for about a trial; carried out when its hook has returned.
+    """A request of a scheduler about a trial; carried out when its hook has returned.
 
     Attributes:
         verb: `"stop"`, `"pause"`, `"exploit"` or `"resources"`.
@@ -50,14 +56,14 @@ class Request(NamedTuple):
 
 
 class HasSupply(Protocol):
-    """What knows whether more trials will come."""
+    """An object that knows whether more trials will come."""
 
     supply: str
 
 
 @dataclass
 class SupplyView:
-    """Where the supply is read from; the launcher comes into being after those who ask."""
+    """Leads to the launcher, which is made later than the plug-ins that ask it."""
 
     launcher: HasSupply | None = None
 
@@ -148,17 +154,7 @@ class _ResourceCounts:
         return self._totals.get(GPU, 0)
 
 
-# ---- from minitune/execution/hooks.py
-
-logger = logging.getLogger("minitune")
-
-STOP_CRITERION = "the stop criterion was met"
-
-TRAINABLE_ENDED = "the trainable has ended"
-
-_KEPT = "the run was ended, what it had reported is kept"
-
-
+# -- calls of plug-ins -------------------------------------------------------------------------------------------------
 class PluginError(TuneError):
     """A plug-in has raised; the text names its hook, and the trial that it was told of.
 
@@ -207,7 +203,7 @@ def _raise_told(hook: Callable[..., Any], trial: Trial | None, error: Exception)
 
 
 def forked_error(who: str) -> TuneError:
-    """`who` has forked, and this is the child; were it to go on, there would be two drivers."""
+    """The error in the child of a fork in `who`: if the child went on, there would be two drivers."""
     return TuneError(
         f"{who} has forked, and the child came back from it: the run belongs to the parent, which goes on. End the "
         "child with os._exit(), or use subprocess or multiprocessing"
@@ -293,7 +289,7 @@ class Hooks:
             self._tell("on_step_end")
 
     def experiment_ends(self, trials: list[Trial], *, after_error: bool = False) -> None:
-        """The run is over, all workers are gone. Everybody is told, so that all files are closed.
+        """The run is over, all workers are gone. Every callback is told, so that all files are closed.
 
         Args:
             trials: All trials.
@@ -570,7 +566,7 @@ def _takes(hook: Callable[..., Any], arguments: dict[str, Any]) -> bool:
 
 
 def _hook_name(hook: Any) -> str:
-    """What the user would call `hook`: for a searcher within wrappers it is the searcher's own name."""
+    """The name that the user knows `hook` by: for a searcher within wrappers it is the searcher's own."""
     owner = getattr(hook, "__self__", None)
     if owner is None:
         return type(hook).__name__

@@ -1,4 +1,12 @@
-"""Ledger: who holds which CPUs, memory and GPU fractions, and what a process in them finds in its environment."""
+"""Ledger: who holds which CPUs, memory and GPU fractions, who waits for them, and what a process in them is told.
+
+Amounts are integers, `UNIT` of them for 1, so that sums are exact. A bundle *wants* of GPUs: 0, less than `UNIT` for a
+share of one device, or a multiple of `UNIT` for whole devices. A share never spreads over two devices.
+
+A big request that waits does not hold up smaller ones, but it must not starve. Each time a later one is admitted while
+a waiter's request finds no room, that waiter is *overtaken*; after `PATIENCE` times it is *owed*, and the ledger keeps
+for it what becomes free. Schedulers of batch systems call this backfilling with a reservation for the first job.
+"""
 
 from __future__ import annotations
 
@@ -12,23 +20,20 @@ from dataclasses import dataclass, field
 from minitune.error import TuneError
 from minitune.resources import CPU, GPU, Allocation, BundleAllocation, GpuShare, Resources
 
-# ---- from minitune/execution/gpu_placement.py
-# Which GPUs serve which bundle: pure functions over what is free on each device.
-#
-# Amounts are integers, `UNIT` of them a whole device. A *want* is what one bundle asks for: 0, less than `UNIT` for a
-# share of one device, or a multiple of `UNIT` for whole devices. A share never spreads over two devices.
-
 UNIT = 10_000
-
-"""The ledger's resolution: a count of 1 is 1/10,000 of a CPU, a GPU, a byte."""
-
+"""The ledger's resolution: a count of 1 stands for 1/10,000 of a CPU, a GPU or a byte."""
 Placement = tuple[tuple[str, ...], ...]
-
 """Ids of the devices of each bundle."""
-
 _SEARCH_STEPS = 2_000
+PATIENCE = 16
+"""A waiter that was overtaken so often is owed."""
+_WATCHED = 32
+NOSET_VARIABLES = ("MINITUNE_NOSET_CUDA_VISIBLE_DEVICES", "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES")
+"""Any of these, set to something like 1, leaves the visible devices of workers as they are."""
+_MAX_DEMANDS = 4_096
 
 
+# -- which GPUs serve which bundle -------------------------------------------------------------------------------------
 def place(wants: Sequence[int], free: Mapping[str, int]) -> Placement | None:
     """Find devices for all bundles together.
 
@@ -164,21 +169,7 @@ class _Search:
         return False
 
 
-# ---- from minitune/execution/waiting_line.py
-# WaitingLine: who was refused resources, in order, and who has been overtaken too often.
-#
-# A big request that waits does not hold up smaller ones, but it must not starve either. Each time somebody who came
-# later is admitted while a waiter's request finds no room, that waiter is *overtaken*; after `PATIENCE` times it is
-# *owed*, and the ledger keeps what becomes free for it. (Schedulers of batch systems know this as backfilling with a
-# reservation for the first job in line.)
-
-PATIENCE = 16
-
-"""A waiter may be overtaken so often before it is owed."""
-
-_WATCHED = 32
-
-
+# -- who waits ---------------------------------------------------------------------------------------------------------
 @dataclass
 class _Group:
     """The waiters with one and the same request: they fit, or do not fit, together.
@@ -194,7 +185,7 @@ class _Group:
     members: OrderedDict[str, tuple[int, int]] = field(default_factory=OrderedDict)
 
     def oldest(self) -> tuple[str, int, int]:
-        """Who has waited longest, its place in the line, and how often it was overtaken."""
+        """The waiter that has waited longest, its place in the line, and how often it was overtaken."""
         waiter, (place, before) = next(iter(self.members.items()))
         return waiter, place, self.overtaken - before
 
@@ -202,9 +193,9 @@ class _Group:
 class WaitingLine:
     """The waiters in order of their first refusal.
 
-    Costs do not grow with the number of waiters but with the number of distinct requests among them, of which the
-    32 oldest are watched. A waiter behind the oldest of its group may be counted as overtaken by one that came
-    before it: it is then owed somewhat early, never late.
+    Costs grow with the number of distinct requests, not with that of waiters, and only the 32 oldest requests are
+    watched. A waiter behind the oldest of its group may count as overtaken by one that came before it. Then it is owed
+    somewhat early, never late.
     """
 
     def __init__(self) -> None:
@@ -239,9 +230,9 @@ class WaitingLine:
         """Count those whom `admitted` overtakes. To be called before it takes its resources and leaves the line.
 
         Args:
-            admitted: Who is admitted; a waiter, or somebody who never waited.
-            has_room: Whether a request would find room. Who had room and was not chosen is not overtaken: that order
-                is the scheduler's wish.
+            admitted: The name of the one that is admitted; it may never have waited.
+            has_room: Whether a request would find room. A waiter that has room is not overtaken: the scheduler has
+                chosen another one.
         """
         request = self._requests.get(admitted)
         place = self._groups[request].members[admitted][0] if request is not None else None
@@ -251,7 +242,7 @@ class WaitingLine:
                 group.overtaken += 1
 
     def owed(self) -> tuple[str, Resources] | None:
-        """Who has waited longest of those that were overtaken `PATIENCE` times, and for what."""
+        """Of the waiters that were overtaken `PATIENCE` times, the one that has waited longest, and its request."""
         first: tuple[int, str, Resources] | None = None
         for group in self._watched():
             waiter, place, overtaken = group.oldest()
@@ -263,15 +254,7 @@ class WaitingLine:
         return itertools.islice(self._groups.values(), _WATCHED)
 
 
-# ---- from minitune/execution/ledger.py
-
-NOSET_VARIABLES = ("MINITUNE_NOSET_CUDA_VISIBLE_DEVICES", "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES")
-
-"""Any of these, set to something like 1, leaves the visible devices of workers as they are."""
-
-_MAX_DEMANDS = 4_096
-
-
+# -- the ledger --------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class _Demand:
     """A request in integers.
@@ -299,12 +282,11 @@ class Ledger:
     Not thread-safe, and no method blocks (but see `find_gpus`). The costs of a call do not grow with the number of
     holders or waiters, only with the number of devices and of distinct requests that wait.
 
-    How a driver keeps big requests from starving: it asks `can_acquire(request, waiter)` for those who wish to start,
-    in any order it likes, and calls `acquire` for whoever got True. The ledger remembers refused waiters by
-    itself. A waiter that was overtaken 16 times while there was no room for it is *owed*: until it starts, nobody
-    else is admitted who would take of what it needs. It must therefore either go on asking, or be dropped by
-    `forget`. As a safeguard, an owed waiter that does not ask although it has room, while another one asks in vain
-    16 times, loses its place.
+    So that big requests do not starve, a driver asks `can_acquire(request, waiter)` for each trial that could start, in
+    any order, and calls `acquire` for one that got True. The ledger remembers refused waiters. A waiter that was
+    overtaken 16 times while there was no room for it is *owed*: until it starts, the ledger admits no other one that
+    would take of what it needs. So it must go on asking, or be dropped by `forget`. As a safeguard, an owed waiter
+    loses its place if it has room and does not ask, while another one asks in vain 16 times.
 
     Args:
         totals: Amounts by name: `CPU`, `GPU`, `memory` (bytes) and custom ones.
@@ -355,11 +337,11 @@ class Ledger:
         return _amounts(self._total, self._gpu_total)
 
     def free(self) -> dict[str, float]:
-        """Amounts by name that nobody holds."""
+        """Amounts by name that are not held."""
         return _amounts(self._free, self._gpu_free)
 
     def check(self, request: Resources) -> None:
-        """Refuse what can never fit, whoever lets go.
+        """Refuse a request that can never fit, not even on an idle machine.
 
         Raises:
             TuneError: Naming the request and the totals.
@@ -369,12 +351,12 @@ class Ledger:
     # -- asking ----------------------------------------------------------------------------------------------------
 
     def can_acquire(self, request: Resources, waiter: str | None = None, gpu_ids: Sequence[str] | None = None) -> bool:
-        """Whether `acquire` may be called now: there is room, and it is not kept for somebody who is owed.
+        """Whether `acquire` may be called now: there is room, and it is not kept for an owed waiter.
 
         Args:
             request: What would be held.
             waiter: Who asks. If refused, it waits from its first refusal on, until it acquires, or `forget`.
-            gpu_ids: See `acquire`. A refusal for want of just these devices makes nobody wait.
+            gpu_ids: See `acquire`. A refusal for want of just these devices makes no waiter.
 
         Raises:
             TuneError: If the request can never fit.
@@ -408,7 +390,7 @@ class Ledger:
         """Take everything that `request` asks for, or nothing.
 
         Fractions of GPUs are packed: each goes to the most used device that has room for it, never to two. This only
-        looks at what is free; whether it is somebody else's turn, `can_acquire` knows.
+        looks at what is free; `can_acquire` tells whether it is another waiter's turn.
 
         Args:
             holder: A name that holds nothing now. The wait of a waiter with this name ends, or with the part of it
@@ -450,7 +432,7 @@ class Ledger:
         self._move(self._free, self._gpu_free, holding.demand, holding.placement, +1)
 
     def write_off(self, holder: str) -> None:
-        """What `holder` has never comes back (its process cannot be killed): the totals are smaller from now on.
+        """Take the resources of `holder` from the totals for good: its process cannot be killed.
 
         Requests that do not fit into what is left can never fit; nothing is kept for them any more.
 
@@ -539,7 +521,7 @@ class Ledger:
     def _leaves_room(self, demand: _Demand, placement: Placement, owed: Resources) -> bool:
         """Whether the demand can be met beside the owed request: it takes nothing of what that one needs.
 
-        Only what both ask for counts: who wants a CPU does not keep a GPU from anybody.
+        Only what both ask for counts: a demand for a CPU leaves the GPUs free.
         """
         needed = self._demand(owed)
         for name, count in demand.units.items():
@@ -552,7 +534,7 @@ class Ledger:
         return place(needed.gpus, left) is not None
 
     def _owed(self) -> tuple[str, Resources] | None:
-        """Who is owed, and what; those whose request has become infeasible lose their place."""
+        """The owed waiter and its request; waiters whose request has become infeasible lose their place."""
         while (owed := self._line.owed()) is not None:
             try:
                 self._demand(owed[1])
@@ -563,7 +545,7 @@ class Ledger:
         return owed
 
     def _is_given_up(self, owed: tuple[str, Resources], waiter: str | None) -> bool:
-        """Whether the owed one has stopped asking: it has room, but others come round again and again."""
+        """Whether the owed one has stopped asking: it has room, but others ask again and again."""
         if waiter is None or not self._has_room(owed[1]):
             return False
         if self._kept_for != owed[0]:
@@ -583,7 +565,7 @@ class Ledger:
 
 
 def _meant(name: str, totals: Mapping[str, float]) -> str:
-    """What was probably meant by a resource that is not there."""
+    """A suggestion for the name of a resource that does not exist; empty if there is none."""
     from difflib import get_close_matches
 
     close = [] if name in totals or name in (CPU, GPU) else get_close_matches(name.upper(), (CPU, GPU), 1)
@@ -617,7 +599,7 @@ def _total_units(amount: float) -> int:
 
 
 def allocation_env(allocation: Allocation, environ: Mapping[str, str]) -> dict[str, str]:
-    """What to set in the environment of a trial's own process, before any user code is imported.
+    """The variables to set in the environment of a trial's own process, before any user code is imported.
 
     Args:
         allocation: What the trial was given. Its process sees all of the trial's devices, and has the threads of the
@@ -654,7 +636,8 @@ def _env(cpus: float, gpu_ids: Sequence[str] | None, environ: Mapping[str, str])
     Args:
         cpus: What the process is given.
         gpu_ids: The devices that it is to see. None, for a trial without GPUs, hides nothing: libraries may well use
-            a device that nobody counts. Empty, for a bundle without GPUs in a trial that has some, hides those.
+            a device that the ledger does not count. Empty, for a bundle without GPUs in a trial that has some, hides
+            those.
         environ: The environment that it inherits.
     """
     env = {}

@@ -1,24 +1,26 @@
-"""LocalTrialExecutor: each actor in a process of its own on this machine, admitted by the ledger."""
+"""LocalTrialExecutor: each actor in a process of its own on this machine, admitted by the ledger.
+
+A worker is copied from a process that has loaded what all workers need (the *template*), where the system can do that.
+`ahead.start_ahead` starts it while the driver still gets ready.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import itertools
 import logging
 import os
 import socket
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from minitune import clock as clocks
-from minitune.actor.launcher import nesting_depth, new_run_id
+from minitune.actor.launcher import nesting_depth
 from minitune.actor.messages import THREAD_CAPS, Ended, Failed, GroupEvent, Parked, Place, Ready, Replied
 from minitune.actor.process import ActorGroup
-from minitune.actor.process import start_method as start_method
 from minitune.base import descriptors
 from minitune.base.pickling import dumps, dumps_small
 from minitune.base.shared_values import SharedFile, Spot, ValueFile, read_value
@@ -31,33 +33,21 @@ from minitune.resources import CPU, GPU, Allocation, Resources
 from minitune.settings import number_setting
 
 if TYPE_CHECKING:
-    from minitune.actor.zygote_launcher import Template
-
-
-# ---- from minitune/execution/local.py
+    from minitune.actor.template import Template
 
 logger = logging.getLogger("minitune")
 
 _NO_TERMINAL = ("bdb.BdbQuit", "EOFError: EOF when reading a line")
-
-"""What `breakpoint()` and `input()` end with where there is nobody to answer."""
-
+"""How `breakpoint()` and `input()` end in a process without a terminal."""
 ORIG_WORKING_DIR = ("MINITUNE_ORIG_WORKING_DIR", "TUNE_ORIG_WORKING_DIR")
-
 """Variables that tell a trial, which works in its own directory, where the driver works."""
-
 MAX_NESTING = 4
-
-"""Runs within trials of other runs, one in the other: deeper than this it is a mistake, and the machine's end."""
-
+"""How deep runs may be nested in trials of other runs: more is a mistake, and would exhaust the machine."""
 LOSSES_TOGETHER = 2
-
-"""So many times in a row a trial is lost with all others, if what carries them dies. Then it is carried alone: if that
-dies, too, it is surely this trial that kills it, and the others are spared."""
-
+"""After so many losses in a row with all others, because their parent process died, a trial gets a parent process of
+its own. If that dies, too, this trial kills it, and the others are spared."""
 LARGE_FACTORY_BYTES = 1024 * 1024
-
-"""A factory larger than this, since the configuration in it is, goes to its worker by file: messages have a limit."""
+"""A factory that is larger, because its configuration is, goes to its worker in a file: messages have a limit."""
 
 
 @dataclass
@@ -72,7 +62,7 @@ class _Actor:
         directory: Where its output goes, or None.
         reuse_key: Key under which it may be parked.
         factory: What makes its object in its process, or in a fresh one if a reset fails.
-        factory_file: The file that holds it, if it is large; nobody loads it once the actor has ended.
+        factory_file: The file that holds it, if it is large; it is removed when the actor ends.
         reset_deadline_s: Until when the reset in flight must be over, or None.
     """
 
@@ -87,7 +77,7 @@ class _Actor:
     reset_deadline_s: float | None = None
 
     def remove_file(self) -> None:
-        """Nobody loads the factory any more."""
+        """Remove the factory's file, if it has one: no worker loads it any more."""
         if self.factory_file is not None:
             self.factory_file.close()
 
@@ -104,7 +94,7 @@ class LocalTrialExecutor:
         keep_descendants: Leave processes that an actor has started alone when it ends by itself.
         needed: Modules that every worker will need: they are imported once, where workers are copied from.
         preload: Load shared values once, where workers are copied from; else each worker loads them itself.
-        ahead: Where workers are copied from, if that was started already (see `start_ahead`).
+        ahead: Where workers are copied from, if that was started already (see `ahead.start_ahead`).
 
     Raises:
         TuneError: If this process runs in a trial of a trial, and so on, too deep.
@@ -311,7 +301,7 @@ class LocalTrialExecutor:
         if actor.directory is None:
             return Place(env=env)
         if self._changes_directory:
-            with contextlib.suppress(FileNotFoundError):  # the driver's own directory has been removed
+            with suppress(FileNotFoundError):  # the driver's own directory has been removed
                 env |= dict.fromkeys(ORIG_WORKING_DIR, os.getcwd())
         stdout, stderr = (os.path.join(actor.directory, name) for name in self._output_names)
         directory = actor.directory if self._changes_directory else None
@@ -335,7 +325,7 @@ class LocalTrialExecutor:
             self._group.stop(parked.pop(0).process, 0.0)
 
     def _put_back(self, parked: _Actor | None) -> None:
-        """Park it; or park it again, if the start for which it was taken has failed."""
+        """Park an actor; or park it again, if the start for which it was taken has failed."""
         if parked is not None:
             self._parked.setdefault((parked.reuse_key or "", parked.request), []).append(parked)
 
@@ -353,7 +343,7 @@ class LocalTrialExecutor:
     # -- events --------------------------------------------------------------------------------------------------
 
     def _translate(self, event: GroupEvent) -> Event | None:
-        """The group's event as the executor's, or None if it concerns nobody (any more)."""
+        """The group's event as the executor's, or None if it concerns no actor (any more)."""
         actor = self._by_process.get(event.actor_id)
         if actor is None:
             if isinstance(event, Ended):
@@ -372,7 +362,7 @@ class LocalTrialExecutor:
         return CallRaised(actor.actor_id, replace(event.error, hint=self._hint(actor, event.error)))
 
     def _hint(self, actor: _Actor, error: RemoteError) -> str:
-        """What to do about an error that comes from working in a directory of its own, or without a terminal."""
+        """The way out for an error that comes from work in a directory of its own, or without a terminal."""
         if error.last_line() in _NO_TERMINAL:
             return f"{HINT}a trial's process has no terminal; MINITUNE_EXECUTOR=inline runs the trials in this one"
         if not self._changes_directory or actor.directory is None or error.type_name != FileNotFoundError.__name__:
@@ -463,37 +453,3 @@ def _has_one_thread(env: Mapping[str, str | None]) -> bool:
     if env.get("OMP_NUM_THREADS", os.environ.get("OMP_NUM_THREADS")) != "1":
         return False
     return all(env.get(name, os.environ.get(name)) in (None, "", "1") for name in THREAD_CAPS)
-
-
-# ---- from minitune/execution/ahead.py
-# A head start: the process that workers are copied from comes up while its driver still gets ready.
-#
-# A module of its own, which loads little: the executor comes later.
-
-
-@contextmanager
-def start_ahead(keep_descendants: bool, needed: Sequence[str]) -> Iterator[Template | None]:
-    """Start it, and see at the end that it is gone.
-
-    Args:
-        keep_descendants: See `LocalTrialExecutor`.
-        needed: The same.
-
-    Yields:
-        The process, for `LocalTrialExecutor`; None where workers are not copied, and where it cannot be started, which
-        is told when the first worker is.
-
-    Raises:
-        ValueError: See `start_method`.
-    """
-    template = None
-    if start_method() == "zygote":
-        from minitune.actor.zygote_launcher import Template
-
-        with suppress(OSError):
-            template = Template(new_run_id(), keep_descendants, needed)
-    try:
-        yield template
-    finally:
-        if template is not None:
-            template.drop()

@@ -1,4 +1,7 @@
-"""RunState: the trials of a run and where each of them is, kept so that nothing has to be searched for."""
+"""RunState: the trials of a run and where each of them is, indexed so that no event needs a scan; and its settings.
+
+Only `RunState.move` takes a step of a trial's life, so the indices agree with the phases of the trials.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +22,16 @@ from minitune.experiment.lifecycle import FINISHED, OWNS_ACTOR, STATUS, Phase, S
 from minitune.experiment.trial import KeptCheckpoint, Trial
 from minitune.resources import Allocation, Resources
 
-# ---- from minitune/execution/trial_queue.py
-# TrialQueue: the trials that could be started, in order, without scans.
+GRACE_S = 10.0
+"""How long a trial may take to unwind when it is asked to stop, before it is terminated and then killed."""
 
 
+# -- trials ------------------------------------------------------------------------------------------------------------
 class TrialQueue:
     """Trials in order of arrival, grouped by what they need.
 
-    Trials with equal requests wait one behind the other, so that a full machine is found out with one question for
-    each distinct request, however many trials wait. Every operation is O(1) in the number of trials; `heads` is
+    Trials with equal requests wait one behind the other. So one question for each distinct request tells that the
+    machine is full, however many trials wait. Every operation is O(1) in the number of trials; `heads` is
     O(k log k) in the number k of distinct requests.
     """
 
@@ -74,12 +78,9 @@ class TrialQueue:
         return heads[0] if heads else None
 
 
-# ---- from minitune/execution/run_state.py
-
-
 @dataclass
 class Live:
-    """What the driver knows of a trial that owns an actor.
+    """All that the driver knows of a trial that owns an actor.
 
     Attributes:
         trial: The trial.
@@ -304,17 +305,10 @@ class RunState:
             self.paused.setdefault(trial.trial_id, trial)
 
 
-# ---- from minitune/execution/run_settings.py
-# RunSettings: what the driver needs to know of a run, beside its plug-ins.
-
-GRACE_S = 10.0
-
-"""How long a trial may take to unwind when it is asked to stop, before it is terminated and then killed."""
-
-
+# -- settings ----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class TrialSettings:
-    """What the trials of one experiment have in common.
+    """The settings that the trials of one experiment have in common.
 
     Attributes:
         trainable: The trainable, stored once with the executor.
@@ -329,7 +323,7 @@ class TrialSettings:
 
 @dataclass(frozen=True)
 class RunSettings:
-    """What the controller needs to know of a run, beside its plug-ins.
+    """The settings of a run that the controller needs, beside its plug-ins.
 
     Attributes:
         run_name: The run's name.
@@ -374,5 +368,5 @@ class RunSettings:
         return self.answered is not None
 
     def of(self, trial: Trial) -> TrialSettings:
-        """What holds for a trial."""
+        """The settings of a trial."""
         return self.experiments[trial.experiment_number]

@@ -1,4 +1,9 @@
-"""Trial: one configuration on its way through the run. Pure data; it knows no process, no file and no plug-in."""
+"""Trial: one configuration on its way through the run; how trials are made, what a worker is told, which is best.
+
+A trial is pure data: it knows no process and no plug-in. Its phase changes by the table of `lifecycle` alone. All
+`best_...` of the package go by `best_trial` and `best_of`, so they agree about ties and about values that are not
+finite.
+"""
 
 from __future__ import annotations
 
@@ -32,16 +37,10 @@ from minitune.result import (
 )
 from minitune.settings import setting
 
-# ---- from minitune/experiment/trial.py
-
 HAS_RETURNED = "the trainable has returned"
-
-"""The cause of the end of a trial whose function has returned after its last report, or without any."""
-
+"""The cause of the end of a trial whose function has returned, after its last report or without any."""
 _STORY_LENGTH = 20
-
 _SHARED_LENGTH = 100
-
 _PHASE_OF = {
     lifecycle.PENDING: Phase.QUEUED,
     lifecycle.RUNNING: Phase.TRAINING,
@@ -49,6 +48,10 @@ _PHASE_OF = {
     lifecycle.TERMINATED: Phase.TERMINATED,
     lifecycle.ERROR: Phase.ERROR,
 }
+SCOPES = ("last", "all", "avg", "last-5-avg", "last-10-avg")
+"""Which value of a metric counts for a trial: its last, its best ever, or a mean."""
+_NAMES_SHOWN, _NAME_LENGTH = 10, 40
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -283,7 +286,7 @@ class Trial:
 
     @property
     def placement_group_factory(self) -> Resources:
-        """What the trial needs; Ray Tune's name. Setting it is `update_resources`."""
+        """The request of the trial; Ray Tune's name. Setting it is `update_resources`."""
         return self.resources
 
     @placement_group_factory.setter
@@ -369,7 +372,7 @@ class Trial:
         self.analysis.update(flatten(result) if flat is None else flat)
 
     def sum_up(self) -> dict[str, Any]:
-        """What the results so far have come to, as plain data for `take_sum`."""
+        """The sum of the results so far, as plain data for `take_sum`."""
         return {"count": self.report_count, "last": self.last_result, "analysis": self.analysis.get_state()}
 
     def take_sum(self, total: Mapping[str, Any]) -> None:
@@ -420,7 +423,7 @@ class Trial:
 
     @property
     def name(self) -> str:
-        """What the trial is called: a custom name, else `<trainable>[_<env>]_<trial_id>`."""
+        """The trial's name: a custom one, else `<trainable>[_<env>]_<trial_id>`."""
         if self.custom_trial_name:
             return self.custom_trial_name
         middle = ""
@@ -485,7 +488,7 @@ class Trial:
         return os.path.join(self.local_path, EXPR_ERROR_PICKLE_FILE) if self.num_failures else None
 
     def get_error(self) -> str | None:
-        """What `error.txt` says, or None if there is none. Blocks."""
+        """The text of `error.txt`, or None if there is none. Blocks."""
         if self.error_file is None or not os.path.exists(self.error_file):
             return None
         with files.open_to_read(self.error_file) as file:
@@ -514,13 +517,10 @@ def _renamed(old: str, new: str, value: str) -> str:
     return value
 
 
-# ---- from minitune/experiment/trial_info.py
-# TrialInfo: what a worker is told about its trial. Workers know no more of trials than this.
-
-
+# -- what a worker is told, and how trials are made --------------------------------------------------------------------
 @dataclass(frozen=True)
 class TrialInfo:
-    """What a worker is told about its trial, beside and not within the configuration.
+    """All that a worker is told about its trial. The configuration that user code gets holds none of it.
 
     Attributes:
         trial_id: The trial's id.
@@ -532,7 +532,7 @@ class TrialInfo:
         attempt: 1 for the first attempt, 2 for the first retry.
         next_checkpoint: Number of the next checkpoint to be written.
         config: The trial's configuration.
-        failures: How many attempts have failed before: those that follow have other luck.
+        failures: How many attempts have failed before; a retry draws other random numbers.
     """
 
     trial_id: str
@@ -547,18 +547,116 @@ class TrialInfo:
     failures: int = 0
 
 
-# ---- from minitune/experiment/best.py
-# Which trial, and which report, is best: the one rule behind every `best_...`.
+@dataclass
+class TrialIds:
+    """The ids of a run's trials, `<prefix>_%05d`: one scheme for all search algorithms and experiments.
 
-SCOPES = ("last", "all", "avg", "last-5-avg", "last-10-avg")
+    Attributes:
+        prefix: In front of every id; by default five hex digits, or what `MINITUNE_TRIAL_ID_PREFIX` says.
+        count: Number of the next trial.
+    """
 
-"""Which value of a metric counts for a trial: its last, its best ever, or a mean."""
-
-_NAMES_SHOWN, _NAME_LENGTH = 10, 40
-
-_T = TypeVar("_T")
+    prefix: str = field(default_factory=lambda: setting("TRIAL_ID_PREFIX") or os.urandom(3).hex()[:5])
+    count: int = 0
 
 
+class TrialMaker:
+    """Makes the trials of one experiment and numbers them.
+
+    Args:
+        trainable_name: Name of the trainable.
+        experiment_path: Directory of the run.
+        ids: Those of the run, if it has several experiments; by default, ids of its own.
+        prefix: What these begin with.
+        experiment_number: Which of the run's experiments it is.
+        request: What each trial needs: a request, or a function of the configuration.
+        stopping_criterion: Limits by flattened metric name.
+        max_failures: Retries of each trial.
+        name_creator: Makes the trial's name from the trial, or None.
+        start_checkpoint: What every trial starts from, or None.
+    """
+
+    def __init__(
+        self,
+        trainable_name: str,
+        *,
+        experiment_path: str = "",
+        ids: TrialIds | None = None,
+        prefix: str | None = None,
+        experiment_number: int = 0,
+        request: Resources | Mapping[str, Any] | Callable[[dict[str, Any]], Any] | None = None,
+        stopping_criterion: Mapping[str, Any] | None = None,
+        max_failures: int = 0,
+        name_creator: Callable[[Trial], str] | None = None,
+        start_checkpoint: Checkpoint | None = None,
+    ):
+        self.trainable_name = trainable_name
+        self.experiment_path = experiment_path
+        self.ids = ids or (TrialIds(prefix) if prefix else TrialIds())
+        self.experiment_number = experiment_number
+        self.request = request if callable(request) else Resources.of(request).shared()
+        self.stopping_criterion = flatten(stopping_criterion or {})
+        self.max_failures = max_failures
+        self.name_creator = name_creator
+        self.start_checkpoint = start_checkpoint
+
+    @property
+    def prefix(self) -> str:
+        """The beginning of all ids."""
+        return self.ids.prefix
+
+    @prefix.setter
+    def prefix(self, prefix: str) -> None:
+        self.ids.prefix = prefix
+
+    @property
+    def count(self) -> int:
+        """Number of the next trial."""
+        return self.ids.count
+
+    @count.setter
+    def count(self, count: int) -> None:
+        self.ids.count = count
+
+    def next_id(self) -> str:
+        """The id that the next trial will get."""
+        return f"{self.ids.prefix}_{self.ids.count:05d}"
+
+    def make(self, config: dict[str, Any], evaluated_params: dict[str, Any], experiment_tag: str) -> Trial:
+        """Make the next trial; the counter moves on.
+
+        Args:
+            config: The resolved configuration.
+            evaluated_params: The searched parameters by path, with their values.
+            experiment_tag: The trial's tag.
+
+        Raises:
+            ValueError: If the request for this configuration is no request.
+        """
+        request = Resources.of(self.request(config)).shared() if callable(self.request) else self.request
+        trial = Trial(
+            self.trainable_name,
+            config=config,
+            trial_id=self.next_id(),
+            number=self.count,
+            evaluated_params=evaluated_params,
+            experiment_tag=experiment_tag,
+            resources=request,
+        )
+        self.adopt(trial)
+        self.ids.count += 1
+        if self.name_creator is not None:
+            trial.custom_trial_name = str(self.name_creator(trial))
+        return trial
+
+    def adopt(self, trial: Trial) -> None:
+        """Give a trial what all trials of this experiment have."""
+        trial.experiment_number, trial.experiment_path = self.experiment_number, self.experiment_path
+        trial.trainable_name, trial.max_failures = self.trainable_name, self.max_failures
+        trial.stopping_criterion, trial.start_checkpoint = self.stopping_criterion, self.start_checkpoint
+
+
+# -- the best ----------------------------------------------------------------------------------------------------------
 def check_mode(mode: str) -> None:
     """Refuse what is no mode.
 
@@ -643,7 +741,7 @@ def _users_metrics(trial: Trial) -> dict[str, Any]:
 
 
 def _what_it_was(values: Sequence[Any]) -> str:
-    """What trials have reported instead of a finite number, and what to do about it."""
+    """Tell what trials have reported instead of a finite number, and what to do about it."""
     kinds = Counter(map(_kind_of_value, values))
     shown = ", ".join(f"{kind} in {count} trial{'s' if count > 1 else ''}" for kind, count in kinds.most_common(3))
     return f"it was {shown}. " + (
@@ -691,116 +789,3 @@ def is_number(value: Any) -> bool:
         return True
     except Exception:  # objects of the user's may raise anything
         return False
-
-
-# ---- from minitune/experiment/trial_maker.py
-# TrialMaker: makes the trials of one experiment and numbers them.
-
-
-@dataclass
-class TrialIds:
-    """The ids of a run's trials, `<prefix>_%05d`: one scheme for all search algorithms and experiments.
-
-    Attributes:
-        prefix: In front of every id; by default five hex digits, or what `MINITUNE_TRIAL_ID_PREFIX` says.
-        count: Number of the next trial.
-    """
-
-    prefix: str = field(default_factory=lambda: setting("TRIAL_ID_PREFIX") or os.urandom(3).hex()[:5])
-    count: int = 0
-
-
-class TrialMaker:
-    """Makes the trials of one experiment.
-
-    Args:
-        trainable_name: Name of the trainable.
-        experiment_path: Directory of the run.
-        ids: Those of the run, if it has several experiments; by default, ids of its own.
-        prefix: What these begin with.
-        experiment_number: Which of the run's experiments it is.
-        request: What each trial needs: a request, or a function of the configuration.
-        stopping_criterion: Limits by flattened metric name.
-        max_failures: Retries of each trial.
-        name_creator: Makes the trial's name from the trial, or None.
-        start_checkpoint: What every trial starts from, or None.
-    """
-
-    def __init__(
-        self,
-        trainable_name: str,
-        *,
-        experiment_path: str = "",
-        ids: TrialIds | None = None,
-        prefix: str | None = None,
-        experiment_number: int = 0,
-        request: Resources | Mapping[str, Any] | Callable[[dict[str, Any]], Any] | None = None,
-        stopping_criterion: Mapping[str, Any] | None = None,
-        max_failures: int = 0,
-        name_creator: Callable[[Trial], str] | None = None,
-        start_checkpoint: Checkpoint | None = None,
-    ):
-        self.trainable_name = trainable_name
-        self.experiment_path = experiment_path
-        self.ids = ids or (TrialIds(prefix) if prefix else TrialIds())
-        self.experiment_number = experiment_number
-        self.request = request if callable(request) else Resources.of(request).shared()
-        self.stopping_criterion = flatten(stopping_criterion or {})
-        self.max_failures = max_failures
-        self.name_creator = name_creator
-        self.start_checkpoint = start_checkpoint
-
-    @property
-    def prefix(self) -> str:
-        """What the ids begin with."""
-        return self.ids.prefix
-
-    @prefix.setter
-    def prefix(self, prefix: str) -> None:
-        self.ids.prefix = prefix
-
-    @property
-    def count(self) -> int:
-        """Number of the next trial."""
-        return self.ids.count
-
-    @count.setter
-    def count(self, count: int) -> None:
-        self.ids.count = count
-
-    def next_id(self) -> str:
-        """The id that the next trial will get."""
-        return f"{self.ids.prefix}_{self.ids.count:05d}"
-
-    def make(self, config: dict[str, Any], evaluated_params: dict[str, Any], experiment_tag: str) -> Trial:
-        """Make the next trial; the counter moves on.
-
-        Args:
-            config: The resolved configuration.
-            evaluated_params: The searched parameters by path, with their values.
-            experiment_tag: The trial's tag.
-
-        Raises:
-            ValueError: If the request for this configuration is no request.
-        """
-        request = Resources.of(self.request(config)).shared() if callable(self.request) else self.request
-        trial = Trial(
-            self.trainable_name,
-            config=config,
-            trial_id=self.next_id(),
-            number=self.count,
-            evaluated_params=evaluated_params,
-            experiment_tag=experiment_tag,
-            resources=request,
-        )
-        self.adopt(trial)
-        self.ids.count += 1
-        if self.name_creator is not None:
-            trial.custom_trial_name = str(self.name_creator(trial))
-        return trial
-
-    def adopt(self, trial: Trial) -> None:
-        """Give a trial what all trials of this experiment have."""
-        trial.experiment_number, trial.experiment_path = self.experiment_number, self.experiment_path
-        trial.trainable_name, trial.max_failures = self.trainable_name, self.max_failures
-        trial.stopping_criterion, trial.start_checkpoint = self.stopping_criterion, self.start_checkpoint

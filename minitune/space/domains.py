@@ -1,7 +1,8 @@
-"""Search spaces: the functions that users write, and what they make.
+"""Parameters of a search space: the functions that users call, the domains that they make, the samplers that draw.
 
-Ranges and distributions are those of Ray Tune, its random bits are not. The kinds of domains and samplers are
-reachable here and as `minitune.space.domains`.
+A domain says which values a parameter may have, a sampler how one of them is drawn. Ranges and distributions are those
+of Ray Tune, its random bits are not. Every draw is made in pure Python from the `random.Random` that is passed in, so a
+seed means the same in every process and on every supported Python.
 """
 
 from __future__ import annotations
@@ -18,37 +19,47 @@ from typing import Any, Protocol, TypeVar
 
 from minitune.base.checks import shown
 
-# ---- from minitune/_samplers.py
-# How values are drawn from a domain.
-#
-# Every draw is made in pure Python from the `random.Random` that is passed in, so a seed means the same in every
-# process and on every supported Python.
+__all__ = [
+    "AttributeDict",
+    "BaseSampler",
+    "Categorical",
+    "Domain",
+    "Float",
+    "Function",
+    "Grid",
+    "Integer",
+    "LogUniform",
+    "Normal",
+    "Quantized",
+    "Sampler",
+    "Uniform",
+    "as_domain",
+    "choice",
+    "fits",
+    "grid_search",
+    "is_grid",
+    "is_same",
+    "lograndint",
+    "loguniform",
+    "qlograndint",
+    "qloguniform",
+    "qrandint",
+    "qrandn",
+    "quniform",
+    "randint",
+    "randn",
+    "random_generator",
+    "sample_from",
+    "uniform",
+]
+
+_Self = TypeVar("_Self", bound="Domain")
+GRID_KEY = "grid_search"
+_LONGEST_LISTED_RANGE = 100_000
+"""A `range` with more values than this stays a range, so that a grid over it costs no memory."""
 
 
-class Drawable(Protocol):
-    """What a sampler asks of a domain."""
-
-    def cast(self, value: Any) -> Any:
-        """`value` as the domain's type."""
-        ...
-
-    def draw_uniform(self, rng: random.Random) -> Any:
-        """Draw with all values alike."""
-        ...
-
-    def draw_loguniform(self, rng: random.Random) -> Any:
-        """Draw with all orders of magnitude alike."""
-        ...
-
-    def draw_quantized(self, sampler: Sampler, q: float, config: Any, rng: random.Random) -> Any:
-        """Draw with `sampler`, moved to multiples of `q`."""
-        ...
-
-    def draw_call(self, config: Any) -> Any:
-        """Compute from `config`."""
-        ...
-
-
+# -- seeds and generators ----------------------------------------------------------------------------------------------
 def random_generator(random_state: Any = None) -> random.Random:
     """Make the generator that a `random_state` argument asks for.
 
@@ -93,6 +104,31 @@ def draw_global_seed() -> int:
 def component_seed(seed: int, component: str) -> int:
     """The seed of one component: a function of the base seed alone, between 0 and 2**32 - 1."""
     return random.Random(f"{seed}/{component}").getrandbits(32)
+
+
+# -- samplers ----------------------------------------------------------------------------------------------------------
+class Drawable(Protocol):
+    """The methods that a sampler calls of a domain."""
+
+    def cast(self, value: Any) -> Any:
+        """`value` as the domain's type."""
+        ...
+
+    def draw_uniform(self, rng: random.Random) -> Any:
+        """Draw with all values alike."""
+        ...
+
+    def draw_loguniform(self, rng: random.Random) -> Any:
+        """Draw with all orders of magnitude alike."""
+        ...
+
+    def draw_quantized(self, sampler: Sampler, q: float, config: Any, rng: random.Random) -> Any:
+        """Draw with `sampler`, moved to multiples of `q`."""
+        ...
+
+    def draw_call(self, config: Any) -> Any:
+        """Compute from `config`."""
+        ...
 
 
 class Sampler:
@@ -220,18 +256,7 @@ def _warn_for_base(base: object) -> None:
         warnings.warn(message, DeprecationWarning, stacklevel=5)
 
 
-# ---- from minitune/_domains.py
-# Domains: what a parameter's value may be. The base class, and the domains of values that are no numbers.
-
-_Self = TypeVar("_Self", bound="Domain")
-
-GRID_KEY = "grid_search"
-
-_LONGEST_LISTED_RANGE = 100_000
-
-"""A `range` with more values than this stays a range, so that a grid over it costs no memory."""
-
-
+# -- domains -----------------------------------------------------------------------------------------------------------
 class Domain:
     """The values that one parameter may take."""
 
@@ -499,10 +524,7 @@ def _takes_config(func: Callable[..., Any]) -> bool:
     raise ValueError(f"a sample_from function takes no argument or one, the configuration, but got {func!r}{signature}")
 
 
-# ---- from minitune/_numbers.py
-# Domains of numbers: `Float` and `Integer`.
-
-
+# -- domains of numbers ------------------------------------------------------------------------------------------------
 class Float(Domain):
     """Real numbers from `lower` to `upper`; None stands for no bound. Bounds in the wrong order are swapped.
 
@@ -734,43 +756,7 @@ def _check_log_bounds(domain: Float | Integer) -> None:
         )
 
 
-# ---- from minitune/space.py
-
-__all__ = [
-    "AttributeDict",
-    "BaseSampler",
-    "Categorical",
-    "Domain",
-    "Float",
-    "Function",
-    "Grid",
-    "Integer",
-    "LogUniform",
-    "Normal",
-    "Quantized",
-    "Sampler",
-    "Uniform",
-    "as_domain",
-    "choice",
-    "fits",
-    "grid_search",
-    "is_grid",
-    "is_same",
-    "lograndint",
-    "loguniform",
-    "qlograndint",
-    "qloguniform",
-    "qrandint",
-    "qrandn",
-    "quniform",
-    "randint",
-    "randn",
-    "random_generator",
-    "sample_from",
-    "uniform",
-]
-
-
+# -- for users ---------------------------------------------------------------------------------------------------------
 def uniform(lower: float, upper: float) -> Float:
     """Floats from [lower, upper), uniformly; with lower == upper always this one.
 
@@ -888,7 +874,7 @@ def grid_search(values: Iterable[Any]) -> dict[str, Sequence[Any]]:
 
 
 def sample_from(func: Callable[..., Any]) -> Function:
-    """What `func` returns; it is called after all other parameters have their values.
+    """The value that `func` returns; it is called after all other parameters have their values.
 
     Args:
         func: Takes nothing, or the configuration: `sample_from(lambda config: 2 * config["width"])`.

@@ -1,8 +1,9 @@
 """A search space as searchers see it: a list of parameters, some of which exist only below a category of a choice.
 
-What a searcher can search: numbers drawn uniformly, log-uniformly or from a normal distribution, quantised or not, and
-choices. Functions, and domains or samplers that the user has written, are no parameters: they stay in what `draw`
-returns, and are resolved when the trial is made.
+A searcher can search choices, and numbers drawn uniformly, log-uniformly or from a normal distribution, quantised or
+not. Functions, and domains or samplers that the user has written, are no parameters: they stay in what `draw` returns,
+and are resolved when the trial is made. This module also tells which configurations are equal (`config_key`), how many
+there are (`space_size`), and where a parameter's values lie on an axis for kernels (`Axis`).
 """
 
 from __future__ import annotations
@@ -37,17 +38,19 @@ from minitune.space.tree import (
     path_text,
 )
 
-# ---- from minitune/search/parameters.py
-
 Searchable = Float | Integer | Categorical
-
 _SAMPLERS: dict[type[Domain], tuple[type, ...]] = {
     Float: (Uniform, LogUniform, Normal),
     Integer: (Uniform, LogUniform),
     Categorical: (Uniform,),
 }
+_COUNTED = 1_000_000
+"""A space with more configurations counts as infinite: no run tries them all."""
+_SDS = 8.0
+"""Standard deviations of a normal distribution that make up a length of 1."""
 
 
+# -- parameters --------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Parameter:
     """One value to be found.
@@ -220,7 +223,7 @@ def _category(categories: Any, value: Any) -> int | None:
 
 
 def _is_part(space: Any, value: Any) -> bool:
-    """Whether `space` could resolve to `value` and more; of an empty part nobody knows whose it is."""
+    """Whether `space` could resolve to `value` and more. An empty part is ambiguous and does not count."""
     if type(space) is dict and isinstance(value, dict):
         return bool(value) and all(key in space and _is_part(space[key], value[key]) for key in value)
     return fits(space, value)
@@ -234,14 +237,7 @@ def _refuse(parameter: Parameter, value: Any) -> NoReturn:
     )
 
 
-# ---- from minitune/search/equality.py
-# When two configurations are equal, and how many different ones a search space stands for.
-
-_COUNTED = 1_000_000
-
-"""Spaces with more configurations count as endless: nobody will have tried them all."""
-
-
+# -- equality and size -------------------------------------------------------------------------------------------------
 def config_key(config: Any) -> str:
     """A short text that equal configurations have in common, in every process.
 
@@ -326,19 +322,7 @@ def _domain_size(domain: Domain) -> float:
     return 1 if isinstance(domain, Float) and domain.lower == domain.upper else math.inf
 
 
-# ---- from minitune/search/_axes.py
-# Axes: a parameter's values as numbers that a mixture of kernels can be put over.
-#
-# The domain of a numeric parameter becomes the interval from 0 to 1, logarithmically where it is drawn so. Integers and
-# quantised numbers are cells of that interval, a value lies in the middle of its cell; an integer n fills what rounds
-# down to it, from n to n + 1, so that cells and draws from the domain agree. A normal distribution has no bounds:
-# four standard deviations to either side come to lie between 0 and 1.
-
-_SDS = 8.0
-
-"""Standard deviations of a normal distribution that make up a length of 1."""
-
-
+# -- axes --------------------------------------------------------------------------------------------------------------
 class _Cells(NamedTuple):
     """Integers are `step` times `first`, ..., `last`."""
 
@@ -348,7 +332,12 @@ class _Cells(NamedTuple):
 
 
 class Axis:
-    """One numeric parameter.
+    """A numeric parameter's values as numbers over which a searcher can put a mixture of kernels.
+
+    The domain becomes the interval from 0 to 1, logarithmically where it is drawn so. Integers and quantised numbers
+    are cells of that interval, and a value lies in the middle of its cell. An integer n fills the cell from n to n + 1,
+    which rounds down to it, so that cells and draws from the domain agree. A normal distribution has no bounds: there
+    four standard deviations to either side lie between 0 and 1.
 
     Args:
         domain: A searchable `Float` or `Integer`.

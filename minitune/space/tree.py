@@ -1,6 +1,7 @@
-"""A search space as a tree: walking it, setting values in it, laying given values over it.
+"""A search space as a tree: walking it, setting values in it, laying given values over it, naming what is searched.
 
-A path is a tuple of dict keys and list indices. Dicts, lists and tuples are walked; everything else is a leaf.
+A path is a tuple of dict keys and list indices. Dicts, lists and tuples are walked; everything else is a leaf. A tag
+gives a trial's searched values, sorted by path, as text that is fit for file names.
 """
 
 from __future__ import annotations
@@ -17,70 +18,10 @@ from typing import Any
 from minitune.error import TuneError
 from minitune.space.domains import AttributeDict, Domain, as_domain, is_grid, is_same
 
-# ---- from minitune/experiment/tags.py
-# Tags: a trial's searched parameters as text that is fit for file names.
-
 Path = tuple[Any, ...]
-
 """The way to a value in a tree: dict keys and list indices."""
-
-_LIMIT = 1_000
-
-"""Characters of a value, and members of a container, that are looked at. A name has room for far fewer."""
-
-
-def format_vars(resolved_vars: Mapping[Path, Any]) -> str:
-    """Format searched parameters for a tag, fit for file names.
-
-    Args:
-        resolved_vars: Values by path, such as `{("model", "width"): 64}`.
-
-    Returns:
-        `"width=64,..."`, sorted by path. Floats have four digits; objects are given by name.
-    """
-    pairs = sorted(resolved_vars.items(), key=lambda item: path_key(item[0]))
-    return ",".join(f"{_clean(path[-1])}={_clean(value)}" for path, value in pairs)
-
-
-def format_tag(counter: int, resolved_vars: Mapping[Path, Any]) -> str:
-    """A trial's tag: `"<counter>_k=v,k2=v2"`, or the counter alone if nothing is searched."""
-    return f"{counter}_{format_vars(resolved_vars)}" if resolved_vars else str(counter)
-
-
-def path_key(path: Path) -> tuple[tuple[bool, int, str], ...]:
-    """A sort key for paths: indices by number, before names by text."""
-    return tuple((False, key, "") if isinstance(key, int) else (True, 0, str(key)) for key in path)
-
-
-def _clean(value: Any) -> str:
-    try:
-        text = _text(value)
-    except Exception:  # no text of that many digits, a list in itself, or whatever an object's methods raise
-        text = type(value).__name__
-    is_number = isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral)
-    return text if is_number else re.sub(r"[^a-zA-Z0-9_-]+", "_", text).strip("_")
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, Enum):
-        return value.name
-    if isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral):
-        return f"{float(value):.4g}"
-    if isinstance(value, (str, bytes)):
-        return str(value[:_LIMIT])
-    if value is None or isinstance(value, (numbers.Number, os.PathLike)):
-        return str(value)
-    if isinstance(value, Mapping):
-        return "_".join(f"{_text(key)}_{_text(member)}" for key, member in islice(value.items(), _LIMIT))
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return "_".join(_text(member) for member in islice(value, _LIMIT))
-    if getattr(value, "shape", None) == () and hasattr(value, "item"):
-        return str(value.item())
-    return str(getattr(value, "__name__", None) or type(value).__name__)
-
-
-# ---- from minitune/search/space_tree.py
-
+_TAG_LIMIT = 1_000
+"""Characters of a value, and members of a container, that a tag takes at most. A file name has room for far fewer."""
 _PLAIN = frozenset({int, float, bool, str, bytes, type(None)})
 
 
@@ -214,7 +155,7 @@ def assign_value(tree: Any, path: Path, value: Any) -> Any:
 
 
 def get_value(tree: Any, path: Path) -> Any:
-    """What hangs at `path`."""
+    """The value at `path`."""
     for key in path:
         tree = tree[key]
     return tree
@@ -223,6 +164,11 @@ def get_value(tree: Any, path: Path) -> Any:
 def path_text(path: Path) -> str:
     """`a/b/0` for a path."""
     return "/".join(map(str, path))
+
+
+def path_key(path: Path) -> tuple[tuple[bool, int, str], ...]:
+    """A sort key for paths: indices by number, before names by text."""
+    return tuple((False, key, "") if isinstance(key, int) else (True, 0, str(key)) for key in path)
 
 
 def topmost(paths: list[Path]) -> list[Path]:
@@ -321,3 +267,52 @@ def _is_walked_tuple(value: Any) -> bool:
 
 def _rebuild_tuple(old: tuple[Any, ...], members: list[Any]) -> tuple[Any, ...]:
     return tuple(members) if type(old) is tuple else type(old)(*members)
+
+
+# -- tags --------------------------------------------------------------------------------------------------------------
+def format_vars(resolved_vars: Mapping[Path, Any]) -> str:
+    """Format searched parameters for a tag, fit for file names.
+
+    Args:
+        resolved_vars: Values by path, such as `{("model", "width"): 64}`.
+
+    Returns:
+        `"width=64,..."`, sorted by path. Floats have four digits; objects are given by name.
+    """
+    pairs = sorted(resolved_vars.items(), key=lambda item: path_key(item[0]))
+    return ",".join(f"{_tag_text(path[-1])}={_tag_text(value)}" for path, value in pairs)
+
+
+def format_tag(counter: int, resolved_vars: Mapping[Path, Any]) -> str:
+    """A trial's tag: `"<counter>_k=v,k2=v2"`, or the counter alone if nothing is searched."""
+    return f"{counter}_{format_vars(resolved_vars)}" if resolved_vars else str(counter)
+
+
+def _tag_text(value: Any) -> str:
+    """A value as text for a tag; characters that a file name may not have become `_`."""
+    try:
+        text = _value_text(value)
+    except Exception:  # no text of that many digits, a list in itself, or whatever an object's methods raise
+        text = type(value).__name__
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral)
+    return text if is_number else re.sub(r"[^a-zA-Z0-9_-]+", "_", text).strip("_")
+
+
+def _value_text(value: Any) -> str:
+    if isinstance(value, Enum):
+        return value.name
+    if isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral):
+        return f"{float(value):.4g}"
+    if isinstance(value, (str, bytes)):
+        return str(value[:_TAG_LIMIT])
+    if value is None or isinstance(value, (numbers.Number, os.PathLike)):
+        return str(value)
+    if isinstance(value, Mapping):
+        return "_".join(
+            f"{_value_text(key)}_{_value_text(member)}" for key, member in islice(value.items(), _TAG_LIMIT)
+        )
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return "_".join(_value_text(member) for member in islice(value, _TAG_LIMIT))
+    if getattr(value, "shape", None) == () and hasattr(value, "item"):
+        return str(value.item())
+    return str(getattr(value, "__name__", None) or type(value).__name__)

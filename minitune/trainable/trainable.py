@@ -1,4 +1,9 @@
-"""Trainable: the class form of what is tuned. It also works by itself, without a driver."""
+"""Trainable: the class form of a trainable. It also works by itself, without a driver.
+
+In a trial the driver keeps iteration and totals; without one they lie beside the checkpoint, so that its path alone is
+enough to restore them. `refuse_async` and `way_out` serve function trainables, too: they name asynchronous code where
+a plain function is needed, and tell what to do.
+"""
 
 from __future__ import annotations
 
@@ -26,65 +31,19 @@ from minitune.resources import Resources
 from minitune.result import EPISODES_TOTAL, TIME_TOTAL_S, TIMESTEPS_TOTAL, TRAINING_ITERATION
 from minitune.trainable.session import LOG_SYS_USAGE, AutoFields
 
-# ---- from minitune/trainable/asynchronous.py
-# Asynchronous code where a plain function is needed: it is named, with the way out.
-
-
-def refuse_async(function: Any, name: str) -> None:
-    """Refuse a function, or an object with a `__call__`, that is `async def`.
-
-    Args:
-        function: What would be called.
-        name: What it is called, for the message.
-
-    Raises:
-        TypeError: If it is asynchronous.
-    """
-    while isinstance(function, functools.partial):
-        function = function.func
-    ways = (function, type(function).__call__)
-    if any(inspect.iscoroutinefunction(way) or inspect.isasyncgenfunction(way) for way in ways):
-        raise TypeError(
-            f"{name} is an async function, which nobody awaits in a trial: make it a plain function, and run the "
-            "asynchronous part inside it with asyncio.run(...)"
-        )
-
-
-def way_out(value: Any) -> str:
-    """What to do about a value that was to be metrics but is something that has yet to run; empty for another value.
-
-    A coroutine is closed: that nobody awaits it is told here already.
-    """
-    if isinstance(value, Coroutine):
-        value.close()
-        return "; it has not run: return asyncio.run(...) of it in a plain function"
-    if isinstance(value, AsyncGenerator):
-        return "; it has not run: consume it by an async function that reports, and call that with asyncio.run(...)"
-    if isinstance(value, Generator):
-        return "; return the metrics of one step, or yield those of all of them from a trainable function"
-    return ""
-
-
-# ---- from minitune/trainable/trainable.py
-
 logger = logging.getLogger("minitune")
 
 STATE_FILE = ".trainable_state.json"
-
-"""Iteration and totals beside a checkpoint that was saved without a driver; a driver keeps them itself."""
-
+"""The file with iteration and totals, beside a checkpoint that was saved without a driver."""
 SLOW_SETUP_S = 10.0
-
-"""From here on a slow `setup` is worth a warning."""
-
+"""A `setup` that takes longer is worth a warning."""
 OUTSIDE = "default"
-
 """Name and id of a trainable that belongs to no trial."""
 
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """What `Trainable.save` returns: a checkpoint and the result that it belongs to.
+    """Returned by `Trainable.save`: a checkpoint and the result that it belongs to.
 
     Attributes:
         checkpoint: The directory.
@@ -196,7 +155,7 @@ class Trainable:
 
     @classmethod
     def default_resource_request(cls, config: dict[str, Any]) -> Resources | Mapping[str, Any] | None:
-        """What a trial with this configuration needs; None leaves it to the run.
+        """The resources that a trial with this configuration needs; None leaves it to the run.
 
         Args:
             config: The trial's configuration.
@@ -356,7 +315,7 @@ class Trainable:
 
     @property
     def trial_resources(self) -> Resources | None:
-        """What the trial asked for; None outside of trials."""
+        """The resources that the trial asked for; None outside of trials."""
         return None if self._tune_info is None else self._tune_info.resources
 
     @property
@@ -467,7 +426,7 @@ def write_state(directory: str, fields: AutoFields) -> None:
 
 
 def read_state(directory: str) -> dict[str, Any]:
-    """What `write_state` wrote; `{}` if there is nothing."""
+    """Read what `write_state` wrote; `{}` if there is nothing."""
     try:
         with files.open_to_read(os.path.join(directory, STATE_FILE)) as file:
             state: dict[str, Any] = json.load(file)
@@ -488,3 +447,39 @@ def _is_same_path(returned: Any, directory: str) -> bool:
         return bool(os.path.realpath(returned) == os.path.realpath(directory))
     except TypeError:
         return False
+
+
+# -- asynchronous code -------------------------------------------------------------------------------------------------
+def refuse_async(function: Any, name: str) -> None:
+    """Refuse a function, or an object with a `__call__`, that is `async def`.
+
+    Args:
+        function: What would be called.
+        name: What it is called, for the message.
+
+    Raises:
+        TypeError: If it is asynchronous.
+    """
+    while isinstance(function, functools.partial):
+        function = function.func
+    ways = (function, type(function).__call__)
+    if any(inspect.iscoroutinefunction(way) or inspect.isasyncgenfunction(way) for way in ways):
+        raise TypeError(
+            f"{name} is an async function, which nobody awaits in a trial: make it a plain function, and run the "
+            "asynchronous part inside it with asyncio.run(...)"
+        )
+
+
+def way_out(value: Any) -> str:
+    """The way out for a value in place of metrics that has not run yet, such as a coroutine; empty for another value.
+
+    A coroutine is closed, so that Python does not warn as well that it was never awaited.
+    """
+    if isinstance(value, Coroutine):
+        value.close()
+        return "; it has not run: return asyncio.run(...) of it in a plain function"
+    if isinstance(value, AsyncGenerator):
+        return "; it has not run: consume it by an async function that reports, and call that with asyncio.run(...)"
+    if isinstance(value, Generator):
+        return "; return the metrics of one step, or yield those of all of them from a trainable function"
+    return ""

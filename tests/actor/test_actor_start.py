@@ -24,10 +24,11 @@ from actor_driver import Driver
 from actor_samples import Counter, Family, Sleeper
 from kit import BOUND_S, is_gone, marked_processes, read_pids, wait_until
 
-from minitune.actor import messages, zygote_launcher
+from minitune.actor import messages, packets
+from minitune.actor.launcher import START_METHOD_VARIABLE
+from minitune.actor.launcher import start_method as chosen_start_method
 from minitune.actor.messages import Ended, Ready
-from minitune.actor.process import START_METHOD_VARIABLE, ActorGroup
-from minitune.actor.process import start_method as chosen_start_method
+from minitune.actor.process import ActorGroup
 from minitune.actor.worker import Hosted
 
 PYTHONPATH = os.pathsep.join(path for path in sys.path if path)
@@ -156,12 +157,12 @@ def test_a_descriptor_that_does_not_arrive_at_the_zygote_is_not_waited_for(
     zygote: Driver, lost: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So it is where the zygote has none left, or too many are on their way."""
-    really_send = zygote_launcher.send_packet
+    really_send = packets.send_packet
 
     def send(end: socket.socket, fields: list[str], descriptor: int | None = None) -> None:
         really_send(end, fields, None if fields[0] == lost else descriptor)
 
-    monkeypatch.setattr("minitune.actor.zygote_launcher.send_packet", send)
+    monkeypatch.setattr("minitune.actor.template.send_packet", send)
     zygote.group.preload(_fill_cache)
     zygote.group.start("a", partial(Hosted, factory=Counter))
     event = zygote.next("a")

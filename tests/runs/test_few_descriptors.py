@@ -325,7 +325,7 @@ def test_a_checkpoint_is_settled_when_there_is_room_again(
 
 @pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="this is of Linux")
 def test_a_packet_goes_without_a_descriptor_where_too_many_are_on_their_way() -> None:
-    from minitune.actor.zygote_launcher import receive_packet, send_packet
+    from minitune.actor.packets import receive_packet, send_packet
 
     class Full:
         """A socket that takes no descriptor now."""

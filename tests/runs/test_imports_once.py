@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from minitune.actor.process import start_method
+from minitune.actor.launcher import start_method
 
 pytestmark = pytest.mark.skipif(start_method() != "zygote", reason="workers are new interpreters here")
 

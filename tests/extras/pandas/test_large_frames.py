@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 import minitune as tune
-from minitune.actor.process import start_method
+from minitune.actor.launcher import start_method
 
 USERS = """
 import os

@@ -1,0 +1,112 @@
+"""Template: the driver's end of a template process (zygote), which forks workers. Linux only.
+
+The driver starts the first template process before it loads anything else, so this module loads little.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Sequence
+from typing import IO
+
+if sys.platform != "linux":
+    raise ImportError("the zygote needs Linux; other systems start a new interpreter per worker")
+
+from minitune.actor.launcher import interpreter_command, starting_directory, worker_environment
+from minitune.actor.messages import CLOSE_S
+from minitune.actor.packets import send_packet
+from minitune.base.files import search_path
+
+
+class Template:
+    """One template process. Holds no reference to its launcher, so that a finaliser can hold it.
+
+    Args:
+        run_id: Identifies the group.
+        keep_descendants: See `make_launcher`.
+        needed: See `make_launcher`.
+
+    Raises:
+        OSError: If the process cannot be made.
+    """
+
+    def __init__(self, run_id: str, keep_descendants: bool, needed: Sequence[str] = ()):
+        self.run_id = run_id
+        self.end, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._unsent: deque[tuple[list[str], socket.socket | IO[bytes] | None]] = deque()
+        try:
+            with theirs:
+                self.popen = subprocess.Popen(
+                    interpreter_command("minitune.actor.zygote", theirs.fileno(), os.getpid()),
+                    pass_fds=[theirs.fileno()],
+                    stdin=subprocess.DEVNULL,
+                    env=worker_environment(run_id),
+                    cwd=starting_directory(),
+                    start_new_session=True,  # at once: Ctrl-C is the driver's affair
+                )
+            self.pidfd = os.pidfd_open(self.popen.pid)
+        except BaseException:
+            self.end.close()
+            raise
+        self._driver_pid = os.getpid()
+        self.end.setblocking(False)
+        self.send(["setup", "keep" if keep_descendants else "", " ".join(needed), *search_path()])
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether `flush` has to be called when the socket can be written to."""
+        return bool(self._unsent)
+
+    def send(self, fields: list[str], attached: socket.socket | IO[bytes] | None = None) -> None:
+        """Send a packet, now or later; closes what goes with it."""
+        self._unsent.append((fields, attached))
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what can be sent now. A dead zygote is no error here."""
+        while self._unsent:
+            fields, attached = self._unsent[0]
+            try:
+                send_packet(self.end, fields, None if attached is None else attached.fileno())
+            except BlockingIOError:
+                return
+            except OSError:
+                pass
+            self._unsent.popleft()
+            if attached is not None:
+                attached.close()
+
+    def drop(self) -> None:
+        """End it if it was not asked for a worker yet, or is closed already. Blocks for a moment."""
+        if os.getpid() == self._driver_pid:
+            self.popen.kill()
+            self.close()
+
+    def dismiss(self) -> None:
+        """Let it kill everything and leave, in its own time: its end is yet to be waited for by `close`."""
+        try:
+            # Not only closed: a process that the user forked from the driver may hold the socket too.
+            self.end.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+
+    def close(self) -> None:
+        """Let it kill everything and leave. Blocks for `CLOSE_S` seconds at most. Any number of times."""
+        for _, attached in self._unsent:
+            if attached is not None:
+                attached.close()
+        self._unsent.clear()
+        if self.end.fileno() < 0 or os.getpid() != self._driver_pid:
+            return
+        self.dismiss()
+        self.end.close()
+        try:
+            self.popen.wait(CLOSE_S + 1.0)
+        except subprocess.TimeoutExpired:
+            self.popen.kill()
+            self.popen.wait()
+        os.close(self.pidfd)
