@@ -397,6 +397,9 @@ def _parser_resuming(prog: str) -> argparse.ArgumentParser:
     )
     parser.add_argument("target", metavar="SCRIPT.py|RUN", help="the script, or the run's directory or name")
     parser.add_argument("--run", metavar="DIR", help="with a script: the run that is meant")
+    parser.add_argument(
+        "--force", action="store_true", help="with a script: go on although its search space has changed since"
+    )
     parser.add_argument("--errored", action="store_true", help="with a run: go on with failed trials, too")
     parser.add_argument("--restart-errored", action="store_true", help="with a run: begin failed trials anew")
     parser.add_argument("--add-samples", type=int, default=0, metavar="N", help="with a run: N samples more")
@@ -415,6 +418,8 @@ def _run_script(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     if options.errored or options.restart_errored or options.add_samples:
         raise ValueError("--errored, --restart-errored and --add-samples are for runs: pass the run's directory")
     env = {**os.environ, "MINITUNE_RESUME": existing_run(options.run) if options.run else "1"}
+    if options.force:
+        env["MINITUNE_RESUME_FORCE"] = "1"
     command = [sys.executable, options.target, *arguments]
     sys.stdout.flush()
     if sys.platform != "win32":  # there the shell would take the replaced process as ended
@@ -432,6 +437,8 @@ def _resume_run(path: str, options: argparse.Namespace) -> int:
     from minitune.record.run_files import load_trainable
     from minitune.tuner import Tuner
 
+    if options.force:
+        raise ValueError("--force is for scripts: a run goes on with its own search space")
     run = read_run(path)
     state = state_of_run(run)
     if state.name == RUNNING:
