@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import cloudpickle
-import numpy as np
 import pytest
 from kit import RUN, Counter, counting, cut, fit, resume, run_path
 
@@ -115,9 +114,6 @@ class Net:
         ({"b": [1, {"c": 2}]}, {"b": [1, {"c": 3}]}, "a/b/1/c: 2 -> 3"),
         ([1, 2], [1, 2, 3], "a: [1, 2] -> [1, 2, 3]"),
         ({"b": 1}, {}, "a/b: 1 -> not there"),
-        (np.array([1.0, np.nan]), np.array([1.0, 2.0]), "a: array([ 1., nan]) -> array([1., 2.])"),
-        (np.zeros(2), np.zeros(3), "a: array([0., 0.]) -> array([0., 0., 0.])"),
-        (np.zeros(900), np.ones(900), None),
         (int, float, "a: <class 'int'> -> <class 'float'>"),
         (list(range(900)), [*range(899), 7], "a/899: 899 -> 7"),
         (choice(range(900)), choice([*range(899), 7]), None),
@@ -145,7 +141,7 @@ def test_of_many_differences_the_number_is_told() -> None:
             grid_search([1]),
         ),
         *(sample_from(lambda: 1), choice([lambda: 1, len, Net, Net(3), Colour.RED]), Net(1)),
-        *(float("nan"), [1.0, float("nan")], {"b": {1, 2}}, (1, "a"), np.array([[1.0, np.nan]]), np.float64(1)),
+        *(float("nan"), [1.0, float("nan")], {"b": {1, 2}}, (1, "a")),
     ],
 )
 def test_a_space_that_comes_out_of_a_pickle_is_the_same(value: Any) -> None:
