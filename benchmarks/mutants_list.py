@@ -82,9 +82,27 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/_resume.py",
-        "    return replay.was_ended and not add_samples",
-        "    return replay.was_ended",
+        "    return (replay.was_ended or is_closed) and not add_samples",
+        "    return replay.was_ended or is_closed",
         "tests/resume/test_resume_choices.py::test_a_run_that_its_stopper_had_ended_is_extended_if_that_is_wanted",
+    ),
+    (
+        "minitune/_resume.py",
+        "    return (replay.was_ended or is_closed) and not add_samples",
+        "    return replay.was_ended and not add_samples",
+        "tests/resume/test_other_space.py",
+    ),
+    (
+        "minitune/_resume.py",
+        "        if one.has_keys and not changes:\n            return one.path",
+        "        return one.path",
+        "tests/commands/test_again.py",
+    ),
+    (
+        "minitune/space/difference.py",
+        "(before == now or (before != before and now != now))",
+        "(before == now)",
+        "tests/resume/test_other_space.py",
     ),
     (
         "minitune/_resume.py",

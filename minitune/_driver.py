@@ -1,4 +1,18 @@
-"""What `fit` does: makes or opens a run's directory, puts the parts together, and drives the run to its end."""
+"""One driver's work on a run: puts the parts together, drives the trials to their ends, and closes the record.
+
+`start_run` begins a run; `minitune._resume` opens an earlier one and enters here at `run_opened`, with a function that
+brings state and plug-ins to where the earlier driver was. Three things must be known before a change:
+
+* Whatever is refused is refused before anything is on disk: plug-ins and executor are made first (`stage_of`), and
+  the run's directory after them.
+* The executor ends before the record is closed, so the journal has all that the workers did. If the record is not
+  closed, the run is at work, or was killed.
+* A plug-in may fork, and the child may leave the loop by an exception. Only the process that has begun the run ends
+  workers and writes (`Recorder.is_ours`).
+
+A signal handler sets a flag and wakes the loop, and the loop decides. A handler writes and sends nothing, so it tears
+no record.
+"""
 
 from __future__ import annotations
 
@@ -58,11 +72,421 @@ if TYPE_CHECKING:
     from minitune.output.reporters import ProgressReporter
     from minitune.record.open_run import MemoryRun
 
+logger = logging.getLogger("minitune")
 
-# ---- from minitune/_assemble.py
-# From plain values to parts: builds the plug-ins and the executor of a run.
+CatchUp = Callable[[RunState, Hooks, DriverContext], bool]
+"""Brings state and plug-ins to where an earlier driver was; returns whether no new trials are to come."""
+
+_FAILED = "error"
+"""The reason in the record when a driver ends by an exception."""
+
+_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1")
+"""They end a run, on a system that has them."""
+
+_DELIVERED_AGAIN = ("SIGTERM", "SIGHUP")
+"""They end the process, too, when the run has ended."""
+
+_TIMES = (TIME_TOTAL_S, TIME_SINCE_RESTORE, TIME_THIS_ITER_S, TIMESTAMP)
+"""The fields of a report that the clock sets."""
 
 
+# -- a run -----------------------------------------------------------------------------------------------------------
+@dataclass
+class Outcome:
+    """The end of a driver's work on a run.
+
+    Attributes:
+        trials: All trials, in order of submission.
+        interrupted: Whether a signal has ended the run before its trials.
+        failed_fast: The trial whose failure has ended the run, or None.
+        raises: Whether `fit` raises that failure.
+        took_s: How long this driver was at work, in seconds.
+    """
+
+    trials: list[Trial]
+    interrupted: bool = False
+    failed_fast: Trial | None = None
+    raises: bool = False
+    took_s: float = 0.0
+
+    def raise_failure(self) -> None:
+        """Raise the user's own exception out of the trial that has ended the run, if `raises` is set.
+
+        An exception from another process has lost its traceback. The text of it goes to the start of the chain of
+        causes.
+        """
+        error = self.failed_fast.error if self.failed_fast is not None else None
+        if not self.raises or error is None:
+            return
+        original = error.__cause__
+        if original is None:
+            raise error
+        if original.__traceback__ is None:
+            first = original
+            while (earlier := first.__cause__ or first.__context__) is not None:
+                first = earlier
+            first.__cause__ = as_cause(error)
+        raise original
+
+
+def start_run(plan: Plan, ahead: Template | None = None) -> tuple[Outcome, RunDirectory]:
+    """Make a new run's directory and run the trials of a plan in it. Blocks.
+
+    Args:
+        plan: The plan.
+        ahead: See `Plan.start_ahead`.
+
+    Returns:
+        The outcome, and the run's directory.
+
+    Raises:
+        TypeError: If the trainable cannot be pickled.
+        ValueError: If the plan contradicts itself.
+        TuneError: If a plug-in raises, or the trials ask for more than there is.
+        KeyboardInterrupt: At the second Ctrl-C.
+    """
+    offer(plan)
+    trainables = dump_trainables(plan.experiments)
+    seed, first = base_seed(plan.tune_config.seed), plan.experiment
+    recorded = dump_tuner(plan.recorded())
+    components = build_components(plan, seed)
+    storage_path = first.storage_path or default_storage_path()
+    with stage_of(plan, seed, ahead) as stage:  # whatever is refused is refused before anything is on disk
+        run = create_run_directory(storage_path, first.name, trainable_name=first.trainable_name)
+        with open_run(plan, run, is_new=True) as opened:
+            write_tuner_file(run, recorded, opened.objects, sync=plan.run_config.durability != "process")
+            write_trainable_file(run, trainables)
+            total = components.search_alg.total_samples
+            opened.begin(run_record(plan, run, seed, total if 0 <= total < sys.maxsize else None))
+            return run_opened(plan, components, opened, stage), run
+
+
+def run_record(plan: Plan, run: RunDirectory, seed: int, total_samples: int | None = None) -> records.Record:
+    """The first record of a run."""
+    return records.run(
+        run.name,
+        metric=plan.tune_config.metric,
+        mode=plan.tune_config.mode,
+        seed=seed,
+        space_keys=sorted(flatten(plan.experiment.param_space)),
+        trainable=plan.experiment.trainable_name,
+        versions={"minitune": __version__},
+        total_samples=total_samples,
+    )
+
+
+def open_run(
+    plan: Plan, run: RunDirectory, *, is_new: bool, listen: Callable[[records.Record], None] | None = None
+) -> OpenRun:
+    """The run's directory as a context; `listen` gets each record of the trials."""
+    tune = plan.tune_config
+    return OpenRun(
+        run,
+        is_new=is_new,
+        checkpoints=[experiment.checkpoints() for experiment in plan.experiments],
+        durability=plan.run_config.durability,
+        metric=tune.metric,
+        mode=tune.mode,
+        dirname_creators=[experiment.trial_dirname_creator for experiment in plan.experiments],
+        listen=listen,
+    )
+
+
+@dataclass
+class Stage:
+    """The parts of a run that are made before anything is on disk.
+
+    Attributes:
+        executor: Runs the trials.
+        settings: The settings of the controller. The run's name and the trainables, which are not stored yet, lack.
+        directory: The run's directory, as soon as it is there.
+    """
+
+    executor: TrialExecutor
+    settings: RunSettings
+    directory: str = ""
+
+
+@contextlib.contextmanager
+def stage_of(plan: Plan, seed: int, ahead: Template | None = None) -> Iterator[Stage]:
+    """Check whether a plan can be run here, and make its executor, for the `with` block. Blocks at its end.
+
+    Args:
+        plan: The plan.
+        seed: The base seed.
+        ahead: See `Plan.start_ahead`.
+
+    Raises:
+        ValueError: If a setting of the environment breaks its rule.
+        TuneError: If the trials ask for more than there is, where that does not depend on their configurations.
+    """
+    check_numbers()
+    identifier_limit()
+    executor = runtime.watch(build_executor(plan, lambda: stage.directory, ahead))
+    try:
+        _check_requests(plan, executor)
+        stage = Stage(executor, _settings(plan, seed, executor))
+        yield stage
+    finally:
+        executor.shutdown()
+
+
+def run_opened(
+    plan: Plan, components: Components, opened: OpenRun | MemoryRun, stage: Stage, catch_up: CatchUp | None = None
+) -> Outcome:
+    """Run the trials of a plan in a directory that is open. Blocks.
+
+    Args:
+        plan: The plan.
+        components: Its plug-ins.
+        opened: The directory.
+        stage: From `stage_of`.
+        catch_up: For a run that goes on: see `CatchUp`.
+    """
+    stage.directory = opened.run.path
+    try:
+        with clock.use(stage.executor.clock), lending(plan.tune_config.seed is not None):
+            return _drive(plan, components, opened, stage, catch_up)
+    except BaseException:
+        # The loop has not begun. Without this record the run would look like one that was killed.
+        if opened.recorder.is_ours and not opened.recorder.is_closed:
+            opened.recorder.close(_FAILED)
+        raise
+    finally:
+        stage.executor.shutdown()
+
+
+def _drive(
+    plan: Plan, components: Components, opened: OpenRun | MemoryRun, stage: Stage, catch_up: CatchUp | None
+) -> Outcome:
+    """Put the parts together, tell them what has happened so far, and enter the loop."""
+    tune, recorder, state, executor = plan.tune_config, opened.recorder, RunState(), stage.executor
+    supply = SupplyView()
+    context = DriverContext(state, components.search_alg, executor.resources()[0], supply, tune.reuse_actors)
+    hooks = Hooks(components.scheduler, components.search_alg, components.stopper, components.callbacks, context)
+    was_ended = catch_up is not None and catch_up(state, hooks, context)
+    keeper = opened.keeper(hooks, context)
+    if tune.deterministic:
+        warn_of_clocks(plan, components)
+        warn_of_resume(state.unfinished.values(), stage.settings.seed)
+    experiments = [_trial_settings(experiment, executor) for experiment in plan.experiments]
+    settings = replace(stage.settings, run_name=opened.run.name, experiments=experiments)
+    controller = TuneController(executor, state, context, hooks, recorder, settings)
+    supply.launcher = controller.launcher
+    if was_ended:
+        controller.launcher.end_supply()
+    total = components.search_alg.total_samples
+    hooks.setup(total_num_samples=total, **plan.experiment.public_spec)
+    progress = Progress(
+        components.reporter,
+        components.scheduler,
+        executor,
+        opened.run,
+        tune,
+        verbose=plan.verbose,
+        print_errors=is_on("PRINT_ALL_TRIAL_ERRORS"),
+        raises=plan.raises or plan.failure_config.fail_fast == "raise",
+    )
+    try:
+        progress.begin(total, plan.experiment.param_space if catch_up is None else {})
+        return _loop(plan, controller, recorder, executor, hooks, progress, keeper)
+    finally:
+        if recorder.is_ours:
+            progress.close()
+
+
+# -- the loop --------------------------------------------------------------------------------------------------------
+def _loop(
+    plan: Plan,
+    controller: TuneController,
+    recorder: Recorder,
+    executor: TrialExecutor,
+    hooks: Hooks,
+    progress: Progress,
+    keeper: StateKeeper,
+) -> Outcome:
+    """The driver's loop, with signals watched and progress shown."""
+    reason = _FAILED
+    with Interrupts(executor.wake, raise_second=not executor.isolates) as interrupts:
+        try:
+            while not controller.is_finished():
+                if not recorder.is_ours:
+                    raise forked_error("a plug-in")
+                progress.report(controller.trials)
+                controller.step(progress.patience_s())
+                if interrupts.name is None and not controller.interrupted:
+                    keeper.save_if_due()
+                elif not controller.interrupted:
+                    progress.tell_wait(str(interrupts.name), number_setting("FORCE_TRIAL_CLEANUP_S"))
+                    keeper.save()  # before the searcher hears that all trials are over: a resume goes on with them
+                    controller.end_run(f"{INTERRUPTED_BY}{interrupts.name}", resumable=True)
+                interrupts.check_second()
+            progress.loop_ends()
+            while controller.unwind():
+                interrupts.check_second()
+            if not controller.interrupted:
+                keeper.save()
+            reason = controller.how_ended()
+        except KeyboardInterrupt:
+            if recorder.is_ours:
+                progress.tell_resume("SIGINT")
+            raise
+        finally:
+            if recorder.is_ours:
+                _end(reason, controller, recorder, executor, hooks, keeper, progress.stop)
+    hooks.experiment_ends(controller.trials)
+    interrupted_by = interrupts.name if controller.interrupted else None
+    progress.end(controller.trials, interrupted_by, why_no_more=hooks.search_alg.end_reason)
+    interrupts.deliver_again()
+    if controller.loss is not None:
+        raise controller.loss
+    return Outcome(
+        controller.trials,
+        controller.interrupted,
+        controller.failed_fast,
+        raises=plan.failure_config.fail_fast == "raise",
+        took_s=progress.stop(),
+    )
+
+
+def _end(
+    reason: str,
+    controller: TuneController,
+    recorder: Recorder,
+    executor: TrialExecutor,
+    hooks: Hooks,
+    keeper: StateKeeper,
+    took: Callable[[], float],
+) -> None:
+    """End the workers, save what the callbacks know, and close the record.
+
+    Only for the process that has begun the run. A child that a plug-in has forked leaves the loop, too, but the run
+    goes on.
+    """
+    executor.shutdown()
+    try:
+        if reason == _FAILED or controller.interrupted:
+            keeper.save(CALLBACKS)  # they have seen the results, however the run ends
+        recorder.close(reason, took())
+    finally:
+        if reason == _FAILED:
+            hooks.experiment_ends(controller.trials, after_error=True)
+
+
+class Interrupts:
+    """A context in which signals end the run instead of the process.
+
+    It installs its handlers in the main thread only, and puts the previous ones back at its end. A signal that is
+    ignored (`nohup`) stays ignored.
+
+    Args:
+        wake: Ends the driver's wait; called in the handler.
+        raise_second: Raise KeyboardInterrupt at the second SIGINT, for an executor that runs user code in the driver's
+            own thread and cannot be woken.
+    """
+
+    def __init__(self, wake: Callable[[], None], raise_second: bool):
+        self.name: str | None = None
+        self.sigint_count = 0
+        self._wake = wake
+        self._raise_second = raise_second
+        self._previous: dict[int, Any] = {}
+        self._pid = os.getpid()
+
+    def __enter__(self) -> Interrupts:
+        if threading.current_thread() is not threading.main_thread():
+            return self
+        for name in _SIGNALS:
+            number = getattr(signal, name, None)
+            if number is None or signal.getsignal(number) in (signal.SIG_IGN, None):
+                continue
+            if name == "SIGINT" and is_on("DISABLE_SIGINT_HANDLER"):
+                continue
+            self._previous[number] = signal.signal(number, self._on_signal)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.restore()
+
+    def restore(self) -> None:
+        """Put the previous handlers back; may be called more than once."""
+        while self._previous:
+            number, handler = self._previous.popitem()
+            signal.signal(number, handler)
+
+    def check_second(self) -> None:
+        """Raise KeyboardInterrupt if the user has pressed Ctrl-C twice: all must end now."""
+        if self.sigint_count > 1:
+            raise KeyboardInterrupt
+
+    def deliver_again(self) -> None:
+        """Let a SIGTERM or SIGHUP have its usual effect, now that the run has ended. May end the process."""
+        if self.name in _DELIVERED_AGAIN:
+            self.restore()
+            os.kill(os.getpid(), getattr(signal, self.name))
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if os.getpid() != self._pid:  # a child of a plug-in has inherited this handler
+            signal.signal(number, self._previous.get(number, signal.SIG_DFL))
+            os.kill(os.getpid(), number)
+            return
+        name = signal.Signals(number).name
+        if name == "SIGINT":
+            self.sigint_count += 1
+        self.name = self.name or name
+        self._wake()
+        if self._raise_second and self.sigint_count > 1:
+            raise KeyboardInterrupt
+
+
+# -- settings of the controller --------------------------------------------------------------------------------------
+def _settings(plan: Plan, seed: int, executor: TrialExecutor) -> RunSettings:
+    tune = plan.tune_config
+    ahead = setting("MAX_PENDING_TRIALS")
+    usual_ahead = tune.max_concurrent_trials if tune.deterministic else None  # "auto" would depend on the machine
+    return RunSettings(
+        run_name="",
+        experiments=(),
+        metric=tune.metric,
+        seed=seed,
+        failure=plan.failure_config,
+        max_concurrent_trials=tune.max_concurrent_trials,
+        max_ahead=usual_ahead if ahead == "auto" else max(1, int(number_setting("MAX_PENDING_TRIALS"))),
+        reuse_actors=tune.reuse_actors,
+        grace_s=number_setting("FORCE_TRIAL_CLEANUP_S"),
+        free_restore_failures=int(number_setting("RESTORE_RETRY_NUM")),
+        trial_timeout_s=duration_s(tune.trial_timeout_s, "trial_timeout_s"),
+        report_timeout_s=duration_s(tune.report_timeout_s, "report_timeout_s"),
+        strict_metric=not is_on("DISABLE_STRICT_METRIC_CHECKING"),
+        reuses_results=tune.on_duplicate == REUSE,
+        answered=executor.answered if isinstance(executor, OrderedExecutor) else None,
+        rest=executor.rest if isinstance(executor, OrderedExecutor) else None,
+    )
+
+
+def _trial_settings(experiment: Experiment, executor: TrialExecutor) -> TrialSettings:
+    trainable = executor.share(bind_parameters(experiment.trainable, executor.share))
+    return TrialSettings(trainable, experiment.checkpoints(), experiment.saves)
+
+
+def _check_requests(plan: Plan, executor: TrialExecutor) -> None:
+    """Refuse requests that can never fit, or not often enough, if they do not depend on the configuration.
+
+    Raises:
+        TuneError: Naming the request and the totals.
+    """
+    requests = [experiment.static_request for experiment in plan.experiments]
+    for request in requests:
+        if request is not None:
+            executor.can_start(request)
+        if request is not None and isinstance(executor, OrderedExecutor):
+            executor.check_room(request)
+    has_gpus = executor.resources()[0].get(GPU, 0)
+    if has_gpus and all(request is not None and not request.required_resources.get(GPU) for request in requests):
+        logger.warning("this machine has GPUs, but the trials ask for none; see with_resources")
+
+
+# -- the parts -------------------------------------------------------------------------------------------------------
 @dataclass
 class Components:
     """The plug-ins of a run, configured and seeded.
@@ -82,20 +506,19 @@ class Components:
     reporter: ProgressReporter | None
 
 
-# -- building ------------------------------------------------------------------------------------------------------
 def base_seed(seed: int | None) -> int:
     """The base seed of a run: the user's, else one draw from numpy's global state if it is loaded, else `random`'s."""
     return draw_global_seed() if seed is None else seed
 
 
 def load_libraries(plan: Plan) -> None:
-    """Import the libraries that the parts of a plan are built upon, and keep nothing else of them.
+    """Import the libraries that the parts of a plan need.
 
-    A library may set variables or start threads when it is first imported, and they stay. Who looks for what a run
-    leaves behind calls this first, so that the run does not import them.
+    A library may set variables or start threads at its first import, and these stay. A check of what a run leaves
+    behind calls this first, so that they do not count.
 
     Args:
-        plan: What is to be run. Its objects stay as they are.
+        plan: The plan. Its objects stay as they are.
 
     Raises:
         ValueError: If the plan's searcher or a callback is none.
@@ -109,7 +532,7 @@ def build_components(plan: Plan, seed: int) -> Components:
     """Build and configure the plug-ins.
 
     Args:
-        plan: What is to be run.
+        plan: The plan.
         seed: The base seed.
 
     Raises:
@@ -118,8 +541,9 @@ def build_components(plan: Plan, seed: int) -> Components:
     reporter = build_reporter(plan)
     search_alg = chosen_search_alg(plan)
     scheduler = build_scheduler(plan, seed, search_alg)
+    stops_early = type(scheduler).on_trial_result is not TrialScheduler.on_trial_result
     return Components(
-        search_alg=build_search_alg(plan, seed, search_alg, stops_early=decides_upon_results(scheduler)),
+        search_alg=build_search_alg(plan, seed, search_alg, stops_early),
         scheduler=scheduler,
         stopper=plan.experiment.stopper or NoopStopper(),
         callbacks=build_callbacks(plan, reporter),
@@ -131,9 +555,9 @@ def build_scheduler(plan: Plan, seed: int, search_alg: Searcher | SearchAlgorith
     """The scheduler of the plan, seeded and configured.
 
     Args:
-        plan: What is to be run.
+        plan: The plan.
         seed: The base seed.
-        search_alg: What the plan says proposes configurations; the scheduler may refuse it.
+        search_alg: See `chosen_search_alg`. The scheduler may refuse it.
 
     Raises:
         ValueError: If it is none, metric and mode are set in two places, or it does not go with the rest of the plan.
@@ -162,11 +586,6 @@ def build_scheduler(plan: Plan, seed: int, search_alg: Searcher | SearchAlgorith
     return scheduler
 
 
-def decides_upon_results(scheduler: TrialScheduler) -> bool:
-    """Whether a scheduler may end trials before their time."""
-    return type(scheduler).on_trial_result is not TrialScheduler.on_trial_result
-
-
 def chosen_search_alg(plan: Plan) -> Searcher | SearchAlgorithm:
     """The searcher or search algorithm of the plan, as the user has made it, or made by its name.
 
@@ -193,7 +612,7 @@ def build_search_alg(
     """The search algorithm of the plan, limited, seeded and configured; it has the experiments.
 
     Args:
-        plan: What is to be run.
+        plan: The plan.
         seed: The base seed.
         search_alg: See `chosen_search_alg`.
         stops_early: Whether the run's scheduler may end trials before their time, which the searcher is told.
@@ -228,7 +647,7 @@ def _trial_ids(plan: Plan, seed: int) -> TrialIds:
 
 
 def _limited(searcher: Searcher, max_concurrent_trials: int | None) -> Searcher:
-    """The searcher with the run's limit around it; the driver itself keeps to it as well."""
+    """The searcher with the run's limit around it. The driver keeps to the limit, too."""
     if not max_concurrent_trials:
         return searcher
     if not isinstance(searcher, ConcurrencyLimiter):
@@ -294,8 +713,8 @@ def build_executor(plan: Plan, directory: Callable[[], str], ahead: Template | N
     """The executor of the plan, in logical order if it wants that. Nothing is on disk yet.
 
     Args:
-        plan: What is to be run.
-        directory: Gives the run's directory, once there is something to be stored in it.
+        plan: The plan.
+        directory: Gives the run's directory. It is called when the first value is to be stored.
         ahead: See `Plan.start_ahead`.
 
     Raises:
@@ -335,17 +754,12 @@ def _plain_executor(plan: Plan, directory: Callable[[], str], ahead: Template | 
     )
 
 
-# ---- from minitune/_determinism.py
-# What `deterministic=True` cannot make repeatable: what goes by the clock, and a run that was stopped halfway.
-
-_TIMES = (TIME_TOTAL_S, TIME_SINCE_RESTORE, TIME_THIS_ITER_S, TIMESTAMP)
-
-
+# -- what no seed makes repeatable -----------------------------------------------------------------------------------
 def warn_of_clocks(plan: Plan, components: Components) -> None:
     """Warn, once, of settings by which a deterministic run would depend on the speed of the machine.
 
     Args:
-        plan: What is to be run.
+        plan: The plan.
         components: Its plug-ins.
     """
     found = ", ".join(_clocks(plan, components))
@@ -389,419 +803,3 @@ def _clocks(plan: Plan, components: Components) -> Iterator[str]:
         yield f"the metric {components.scheduler.metric or tune.metric!r}"
     if any(one.max_failures < 0 for one in plan.experiments):
         yield "max_failures=-1, since a trial that fails again and again rests before it is tried again"
-
-
-# ---- from minitune/execution/interrupts.py
-# Interrupts: signals become a flag and a wake-up; what they mean is decided in the driver's loop.
-#
-# Handlers are installed in the main thread only, for the length of a run, and the previous ones are put back. A signal
-# that is ignored (`nohup`) stays ignored. A handler writes nothing and sends nothing, so no record can be torn by it.
-
-_NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1")
-
-_DELIVERED_AGAIN = ("SIGTERM", "SIGHUP")
-
-
-class Interrupts:
-    """A context in which signals end the run instead of the process.
-
-    Args:
-        wake: Ends the driver's wait; called in the handler.
-        raise_second: Raise KeyboardInterrupt out of a second SIGINT, for an executor that runs user code in the
-            driver's own thread and cannot be woken.
-    """
-
-    def __init__(self, wake: Callable[[], None], raise_second: bool):
-        self.name: str | None = None
-        self.sigint_count = 0
-        self._wake = wake
-        self._raise_second = raise_second
-        self._previous: dict[int, Any] = {}
-        self._pid = os.getpid()
-
-    def __enter__(self) -> Interrupts:
-        if threading.current_thread() is not threading.main_thread():
-            return self
-        for name in _NAMES:
-            number = getattr(signal, name, None)
-            if number is None or signal.getsignal(number) in (signal.SIG_IGN, None):
-                continue
-            if name == "SIGINT" and _is_sigint_left_alone():
-                continue
-            self._previous[number] = signal.signal(number, self._on_signal)
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self.restore()
-
-    def restore(self) -> None:
-        """Put the previous handlers back; may be called more than once."""
-        while self._previous:
-            number, handler = self._previous.popitem()
-            signal.signal(number, handler)
-
-    def check_second(self) -> None:
-        """Raise KeyboardInterrupt if the user has pressed Ctrl-C twice: everything is to end now."""
-        if self.sigint_count > 1:
-            raise KeyboardInterrupt
-
-    def deliver_again(self) -> None:
-        """Let a SIGTERM or SIGHUP take its usual effect, now that everything is in order. May end the process."""
-        if self.name in _DELIVERED_AGAIN:
-            self.restore()
-            os.kill(os.getpid(), getattr(signal, self.name))
-
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if os.getpid() != self._pid:  # a plug-in has forked, or has made a process that inherits this handler
-            signal.signal(number, self._previous.get(number, signal.SIG_DFL))
-            os.kill(os.getpid(), number)
-            return
-        name = signal.Signals(number).name
-        if name == "SIGINT":
-            self.sigint_count += 1
-        self.name = self.name or name
-        self._wake()
-        if self._raise_second and self.sigint_count > 1:
-            raise KeyboardInterrupt
-
-
-def _is_sigint_left_alone() -> bool:
-    return is_on("DISABLE_SIGINT_HANDLER")
-
-
-# ---- from minitune/_fit.py
-
-logger = logging.getLogger("minitune")
-
-_FAILED = "error"  # why a driver has ended that nobody has asked to end
-
-CatchUp = Callable[[RunState, Hooks, DriverContext], bool]
-
-"""Brings state and plug-ins to where an earlier driver was; tells whether no new trials are to come."""
-
-
-@dataclass
-class Outcome:
-    """What a run has come to.
-
-    Attributes:
-        trials: In order of submission.
-        interrupted: Whether a signal has ended the run before its trials.
-        failed_fast: The trial whose failure has ended the run, or None.
-        raises: Whether that failure is to come out of `fit`.
-        took_s: How long this driver was at work, in seconds.
-    """
-
-    trials: list[Trial]
-    interrupted: bool = False
-    failed_fast: Trial | None = None
-    raises: bool = False
-    took_s: float = 0.0
-
-    def raise_failure(self) -> None:
-        """Raise the exception of the trial whose failure is to come out of `fit`, if there is one: the user's own.
-
-        What has travelled has lost its traceback, which is put at the beginning of its chain of causes.
-        """
-        error = self.failed_fast.error if self.failed_fast is not None else None
-        if not self.raises or error is None:
-            return
-        original = error.__cause__
-        if original is None:
-            raise error
-        if original.__traceback__ is None:
-            first = original
-            while (earlier := first.__cause__ or first.__context__) is not None:
-                first = earlier
-            first.__cause__ = as_cause(error)
-        raise original
-
-
-def start_run(plan: Plan, ahead: Template | None = None) -> tuple[Outcome, RunDirectory]:
-    """Make a new run's directory and run the trials of a plan in it. Blocks.
-
-    Args:
-        plan: What is to be run.
-        ahead: See `Plan.start_ahead`.
-
-    Returns:
-        What became of the trials, and where the run lies.
-
-    Raises:
-        TypeError: If the trainable cannot be pickled.
-        ValueError: If the plan contradicts itself.
-        TuneError: If a plug-in raises, or the trials ask for more than there is.
-        KeyboardInterrupt: At the second Ctrl-C.
-    """
-    offer(plan)
-    trainables = dump_trainables(plan.experiments)
-    seed, first = base_seed(plan.tune_config.seed), plan.experiment
-    recorded = dump_tuner(plan.recorded())
-    components = build_components(plan, seed)
-    storage_path = first.storage_path or default_storage_path()
-    with stage_of(plan, seed, ahead) as stage:  # whatever is refused is refused before anything is on disk
-        run = create_run_directory(storage_path, first.name, trainable_name=first.trainable_name)
-        with open_run(plan, run, is_new=True) as opened:
-            write_tuner_file(run, recorded, opened.objects, sync=plan.run_config.durability != "process")
-            write_trainable_file(run, trainables)
-            total = components.search_alg.total_samples
-            opened.begin(run_record(plan, run, seed, total if 0 <= total < sys.maxsize else None))
-            return run_opened(plan, components, opened, stage), run
-
-
-def run_record(plan: Plan, run: RunDirectory, seed: int, total_samples: int | None = None) -> records.Record:
-    """The first record of a run."""
-    return records.run(
-        run.name,
-        metric=plan.tune_config.metric,
-        mode=plan.tune_config.mode,
-        seed=seed,
-        space_keys=sorted(flatten(plan.experiment.param_space)),
-        trainable=plan.experiment.trainable_name,
-        versions={"minitune": __version__},
-        total_samples=total_samples,
-    )
-
-
-def open_run(
-    plan: Plan, run: RunDirectory, *, is_new: bool, listen: Callable[[records.Record], None] | None = None
-) -> OpenRun:
-    """The run's directory, to be entered, as the plan wants it; `listen` hears of each record of the trials."""
-    tune = plan.tune_config
-    return OpenRun(
-        run,
-        is_new=is_new,
-        checkpoints=[experiment.checkpoints() for experiment in plan.experiments],
-        durability=plan.run_config.durability,
-        metric=tune.metric,
-        mode=tune.mode,
-        dirname_creators=[experiment.trial_dirname_creator for experiment in plan.experiments],
-        listen=listen,
-    )
-
-
-@dataclass
-class Stage:
-    """Where the trials of a plan can run, so far as is known before anything is on disk.
-
-    Attributes:
-        executor: Who runs them.
-        settings: What the driver goes by, without the run's name and the trainables, which are not stored yet.
-        directory: The run's, once it is there.
-    """
-
-    executor: TrialExecutor
-    settings: RunSettings
-    directory: str = ""
-
-
-@contextlib.contextmanager
-def stage_of(plan: Plan, seed: int, ahead: Template | None = None) -> Iterator[Stage]:
-    """Check whether a plan can be run here, and make what runs it, for the `with` block. Blocks at its end.
-
-    Args:
-        plan: What is to be run.
-        seed: The base seed.
-        ahead: See `Plan.start_ahead`.
-
-    Raises:
-        ValueError: If a setting of the environment breaks its rule.
-        TuneError: If the trials ask for more than there is, where that does not depend on their configurations.
-    """
-    check_numbers()
-    identifier_limit()
-    executor = runtime.watch(build_executor(plan, lambda: stage.directory, ahead))
-    try:
-        _check_requests(plan, executor)
-        stage = Stage(executor, _settings(plan, seed, executor))
-        yield stage
-    finally:
-        executor.shutdown()
-
-
-def run_opened(
-    plan: Plan, components: Components, opened: OpenRun | MemoryRun, stage: Stage, catch_up: CatchUp | None = None
-) -> Outcome:
-    """Run the trials of a plan in a directory that is open. Blocks.
-
-    Args:
-        plan: What is to be run.
-        components: Its plug-ins.
-        opened: The directory.
-        stage: From `stage_of`.
-        catch_up: What brings state and plug-ins to where an earlier driver was.
-    """
-    stage.directory = opened.run.path
-    try:
-        with clock.use(stage.executor.clock), lending(plan.tune_config.seed is not None):
-            return _drive(plan, components, opened, stage, catch_up)
-    except BaseException:
-        if (
-            opened.recorder.is_ours and not opened.recorder.is_closed
-        ):  # refused before its loop began: it has failed, nobody has killed it
-            opened.recorder.close(_FAILED)
-        raise
-    finally:
-        stage.executor.shutdown()
-
-
-def _drive(
-    plan: Plan, components: Components, opened: OpenRun | MemoryRun, stage: Stage, catch_up: CatchUp | None
-) -> Outcome:
-    """Put the parts together, tell them what has happened so far, and enter the loop."""
-    tune, recorder, state, executor = plan.tune_config, opened.recorder, RunState(), stage.executor
-    supply = SupplyView()
-    context = DriverContext(state, components.search_alg, executor.resources()[0], supply, tune.reuse_actors)
-    hooks = Hooks(components.scheduler, components.search_alg, components.stopper, components.callbacks, context)
-    was_ended = catch_up is not None and catch_up(state, hooks, context)
-    keeper = opened.keeper(hooks, context)
-    if tune.deterministic:
-        warn_of_clocks(plan, components)
-        warn_of_resume(state.unfinished.values(), stage.settings.seed)
-    experiments = [_trial_settings(experiment, executor) for experiment in plan.experiments]
-    settings = replace(stage.settings, run_name=opened.run.name, experiments=experiments)
-    controller = TuneController(executor, state, context, hooks, recorder, settings)
-    supply.launcher = controller.launcher
-    if was_ended:
-        controller.launcher.end_supply()
-    total = components.search_alg.total_samples
-    hooks.setup(total_num_samples=total, **plan.experiment.public_spec)
-    progress = Progress(
-        components.reporter,
-        components.scheduler,
-        executor,
-        opened.run,
-        tune,
-        verbose=plan.verbose,
-        print_errors=is_on("PRINT_ALL_TRIAL_ERRORS"),
-        raises=plan.raises or plan.failure_config.fail_fast == "raise",
-    )
-    try:
-        progress.begin(total, plan.experiment.param_space if catch_up is None else {})
-        return _loop(plan, controller, recorder, executor, hooks, progress, keeper)
-    finally:
-        if recorder.is_ours:
-            progress.close()
-
-
-def _settings(plan: Plan, seed: int, executor: TrialExecutor) -> RunSettings:
-    tune = plan.tune_config
-    ahead = setting("MAX_PENDING_TRIALS")
-    usual_ahead = tune.max_concurrent_trials if tune.deterministic else None  # not what suits this machine
-    return RunSettings(
-        run_name="",
-        experiments=(),
-        metric=tune.metric,
-        seed=seed,
-        failure=plan.failure_config,
-        max_concurrent_trials=tune.max_concurrent_trials,
-        max_ahead=usual_ahead if ahead == "auto" else max(1, int(number_setting("MAX_PENDING_TRIALS"))),
-        reuse_actors=tune.reuse_actors,
-        grace_s=number_setting("FORCE_TRIAL_CLEANUP_S"),
-        free_restore_failures=int(number_setting("RESTORE_RETRY_NUM")),
-        trial_timeout_s=duration_s(tune.trial_timeout_s, "trial_timeout_s"),
-        report_timeout_s=duration_s(tune.report_timeout_s, "report_timeout_s"),
-        strict_metric=not is_on("DISABLE_STRICT_METRIC_CHECKING"),
-        reuses_results=tune.on_duplicate == REUSE,
-        answered=executor.answered if isinstance(executor, OrderedExecutor) else None,
-        rest=executor.rest if isinstance(executor, OrderedExecutor) else None,
-    )
-
-
-def _trial_settings(experiment: Experiment, executor: TrialExecutor) -> TrialSettings:
-    trainable = executor.share(bind_parameters(experiment.trainable, executor.share))
-    return TrialSettings(trainable, experiment.checkpoints(), experiment.saves)
-
-
-def _check_requests(plan: Plan, executor: TrialExecutor) -> None:
-    """Refuse at once what can never fit, or not often enough, where it does not depend on the configuration.
-
-    Raises:
-        TuneError: Naming the request and the totals.
-    """
-    requests = [experiment.static_request for experiment in plan.experiments]
-    for request in requests:
-        if request is not None:
-            executor.can_start(request)
-        if request is not None and isinstance(executor, OrderedExecutor):
-            executor.check_room(request)
-    has_gpus = executor.resources()[0].get(GPU, 0)
-    if has_gpus and all(request is not None and not request.required_resources.get(GPU) for request in requests):
-        logger.warning("this machine has GPUs, but the trials ask for none; see with_resources")
-
-
-def _loop(
-    plan: Plan,
-    controller: TuneController,
-    recorder: Recorder,
-    executor: TrialExecutor,
-    hooks: Hooks,
-    progress: Progress,
-    keeper: StateKeeper,
-) -> Outcome:
-    """The driver's loop, with signals watched and progress shown."""
-    reason = _FAILED
-    with Interrupts(executor.wake, raise_second=not executor.isolates) as interrupts:
-        try:
-            while not controller.is_finished():
-                if not recorder.is_ours:
-                    raise forked_error("a plug-in")
-                progress.report(controller.trials)
-                controller.step(progress.patience_s())
-                if interrupts.name is None and not controller.interrupted:
-                    keeper.save_if_due()
-                elif not controller.interrupted:
-                    progress.tell_wait(str(interrupts.name), number_setting("FORCE_TRIAL_CLEANUP_S"))
-                    keeper.save()  # the searcher hears now that all trials are over, which is not so for a resume
-                    controller.end_run(f"{INTERRUPTED_BY}{interrupts.name}", resumable=True)
-                interrupts.check_second()
-            progress.loop_ends()
-            while controller.unwind():
-                interrupts.check_second()
-            if not controller.interrupted:
-                keeper.save()
-            reason = controller.how_ended()
-        except KeyboardInterrupt:
-            if recorder.is_ours:
-                progress.tell_resume("SIGINT")
-            raise
-        finally:
-            if recorder.is_ours:
-                _end(reason, controller, recorder, executor, hooks, keeper, progress.stop)
-    hooks.experiment_ends(controller.trials)
-    interrupted_by = interrupts.name if controller.interrupted else None
-    progress.end(controller.trials, interrupted_by, why_no_more=hooks.search_alg.end_reason)
-    interrupts.deliver_again()
-    if controller.loss is not None:
-        raise controller.loss
-    return Outcome(
-        controller.trials,
-        controller.interrupted,
-        controller.failed_fast,
-        raises=plan.failure_config.fail_fast == "raise",
-        took_s=progress.stop(),
-    )
-
-
-def _end(
-    reason: str,
-    controller: TuneController,
-    recorder: Recorder,
-    executor: TrialExecutor,
-    hooks: Hooks,
-    keeper: StateKeeper,
-    took: Callable[[], float],
-) -> None:
-    """End the workers, save what the callbacks know, and close the record.
-
-    Only for the process that has begun the run: a plug-in may have forked, and the child leaves the loop by an
-    exception or by `sys.exit`, while the run goes on.
-    """
-    executor.shutdown()
-    try:
-        if reason == _FAILED or controller.interrupted:
-            keeper.save(CALLBACKS)  # they have seen what they have seen, however it ended
-        recorder.close(reason, took())
-    finally:
-        if reason == _FAILED:
-            hooks.experiment_ends(controller.trials, after_error=True)

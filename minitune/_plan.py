@@ -1,4 +1,12 @@
-"""Plan: what is to be run. What starts a run needs it before all else, so it loads little."""
+"""The plan of a run: trainables, spaces and configs as the user gives them, and plug-ins as they were before any run.
+
+`Tuner` and `run` make a plan before they load anything else, and the process that workers are copied from comes up in
+the meantime. So this module imports little.
+
+A searcher or scheduler keeps what it has learned, and users pass one object to several runs. Each run gets the object
+in the state before its first run: the object itself at first, and copies of it later. The record of a run holds that
+state, too, for a resume.
+"""
 
 from __future__ import annotations
 
@@ -26,68 +34,27 @@ if TYPE_CHECKING:
     from minitune.execution.trial_executor import TrialExecutor
     from minitune.record.run_files import RecordedTuner
 
-
-# ---- from minitune/_pristine.py
-# Searchers and schedulers in their state before any run, so that one object can serve several runs.
-
 logger = logging.getLogger("minitune")
+
+NEEDED_BY_TRIALS = ("minitune.trainable.trial_actor",)
+"""The modules that every worker needs. The process that workers are copied from imports them once."""
 
 _Plugin = TypeVar("_Plugin")
 
 _before: dict[int, Any] = {}
-
-"""By id of a plug-in that some run has used, a copy from before its first one, or why there is none."""
-
-
-def for_this_run(plugin: _Plugin) -> _Plugin:
-    """A searcher or scheduler for one run: itself for its first, for another one a copy of what it was before that.
-
-    So two runs with one object know nothing of each other, in whichever order they come.
-
-    Raises:
-        ValueError: If it was used before and cannot be copied.
-    """
-    if id(plugin) not in _before:
-        try:
-            _before[id(plugin)] = copy.deepcopy(plugin)
-        except Exception as error:  # whatever the parts of a user's class raise
-            _before[id(plugin)] = error
-        # by id and not in a weak dict: a user's class need not be hashable
-        weakref.finalize(plugin, _before.pop, id(plugin), None).atexit = False
-        return plugin
-    before = _before[id(plugin)]
-    if isinstance(before, Exception):
-        raise ValueError(
-            f"this {type(plugin).__name__} was used by an earlier run and cannot be copied ({before}); make a new one"
-        ) from before
-    logger.info("this %s was used by an earlier run: a copy of what it was before is used", type(plugin).__name__)
-    fresh: _Plugin = copy.deepcopy(before)
-    return fresh
-
-
-def before_any_run(plugin: Any) -> Any:
-    """A searcher or scheduler as it was before its first run; itself where nothing better is known of it."""
-    before = _before.get(id(plugin), plugin)
-    return plugin if isinstance(before, Exception) else before
-
-
-# ---- from minitune/_plan.py
-
-NEEDED_BY_TRIALS = ("minitune.trainable.trial_actor",)
-
-"""What every worker imports: once, where workers are copied from."""
+"""By the id of a plug-in that a run has used: a copy from before its first run, or the error that copying raised."""
 
 
 @dataclass
 class Plan:
-    """What is to be run.
+    """Experiments that run together, and their configs.
 
     Attributes:
-        experiments: The trainables and their spaces. The first one's name, stopper and output count for the run.
-        tune_config: How it is searched.
-        run_config: How it fails and what is shown.
-        id_prefix: What the ids of its trials begin with; None for the usual one.
-        raises: Whether the first failure of a trial comes out as an exception in the end, which shows it.
+        experiments: The trainables and their spaces. Name, stopper and output files are those of the first one.
+        tune_config: The user's, as a shallow copy.
+        run_config: The user's, likewise.
+        id_prefix: The beginning of the trials' ids; None for the usual one.
+        raises: Whether the call that runs this plan raises the first failure of a trial at its end.
     """
 
     experiments: list[Experiment]
@@ -97,7 +64,7 @@ class Plan:
     raises: bool = False
 
     def __post_init__(self) -> None:
-        # shallow copies: one object may stand for two experiments, and users may go on with theirs
+        # shallow copies: one object may stand for two experiments, and users may change theirs later
         self.experiments = [copy.copy(experiment) for experiment in self.experiments]
         self.tune_config, self.run_config = copy.copy(self.tune_config), copy.copy(self.run_config)
         for other in self.experiments[1:]:
@@ -109,11 +76,11 @@ class Plan:
 
     @classmethod
     def of(cls, trainable: Any, param_space: Any, tune_config: TuneConfig, run_config: RunConfig) -> Plan:
-        """The plan of one trainable, from the configs.
+        """The plan of one trainable.
 
         Raises:
             TuneError: If there is no trainable.
-            TypeError: If the trainable is none.
+            TypeError: If it is no trainable.
             ValueError: If the configs contradict it or each other.
         """
         failure = run_config.failure_config or FailureConfig()
@@ -140,7 +107,7 @@ class Plan:
 
     @property
     def makers(self) -> list[TrialMaker]:
-        """What makes the trials, by experiment."""
+        """The makers of the trials, by experiment."""
         return [experiment.maker for experiment in self.experiments]
 
     @property
@@ -155,28 +122,28 @@ class Plan:
 
     @property
     def executor(self) -> str | TrialExecutor:
-        """What runs the trials, or its name; `MINITUNE_EXECUTOR` is used where the plan leaves the default."""
+        """The executor or its name. `MINITUNE_EXECUTOR` counts if the plan has the default."""
         choice: str | TrialExecutor = self.tune_config.executor
         return (setting("EXECUTOR") or runtime.default_executor() or choice) if choice == "local" else choice
 
     def start_ahead(self) -> AbstractContextManager[Template | None]:
-        """Have the process that workers are copied from come up while the driver still gets ready; see `start_ahead`.
+        """Start the process that workers are copied from, so that it comes up while the driver gets ready.
 
         Yields:
-            The process, for `build_executor`; None if this plan needs none.
+            The process, for `build_executor`; None if this plan needs none. See `minitune.execution.local.start_ahead`.
 
         Raises:
             TypeError: If `sys.path` or `sys.argv` holds something that workers cannot take over.
         """
         if self.executor != "local":
             return nullcontext()
-        # Python passes over paths of `pathlib` in `sys.path`, and so do workers.
+        # Python ignores objects of `pathlib` in `sys.path`, and so do workers.
         require_texts("sys.path", [entry for entry in sys.path if not isinstance(entry, os.PathLike)])
         require_texts("sys.argv", sys.argv)
         return start_ahead(self.run_config.keep_descendants, NEEDED_BY_TRIALS)
 
     def recorded(self) -> RecordedTuner:
-        """What a later driver needs to know of this plan: searcher and scheduler as they were before any run."""
+        """The part of this plan that is kept for a resume, with searcher and scheduler as they were before any run."""
         from minitune.record.run_files import RecordedTuner
 
         tune = copy.copy(self.tune_config)
@@ -196,3 +163,36 @@ class Plan:
         """0, 1 or 2."""
         verbose = self.run_config.verbose
         return 1 if verbose is None else int(verbose)
+
+
+# -- plug-ins before any run -----------------------------------------------------------------------------------------
+def for_this_run(plugin: _Plugin) -> _Plugin:
+    """A searcher or scheduler for one run: the object itself for its first run, later a copy from before that.
+
+    So two runs with one object do not affect each other.
+
+    Raises:
+        ValueError: If an earlier run has used it and it cannot be copied.
+    """
+    if id(plugin) not in _before:
+        try:
+            _before[id(plugin)] = copy.deepcopy(plugin)
+        except Exception as error:  # a user's class may raise anything
+            _before[id(plugin)] = error
+        # by id, not in a weak dict: an object of a user's class may not be hashable
+        weakref.finalize(plugin, _before.pop, id(plugin), None).atexit = False
+        return plugin
+    before = _before[id(plugin)]
+    if isinstance(before, Exception):
+        raise ValueError(
+            f"this {type(plugin).__name__} was used by an earlier run and cannot be copied ({before}); make a new one"
+        ) from before
+    logger.info("this %s was used by an earlier run: a copy of what it was before is used", type(plugin).__name__)
+    fresh: _Plugin = copy.deepcopy(before)
+    return fresh
+
+
+def before_any_run(plugin: Any) -> Any:
+    """A searcher or scheduler as it was before its first run; the object itself if it cannot be copied."""
+    before = _before.get(id(plugin), plugin)
+    return plugin if isinstance(before, Exception) else before

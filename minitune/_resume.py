@@ -1,4 +1,12 @@
-"""Resuming: what `Tuner.restore` and `run(resume=...)` do with a run that is there already."""
+"""Resume: how `Tuner.restore`, `run(resume=...)` and `minitune resume` go on with an earlier run.
+
+The journal is read from its start, and searcher, scheduler, stopper and callbacks are brought to where they were: from
+their saved states, or by telling them all that has happened (`Fresh` says which). Then the driver goes on as with a new
+run, in the same directory. The run's lock keeps a second driver out, and its first record fixes trainable and seed.
+
+A resume uses the code of today, so the search space may have changed. A call that names its run goes on with a warning.
+`minitune resume SCRIPT`, which has to find the run, refuses.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +14,15 @@ import functools
 import logging
 import os
 import platform
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from minitune._driver import Outcome, base_seed, build_components, open_run, run_opened, run_record, stage_of
 from minitune._plan import Plan
 from minitune.base.files import local_path
 from minitune.config import ResumeConfig, default_storage_path
-from minitune.error import RunLockedError
+from minitune.error import RunLockedError, TuneError
 from minitune.execution.hooks import DriverContext, Hooks
 from minitune.execution.state import RunState
 from minitune.experiment.lifecycle import TERMINATED
@@ -30,10 +39,11 @@ from minitune.record.plugin_states import (
     saves_itself,
 )
 from minitune.record.replay import RESUMED, SKIPPED, Replay, read_run_record
-from minitune.record.run_files import dump_trainables, offer, write_trainable_file
+from minitune.record.run_files import dump_trainables, load_param_space, offer, write_trainable_file
 from minitune.record.story import find_runs, logged_reports, read_overview
 from minitune.result import flatten
 from minitune.settings import is_on, setting
+from minitune.space.difference import differences
 from minitune.trainable.session import current_session
 
 if TYPE_CHECKING:
@@ -41,83 +51,30 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("minitune")
 
+_resumed: set[str] = set()
+"""The runs that `run_to_resume` has chosen in this process. It chooses each of them once."""
 
+
+# -- going on with a run ---------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Fresh:
-    """Which plug-ins the user has passed again, rather than that they come out of the run's own record.
+    """Which plug-ins the user has passed again; the others come out of the run's own record.
 
-    Those take over a saved state only if their class says what its state is; else they are told all from the beginning.
+    A plug-in that is passed again gets its saved state only if its class defines how to save. Otherwise it is told all
+    that has happened.
 
     Attributes:
-        tune: Those of the `TuneConfig`: searcher and scheduler.
-        run: Those of the `RunConfig`: stoppers and callbacks.
+        tune: Whether those of the `TuneConfig` are passed again: searcher and scheduler.
+        run: Whether those of the `RunConfig` are: stoppers and callbacks.
     """
 
     tune: bool = True
     run: bool = True
 
     def takes_over(self, component: str, plugin: Any) -> bool:
-        """Whether a component may take over what was saved."""
+        """Whether a component gets its saved state."""
         is_fresh = self.run if component in (STOPPER, CALLBACKS) else self.tune
         return not is_fresh or saves_itself(component, plugin)
-
-
-_resumed: set[str] = set()
-"""Runs that this process has gone on with because it is set to: each of them once."""
-
-
-def run_to_resume(plan: Plan) -> RunDirectory | None:
-    """The run that a plan is to go on with, if this process is set to (`MINITUNE_RESUME`, `minitune resume SCRIPT`).
-
-    That is the newest run of the same trainable, space and (if it has one) name that has not come to its end; else the
-    newest that has, so that what stands there is not done twice. Each is gone on with once.
-
-    Args:
-        plan: What would be run.
-
-    Returns:
-        Its directory; None if nothing is set, or there is no such run.
-
-    Raises:
-        RunLockedError: If somebody else is at work on it, and there is no other.
-    """
-    wanted = setting("RESUME")
-    if not is_on("RESUME") or current_session() is not None:  # a run within a trial is none of the script's own
-        return None
-    first = plan.experiment
-    storage_path = local_path(first.storage_path or default_storage_path())
-    paths = [local_path(wanted)] if wanted != "1" else list(find_runs(storage_path))
-    keys = sorted(flatten(first.param_space))
-    found, live = [], []
-    for path in paths:
-        if path in _resumed or (wanted == "1" and not _may_be_named(os.path.relpath(path, storage_path), first.name)):
-            continue
-        seen = read_overview(path)
-        if (seen.trainable_name, seen.space_keys) != (first.trainable_name, keys):
-            continue
-        holder = None if seen.close_reason is not None else read_holder(RunDirectory(path).lock)
-        if holder is None:
-            found.append((seen.is_unfinished, seen.begun_s, path))
-        elif holder.pid != os.getpid():
-            live.append((path, holder.pid))
-    if live and not any(is_unfinished for is_unfinished, *_ in found):
-        path, pid = live[-1]
-        raise RunLockedError(
-            f"the run of {first.trainable_name} in {path} is running (process {pid}; see `minitune watch {path}`); "
-            "go on with it when it has ended, or start the script by itself for another run"
-        )
-    if not found:
-        logger.warning("there is no run of %s to go on with; a new one begins", first.trainable_name)
-        return None
-    path = max(found)[2]
-    _resumed.add(path)
-    logger.warning("going on with the run in %s", path)
-    return RunDirectory(path)
-
-
-def _may_be_named(name: str, given: str | None) -> bool:
-    """Whether a run of this name may have been given that one; a number is added where it was taken."""
-    return given is None or name == given or (name.startswith(f"{given}_") and name[len(given) + 1 :].isdigit())
 
 
 def resume_run(
@@ -127,32 +84,43 @@ def resume_run(
     *,
     add_samples: int = 0,
     fresh: Fresh | None = None,
+    has_other_space: bool | None = None,
     ahead: Template | None = None,
 ) -> tuple[Outcome, RunDirectory]:
     """Go on with an earlier run. Blocks.
 
+    If it has ended and its space is another one, no new trials come without `add_samples`.
+
     Args:
-        plan: What was recorded of it, or the like.
-        run: Its directory.
-        resume_config: What becomes of its trials.
-        add_samples: So many samples more than it has had so far.
-        fresh: Which plug-ins were passed again; by default all.
+        plan: The recorded plan, or one from the code of today.
+        run: The run's directory.
+        resume_config: Says for finished, unfinished and failed trials whether they go on.
+        add_samples: The number of samples in addition to those so far.
+        fresh: The plug-ins that were passed again; by default all.
+        has_other_space: Whether the run began with another space, where the user knows that already; None to find out,
+            and to warn of it.
         ahead: See `Plan.start_ahead`.
 
     Returns:
-        What became of the trials, and where the run lies.
+        The outcome, and the run's directory.
 
     Raises:
-        RunLockedError: If another driver is at it.
-        JournalCorruptError: If its journal cannot be trusted.
+        RunLockedError: If another driver is at work on it.
+        JournalCorruptError: If its journal is damaged.
         TypeError: If the trainable cannot be pickled.
         ValueError: If the trainable is not that of the run.
-        UntrustedStateError: If somebody else may have written what must be unpickled.
+        UntrustedStateError: If somebody else may have written the files that must be unpickled.
         TuneError: As for `start_run`.
     """
     check_trusted(run.path)
     offer(plan)
     trainables = dump_trainables(plan.experiments)
+    if has_other_space is None:
+        changes = _changes(plan, run)
+        has_other_space = bool(changes)
+        if changes:
+            warn_of_other_space(run, changes)
+    is_closed = has_other_space and not read_overview(run.path).is_unfinished
     with open_run(plan, run, is_new=False) as opened:
         begins = opened.is_blank
         record = run_record(plan, run, base_seed(plan.tune_config.seed)) if begins else read_run_record(opened.read())
@@ -163,7 +131,9 @@ def resume_run(
         with stage_of(plan, seed, ahead) as stage:
             opened.begin(record if begins else None)
             write_trainable_file(run, trainables)
-            catch_up = functools.partial(_catch_up, plan, opened, resume_config, add_samples, fresh or Fresh())
+            catch_up = functools.partial(
+                _catch_up, plan, opened, resume_config, add_samples, fresh or Fresh(), is_closed
+            )
             return run_opened(plan, components, opened, stage, catch_up), run
 
 
@@ -196,14 +166,15 @@ def _catch_up(
     choice: ResumeConfig,
     add_samples: int,
     fresh: Fresh,
+    is_closed: bool,
     state: RunState,
     hooks: Hooks,
     context: DriverContext,
 ) -> bool:
-    """Tell the plug-ins what has happened so far, and make the files of trials agree with it.
+    """Bring state and plug-ins to where the earlier driver was, and make the files of the trials agree with that.
 
     Returns:
-        Whether the search had ended: no new trials come then.
+        Whether no new trials are to come.
     """
     recorder = opened.recorder
     loader = StateLoader(opened.run, hooks, context, opened.of_kind(records.STATE), fresh.takes_over)
@@ -223,4 +194,130 @@ def _catch_up(
     for trial in state.trials:
         recorder.adopt(trial)
     reconcile(hooks.callbacks, state.trials, replay.reports, lambda: logged_reports(opened.read()))
-    return replay.was_ended and not add_samples
+    return (replay.was_ended or is_closed) and not add_samples
+
+
+# -- another search space --------------------------------------------------------------------------------------------
+def _changes(plan: Plan, run: RunDirectory) -> list[str]:
+    """How the space of a plan differs from the recorded one; nothing if that cannot be read."""
+    recorded = load_param_space(run)
+    return [] if recorded is None else differences(recorded, plan.experiment.param_space)
+
+
+def warn_of_other_space(run: RunDirectory, changes: Sequence[str]) -> None:
+    """Warn that a run goes on with another space than it began with.
+
+    Args:
+        run: The run's directory.
+        changes: From `differences`.
+    """
+    logger.warning(
+        "the search space is not that of the run in %s (%s); %s",
+        run.path,
+        "; ".join(changes),
+        "new trials are drawn from the new space, if the run has not ended; those that are there stay as they are",
+    )
+
+
+# -- which run goes on -----------------------------------------------------------------------------------------------
+class _Candidate(NamedTuple):
+    """A run that `run_to_resume` may choose: the largest one is chosen.
+
+    Attributes:
+        has_keys: Whether its space has the parameters of the plan's.
+        is_unfinished: Whether there may be something left to do in it.
+        begun_s: When it began, in seconds since the epoch.
+        path: Its directory.
+    """
+
+    has_keys: bool
+    is_unfinished: bool
+    begun_s: float
+    path: str
+
+
+def run_to_resume(plan: Plan) -> RunDirectory | None:
+    """The run that a plan is to go on with, if this process is set to (`MINITUNE_RESUME`, `minitune resume SCRIPT`).
+
+    That is the newest unfinished run of the same trainable, space and (if it has one) name. If there is none, it is
+    the newest one that has ended, so that nothing is done twice. The process goes on with each run once.
+
+    A run with another space is refused: it would mix two spaces. If `MINITUNE_RESUME_FORCE` is set, an unfinished run
+    with the same parameters goes on all the same; any other one stays as it is, and a new run begins.
+
+    Args:
+        plan: What would be run.
+
+    Returns:
+        Its directory; None if nothing is set, or there is no such run.
+
+    Raises:
+        RunLockedError: If another process is at work on it, and there is no other.
+        TuneError: If there are only runs with another space; the text names the differences.
+    """
+    wanted = setting("RESUME")
+    if not is_on("RESUME") or current_session() is not None:  # a trial may have runs of its own
+        return None
+    first = plan.experiment
+    storage_path = local_path(first.storage_path or default_storage_path())
+    paths = [local_path(wanted)] if wanted != "1" else list(find_runs(storage_path))
+    keys = sorted(flatten(first.param_space))
+    found: list[_Candidate] = []
+    live: list[tuple[str, int]] = []
+    for path in paths:
+        if path in _resumed or (wanted == "1" and not _may_be_named(os.path.relpath(path, storage_path), first.name)):
+            continue
+        seen = read_overview(path)
+        if seen.trainable_name != first.trainable_name:
+            continue
+        has_keys = seen.space_keys == keys
+        holder = None if seen.close_reason is not None else read_holder(RunDirectory(path).lock)
+        # A run that has ended and has other parameters comes from another fit() of the script.
+        if holder is None and (has_keys or seen.is_unfinished or wanted != "1"):
+            found.append(_Candidate(has_keys, seen.is_unfinished, seen.begun_s, path))
+        elif holder is not None and has_keys and holder.pid != os.getpid():
+            live.append((path, holder.pid))
+    if live and not any(one.has_keys and one.is_unfinished for one in found):
+        path, pid = live[-1]
+        raise RunLockedError(
+            f"the run of {first.trainable_name} in {path} is running (process {pid}; see `minitune watch {path}`); "
+            "go on with it when it has ended, or start the script by itself for another run"
+        )
+    chosen = _choose(plan, sorted(found, reverse=True))
+    if chosen is None:
+        logger.warning("there is no run of %s to go on with; a new one begins", first.trainable_name)
+        return None
+    _resumed.add(chosen)
+    logger.warning("going on with the run in %s", chosen)
+    return RunDirectory(chosen)
+
+
+def _choose(plan: Plan, found: Sequence[_Candidate]) -> str | None:
+    """The path of the first one with the space of the plan; without one, see `run_to_resume`."""
+    refused: tuple[_Candidate, list[str]] | None = None
+    for one in found:
+        changes = _changes(plan, RunDirectory(one.path))
+        if one.has_keys and not changes:
+            return one.path
+        if changes and refused is None:
+            refused = one, changes
+    if refused is None:
+        return None
+    one, changes = refused
+    can_go_on = one.has_keys and one.is_unfinished
+    if is_on("RESUME_FORCE"):
+        return one.path if can_go_on else None
+    if can_go_on:
+        way_out = "`minitune resume --force SCRIPT.py` goes on with it and draws the trials to come from the new space"
+    else:
+        what = "has other parameters" if one.is_unfinished else "has ended"
+        way_out = f"this run {what}, so `minitune resume --force SCRIPT.py` leaves it as it is and begins a new one"
+    raise TuneError(
+        "\n  ".join([f"the search space is not that of the run in {one.path}:", *changes])
+        + f"\nPut the old space back, or start the script by itself for a new run; {way_out}"
+    )
+
+
+def _may_be_named(name: str, given: str | None) -> bool:
+    """Whether a run of this name may have been given that one: a number is added if the name was taken."""
+    return given is None or name == given or (name.startswith(f"{given}_") and name[len(given) + 1 :].isdigit())

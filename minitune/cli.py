@@ -27,14 +27,14 @@ def explain(arguments: list[str]) -> int:
     """Tell why each trial of a run was stopped, paused or promoted."""
     from minitune.commands import why
 
-    return why.main(arguments, prog="minitune explain")
+    return why.explain(arguments, prog="minitune explain")
 
 
 def replay(arguments: list[str]) -> int:
     """Tell what another scheduler would have saved on a past run."""
     from minitune.commands import why
 
-    return why.main_replay(arguments, prog="minitune replay")
+    return why.replay(arguments, prog="minitune replay")
 
 
 def ls(arguments: list[str]) -> int:
@@ -83,28 +83,28 @@ def resume(arguments: list[str]) -> int:
     """Go on with a run that was interrupted or killed."""
     from minitune.commands import again
 
-    return again.main_resuming(arguments, prog="minitune resume")
+    return again.resume(arguments, prog="minitune resume")
 
 
 def rerun(arguments: list[str]) -> int:
     """Run one trial again, here, with a debugger at hand."""
     from minitune.commands import again
 
-    return again.main(arguments, prog="minitune rerun")
+    return again.rerun(arguments, prog="minitune rerun")
 
 
 def doctor(arguments: list[str]) -> int:
     """Tell what this machine offers to trials, and what is broken."""
     from minitune.commands import health
 
-    return health.main(arguments, prog="minitune doctor")
+    return health.doctor(arguments, prog="minitune doctor")
 
 
 def ci(arguments: list[str]) -> int:
     """Run a script, and fail if its tuning does not go well."""
     from minitune.commands import health
 
-    return health.main_ci(arguments, prog="minitune ci")
+    return health.ci(arguments, prog="minitune ci")
 
 
 def help_(arguments: list[str]) -> int:

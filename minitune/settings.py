@@ -73,6 +73,7 @@ SETTINGS: Mapping[str, Setting] = {
     "RESUME": Setting(
         "1: fit() and run() go on with the newest run of their trainable and space; or the directory of the run", "0"
     ),
+    "RESUME_FORCE": Setting("1: RESUME goes on with a run although its search space has changed", "0"),
     "RESULT_DELIM": Setting("what joins the keys of nested results in data frames", "/", ("TUNE_RESULT_DELIM",)),
     "SHARE": Setting("which of them this is, from 0 on", "gw0", ("PYTEST_XDIST_WORKER",)),
     "STEP_SUMMARY": Setting(

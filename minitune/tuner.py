@@ -68,6 +68,7 @@ class Tuner:
         self._resume_config = ResumeConfig()
         self._add_samples = 0
         self._fresh: Fresh | None = None
+        self._has_other_space = False
         self._grid: ResultGrid | None = None
 
     if not TYPE_CHECKING:  # a type checker would take it to allow any name
@@ -121,6 +122,7 @@ class Tuner:
                 self._resume_config,
                 add_samples=self._add_samples,
                 fresh=self._fresh,
+                has_other_space=self._has_other_space,
                 ahead=ahead,
             )
             self._resumes = self._objects = None
@@ -184,7 +186,8 @@ class Tuner:
             resume_unfinished: Go on with the trials that have not ended; False ends them as they are.
             resume_errored: Also go on with the trials that have failed, from their last checkpoints.
             restart_errored: Begin those anew instead, under other ids; `resume_errored` has precedence.
-            param_space: The same space again, to refresh objects in it; by default the recorded one.
+            param_space: The same space again, to refresh objects in it; by default the recorded one. If values or
+                domains differ, a warning names them. New trials are drawn from this one, unless the run has ended.
             storage_filesystem: Accepted for Ray Tune's signature; only None is possible.
             _resume_config: What the three flags say, in detail and in their place.
             tune_config: Replaces the recorded one.
@@ -196,8 +199,9 @@ class Tuner:
             ValueError: If trainable or space are not those of the run, or `add_samples` is negative or has no meaning.
             UntrustedStateError: If somebody else may have written the files that must be unpickled.
         """
-        from minitune._resume import Fresh, check_same_trainable
+        from minitune._resume import Fresh, check_same_trainable, warn_of_other_space
         from minitune.record.run_files import load_tuner_file
+        from minitune.space.difference import differences
 
         refuse_out_of_scope(storage_filesystem, None, None)
         require_flag("resume_unfinished", resume_unfinished)
@@ -223,6 +227,11 @@ class Tuner:
         tuner._resumes, tuner._objects = run, recorded.objects
         tuner._resume_config = resume_config
         tuner._add_samples = add_samples
+        if param_space is not None and "param_space" not in recorded.lost:
+            changes = differences(recorded.param_space, tuner._plan.experiment.param_space)
+            tuner._has_other_space = bool(changes)
+            if changes:
+                warn_of_other_space(run, changes)
         tuner._fresh = Fresh(tune_config is not None, run_config is not None)
         return tuner
 

@@ -1,4 +1,12 @@
-"""`minitune rerun`: one trial again, in this process, with a debugger at hand; the run itself stays as it is."""
+"""`minitune rerun` and `minitune resume`: one trial again, and a run that goes on.
+
+`rerun` runs a trial in this process, in a directory of its own; the run stays as it is. The trainable gets the main
+thread, as in a worker: debuggers, signal handlers and some libraries need it. So the part of the driver has a thread.
+
+`resume` takes a script or a run. A script is executed in place of this process, and `MINITUNE_RESUME` tells its
+`fit()` to go on with an earlier run (see `minitune._resume`). A run goes on in this process, with the trainable that it
+has kept.
+"""
 
 from __future__ import annotations
 
@@ -53,15 +61,15 @@ from minitune.result import TRAINING_ITERATION, Report
 from minitune.settings import is_on
 from minitune.trainable.trial_actor import make_trial_actor
 
-# ---- from minitune/commands/rerun.py
-
-_ATTEMPT = 1
-
 _BEGINNING = Origin(None, {}, 0)
 
+_BY_SCRIPT = "go on by the script that it comes from: minitune resume {}"
+"""The way out where a run has not kept its trainable."""
 
-def main(arguments: list[str], prog: str) -> int:
-    """Run the command.
+
+# -- rerun ---------------------------------------------------------------------------------------------------------
+def rerun(arguments: list[str], prog: str) -> int:
+    """Run `minitune rerun`.
 
     Args:
         arguments: What follows its name.
@@ -70,11 +78,16 @@ def main(arguments: list[str], prog: str) -> int:
     Returns:
         The exit status: 0 if the trial has not failed this time; 1 if it cannot be run again here; 3 if it has failed.
     """
-    parser = _parser(prog)
-    split = arguments.index("--") if "--" in arguments else len(arguments)
-    options, own = parser.parse_args(arguments[:split]), arguments[split + 1 :]
+    known, own = _split(arguments)
+    options = _rerun_parser(prog).parse_args(known)
     with command_line(own):
         return _rerun(options, own)
+
+
+def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """The arguments of the command, and those behind `--`."""
+    split = arguments.index("--") if "--" in arguments else len(arguments)
+    return arguments[:split], arguments[split + 1 :]
 
 
 def _rerun(options: argparse.Namespace, arguments: Sequence[str]) -> int:
@@ -92,10 +105,10 @@ def _rerun(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         print(error, file=sys.stderr)
         return CANNOT
     if not faulthandler.is_enabled():
-        faulthandler.enable(2, all_threads=False)  # what has crashed may well do so again
+        faulthandler.enable(2, all_threads=False)  # a trial that has crashed may crash again
     with _scratch(options.keep) as directory:
         _tell_begin(run, trial, origin, directory if options.keep else None)
-        limit = options.reports or _made(run, trial, origin)
+        limit = options.reports or _reports_to_make(run, trial, origin)
         again = _Rerun(SharedObject(trainable), run, trial, origin, limit, opens_debugger=options.pdb)
         try:
             again.run(directory)
@@ -105,17 +118,17 @@ def _rerun(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         return _tell_end(trial, origin, again, opens_debugger=options.pdb)
 
 
-def _made(run: RecordedRun, trial: Trial, origin: Origin) -> int:
-    """How many reports the trial has made since its start; one more if it was not stopped, but had its own end."""
+def _reports_to_make(run: RecordedRun, trial: Trial, origin: Origin) -> int:
+    """How many reports the trial has made since `origin`; one more if it ended by itself: it can do so again."""
     decisions = read_decisions(run.path).by_trial.get(trial.trial_id, [])
     had_own_end = trial.status == ERROR or bool(decisions and decisions[-1].reason == HAS_RETURNED)
     return max(1, trial.report_count - origin.report_number + had_own_end)
 
 
 def _origin(run: RecordedRun, trial: Trial) -> Origin:
-    """What the trial starts from: after a failure where its last attempt began, else its own beginning.
+    """Where the trial starts: after a failure where its last attempt began, else at its own beginning.
 
-    A trial that was given another one's checkpoint begins there: with its present configuration it was nowhere before.
+    A trial that got the checkpoint of another one starts there: it has never run before that with its configuration.
 
     Raises:
         FileNotFoundError: If that checkpoint is gone.
@@ -127,7 +140,7 @@ def _origin(run: RecordedRun, trial: Trial) -> Origin:
     return origin
 
 
-def _parser(prog: str) -> argparse.ArgumentParser:
+def _rerun_parser(prog: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=prog,
         usage=f"{prog} [options] RUN [TRIAL] [-- ARGUMENTS]",
@@ -151,11 +164,11 @@ def _parser(prog: str) -> argparse.ArgumentParser:
 
 
 def _trainable(run: RecordedRun, trial: Trial, script: str | None, arguments: Sequence[str]) -> Any:
-    """The trainable, from a script with these arguments or as the run has kept it.
+    """The trainable: from a script with these arguments, else the one that the run has kept.
 
     Raises:
-        TuneError: If it is in neither.
-        UntrustedStateError: If somebody else may have written what the run has kept.
+        TuneError: If it is not there.
+        UntrustedStateError: If somebody else may have written the kept one.
     """
     if script is None:
         return load_trainable(RunDirectory(run.path), trial.experiment_number)
@@ -165,7 +178,7 @@ def _trainable(run: RecordedRun, trial: Trial, script: str | None, arguments: Se
 
 @contextlib.contextmanager
 def _scratch(keep: str | None) -> Iterator[str]:
-    """The directory for the files of the trial; it is removed in the end unless it has a name."""
+    """The directory for the files of the trial: `keep`, or one that is removed in the end."""
     if keep is not None:
         os.makedirs(keep, exist_ok=True)
         yield os.path.abspath(keep)
@@ -200,13 +213,13 @@ class _Rerun:
         trainable: Handle of the trainable.
         run: The run.
         trial: Its trial.
-        origin: What it starts from.
-        limit: After so many reports it is stopped.
+        origin: Where it starts.
+        limit: The number of reports after which it is stopped.
         opens_debugger: Whether a failure opens the debugger.
 
     Attributes:
-        reports: How many there were.
-        error: What the trainable has raised, or None.
+        reports: The number of reports so far.
+        error: The exception of the trainable, or None.
         is_stopped: Whether it was stopped at the limit.
     """
 
@@ -245,7 +258,7 @@ class _Rerun:
         own = os.path.join(directory, os.path.basename(trial.local_path))
         os.makedirs(own, exist_ok=True)
         start = None
-        if self._origin.path is not None:  # a copy: a trial may well write into what it starts from
+        if self._origin.path is not None:  # a copy, because a trial may write into its checkpoint
             start = shutil.copytree(self._origin.path, os.path.join(directory, "start"), dirs_exist_ok=True)
         info = TrialInfo(
             trial.trial_id,
@@ -254,9 +267,9 @@ class _Rerun:
             os.path.basename(self._run.path),
             trial.resources,
             trial.seed,
-            _ATTEMPT,
+            1,  # the attempt
             config=trial.config,
-            failures=trial.num_failures - (trial.status == ERROR),  # those before the attempt that is made again
+            failures=trial.num_failures - (trial.status == ERROR),  # before the attempt that is repeated
         )
         with _surroundings(own, allocation_env(allocation, os.environ)):
             thread = threading.Thread(target=self._drive, args=(info, allocation, start), name="minitune-rerun")
@@ -265,7 +278,7 @@ class _Rerun:
             thread.join()
 
     def _drive(self, info: TrialInfo, allocation: Allocation, start: str | None) -> None:
-        """What the driver does with a trial, on the thread for it."""
+        """Do what a driver does with a trial. It runs on the thread for that."""
         actor: Any = None
         try:
             make = self._main.submit(make_trial_actor, self._trainable, info, self._main, allocation)
@@ -278,18 +291,18 @@ class _Rerun:
             self.error = error
             self._tell_failure(error)
         finally:
-            with contextlib.suppress(BaseException):  # the trial is over, however it unwinds
+            with contextlib.suppress(BaseException):  # the trial is over; an error while it unwinds changes nothing
                 stopping = actor.stop() if actor is not None else None
                 if isinstance(stopping, Future):
                     stopping.result(GRACE_S)
             self._main.shutdown()
 
     def _take(self, report: Report) -> bool:
-        """Show a report; whether there will be more."""
+        """Show a report; returns whether more will come."""
         if report.metrics is not None:
             self.reports += 1
             values = ", ".join(f"{name}={format_cell(value, 40)}" for name, value in metrics_of(report.metrics).items())
-            with contextlib.suppress(BrokenPipeError):  # nobody reads any more: the main thread will notice
+            with contextlib.suppress(BrokenPipeError):  # the reader has left, and the main thread will notice
                 print(f"iteration {report.metrics.get(TRAINING_ITERATION)}: {values}", flush=True)
         return not (report.done or report.has_returned)
 
@@ -306,7 +319,7 @@ class _Rerun:
 
 
 def _settled(value: Any) -> Any:
-    """The value of a call that may have given a Future. Blocks until it is there."""
+    """The result if `value` is a Future, else `value`. Blocks until it is there."""
     return value.result() if isinstance(value, Future) else value
 
 
@@ -353,16 +366,9 @@ def _tell_end(trial: Trial, origin: Origin, again: _Rerun, *, opens_debugger: bo
     return 0
 
 
-# ---- from minitune/commands/resuming.py
-# `minitune resume`: go on with a run, from its script or by itself.
-
-_BY_SCRIPT = "go on by the script that it comes from: minitune resume {}"
-
-_STAY = "stay as they are (--errored and --restart-errored are for them)"
-
-
-def main_resuming(arguments: list[str], prog: str) -> int:
-    """Run the command.
+# -- resume --------------------------------------------------------------------------------------------------------
+def resume(arguments: list[str], prog: str) -> int:
+    """Run `minitune resume`.
 
     Args:
         arguments: What follows its name.
@@ -372,23 +378,23 @@ def main_resuming(arguments: list[str], prog: str) -> int:
         The exit status: 0 if all trials have ended well, 1 if it cannot go on, 3 if some have failed, 4 if it was
         interrupted; of a script its own.
     """
-    parser = _parser_resuming(prog)
+    parser = _resume_parser(prog)
     target = parser.parse_known_args(arguments)[0].target
     try:
         if target.endswith(".py"):
             end = arguments.index(target) + 1
             own = arguments[end + 1 :] if arguments[end : end + 1] == ["--"] else arguments[end:]
             return _run_script(parser.parse_args(arguments[:end]), own)
-        split = arguments.index("--") if "--" in arguments else len(arguments)
-        options = parser.parse_args(arguments[:split])
-        with command_line(arguments[split + 1 :]):
+        known, own = _split(arguments)
+        options = parser.parse_args(known)
+        with command_line(own):
             return _resume_run(existing_run(target), options)
     except ERRORS as error:
         print(error, file=sys.stderr)
         return CANNOT
 
 
-def _parser_resuming(prog: str) -> argparse.ArgumentParser:
+def _resume_parser(prog: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=prog,
         description="Go on with a run that was interrupted or killed. With a script, and what follows it as its own "
@@ -399,6 +405,9 @@ def _parser_resuming(prog: str) -> argparse.ArgumentParser:
     )
     parser.add_argument("target", metavar="SCRIPT.py|RUN", help="the script, or the run's directory or name")
     parser.add_argument("--run", metavar="DIR", help="with a script: the run that is meant")
+    parser.add_argument(
+        "--force", action="store_true", help="with a script: go on although its search space has changed since"
+    )
     parser.add_argument("--errored", action="store_true", help="with a run: go on with failed trials, too")
     parser.add_argument("--restart-errored", action="store_true", help="with a run: begin failed trials anew")
     parser.add_argument("--add-samples", type=int, default=0, metavar="N", help="with a run: N samples more")
@@ -406,34 +415,38 @@ def _parser_resuming(prog: str) -> argparse.ArgumentParser:
 
 
 def _run_script(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Run the script in place of this process, set to go on; where that is not possible, wait for it.
+    """Run the script in place of this process, set to go on. Where the system cannot do that, wait for its end.
 
     Raises:
         OSError: If there is no such script.
-        ValueError: If an option makes no sense with a script.
+        ValueError: If an option is not for scripts.
     """
     if not os.path.isfile(options.target):
         raise FileNotFoundError(f"there is no script {options.target}")
     if options.errored or options.restart_errored or options.add_samples:
         raise ValueError("--errored, --restart-errored and --add-samples are for runs: pass the run's directory")
     env = {**os.environ, "MINITUNE_RESUME": existing_run(options.run) if options.run else "1"}
+    if options.force:
+        env["MINITUNE_RESUME_FORCE"] = "1"
     command = [sys.executable, options.target, *arguments]
     sys.stdout.flush()
-    if sys.platform != "win32":  # there the shell would take the replaced process as ended
+    if sys.platform != "win32":  # on Windows, the shell would think that the command has ended
         os.execve(sys.executable, command, env)
     return subprocess.call(command, env=env)
 
 
 def _resume_run(path: str, options: argparse.Namespace) -> int:
-    """Go on with a run by what it has kept.
+    """Go on with a run by its own files; returns the exit status. Blocks.
 
     Raises:
-        TuneError: If it cannot go on, or is at work.
-        UntrustedStateError: If somebody else may have written what is to be loaded.
+        TuneError: If it cannot go on.
+        ValueError: If it is running, or an option is not for runs.
+        UntrustedStateError: If somebody else may have written the files.
     """
-    from minitune.record.run_files import load_trainable
     from minitune.tuner import Tuner
 
+    if options.force:
+        raise ValueError("--force is for scripts: a run goes on with its own search space")
     run = read_run(path)
     state = state_of_run(run)
     if state.name == RUNNING:
@@ -455,11 +468,12 @@ def _resume_run(path: str, options: argparse.Namespace) -> int:
 
 
 def _tell_plan(run: RecordedRun, state: str, options: argparse.Namespace) -> None:
-    """Say what will become of the trials that there are."""
+    """Say what happens to each group of trials."""
     counts = Counter(trial.shown_status for trial in run.trials)
     left = [trial for trial in run.trials if trial.status not in (TERMINATED, ERROR)]
     anew = sum(trial.report_count > 0 and not trial.checkpoints for trial in left)
-    again = "go on" if options.errored else "begin anew" if options.restart_errored else _STAY
+    stay = "stay as they are (--errored and --restart-errored are for them)"
+    again = "go on" if options.errored else "begin anew" if options.restart_errored else stay
     parts = [f"{counts[TERMINATED]} have ended", f"{len(left)} go on"]
     parts[-1] += f" ({anew} of them from the beginning: they have no checkpoint)" if anew else ""
     parts += [f"{counts[NOT_STARTED]} were not started and stay so"] if counts[NOT_STARTED] else []

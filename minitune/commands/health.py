@@ -1,4 +1,12 @@
-"""`minitune doctor`: what this machine offers to trials, what is installed, and what is broken, with the way out."""
+"""`minitune doctor` and `minitune ci`: whether this machine can run trials, and whether a script's tuning went well.
+
+`doctor` looks at versions, limits and leftovers, and runs one trial in a process. Each problem comes with its way out.
+
+`ci` is for jobs of continuous integration. It runs a script, unchanged, in a process of its own. The environment of
+the script carries the rest: `MAX_SAMPLES` and `END_AT` bound each of its runs, and each run that has ended appends its
+summary to the file of `ENDED_RUNS`. The exit status follows from these summaries. A script that goes on after its
+budget is killed with all its processes.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +43,6 @@ from minitune.record.layout import RunDirectory
 from minitune.record.story import find_runs, read_overview
 from minitune.settings import SETTINGS, is_on, setting, variable_of
 
-# ---- from minitune/commands/doctor.py
-
 _NEEDED = ("cloudpickle", "psutil")
 
 _OPTIONAL = (
@@ -60,21 +66,29 @@ _FEW_DESCRIPTORS = 1024
 _LITTLE_SPACE_BYTES = 1_000_000_000
 
 _FILES_PER_WORKER = 8
-
 """About so many descriptors the driver needs for each worker."""
 
 _WIDTH = 12
 
+GRACE_S = 10.0
+"""How long the script of `ci` may go on after the end of its budget, in seconds, to end its runs and to clean up."""
+
+_SIGNALLED = 128
+"""Shells add this to the number of the signal that has ended a program."""
+
+
+# -- doctor --------------------------------------------------------------------------------------------------------
+
 
 @dataclass
 class _Findings:
-    """What was found.
+    """The findings of `doctor`.
 
     Attributes:
-        facts: What there is, by name, as plain data.
+        facts: Facts by name, as plain data.
         texts: The same for people.
-        problems: What is broken, each with the way out.
-        warnings: What may be in the way.
+        problems: Things that are broken, each with the way out.
+        warnings: Things that may cause trouble.
     """
 
     facts: dict[str, Any] = field(default_factory=dict)
@@ -88,8 +102,8 @@ class _Findings:
         self.texts[name] = text
 
 
-def main(arguments: list[str], prog: str) -> int:
-    """Run the command.
+def doctor(arguments: list[str], prog: str) -> int:
+    """Run `minitune doctor`.
 
     Args:
         arguments: What follows its name.
@@ -129,7 +143,7 @@ def _print(found: _Findings) -> None:
         print("all that trials need is there")
 
 
-# -- what there is -----------------------------------------------------------------------------------------------------
+# -- doctor: the machine -------------------------------------------------------------------------------------------
 def _versions(found: _Findings) -> None:
     found.tell("minitune", __version__, f"{__version__} in {os.path.dirname(os.path.dirname(__file__))}")
     python, system = platform.python_version(), f"{platform.system()} {platform.release()} on {platform.machine()}"
@@ -215,7 +229,7 @@ def _limit(value: int) -> str:
 
 
 def _storage(found: _Findings) -> None:
-    """Whether runs can be written; the directory is not made for that."""
+    """Look whether runs can be written; this does not make the directory."""
     path = default_storage_path()
     there = path
     while not os.path.exists(there) and os.path.dirname(there) != there:
@@ -234,9 +248,9 @@ def _storage(found: _Findings) -> None:
         found.warnings.append(f"little space is left for {path}: {_size(free)}")
 
 
-# -- what is left over -------------------------------------------------------------------------------------------------
+# -- doctor: leftovers ---------------------------------------------------------------------------------------------
 def _leftovers(found: _Findings) -> None:
-    """Runs that can go on, values that a killed driver has left on the disk, processes without a driver."""
+    """Look for runs that can go on, for values of killed drivers on the disk, and for processes without a driver."""
     unfinished, left = [], []
     for path in find_runs(default_storage_path()):
         try:
@@ -258,23 +272,21 @@ def _leftovers(found: _Findings) -> None:
 
 
 def _orphans() -> Iterator[int]:
-    """Processes that trials have started, or are, whose driver is gone: none of their ancestors but the first lives."""
-    import psutil
-
+    """Processes of trials whose driver is gone: all their ancestors, besides the first process, are of trials, too."""
     for process in psutil.process_iter():
         try:
             # the environment of process 1 is another user's: it is not even looked at
             if _is_of_trial(process) and all(one.pid == 1 or _is_of_trial(one) for one in process.parents()):
                 yield process.pid
         except (psutil.Error, OSError):
-            continue  # it has ended, or it is somebody else's
+            continue  # it has ended, or it belongs to another user
 
 
 def _is_of_trial(process: Any) -> bool:
     return "MINITUNE_TRIAL" in process.environ()
 
 
-# -- whether it works --------------------------------------------------------------------------------------------------
+# -- doctor: a trial -----------------------------------------------------------------------------------------------
 def _try_trial(found: _Findings) -> None:
     """Run a trial in a process of its own."""
     from minitune import RunConfig, TuneConfig, Tuner
@@ -303,25 +315,8 @@ def _size(amount_bytes: float) -> str:
     return f"{amount_bytes / 1e9:.1f} GB"
 
 
-# ---- from minitune/commands/ci.py
-# `minitune ci`: runs a script in a job of continuous integration; the exit status tells whether its tuning went well.
-#
-# The script is not changed, and runs as it always does, in a process of its own. Settings in its environment say the
-# rest: `MAX_SAMPLES` and `END_AT` bound each of its runs, and to the file of `ENDED_RUNS` each run that has ended
-# appends what it has come to.
-
-PASSED, FAILED, USAGE = 0, 1, 2
-
-GRACE_S = 10.0
-
-"""How long the script may go on after the end of its budget, in seconds, to end its runs and say what it has to say."""
-
-_SIGNALLED = 128
-
-"""What shells add to the number of the signal that has ended a program."""
-
-
-def main_ci(arguments: list[str], prog: str) -> int:
+# -- ci: the command line -------------------------------------------------------------------------------------------
+def ci(arguments: list[str], prog: str) -> int:
     """Run `minitune ci`.
 
     Args:
@@ -332,7 +327,7 @@ def main_ci(arguments: list[str], prog: str) -> int:
         The script's exit status if that is not 0; else 1 if a trial has failed, a target was missed or nothing was
         run at all; else 0.
     """
-    parser = _parser(prog)
+    parser = _ci_parser(prog)
     split = arguments.index("--") if "--" in arguments else len(arguments)
     options = parser.parse_args(arguments[:split])
     target = _target(parser, options)
@@ -345,10 +340,10 @@ def main_ci(arguments: list[str], prog: str) -> int:
         records = [json.loads(line) for line in _lines_of(runs)]
     problems = list(_problems(status, records, target, options.script))
     _tell([Summary.of_record(record) for record in records], problems, target)
-    return PASSED if not problems else status if status not in (PASSED, None) else FAILED
+    return 0 if not problems else status or 1
 
 
-def _parser(prog: str) -> argparse.ArgumentParser:
+def _ci_parser(prog: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=prog,
         usage=f"{prog} [options] SCRIPT [-- ARGUMENTS OF THE SCRIPT]",
@@ -395,7 +390,7 @@ def _target(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Tar
         parser.error("a target must have a metric and a bound: --metric M with --at-least X or --at-most X")
 
 
-# -- the script ----------------------------------------------------------------------------------------------------
+# -- ci: the script ------------------------------------------------------------------------------------------------
 def _run(command: list[str], options: argparse.Namespace, runs: Path) -> int | None:
     """Run the script. Blocks until it has ended, or is killed.
 
@@ -438,7 +433,7 @@ def _ended(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]
 
 @contextmanager
 def _passing_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Signals that would end us end the script instead, whose runs then end in order; our end follows from its."""
+    """Pass signals on to the script, whose runs then end in order. This process ends after it."""
 
     def pass_on(number: int, frame: object) -> None:
         if number != signal.SIGINT:  # of that one the terminal tells both of us
@@ -468,7 +463,7 @@ def _lines_of(path: Path) -> list[str]:
         return []
 
 
-# -- the verdict ---------------------------------------------------------------------------------------------------
+# -- ci: the verdict -----------------------------------------------------------------------------------------------
 def _missed(target: Target, records: list[dict[str, Any]]) -> str | None:
     """How the best value of all runs misses the target; None if it is met."""
     found = [record["extremes"][target.metric] for record in records if target.metric in record["extremes"]]
@@ -483,7 +478,7 @@ def _missed(target: Target, records: list[dict[str, Any]]) -> str | None:
 
 
 def _problems(status: int | None, records: list[dict[str, Any]], target: Target | None, script: str) -> Iterator[str]:
-    """What has gone wrong, in words."""
+    """The reasons for which the check fails, in words."""
     if status is None:
         yield f"{script} did not end in time and was killed"
     elif status:

@@ -1,4 +1,9 @@
-"""`minitune explain`: why each trial of a run went the way it went, in sentences."""
+"""`minitune explain` and `minitune replay`: why a trial was stopped, and how another scheduler would decide.
+
+`explain` shows the decisions in the journal. `replay` simulates a scheduler on the learning curves of the run and
+compares it with FIFO on the same curves. A curve that was cut has no more than its recorded part: the replay then takes
+the trial as ended, so its numbers are too low, and the output says so.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +24,10 @@ from minitune.schedulers.trial_scheduler import TrialScheduler
 from minitune.simulation import CURVE, Improvement, Simulation, simulate
 from minitune.tune_config import TuneConfig
 
-# ---- from minitune/_explain.py
 
-
-def main(arguments: list[str], prog: str) -> int:
-    """Run the command.
+# -- explain -------------------------------------------------------------------------------------------------------
+def explain(arguments: list[str], prog: str) -> int:
+    """Run `minitune explain`.
 
     Args:
         arguments: What follows its name.
@@ -53,12 +57,12 @@ def main(arguments: list[str], prog: str) -> int:
 
 
 def _print_line(trial: Trial, decisions: list[TrialDecision]) -> None:
-    """What became of a trial, and what was decided last."""
+    """Print the status of a trial and its last decision."""
     print(f"{trial.trial_id} {trial.shown_status} {decisions[-1] if decisions else 'nothing was decided'}")
 
 
 def _print_trial(trial: Trial, decisions: list[TrialDecision]) -> None:
-    """All that was decided about a trial."""
+    """Print all decisions about a trial."""
     print(f"{trial.trial_id} {trial.shown_status} {trial.experiment_tag}")
     for decision in decisions:
         print(f"  {decision}")
@@ -67,27 +71,24 @@ def _print_trial(trial: Trial, decisions: list[TrialDecision]) -> None:
 
 
 def _print_json(trial: Trial, decisions: list[TrialDecision]) -> None:
-    """The same for scripts."""
+    """Print the decisions about a trial as JSON, one on a line."""
     for one in decisions:
         fields = {"iteration": one.iteration, "action": one.action, "reason": one.reason, "facts": dict(one.facts)}
         print(json.dumps({"trial": trial.trial_id, **fields}, default=str))
 
 
-# ---- from minitune/_replay.py
-# `minitune replay`: what another scheduler would have saved on a run of one's own.
-
-
-def main_replay(arguments: list[str], prog: str) -> int:
-    """Run the command.
+# -- replay --------------------------------------------------------------------------------------------------------
+def replay(arguments: list[str], prog: str) -> int:
+    """Run `minitune replay`.
 
     Args:
         arguments: What follows its name.
         prog: Its name, for the help.
 
     Returns:
-        The exit status: 1 if there is no such run, or it cannot be replayed so; 2 if an option makes no sense.
+        The exit status: 1 if there is no such run, or no such replay of it.
     """
-    options = _parser(prog).parse_args(arguments)
+    options = _replay_parser(prog).parse_args(arguments)
     try:
         run = PastRun.read(existing_run(options.run))
         metric, mode = options.metric or run.metric, options.mode or run.mode
@@ -106,7 +107,7 @@ def main_replay(arguments: list[str], prog: str) -> int:
     return 0
 
 
-def _parser(prog: str) -> argparse.ArgumentParser:
+def _replay_parser(prog: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=prog, description="Tell what another scheduler would have used, and found, on the curves of a past run."
     )
@@ -129,10 +130,10 @@ def _parser(prog: str) -> argparse.ArgumentParser:
 
 
 def _make_scheduler(options: argparse.Namespace, run: PastRun) -> TrialScheduler:
-    """The scheduler that is asked for.
+    """The scheduler of the options.
 
     Raises:
-        ValueError: If there is none of that name, or an argument breaks its rule, or it knows no such argument.
+        ValueError: If there is none of that name, it has no such argument, or an argument breaks its rule.
     """
     kind = type(create_scheduler(options.scheduler))
     known = inspect.signature(kind).parameters
@@ -208,7 +209,7 @@ def _print_savings(run: PastRun, fifo: Simulation, other: Simulation, scheduler:
 
 
 def _compared(run: PastRun, fifo: Simulation, workers: int) -> str:
-    """What the time of a replay is held against: that of the run itself, if it had as many workers."""
+    """The time with which that of a replay is compared: the run's own, if it had as many workers."""
     if workers == run.num_workers:
         return f"instead of {run.took_s:.3g} s, which the run took"
     return f"instead of {fifo.makespan_s:.3g} s (the run took {run.took_s:.3g} s on {_counted(run.num_workers)})"
@@ -219,10 +220,10 @@ def _counted(workers: int) -> str:
 
 
 def _check_metric(run: PastRun, metric: str) -> None:
-    """Refuse a metric that is in no result of a run.
+    """Refuse a metric that no result of the run has.
 
     Raises:
-        ValueError: With those that are there.
+        ValueError: Naming the metrics that there are.
     """
     known = dict.fromkeys(name for curve in run.curves.values() for metrics, _ in curve for name in flatten(metrics))
     if metric not in known:
@@ -231,7 +232,7 @@ def _check_metric(run: PastRun, metric: str) -> None:
 
 
 def _curve_of(simulation: Simulation, trial_id: str) -> Any:
-    """Which of the run's trials a simulated one stands for."""
+    """The curve, which is a trial of the run, that a simulated trial has followed."""
     return simulation.results[int(trial_id.rpartition("_")[2])].config[CURVE]
 
 

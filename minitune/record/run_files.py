@@ -21,6 +21,7 @@ from typing import Any
 from minitune.base.files import BLOB_MODE, atomic_write, new_file, remove_file, search_path
 from minitune.base.pickling import SmallPickle, dumps_for_later, load, loads_referring, require_picklable
 from minitune.base.shared_values import SharedObject
+from minitune.base.text import warn_once
 from minitune.config import CheckpointConfig, RunConfig
 from minitune.error import RunNotFoundError, TuneError, UntrustedStateError, format_traceback
 from minitune.experiment.experiment import Experiment
@@ -190,6 +191,33 @@ def load_tuner_file(run: RunDirectory) -> RecordedTuner:
     space = {} if "param_space" in lost else load("param_space")
     checkpoints = load(_CHECKPOINTS) if _CHECKPOINTS in parts else [run_config.checkpoint_config]
     return RecordedTuner(trainable_name, space, tune_config, run_config, checkpoints, lost, objects)
+
+
+def load_param_space(run: RunDirectory) -> dict[str, Any] | None:
+    """The search space with which a run began. This executes code of whoever wrote the file.
+
+    Args:
+        run: The run's directory.
+
+    Returns:
+        The space; None, and a warning, where the file does not tell it.
+
+    Raises:
+        UntrustedStateError: If somebody else may have written the file.
+    """
+    try:
+        parts = _parts(run)
+        if parts["param_space"] == _LOST:
+            raise TuneError("it could not be pickled when the run began")
+        names: list[str] = pickle.loads(parts.get(_LARGE, _NONE))
+        objects = ObjectStore.to_read(run.objects)
+        space: dict[str, Any] = _load(run, parts, lambda place: objects.load(names[place], keep=True), "param_space")
+    except UntrustedStateError:
+        raise
+    except Exception as error:  # a damaged pickle raises whatever its bytes happen to say
+        warn_once(f"the search space of the run in {run.path} cannot be compared with the present one: {error}")
+        return None
+    return space
 
 
 def load_checkpoint_configs(run: RunDirectory) -> Sequence[CheckpointConfig]:

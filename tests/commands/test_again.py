@@ -386,6 +386,101 @@ def test_a_script_is_run_again_and_goes_on_with_its_run(script: Script, minitune
     assert len(list(script.storage.iterdir())) == 1
 
 
+CUT = """
+import os, sys
+from minitune import RunConfig, TuneConfig, Tuner, grid_search, report, sample_from, uniform
+
+HIGH, EXTRA, CUT = float(sys.argv[1]), sys.argv[2:3], "--cut" in sys.argv
+
+def train(config):
+    if CUT and config["i"] == 1:
+        os.kill(os.getpid(), 9)
+    report({"x": config["x"]})
+
+space = {"i": grid_search([0, 1, 2]), "x": uniform(0, HIGH), "f": sample_from(lambda: HIGH)}
+if EXTRA == ["wider"]:
+    space["i"] = grid_search([0, 1, 2, 3])
+if EXTRA == ["more"]:
+    space["wd"] = 0.5
+grid = Tuner(
+    train,
+    param_space=space,
+    tune_config=TuneConfig(executor="inline", max_concurrent_trials=1),
+    run_config=RunConfig(storage_path=os.environ["MINITUNE_STORAGE_PATH"], verbose=0),
+).fit()
+print(len(grid), max(result.metrics["x"] for result in grid) <= 1)
+"""
+
+
+@pytest.fixture
+def resumed(script: Script) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs `CUT` with some arguments, and then `minitune resume` with options, the script and other arguments."""
+
+    def resumed(before: str, *options: str, now: str) -> subprocess.CompletedProcess[str]:
+        script.finish(script.start(CUT, *before.split()))
+        path = str(script.directory / "script_1.py")
+        return script.run_command([sys.executable, "-m", "minitune", "resume", *options, path, *now.split()])
+
+    return resumed
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "change"),
+    [
+        ("1 same --cut", "900 same", "x: uniform(0.0, 1.0) -> uniform(0.0, 900.0)"),
+        ("1 same", "1 wider", "i: grid_search([0, 1, 2]) -> grid_search([0, 1, 2, 3])"),
+        ("1 same --cut", "1 more", "wd: not there -> 0.5"),
+    ],
+    ids=["domain", "a finished run", "another parameter"],
+)
+def test_a_script_with_another_space_is_refused(
+    script: Script, resumed: Callable[..., subprocess.CompletedProcess[str]], before: str, now: str, change: str
+) -> None:
+    refused = resumed(before, now=now)
+
+    (run,) = script.storage.iterdir()
+    assert refused.returncode == 1
+    assert f"the search space is not that of the run in {run}:\n  {change}\nPut the old space back" in refused.stderr
+    assert "minitune resume --force SCRIPT.py" in refused.stderr
+    assert len(script.records(run.name, type="open")) == 1, "nothing has been written"
+
+
+def test_a_script_with_another_space_goes_on_if_it_is_forced_to(
+    script: Script, resumed: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    forced = resumed("1 same --cut", "--force", now="900 same")
+
+    assert (forced.returncode, forced.stdout) == (0, "3 False\n"), forced.stderr
+    assert "(x: uniform(0.0, 1.0) -> uniform(0.0, 900.0))" in forced.stderr
+    assert len(list(script.storage.iterdir())) == 1
+
+
+@pytest.mark.parametrize(("before", "now"), [("1 same", "900 wider"), ("1 same --cut", "1 more")])
+def test_a_run_that_cannot_go_on_with_another_space_stays_as_it_is(
+    script: Script, resumed: Callable[..., subprocess.CompletedProcess[str]], before: str, now: str
+) -> None:
+    forced = resumed(before, "--force", now=now)
+
+    assert forced.returncode == 0, forced.stderr
+    assert "a new one begins" in forced.stderr
+    assert [len(script.records(run.name, type="open")) for run in script.storage.iterdir()] == [1, 1]
+
+
+def test_of_two_runs_that_with_the_same_space_goes_on(
+    script: Script, resumed: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    script.run_command([sys.executable, str(script.write(CUT)), "1", "same", "--cut"])
+    again = resumed("900 same --cut", now="1 same")
+
+    assert (again.returncode, again.stdout) == (0, "3 True\n"), again.stderr
+    assert "is not that of" not in again.stderr
+
+
+def test_a_run_has_its_own_space_to_go_on_with(minitune: Minitune, storage: Path) -> None:
+    status, _, err = minitune("resume", "run", "--force")
+    assert (status, err) == (1, "--force is for scripts: a run goes on with its own search space\n")
+
+
 def half(config: dict[str, Any]) -> None:
     report({"x": config["x"]})
     if config["x"] == 1 and not os.path.exists(config["flag"]):

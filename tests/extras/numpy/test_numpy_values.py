@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import numpy as np
 import pytest
 from kit import fit
@@ -22,6 +23,7 @@ from minitune import (
     grid_search,
     report,
 )
+from minitune.space.difference import differences
 from minitune.space.parameters import config_key
 
 SCALARS = {
@@ -146,3 +148,15 @@ def test_a_constraint_may_answer_with_a_bool_of_numpy(tmp_path: Path) -> None:
         run_config=RunConfig(storage_path=str(tmp_path), verbose=0),
     ).fit()
     assert sorted(result.metrics["x"] for result in grid) == [2.0, 3.0]
+
+
+def test_arrays_are_compared_by_what_they_hold() -> None:
+    def shown(before: Any, now: Any) -> list[str]:
+        return differences({"a": before}, {"a": now})
+
+    assert shown(np.array([1.0, np.nan]), np.array([1.0, 2.0])) == ["a: array([ 1., nan]) -> array([1., 2.])"]
+    assert shown(np.zeros(2), np.zeros(3)) == ["a: array([0., 0.]) -> array([0., 0., 0.])"]
+    assert len(shown(np.zeros(900), np.ones(900))) == 1
+    for value in (np.array([[1.0, np.nan]]), np.zeros((2, 3)), np.float64(1)):
+        assert shown(value, cloudpickle.loads(cloudpickle.dumps(value))) == []
+    assert shown(np.float64(1), 1.0) == []

@@ -1,0 +1,195 @@
+"""How two search spaces differ, in words.
+
+A run that goes on with another space than it began with would mix the two. The older space comes out of a pickle, so
+the two hold different objects even if the user has changed nothing. A difference is therefore only told where two
+parts say that they differ: numbers, texts, containers, domains, classes by name, arrays, and objects whose class
+defines `==`. Functions, other objects and references of `put` cannot say that, and count as the same.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from enum import Enum
+from numbers import Real
+from typing import Any
+
+from minitune.base.shared_values import ObjectRef
+from minitune.base.text import ShortRepr, one_line
+from minitune.space.domains import (
+    Categorical,
+    Domain,
+    Float,
+    Integer,
+    LogUniform,
+    Normal,
+    Quantized,
+    Sampler,
+    Uniform,
+    as_domain,
+)
+from minitune.space.tree import Path, is_plain, path_text
+
+_SHOWN = 10
+"""So many differences are told; of the others the number."""
+
+_ABSENT = object()
+"""In place of a value where one of the spaces has no such key."""
+
+_CALLS: dict[tuple[type[Domain], type[Sampler]], str] = {
+    (Float, Uniform): "uniform",
+    (Float, LogUniform): "loguniform",
+    (Float, Normal): "randn",
+    (Integer, Uniform): "randint",
+    (Integer, LogUniform): "lograndint",
+}
+"""The function that makes a domain; with a `q` before its name, the one for multiples."""
+
+
+def differences(before: Any, now: Any) -> list[str]:
+    """How a search space differs from another one.
+
+    Args:
+        before: The one.
+        now: The other one.
+
+    Returns:
+        A text such as `lr: uniform(0.0, 1.0) -> uniform(0.0, 2.0)` for each place, with its path; none if there is no
+        difference that could be told. Of many, the last text says how many more there are.
+    """
+    found = list(_differing(before, now, ()))
+    texts = [f"{path_text(path)}: {_change(was, is_now)}" for path, was, is_now in found[:_SHOWN]]
+    return texts + ([f"and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else [])
+
+
+def _differing(before: Any, now: Any, path: Path) -> Iterator[tuple[Path, Any, Any]]:
+    """The smallest parts that differ, with their paths; a domain is one part."""
+    if before is now:
+        return
+    is_fixed = as_domain(before) is None and as_domain(now) is None
+    if is_fixed and isinstance(before, dict) and isinstance(now, dict):
+        for key in dict.fromkeys([*before, *now]):
+            yield from _differing(dict.get(before, key, _ABSENT), dict.get(now, key, _ABSENT), (*path, key))
+    elif is_fixed and isinstance(before, (list, tuple)) and isinstance(now, (list, tuple)) and len(before) == len(now):
+        if is_plain(before) and is_plain(now) and list(before) == list(now):  # found out in C
+            return
+        for index, (was, is_now) in enumerate(zip(before, now, strict=True)):
+            yield from _differing(was, is_now, (*path, index))
+    elif not _is_same(before, now):
+        yield path, before, now
+
+
+# -- whether two parts are the same --------------------------------------------------------------------------------
+
+
+def _is_same(before: Any, now: Any) -> bool:
+    """Whether two parts of spaces are the same, or cannot say."""
+    if before is now:
+        return True
+    if before is _ABSENT or now is _ABSENT:
+        return False
+    left, right = as_domain(before), as_domain(now)
+    if left is not None and right is not None:
+        return _is_same_domain(left, right)
+    if left is not None or right is not None or isinstance(before, bool) != isinstance(now, bool):
+        return False
+    if isinstance(before, Real) and isinstance(now, Real):
+        return bool(before == now or (before != before and now != now))
+    if isinstance(before, dict) and isinstance(now, dict):
+        return before.keys() == now.keys() and all(_is_same(before[key], now[key]) for key in before)
+    if isinstance(before, range) and isinstance(now, range):
+        return before == now
+    if isinstance(before, (list, tuple, range)) and isinstance(now, (list, tuple, range)):
+        return len(before) == len(now) and all(map(_is_same, before, now))
+    if isinstance(before, str) and isinstance(now, str):
+        return str(before) == str(now)  # numpy's texts are of another class
+    return _is_same_object(before, now)
+
+
+def _is_same_domain(before: Domain, now: Domain) -> bool:
+    if before.is_function() and now.is_function():
+        return True
+    return _is_same_state(before, now) and _is_same_sampler(before.get_sampler(), now.get_sampler())
+
+
+def _is_same_sampler(before: Sampler, now: Sampler) -> bool:
+    if isinstance(before, Quantized) and isinstance(now, Quantized):
+        return before.q == now.q and _is_same_sampler(before.sampler, now.sampler)
+    return _is_same_state(before, now)
+
+
+def _is_same_state(before: Domain | Sampler, now: Domain | Sampler) -> bool:
+    """Whether two domains or samplers are of one class and have the same attributes, besides their samplers."""
+    left, right = ({k: v for k, v in vars(one).items() if k != "sampler"} for one in (before, now))
+    return type(before).__qualname__ == type(now).__qualname__ and _is_same(left, right)
+
+
+def _is_same_object(before: Any, now: Any) -> bool:
+    if isinstance(before, type) and isinstance(now, type):
+        return before.__qualname__ == now.__qualname__
+    if callable(before) and callable(now):
+        return isinstance(before, type) == isinstance(now, type)
+    if type(before) is not type(now):  # a class of a script's function is another object in each process
+        same_name = type(before).__qualname__ == type(now).__qualname__
+        is_enum = isinstance(before, Enum) and isinstance(now, Enum)
+        return same_name and (not is_enum or before.name == now.name)
+    if isinstance(before, ObjectRef):  # it stands for an object of its own process
+        return True
+    if isinstance(before, Enum):
+        return bool(before == now)
+    equality: Any = type(before).__eq__
+    if equality is object.__eq__:  # equal to itself alone
+        return True
+    return _is_equal(before, now)
+
+
+def _is_equal(before: Any, now: Any) -> bool:
+    """Whether two objects are equal by their own `==`, which arrays have for each element; True if it cannot say."""
+    try:
+        if hasattr(before, "shape"):
+            if before.shape != now.shape:
+                return False
+            is_equal = (before == now) | ((before != before) & (now != now))  # NaN is what it was, too
+            return bool(functools.reduce(lambda whole, _: whole.all(), before.shape, is_equal))
+        return bool(before == now)
+    except Exception:  # whatever a user's class raises
+        return True
+
+
+# -- as text -------------------------------------------------------------------------------------------------------
+
+
+class _Repr(ShortRepr):
+    """Shows a domain within another one as the code that makes it, too."""
+
+    def repr_instance(self, value: Any, level: int) -> str:
+        return _text(value) if isinstance(value, Domain) else super().repr_instance(value, level)
+
+
+_REPR = _Repr(length=60, members=12, level=3)
+
+
+def _change(before: Any, now: Any) -> str:
+    was, is_now = _text(before), _text(now)
+    return f"{was} -> {is_now}" if was != is_now else f"{was}, in a part that is not shown"
+
+
+def _text(value: Any) -> str:
+    """A part of a space as the code that makes it, on one line; large values are cut."""
+    if value is _ABSENT:
+        return "not there"
+    domain = as_domain(value)
+    if domain is None:
+        return one_line(_REPR.repr(value))
+    sampler: Sampler = domain.get_sampler()
+    q = sampler.q if isinstance(sampler, Quantized) else None
+    sampler = sampler.sampler if isinstance(sampler, Quantized) else sampler
+    if type(domain) is Categorical:
+        return one_line(f"{'grid_search' if domain.is_grid() else 'choice'}({_REPR.repr(domain.categories)})")
+    call = _CALLS.get((type(domain), type(sampler)))
+    if not isinstance(domain, (Float, Integer)) or call is None:
+        return one_line(repr(domain))
+    arguments: list[Any] = [domain.lower, domain.upper]
+    if isinstance(sampler, Normal):
+        arguments = [sampler.mean, sampler.sd]
+    return f"{'' if q is None else 'q'}{call}({', '.join(map(repr, arguments if q is None else [*arguments, q]))})"
