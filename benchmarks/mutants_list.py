@@ -29,8 +29,8 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/_driver.py",
-        "                    keeper.save()  # the searcher hears now that all trials are over, which is "
-        "not so for a resume\n",
+        "                    keeper.save()  # before the searcher hears that all trials are over: a resume "
+        "goes on with them\n",
         "",
         "tests/resume/test_plugin_states.py::test_a_searcher_that_was_told_of_an_interrupt_does_not_remember_that",
     ),

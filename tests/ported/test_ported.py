@@ -44,7 +44,8 @@ DEPARTURES: dict[str, dict[tuple[str | int, ...], Any]] = {
     "run_resume": {("NONSENSE",): "ValueError"},
     # how far a class had come stands with its checkpoint, so it is known from a path too
     "standalone": {("restored", 1): 3},
-    # trials that wait when the time is up were never started, and do not count as terminated
+    # trials that were ended before they ever started do not count as terminated
+    "custom_scheduler": {("terminated",): 2},
     "time_budget": {("terminated", 1): False},
 }
 
