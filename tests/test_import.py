@@ -27,7 +27,12 @@ def test_import_loads_neither_dependencies_nor_processes():
 @pytest.mark.parametrize("platform", ["darwin", "win32"])
 def test_a_run_can_be_imported_where_there_is_no_zygote(platform):
     """Modules that need Linux refuse to be imported elsewhere, so no other module may import them at its top."""
-    code = f"import sys; sys.platform = {platform!r}; import minitune.execution.local, minitune.trainable.trial_actor"
+    load = "import minitune.execution.local, minitune.trainable.trial_actor"
+    # Python's own modules are loaded before, as those of the platform that they are on
+    code = (
+        f"{load}, sys\nfor name in list(sys.modules):\n    if name.split('.')[0] == 'minitune': del sys.modules[name]\n"
+        f"sys.platform = {platform!r}\n{load}"
+    )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
