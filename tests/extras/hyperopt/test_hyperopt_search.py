@@ -245,4 +245,4 @@ def test_duplicates_and_constraints(tmp_path: Path) -> None:
     assert len(grid) == 12
     search = HyperOptSearch({"x": HP.uniform("x", 0, 1)}, points_to_evaluate=[{"x": 0.5}])
     with pytest.raises(ValueError, match="constraint"):
-        fit(tmp_path / "3", {}, search, constraints=near)
+        minimise(tmp_path / "3", {}, search, constraints=near)
