@@ -181,7 +181,7 @@ class ResumeConfig(Config):
     """
 
     class ResumeType(Enum):
-        """What a resume does with a trial: go on from its last checkpoint, begin anew, or leave it as it is."""
+        """What a resume does with a trial: go on from its last checkpoint, start again, or leave it as it is."""
 
         RESUME = "resume"
         RESTART = "restart"

@@ -473,7 +473,7 @@ def _tell_plan(run: RecordedRun, state: str, options: argparse.Namespace) -> Non
     left = [trial for trial in run.trials if trial.status not in (TERMINATED, ERROR)]
     anew = sum(trial.report_count > 0 and not trial.checkpoints for trial in left)
     stay = "stay as they are (--errored and --restart-errored are for them)"
-    again = "go on" if options.errored else "begin anew" if options.restart_errored else stay
+    again = "go on" if options.errored else "start again" if options.restart_errored else stay
     parts = [f"{counts[TERMINATED]} have ended", f"{len(left)} go on"]
     parts[-1] += f" ({anew} of them from the beginning: they have no checkpoint)" if anew else ""
     parts += [f"{counts[NOT_STARTED]} were not started and stay so"] if counts[NOT_STARTED] else []
