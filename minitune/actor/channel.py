@@ -297,7 +297,7 @@ class WorkerChannel:
         self.send_limit_bytes = limit_bytes
         self._end = end
         self._reader = FrameReader(limit_bytes)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._identity = end.identity()
         self._turnstile: Turnstile | None = None
         self._wants_turns = False
@@ -368,6 +368,18 @@ class WorkerChannel:
             self._write(parts)
         else:
             self._write_elsewhere(parts)
+
+    def let_go(self) -> None:
+        """Release the lock of `send` where an exception of a signal handler kept this thread from it.
+
+        CPython checks for signals between the last line of a `with` block and the release. A control thread that then
+        waited for the lock would wait for ever.
+        """
+        try:
+            while True:
+                self._lock.release()
+        except RuntimeError:  # this thread does not hold it
+            return
 
     def _write_elsewhere(self, parts: list[bytes]) -> None:
         """Write from another thread: a signal handler of the user's that raises runs in the main one only.

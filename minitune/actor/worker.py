@@ -154,30 +154,24 @@ class MainThreadExecutor(Executor):
             self._is_interruptible = False
             raise TrialStopped("the actor was told to stop and its grace period is over")
 
-    def run(self, settle: Callable[[], object]) -> None:
+    def run(self, settle: Callable[[], object], depth: int = 8) -> None:
         """Serve until `shutdown`. Blocks; what a signal handler raises between two pieces of user code is dropped.
 
         Args:
-            settle: Called after each piece, and after such an exception: it may have hit the sending of an answer.
+            settle: Called after each piece, and after such an exception, which may have hit the sending of an answer.
+            depth: How many loops are nested. A second exception may strike while the first one is handled, where no
+                `try` holds; the loop around drops that one. On a busy machine an interval timer strikes at each step.
         """
         while True:
             try:
-                self._serve_on(settle)
-                return
-            except BaseException:  # raised in the few instructions that handle another one
-                continue
-
-    def _serve_on(self, settle: Callable[[], object]) -> None:
-        is_clean = True
-        while True:
-            try:
-                if not is_clean:
+                if depth:
+                    self.run(settle, depth - 1)
+                else:
                     settle()
-                    is_clean = True
-                self._serve(settle)
+                    self._serve(settle)
                 return
             except BaseException:
-                is_clean = self._is_interruptible = False
+                self._is_interruptible = False
 
     def _serve(self, settle: Callable[[], object]) -> None:
         """The loop. A task leaves the queue only when it is answered, so that none is lost to a stray exception."""
@@ -557,6 +551,7 @@ class Worker:
 
     def _answer_again(self) -> None:
         """Repeat the answer that an exception, of a signal handler say, has hit; the driver drops a second one."""
+        self._channel.let_go()
         unanswered = self._unanswered
         if unanswered is not None and unanswered[1].done():
             self._answer(*unanswered)
