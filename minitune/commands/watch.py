@@ -99,11 +99,11 @@ def watch(options: argparse.Namespace) -> int:
 def _show_until_end(watched: _Watched) -> RunState:
     """Show the run until it ends. Blocks."""
     from minitune.output.reporters import LiveReporter
-    from minitune.output.table import LOGDIR
+    from minitune.output.table import RunInfo
 
     run, state = watched.follower.run, watched.state()
     is_live = state.name == RUNNING
-    lines = [f"{LOGDIR}{run.path}"]
+    info = RunInfo(run.path)
     reporter = LiveReporter()
     reporter.configure(verbose=1, print_errors=True)
     begin_s = run.opened_s if is_live else time.time() - run.elapsed_s
@@ -112,14 +112,14 @@ def _show_until_end(watched: _Watched) -> RunState:
     try:
         while state.name == RUNNING:
             if reporter.should_report(run.trials):
-                reporter.report(run.trials, False, *lines)
+                reporter.show_run(run.trials, False, info)
             time.sleep(_LOOK_S)
             if watched.follower.read_new():
                 told.tell(reporter, run.trials)
             state = watched.state()
         put_back(run.trials)
         reporter.run_took(run.elapsed_s)
-        reporter.report(run.trials, True, *lines)
+        reporter.show_run(run.trials, True, info)
     finally:
         reporter.close()
     return state
