@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import importlib
 import os
 import subprocess
 import sys
@@ -25,8 +27,18 @@ def test_the_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> Non
 
     shown = capsys.readouterr().out
     assert ended.value.code == 0
-    for name, command in cli.COMMANDS.items():
-        assert f"  {name:<8} {(command.__doc__ or '').splitlines()[0]}\n" in shown
+    for name, (_, description) in cli.COMMANDS.items():
+        assert f"  {name:<8} {description}\n" in shown
+
+
+@pytest.mark.parametrize("module", sorted({module for module, _ in cli.COMMANDS.values()}))
+def test_the_table_of_commands_is_that_of_their_modules(module: str) -> None:
+    commands = argparse.ArgumentParser(prog="minitune").add_subparsers()
+
+    importlib.import_module(f"minitune.{module}").add_parser(commands)
+
+    assert set(commands.choices) == {name for name, (own, _) in cli.COMMANDS.items() if own == module}
+    assert all(callable(parser.get_default("command")) for parser in commands.choices.values())
 
 
 def test_without_a_command_the_help_goes_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
@@ -55,16 +67,44 @@ def test_what_follows_a_command_is_the_commands_own(capsys: pytest.CaptureFixtur
     assert "usage: minitune demo" in capsys.readouterr().out
 
 
-def test_the_command_line_loads_nothing_that_only_a_run_needs(
-    script: Script,
+@pytest.mark.parametrize(
+    ("arguments", "unneeded"),
+    [
+        (("--help",), "cloudpickle psutil multiprocessing subprocess asyncio logging minitune.error minitune.commands"),
+        (("help", "--help"), "psutil multiprocessing subprocess logging minitune.error minitune.commands.selecting"),
+        (("ls", "--help"), "cloudpickle psutil multiprocessing minitune.tuner minitune.commands.again"),
+        (("watch", "--help"), "cloudpickle psutil multiprocessing minitune.tuner minitune.output.reporters"),
+        (("explain", "--help"), "cloudpickle psutil multiprocessing minitune.tuner minitune.commands.look"),
+        (("ci", "--help"), "cloudpickle multiprocessing minitune.tuner minitune.commands.look"),
+    ],
+)
+def test_a_command_loads_nothing_that_only_others_need(
+    script: Script, arguments: tuple[str, ...], unneeded: str
 ) -> None:
-    heavy = ("cloudpickle", "psutil", "multiprocessing", "subprocess", "asyncio", "minitune.tuner")
-
-    done = script.run_command(
-        [sys.executable, "-c", f"import sys, minitune.cli; print([name for name in {heavy} if name in sys.modules])"]
+    code = (
+        "import sys, minitune.cli\n"
+        "try:\n    minitune.cli.main(sys.argv[1:])\n"
+        f"except SystemExit:\n    print([name for name in {unneeded.split()} if name in sys.modules], file=sys.stderr)"
     )
 
-    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+    done = script.run_command([sys.executable, "-c", code, *arguments])
+
+    assert done.stdout.startswith("usage: minitune")
+    assert done.stderr == "[]\n"
+
+
+def test_an_error_of_a_command_is_one_line_and_a_defect_is_not_hidden(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert cli.main(["ls", str(tmp_path / "none")]) == 1
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+    def defect(*arguments: object) -> None:
+        raise AssertionError("a defect of the command")
+
+    monkeypatch.setattr("minitune.commands.look.existing_run", defect)
+    with pytest.raises(AssertionError, match="a defect of the command"):
+        cli.main(["ls"])
 
 
 def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from kit import Script
 
-from minitune import Checkpoint
+from minitune import Checkpoint, cli
 from minitune.examples import quickstart
 
 
@@ -83,9 +83,9 @@ def test_the_demo_shows_what_its_files_say_and_another_seed_is_another_run(scrip
 
 def test_the_demo_refuses_a_number_of_samples_that_makes_no_sense(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        quickstart.main(["--samples", "0"], prog="minitune demo")
+        cli.main(["demo", "--samples", "0"])
 
-    assert "--samples >= 1 must hold, but got 0" in capsys.readouterr().err
+    assert "argument --samples: N >= 1 must hold, but got 0" in capsys.readouterr().err
 
 
 def test_the_data_are_split_into_parts_that_share_no_flower() -> None:

@@ -27,10 +27,9 @@ from typing import Any
 
 from minitune import runtime
 from minitune.base.shared_values import SharedObject
+from minitune.commands import Commands, behind_dashes
 from minitune.commands.selecting import (
-    CANNOT,
     ENDED_EARLY,
-    ERRORS,
     INTERRUPTED,
     RUN_HELP,
     RUNNING,
@@ -67,55 +66,72 @@ _BY_SCRIPT = "go on by the script that it comes from: minitune resume {}"
 """The way out where a run has not kept its trainable."""
 
 
+def add_parser(commands: Commands) -> None:
+    """Add the parsers of `minitune rerun` and `minitune resume`."""
+    parser = commands.add_parser(
+        "rerun",
+        usage="minitune rerun [options] RUN [TRIAL] [-- ARGUMENTS]",
+        description="Run one trial again, here: with its configuration, seed and start checkpoint, up to where it had "
+        "come. breakpoint() works in it. Nothing of the run is changed. What follows -- is the command line (sys.argv) "
+        "that it, and the script, see.",
+        epilog="The exit status is 0 if the trial has not failed this time, 3 if it has, 1 if it cannot be run again.",
+    )
+    parser.add_argument("run", help=f"{RUN_HELP}; or a trial's directory")
+    parser.add_argument("trial", nargs="?", help=TRIAL_HELP)
+    parser.add_argument("--pdb", action="store_true", help="open the debugger where it fails, or at Ctrl-C")
+    parser.add_argument(
+        "--script",
+        metavar="FILE.py",
+        help="take the trainable from this script, which is run up to its fit(); by default as the run has kept it",
+    )
+    parser.add_argument("--from-scratch", action="store_true", help="do not begin at the checkpoint that it began at")
+    parser.add_argument("--reports", type=int, metavar="N", help="stop after N reports (default: as many as it made)")
+    parser.add_argument("--keep", metavar="DIR", help="keep its files in DIR (default: they go)")
+    parser.set_defaults(command=rerun, own_begins=behind_dashes)
+    parser = commands.add_parser(
+        "resume",
+        description="Go on with a run that was interrupted or killed. With a script, and what follows it as its own "
+        "arguments: it is run, and its fit() and run() go on with their newest unfinished runs. With a run: its "
+        "trainable is taken as the run has kept it; what follows -- is the command line (sys.argv) that it sees.",
+        epilog="The exit status is 0 if all trials have finished, 1 if it cannot go on, 3 if some have failed, 4 if "
+        "it was interrupted again; of a script its own.",
+    )
+    parser.add_argument("target", metavar="SCRIPT.py|RUN", help="the script, or the run's directory or name")
+    parser.add_argument("--run", metavar="DIR", help="with a script: the run that is meant")
+    parser.add_argument(
+        "--force", action="store_true", help="with a script: go on although its search space has changed since"
+    )
+    parser.add_argument("--errored", action="store_true", help="with a run: go on with failed trials, too")
+    parser.add_argument("--restart-errored", action="store_true", help="with a run: start failed trials again")
+    parser.add_argument("--add-samples", type=int, default=0, metavar="N", help="with a run: N samples more")
+
+    def own_begins(arguments: list[str]) -> int:
+        target = parser.parse_known_args(arguments)[0].target
+        return arguments.index(target) + 1 if target.endswith(".py") else behind_dashes(arguments)
+
+    parser.set_defaults(command=resume, own_begins=own_begins)
+
+
 # -- rerun ---------------------------------------------------------------------------------------------------------
-def rerun(arguments: list[str], prog: str) -> int:
-    """Run `minitune rerun`.
-
-    Args:
-        arguments: What follows its name.
-        prog: Its name, for the help.
-
-    Returns:
-        The exit status: 0 if the trial has not failed this time; 1 if it cannot be run again here; 3 if it has failed.
-    """
-    known, own = _split(arguments)
-    options = _rerun_parser(prog).parse_args(known)
-    with command_line(own):
-        return _rerun(options, own)
-
-
-def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """The arguments of the command, and those behind `--`."""
-    split = arguments.index("--") if "--" in arguments else len(arguments)
-    return arguments[:split], arguments[split + 1 :]
-
-
-def _rerun(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    """Run the trial again; returns the exit status. Blocks."""
-    try:
-        path, wanted = run_and_trial(options.run, options.trial)
-        check_trusted(path)
-        run = read_run(path, unpickle=True)
-        if state_of_run(run).name != RUNNING:
-            put_back(run.trials)
-        trial = find_trial(run.trials, wanted)
-        origin = _BEGINNING if options.from_scratch else _origin(run, trial)
-        trainable = _trainable(run, trial, options.script, arguments)
-    except ERRORS as error:
-        print(error, file=sys.stderr)
-        return CANNOT
-    if not faulthandler.is_enabled():
-        faulthandler.enable(2, all_threads=False)  # a trial that has crashed may crash again
-    with _scratch(options.keep) as directory:
-        _tell_begin(run, trial, origin, directory if options.keep else None)
-        limit = options.reports or _reports_to_make(run, trial, origin)
-        again = _Rerun(SharedObject(trainable), run, trial, origin, limit, opens_debugger=options.pdb)
-        try:
+def rerun(options: argparse.Namespace) -> int:
+    """Run `minitune rerun`. Blocks until the trial has ended; the exit status tells how."""
+    path, wanted = run_and_trial(options.run, options.trial)
+    check_trusted(path)
+    run = read_run(path, unpickle=True)
+    if state_of_run(run).name != RUNNING:
+        put_back(run.trials)
+    trial = find_trial(run.trials, wanted)
+    origin = _BEGINNING if options.from_scratch else _origin(run, trial)
+    with command_line(options.own):
+        trainable = _trainable(run, trial, options.script, options.own)
+        if not faulthandler.is_enabled():
+            faulthandler.enable(2, all_threads=False)  # a trial that has crashed may crash again
+        with _scratch(options.keep) as directory:
+            _tell_begin(run, trial, origin, directory if options.keep else None)
+            limit = options.reports or _reports_to_make(run, trial, origin)
+            again = _Rerun(SharedObject(trainable), run, trial, origin, limit, opens_debugger=options.pdb)
             again.run(directory)
-        except ERRORS as error:
-            print(f"the trial cannot be run here: {error}", file=sys.stderr)
-            return CANNOT
-        return _tell_end(trial, origin, again, opens_debugger=options.pdb)
+            return _tell_end(trial, origin, again, opens_debugger=options.pdb)
 
 
 def _reports_to_make(run: RecordedRun, trial: Trial, origin: Origin) -> int:
@@ -138,29 +154,6 @@ def _origin(run: RecordedRun, trial: Trial) -> Origin:
     if origin.path is not None and not os.path.isdir(origin.path):
         raise FileNotFoundError(f"the trial went on from {origin.path}, which is gone; pass --from-scratch")
     return origin
-
-
-def _rerun_parser(prog: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=prog,
-        usage=f"{prog} [options] RUN [TRIAL] [-- ARGUMENTS]",
-        description="Run one trial again, here: with its configuration, seed and start checkpoint, up to where it had "
-        "come. breakpoint() works in it. Nothing of the run is changed. What follows -- is the command line (sys.argv) "
-        "that it, and the script, see.",
-        epilog="The exit status is 0 if the trial has not failed this time, 3 if it has, 1 if it cannot be run again.",
-    )
-    parser.add_argument("run", help=f"{RUN_HELP}; or a trial's directory")
-    parser.add_argument("trial", nargs="?", help=TRIAL_HELP)
-    parser.add_argument("--pdb", action="store_true", help="open the debugger where it fails, or at Ctrl-C")
-    parser.add_argument(
-        "--script",
-        metavar="FILE.py",
-        help="take the trainable from this script, which is run up to its fit(); by default as the run has kept it",
-    )
-    parser.add_argument("--from-scratch", action="store_true", help="do not begin at the checkpoint that it began at")
-    parser.add_argument("--reports", type=int, metavar="N", help="stop after N reports (default: as many as it made)")
-    parser.add_argument("--keep", metavar="DIR", help="keep its files in DIR (default: they go)")
-    return parser
 
 
 def _trainable(run: RecordedRun, trial: Trial, script: str | None, arguments: Sequence[str]) -> Any:
@@ -367,54 +360,15 @@ def _tell_end(trial: Trial, origin: Origin, again: _Rerun, *, opens_debugger: bo
 
 
 # -- resume --------------------------------------------------------------------------------------------------------
-def resume(arguments: list[str], prog: str) -> int:
-    """Run `minitune resume`.
-
-    Args:
-        arguments: What follows its name.
-        prog: Its name, for the help.
-
-    Returns:
-        The exit status: 0 if all trials have ended well, 1 if it cannot go on, 3 if some have failed, 4 if it was
-        interrupted; of a script its own.
-    """
-    parser = _resume_parser(prog)
-    target = parser.parse_known_args(arguments)[0].target
-    try:
-        if target.endswith(".py"):
-            end = arguments.index(target) + 1
-            own = arguments[end + 1 :] if arguments[end : end + 1] == ["--"] else arguments[end:]
-            return _run_script(parser.parse_args(arguments[:end]), own)
-        known, own = _split(arguments)
-        options = parser.parse_args(known)
-        with command_line(own):
-            return _resume_run(existing_run(target), options)
-    except ERRORS as error:
-        print(error, file=sys.stderr)
-        return CANNOT
+def resume(options: argparse.Namespace) -> int:
+    """Run `minitune resume`. Blocks until the run ends, unless a script takes the place of this process."""
+    if options.target.endswith(".py"):
+        return _run_script(options)
+    with command_line(options.own):
+        return _resume_run(existing_run(options.target), options)
 
 
-def _resume_parser(prog: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=prog,
-        description="Go on with a run that was interrupted or killed. With a script, and what follows it as its own "
-        "arguments: it is run, and its fit() and run() go on with their newest unfinished runs. With a run: its "
-        "trainable is taken as the run has kept it; what follows -- is the command line (sys.argv) that it sees.",
-        epilog="The exit status is 0 if all trials have ended well, 1 if it cannot go on, 3 if some have failed, 4 if "
-        "it was interrupted again; of a script its own.",
-    )
-    parser.add_argument("target", metavar="SCRIPT.py|RUN", help="the script, or the run's directory or name")
-    parser.add_argument("--run", metavar="DIR", help="with a script: the run that is meant")
-    parser.add_argument(
-        "--force", action="store_true", help="with a script: go on although its search space has changed since"
-    )
-    parser.add_argument("--errored", action="store_true", help="with a run: go on with failed trials, too")
-    parser.add_argument("--restart-errored", action="store_true", help="with a run: begin failed trials anew")
-    parser.add_argument("--add-samples", type=int, default=0, metavar="N", help="with a run: N samples more")
-    return parser
-
-
-def _run_script(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+def _run_script(options: argparse.Namespace) -> int:
     """Run the script in place of this process, set to go on. Where the system cannot do that, wait for its end.
 
     Raises:
@@ -428,7 +382,7 @@ def _run_script(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     env = {**os.environ, "MINITUNE_RESUME": existing_run(options.run) if options.run else "1"}
     if options.force:
         env["MINITUNE_RESUME_FORCE"] = "1"
-    command = [sys.executable, options.target, *arguments]
+    command = [sys.executable, options.target, *options.own]
     sys.stdout.flush()
     if sys.platform != "win32":  # on Windows, the shell would think that the command has ended
         os.execve(sys.executable, command, env)

@@ -31,6 +31,7 @@ import psutil
 
 from minitune._version import __version__
 from minitune.base import json_text
+from minitune.commands import Commands, behind_dashes
 from minitune.commands.selecting import state_of
 from minitune.config import default_storage_path
 from minitune.error import TuneError
@@ -77,6 +78,38 @@ _SIGNALLED = 128
 """Shells add this to the number of the signal that has ended a program."""
 
 
+def add_parser(commands: Commands) -> None:
+    """Add the parsers of `minitune doctor` and `minitune ci`."""
+    parser = commands.add_parser(
+        "doctor",
+        description="Tell what this machine offers to trials, what is installed, and what is broken.",
+        epilog="The exit status is 1 if something that trials need is broken, else 0.",
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.add_argument("--no-trial", action="store_true", help="do not try out a trial in a process of its own")
+    parser.set_defaults(command=doctor)
+    parser = commands.add_parser(
+        "ci",
+        usage="minitune ci [options] SCRIPT [-- ARGUMENTS OF THE SCRIPT]",
+        description="Run a script, and fail if a trial of its runs fails or their best value is not good enough.",
+    )
+    parser.add_argument("script", metavar="SCRIPT", help="a Python file; with -m the name of a module")
+    parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is a module: run it as python -m")
+    parser.add_argument("--metric", metavar="M", help="what the target is about, such as accuracy or eval/loss")
+    parser.add_argument("--at-least", type=float, metavar="X", help="fail if the best value is below; more is better")
+    parser.add_argument("--at-most", type=float, metavar="X", help="fail if the best value is above; less is better")
+    parser.add_argument(
+        "--samples", type=_count, metavar="N", help="limits num_samples of each run (a grid: its rounds)"
+    )
+    parser.add_argument(
+        "--budget-s",
+        type=_seconds,
+        metavar="S",
+        help=f"runs end after so many seconds, counted from the script's start; {GRACE_S:g} s later it is killed",
+    )
+    parser.set_defaults(command=ci, own_begins=behind_dashes)
+
+
 # -- doctor --------------------------------------------------------------------------------------------------------
 
 
@@ -102,24 +135,8 @@ class _Findings:
         self.texts[name] = text
 
 
-def doctor(arguments: list[str], prog: str) -> int:
-    """Run `minitune doctor`.
-
-    Args:
-        arguments: What follows its name.
-        prog: Its name, for the help.
-
-    Returns:
-        The exit status: 1 if something that trials need is broken.
-    """
-    parser = argparse.ArgumentParser(
-        prog=prog,
-        description="Tell what this machine offers to trials, what is installed, and what is broken.",
-        epilog="The exit status is 1 if something that trials need is broken, else 0.",
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON object")
-    parser.add_argument("--no-trial", action="store_true", help="do not try out a trial in a process of its own")
-    options = parser.parse_args(arguments)
+def doctor(options: argparse.Namespace) -> int:
+    """Run `minitune doctor`: look for all facts, then print them."""
     found = _Findings()
     for look in (_versions, _cpus, _memory, _gpus, _limits, _storage, _leftovers):
         look(found)
@@ -128,19 +145,15 @@ def doctor(arguments: list[str], prog: str) -> int:
     if options.json:
         print(json_text.dumps_pretty({**found.facts, "problems": found.problems, "warnings": found.warnings}))
     else:
-        _print(found)
+        for name, text in found.texts.items():
+            print(f"{name:<{_WIDTH}} {text or 'none'}")
+        for warning in found.warnings:
+            print(f"warning: {warning}")
+        for problem in found.problems:
+            print(f"broken: {problem}")
+        if not found.problems:
+            print("all that trials need is there")
     return 1 if found.problems else 0
-
-
-def _print(found: _Findings) -> None:
-    for name, text in found.texts.items():
-        print(f"{name:<{_WIDTH}} {text or 'none'}")
-    for warning in found.warnings:
-        print(f"warning: {warning}")
-    for problem in found.problems:
-        print(f"broken: {problem}")
-    if not found.problems:
-        print("all that trials need is there")
 
 
 # -- doctor: the machine -------------------------------------------------------------------------------------------
@@ -315,55 +328,32 @@ def _size(amount_bytes: float) -> str:
     return f"{amount_bytes / 1e9:.1f} GB"
 
 
-# -- ci: the command line -------------------------------------------------------------------------------------------
-def ci(arguments: list[str], prog: str) -> int:
-    """Run `minitune ci`.
-
-    Args:
-        arguments: What follows its name.
-        prog: Its name, for the help.
+# -- ci ------------------------------------------------------------------------------------------------------------
+def ci(options: argparse.Namespace) -> int:
+    """Run `minitune ci`. Blocks until the script has ended.
 
     Returns:
         The script's exit status if that is not 0; else 1 if a trial has failed, a target was missed or nothing was
         run at all; else 0.
     """
-    parser = _ci_parser(prog)
-    split = arguments.index("--") if "--" in arguments else len(arguments)
-    options = parser.parse_args(arguments[:split])
-    target = _target(parser, options)
+    target = None
+    if (options.metric, options.at_least, options.at_most) != (None, None, None):
+        try:
+            target = Target.of(options.metric, options.at_least, options.at_most)
+        except ValueError:
+            rule = "a target must have a metric and a bound: --metric M with --at-least X or --at-most X"
+            raise argparse.ArgumentError(None, rule) from None
     module = ["-m"] if options.module else []
     if not module and not os.path.isfile(options.script):
-        parser.error(f"SCRIPT must be a file, but got {options.script!r}; -m takes the name of a module")
+        rule = f"SCRIPT must be a file, but got {options.script!r}; -m takes the name of a module"
+        raise argparse.ArgumentError(None, rule)
     with tempfile.TemporaryDirectory(prefix="minitune-ci-") as directory:
         runs = Path(directory, "runs.jsonl")
-        status = _run([sys.executable, *module, options.script, *arguments[split + 1 :]], options, runs)
+        status = _run([sys.executable, *module, options.script, *options.own], options, runs)
         records = [json.loads(line) for line in _lines_of(runs)]
     problems = list(_problems(status, records, target, options.script))
     _tell([Summary.of_record(record) for record in records], problems, target)
     return 0 if not problems else status or 1
-
-
-def _ci_parser(prog: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=prog,
-        usage=f"{prog} [options] SCRIPT [-- ARGUMENTS OF THE SCRIPT]",
-        description="Run a script, and fail if a trial of its runs fails or their best value is not good enough.",
-    )
-    parser.add_argument("script", metavar="SCRIPT", help="a Python file; with -m the name of a module")
-    parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is a module: run it as python -m")
-    parser.add_argument("--metric", metavar="M", help="what the target is about, such as accuracy or eval/loss")
-    parser.add_argument("--at-least", type=float, metavar="X", help="fail if the best value is below; more is better")
-    parser.add_argument("--at-most", type=float, metavar="X", help="fail if the best value is above; less is better")
-    parser.add_argument(
-        "--samples", type=_count, metavar="N", help="limits num_samples of each run (a grid: its rounds)"
-    )
-    parser.add_argument(
-        "--budget-s",
-        type=_seconds,
-        metavar="S",
-        help=f"runs end after so many seconds, counted from the script's start; {GRACE_S:g} s later it is killed",
-    )
-    return parser
 
 
 def _count(text: str) -> int:
@@ -378,16 +368,6 @@ def _seconds(text: str) -> float:
     if not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"0 < S < infinity must hold, but got {text}")
     return value
-
-
-def _target(parser: argparse.ArgumentParser, options: argparse.Namespace) -> Target | None:
-    """The target of the command line, or None."""
-    if options.metric is None and options.at_least is None and options.at_most is None:
-        return None
-    try:
-        return Target.of(options.metric, options.at_least, options.at_most)
-    except ValueError:
-        parser.error("a target must have a metric and a bound: --metric M with --at-least X or --at-most X")
 
 
 # -- ci: the script ------------------------------------------------------------------------------------------------

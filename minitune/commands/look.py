@@ -22,9 +22,8 @@ from typing import Any
 
 from minitune.base import json_text
 from minitune.base.files import local_path
+from minitune.commands import Commands
 from minitune.commands.selecting import (
-    CANNOT,
-    ERRORS,
     FINISHED_RUN,
     LAST,
     RUN_HELP,
@@ -77,34 +76,44 @@ Facts = dict[str, Any]
 """Facts by their names: plain values, dicts of them, lists of lines, and `_Said` where people read another text."""
 
 
-# -- ls, lsx -----------------------------------------------------------------------------------------------------------
-
-
-def list_trials(arguments: list[str], prog: str) -> int:
-    """Run `minitune ls`.
-
-    Args:
-        arguments: What follows its name.
-        prog: Its name, for the help.
-
-    Returns:
-        The exit status: 1 if there is no such run or column.
-    """
-    parser = _parser(prog, "List the trials of a run: status, parameters, last result. The run may be live, or killed.")
+def add_parser(commands: Commands) -> None:
+    """Add the parsers of `minitune ls`, `lsx`, `show` and `best`."""
+    parser = _add_listing(
+        commands, "ls", "List the trials of a run: status, parameters, last result. The run may be live, or killed."
+    )
     parser.add_argument("run", nargs="?", default=LAST, help=f"{RUN_HELP} (default: {LAST})")
-    return _run(parser.parse_args(arguments), _trials)
-
-
-def list_experiments(arguments: list[str], prog: str) -> int:
-    """Run `minitune lsx`; see `list_trials`."""
-    parser = _parser(prog, "List the runs in a directory: how each of them stands, and its trials.")
+    parser.set_defaults(command=lambda options: _list(_trials(options), options))
+    parser = _add_listing(commands, "lsx", "List the runs in a directory: how each of them stands, and its trials.")
     parser.add_argument("directory", nargs="?", help="where to look (default: the storage path)")
-    return _run(parser.parse_args(arguments), _experiments)
+    parser.set_defaults(command=lambda options: _list(_experiments(options), options))
+    parser = commands.add_parser(
+        "show",
+        description="Show a run, or all about one of its trials.",
+        epilog="The exit status is 1 if there is no such run or trial, else 0.",
+    )
+    parser.add_argument("run", nargs="?", default=LAST, help=f"{RUN_HELP} (default: {LAST}); or a trial's directory")
+    parser.add_argument("trial", nargs="?", help=TRIAL_HELP)
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.set_defaults(command=show)
+    parser = commands.add_parser(
+        "best",
+        description="Show the best trial of a run, as `ResultGrid.get_best_result` would choose it.",
+        epilog="The exit status is 1 if there is no such run, or no trial has the metric, else 0.",
+    )
+    parser.add_argument("run", nargs="?", default=LAST, help=f"{RUN_HELP} (default: {LAST})")
+    parser.add_argument("--metric", help="what counts (default: as in the run)")
+    parser.add_argument("--mode", choices=("min", "max"), help="default: as in the run")
+    parser.add_argument(
+        "--scope", choices=SCOPES, default="last", help="which value of a trial counts (default: last; all: best ever)"
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    parser.set_defaults(command=best)
 
 
-def _parser(prog: str, description: str) -> argparse.ArgumentParser:
+def _add_listing(commands: Commands, name: str, description: str) -> argparse.ArgumentParser:
+    """Add a parser with the arguments that are common to commands that show a table."""
     epilog = "The exit status is 1 if there is no such run, directory or column, else 0."
-    parser = argparse.ArgumentParser(prog=prog, description=description, epilog=epilog)
+    parser = commands.add_parser(name, description=description, epilog=epilog)
     parser.add_argument("--sort", metavar="A,B", help="columns to sort by; missing values come last")
     parser.add_argument("--desc", action="store_true", help="the largest first")
     parser.add_argument(
@@ -127,6 +136,9 @@ def _count(text: str) -> int:
     return int(text)
 
 
+# -- ls, lsx -----------------------------------------------------------------------------------------------------------
+
+
 class _Listing:
     """Rows, what is shown of them unless columns are asked for, and a line about them all."""
 
@@ -140,16 +152,15 @@ class _Listing:
         return list(dict.fromkeys(name for row in self.rows for name in row)) or self.shown
 
 
-def _run(options: argparse.Namespace, read: Callable[[argparse.Namespace], _Listing]) -> int:
-    try:
-        listing = read(options)
-        rows = _chosen(listing, options)
-        columns = [_column(name, listing) for name in options.columns.split(",")] if options.columns else None
-        if options.output:
-            _write_csv(options.output, rows, columns or listing.columns())
-    except ERRORS as error:
-        print(error, file=sys.stderr)
-        return CANNOT
+def _list(listing: _Listing, options: argparse.Namespace) -> int:
+    """Show the rows that are asked for, or write them to a file."""
+    rows = _chosen(listing, options)
+    columns = [_column(name, listing) for name in options.columns.split(",")] if options.columns else None
+    if options.output:
+        with open(options.output, "w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, columns or listing.columns(), extrasaction="ignore")
+            writer.writeheader()
+            writer.writerows(rows)
     if options.json:
         for row in rows:
             print(json_text.dumps({name: row.get(name) for name in columns} if columns else row))
@@ -332,13 +343,6 @@ def _table(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
     return Table(columns, [[row.get(name) for name in columns] for row in rows], 40).lines()
 
 
-def _write_csv(path: str, rows: Sequence[Row], columns: Sequence[str]) -> None:
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, columns, extrasaction="ignore")
-        writer.writeheader()
-        writer.writerows(rows)
-
-
 # -- show, best --------------------------------------------------------------------------------------------------------
 
 
@@ -355,62 +359,24 @@ class _Said:
     text: str
 
 
-def show(arguments: list[str], prog: str) -> int:
-    """Run `minitune show`.
-
-    Args:
-        arguments: What follows its name.
-        prog: Its name, for the help.
-
-    Returns:
-        The exit status: 1 if there is no such run or trial.
-    """
-    parser = argparse.ArgumentParser(
-        prog=prog,
-        description="Show a run, or all about one of its trials.",
-        epilog="The exit status is 1 if there is no such run or trial, else 0.",
-    )
-    parser.add_argument("run", nargs="?", default=LAST, help=f"{RUN_HELP} (default: {LAST}); or a trial's directory")
-    parser.add_argument("trial", nargs="?", help=TRIAL_HELP)
-    parser.add_argument("--json", action="store_true", help="one JSON object")
-    options = parser.parse_args(arguments)
-    try:
-        directory, wanted = run_and_trial(options.run, options.trial)
-        run, state = read_standing(directory)
-        trial = None if wanted is None else find_trial(run.trials, wanted)
-        facts = _about_run(run, state) if trial is None else _about_trial(run, state, trial)
-    except ERRORS as error:
-        print(error, file=sys.stderr)
-        return CANNOT
-    _tell(facts, options.json)
+def show(options: argparse.Namespace) -> int:
+    """Run `minitune show`."""
+    directory, wanted = run_and_trial(options.run, options.trial)
+    run, state = read_standing(directory)
+    if wanted is None:
+        _tell(_about_run(run, state), options.json)
+    else:
+        _tell(_about_trial(run, state, find_trial(run.trials, wanted)), options.json)
     return 0
 
 
-def best(arguments: list[str], prog: str) -> int:
-    """Run `minitune best`; see `show`. The exit status is 1 also if no trial has the metric."""
-    parser = argparse.ArgumentParser(
-        prog=prog,
-        description="Show the best trial of a run, as `ResultGrid.get_best_result` would choose it.",
-        epilog="The exit status is 1 if there is no such run, or no trial has the metric, else 0.",
-    )
-    parser.add_argument("run", nargs="?", default=LAST, help=f"{RUN_HELP} (default: {LAST})")
-    parser.add_argument("--metric", help="what counts (default: as in the run)")
-    parser.add_argument("--mode", choices=("min", "max"), help="default: as in the run")
-    parser.add_argument(
-        "--scope", choices=SCOPES, default="last", help="which value of a trial counts (default: last; all: best ever)"
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON object")
-    options = parser.parse_args(arguments)
-    try:
-        run, state = read_standing(existing_run(options.run))
-        metric, mode = options.metric or run.metric, options.mode or run.mode
-        if metric is None or mode is None:
-            raise ValueError(f"{run.path} does not say what is best; pass --metric and --mode")
-        facts = _about_best(run, state, metric, mode, options.scope)
-    except ERRORS as error:
-        print(error, file=sys.stderr)
-        return CANNOT
-    _tell(facts, options.json)
+def best(options: argparse.Namespace) -> int:
+    """Run `minitune best`."""
+    run, state = read_standing(existing_run(options.run))
+    metric, mode = options.metric or run.metric, options.mode or run.mode
+    if metric is None or mode is None:
+        raise ValueError(f"{run.path} does not say what is best; pass --metric and --mode")
+    _tell(_about_best(run, state, metric, mode, options.scope), options.json)
     return 0
 
 

@@ -14,56 +14,54 @@ from collections.abc import Iterator
 from importlib.resources import files
 from itertools import groupby
 
+from minitune.commands import Commands
+
 INDEX = "index"
-_FOUND, _NOT_FOUND = 0, 1
 _PLACES_SHOWN = 20
 _MAX_COLUMNS = 120
 
 
-def main(arguments: list[str], prog: str) -> int:
-    """Run the command.
-
-    Args:
-        arguments: What follows its name.
-        prog: Its name, for the help.
-
-    Returns:
-        The exit status: 0 if there is such a page or word, else 1.
-    """
-    parser = argparse.ArgumentParser(
-        prog=prog,
+def add_parser(commands: Commands) -> None:
+    """Add the parser of `minitune help`."""
+    parser = commands.add_parser(
+        "help",
         description="Show a page of the manual, through a pager on a terminal. A word that names no page is looked up "
         "in all of them.",
         epilog="The exit status is 1 if there is no such page or word, else 0.",
     )
     parser.add_argument("subject", nargs="*", help="a page, or words to find (default: the list of all pages)")
-    words = " ".join(parser.parse_args(arguments).subject)
-    pages = _pages()
+    parser.set_defaults(command=show_manual)
+
+
+def show_manual(options: argparse.Namespace) -> int:
+    """Run `minitune help`: show the page that the words name, or the sections that have the words."""
+    words = " ".join(options.subject)
+    directory = files("minitune") / "docs"
+    pages = {
+        entry.name.removesuffix(".md"): entry.read_text(encoding="utf-8")
+        for entry in directory.iterdir()
+        if entry.name.endswith(".md")
+    }
     name = _page_named(words, sorted(pages))
     if name is not None:
-        _show(pages[name])
-        return _FOUND
+        if sys.stdout.isatty():
+            import pydoc  # it honours PAGER, and copes with terminals that can do nothing
+
+            pydoc.pager(laid_out(pages[name], min(shutil.get_terminal_size().columns, _MAX_COLUMNS)))
+        else:
+            sys.stdout.write(pages[name])
+        return 0
     places = _places(words, pages)
     if not places:
         print(f"no page of the manual has {words!r}; the pages are {', '.join(sorted(pages))}", file=sys.stderr)
-        return _NOT_FOUND
-    print(f"{words!r} is in these sections; `{prog} PAGE` shows a page:")
+        return 1
+    print(f"{words!r} is in these sections; `minitune help PAGE` shows a page:")
     width = max(len(page) for page, _ in places)
     for page, heading in places[:_PLACES_SHOWN]:
         print(f"  {page:<{width}}  {heading}")
     if len(places) > _PLACES_SHOWN:
         print(f"  and {len(places) - _PLACES_SHOWN} more")
-    return _FOUND
-
-
-def _pages() -> dict[str, str]:
-    """The text of each page by its name."""
-    directory = files("minitune") / "docs"
-    return {
-        entry.name.removesuffix(".md"): entry.read_text(encoding="utf-8")
-        for entry in directory.iterdir()
-        if entry.name.endswith(".md")
-    }
+    return 0
 
 
 def _page_named(words: str, names: list[str]) -> str | None:
@@ -97,15 +95,6 @@ def _sections(text: str) -> list[tuple[str, str]]:
         else:
             sections[-1][1].append(line)
     return [(heading, "\n".join(lines)) for heading, lines in sections]
-
-
-def _show(text: str) -> None:
-    if sys.stdout.isatty():
-        import pydoc  # it honours PAGER, and copes with terminals that can do nothing
-
-        pydoc.pager(laid_out(text, min(shutil.get_terminal_size().columns, _MAX_COLUMNS)))
-    else:
-        sys.stdout.write(text)
 
 
 def laid_out(text: str, columns: int) -> str:

@@ -12,10 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from minitune.base import files
+from minitune.commands import Commands
 from minitune.commands.selecting import (
-    CANNOT,
-    ERRORS,
-    INTERRUPTED,
     LAST,
     RUN_HELP,
     RUNNING,
@@ -63,34 +61,37 @@ class _Watched:
 # -- watch -------------------------------------------------------------------------------------------------------------
 
 
-def watch(arguments: list[str], prog: str) -> int:
-    """Run `minitune watch`.
-
-    Args:
-        arguments: What follows its name.
-        prog: Its name, for the help.
-
-    Returns:
-        The exit status: 0 if all trials have ended well, 3 if some have failed, 4 if the run was interrupted or
-        killed, or a stopper or the time budget has ended it while trials waited.
-    """
-    parser = argparse.ArgumentParser(
-        prog=prog,
+def add_parser(commands: Commands) -> None:
+    """Add the parsers of `minitune watch` and `minitune logs`."""
+    parser = commands.add_parser(
+        "watch",
         description="Watch a run from here until it ends: redrawn on a terminal, else a line now and then.",
-        epilog="The exit status is 0 if all its trials have ended well, 3 if some have failed, 4 if it was interrupted "
+        epilog="The exit status is 0 if all its trials have finished, 3 if some have failed, 4 if it was interrupted "
         "or killed, or if a stopper or the time budget has ended it before all of its trials were started.",
     )
     parser.add_argument("run", nargs="?", default=LAST, help=f"{RUN_HELP} (default: {LAST})")
-    options = parser.parse_args(arguments)
+    parser.set_defaults(command=watch)
+    parser = commands.add_parser(
+        "logs",
+        description="Show what a trial has printed.",
+        epilog="The exit status is 1 if there is no such run, trial or file, else 0.",
+    )
+    parser.add_argument("run", help=f"{RUN_HELP}; or a trial's directory")
+    parser.add_argument("trial", nargs="?", help=TRIAL_HELP)
+    parser.add_argument("-f", "--follow", action="store_true", help="go on until the trial has ended")
+    parser.add_argument("--stderr", action="store_true", help="its standard error, not its standard output")
+    parser.add_argument("--file", metavar="NAME", help="another file of its directory, such as a log_to_file")
+    parser.set_defaults(command=logs)
+
+
+def watch(options: argparse.Namespace) -> int:
+    """Run `minitune watch`. Blocks until the run ends; the exit status tells how."""
     try:
         watched = _Watched(existing_run(options.run))
         state = _show_until_end(watched)
-    except ERRORS as error:
-        print(error, file=sys.stderr)
-        return CANNOT
     except KeyboardInterrupt:
         print(f"the run goes on; `minitune watch {shlex.quote(options.run)}` shows it again", file=sys.stderr)
-        return INTERRUPTED
+        raise
     print(f"{watched.follower.run.path}: {state.text}")
     return exit_status(watched.follower.run, state)
 
@@ -98,11 +99,11 @@ def watch(arguments: list[str], prog: str) -> int:
 def _show_until_end(watched: _Watched) -> RunState:
     """Show the run until it ends. Blocks."""
     from minitune.output.reporters import LiveReporter
-    from minitune.output.table import LOGDIR
+    from minitune.output.table import RunInfo
 
     run, state = watched.follower.run, watched.state()
     is_live = state.name == RUNNING
-    lines = [f"{LOGDIR}{run.path}"]
+    info = RunInfo(run.path)
     reporter = LiveReporter()
     reporter.configure(verbose=1, print_errors=True)
     begin_s = run.opened_s if is_live else time.time() - run.elapsed_s
@@ -111,14 +112,14 @@ def _show_until_end(watched: _Watched) -> RunState:
     try:
         while state.name == RUNNING:
             if reporter.should_report(run.trials):
-                reporter.report(run.trials, False, *lines)
+                reporter.show_run(run.trials, False, info)
             time.sleep(_LOOK_S)
             if watched.follower.read_new():
                 told.tell(reporter, run.trials)
             state = watched.state()
         put_back(run.trials)
         reporter.run_took(run.elapsed_s)
-        reporter.report(run.trials, True, *lines)
+        reporter.show_run(run.trials, True, info)
     finally:
         reporter.close()
     return state
@@ -152,34 +153,13 @@ class _Told:
 # -- logs --------------------------------------------------------------------------------------------------------------
 
 
-def logs(arguments: list[str], prog: str) -> int:
-    """Run `minitune logs`; see `watch`.
-
-    Returns:
-        The exit status: 1 if there is no such run, trial or output.
-    """
-    parser = argparse.ArgumentParser(
-        prog=prog,
-        description="Show what a trial has printed.",
-        epilog="The exit status is 1 if there is no such run, trial or file, else 0.",
-    )
-    parser.add_argument("run", help=f"{RUN_HELP}; or a trial's directory")
-    parser.add_argument("trial", nargs="?", help=TRIAL_HELP)
-    parser.add_argument("-f", "--follow", action="store_true", help="go on until the trial has ended")
-    parser.add_argument("--stderr", action="store_true", help="its standard error, not its standard output")
-    parser.add_argument("--file", metavar="NAME", help="another file of its directory, such as a log_to_file")
-    options = parser.parse_args(arguments)
-    try:
-        path, wanted = run_and_trial(options.run, options.trial)
-        watched = _Watched(path)
-        trial = find_trial(watched.follower.run.trials, wanted)
-        name = options.file or ("stderr" if options.stderr else "stdout")
-        shown = _show_file(watched, trial, name, follows=options.follow)
-    except ERRORS as error:
-        print(error, file=sys.stderr)
-        return CANNOT
-    except KeyboardInterrupt:
-        return INTERRUPTED
+def logs(options: argparse.Namespace) -> int:
+    """Run `minitune logs`. Blocks until the trial has ended if the command follows it."""
+    path, wanted = run_and_trial(options.run, options.trial)
+    watched = _Watched(path)
+    trial = find_trial(watched.follower.run.trials, wanted)
+    name = options.file or ("stderr" if options.stderr else "stdout")
+    shown = _show_file(watched, trial, name, follows=options.follow)
     other = os.path.join(trial.local_path, "stdout" if options.stderr else "stderr")
     if not shown:
         told = f"(trial {trial.number} has printed nothing to {name})"

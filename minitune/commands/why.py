@@ -10,11 +10,10 @@ from __future__ import annotations
 import argparse
 import inspect
 import json
-import sys
 from typing import Any
 
+from minitune.commands import Commands
 from minitune.commands.selecting import LAST, RUN_HELP, TRIAL_HELP, existing_run, find_trial, read_standing
-from minitune.error import TuneError
 from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.experiment.trial import HAS_RETURNED, Trial
 from minitune.record.story import PastRun, TrialDecision, read_decisions
@@ -25,31 +24,42 @@ from minitune.simulation import CURVE, Improvement, Simulation, simulate
 from minitune.tune_config import TuneConfig
 
 
-# -- explain -------------------------------------------------------------------------------------------------------
-def explain(arguments: list[str], prog: str) -> int:
-    """Run `minitune explain`.
-
-    Args:
-        arguments: What follows its name.
-        prog: Its name, for the help.
-
-    Returns:
-        The exit status: 1 if there is no such run or trial.
-    """
-    parser = argparse.ArgumentParser(
-        prog=prog, description="Tell why each trial of a run was stopped, paused, promoted or replaced."
+def add_parser(commands: Commands) -> None:
+    """Add the parsers of `minitune explain` and `minitune replay`."""
+    parser = commands.add_parser(
+        "explain", description="Tell why each trial of a run was stopped, paused, promoted or replaced."
     )
     parser.add_argument("run", nargs="?", default=LAST, help=f"{RUN_HELP} (default: {LAST})")
     parser.add_argument("trial", nargs="?", help=f"{TRIAL_HELP}: tell all about this one")
     parser.add_argument("--json", action="store_true", help="one JSON object for each decision, with its facts")
-    options = parser.parse_args(arguments)
-    try:
-        path = existing_run(options.run)
-        (run, _), decisions = read_standing(path), read_decisions(path)
-        trials = run.trials if options.trial is None else [find_trial(run.trials, options.trial)]
-    except (FileNotFoundError, LookupError, TuneError) as error:
-        print(error.args[0] if error.args else error, file=sys.stderr)
-        return 1
+    parser.set_defaults(command=explain)
+    parser = commands.add_parser(
+        "replay", description="Tell what another scheduler would have used, and found, on the curves of a past run."
+    )
+    parser.add_argument("run", nargs="?", default=LAST, help=f"{RUN_HELP} (default: {LAST})")
+    parser.add_argument("--scheduler", default="asha", help="its name, as for create_scheduler (default: asha)")
+    parser.add_argument("--max-t", type=float, help="its max_t (default: the longest curve)")
+    parser.add_argument("--grace-period", type=float, help="its grace_period")
+    parser.add_argument("--reduction-factor", type=float, help="its reduction_factor")
+    parser.add_argument(
+        "--time-attr", default=TRAINING_ITERATION, help=f"its time_attr (default: {TRAINING_ITERATION})"
+    )
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="any other argument of it; VALUE is JSON"
+    )
+    parser.add_argument("--workers", type=int, help="trials at a time (default: as many as in the run)")
+    parser.add_argument("--metric", help="what is optimised (default: as in the run)")
+    parser.add_argument("--mode", choices=("min", "max"), help="default: as in the run")
+    parser.add_argument("--seed", type=int, default=0, help="of the scheduler's random numbers")
+    parser.set_defaults(command=replay)
+
+
+# -- explain -------------------------------------------------------------------------------------------------------
+def explain(options: argparse.Namespace) -> int:
+    """Run `minitune explain`."""
+    path = existing_run(options.run)
+    (run, _), decisions = read_standing(path), read_decisions(path)
+    trials = run.trials if options.trial is None else [find_trial(run.trials, options.trial)]
     tell = _print_json if options.json else _print_trial if options.trial is not None else _print_line
     for trial in trials:
         tell(trial, decisions.by_trial.get(trial.trial_id, []))
@@ -78,55 +88,20 @@ def _print_json(trial: Trial, decisions: list[TrialDecision]) -> None:
 
 
 # -- replay --------------------------------------------------------------------------------------------------------
-def replay(arguments: list[str], prog: str) -> int:
-    """Run `minitune replay`.
-
-    Args:
-        arguments: What follows its name.
-        prog: Its name, for the help.
-
-    Returns:
-        The exit status: 1 if there is no such run, or no such replay of it.
-    """
-    options = _replay_parser(prog).parse_args(arguments)
-    try:
-        run = PastRun.read(existing_run(options.run))
-        metric, mode = options.metric or run.metric, options.mode or run.mode
-        if metric is None or mode is None:
-            raise ValueError("the run does not say what was optimised; pass --metric and --mode")
-        _check_metric(run, metric)
-        options.workers = run.num_workers if options.workers is None else options.workers
-        scheduler = _make_scheduler(options, run)
-        fifo = _replayed(run, metric, mode, None, options)
-        other = _replayed(run, metric, mode, scheduler, options)
-    except (FileNotFoundError, TuneError, TypeError, ValueError) as error:
-        print(error.args[0] if error.args else error, file=sys.stderr)
-        return 1
+def replay(options: argparse.Namespace) -> int:
+    """Run `minitune replay`."""
+    run = PastRun.read(existing_run(options.run))
+    metric, mode = options.metric or run.metric, options.mode or run.mode
+    if metric is None or mode is None:
+        raise ValueError("the run does not say what was optimised; pass --metric and --mode")
+    _check_metric(run, metric)
+    options.workers = run.num_workers if options.workers is None else options.workers
+    scheduler = _make_scheduler(options, run)
+    fifo = _replayed(run, metric, mode, None, options)
+    other = _replayed(run, metric, mode, scheduler, options)
     _print_run(run, metric, mode, fifo)
     _print_savings(run, fifo, other, options.scheduler, options.workers)
     return 0
-
-
-def _replay_parser(prog: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=prog, description="Tell what another scheduler would have used, and found, on the curves of a past run."
-    )
-    parser.add_argument("run", nargs="?", default=LAST, help=f"{RUN_HELP} (default: {LAST})")
-    parser.add_argument("--scheduler", default="asha", help="its name, as for create_scheduler (default: asha)")
-    parser.add_argument("--max-t", type=float, help="its max_t (default: the longest curve)")
-    parser.add_argument("--grace-period", type=float, help="its grace_period")
-    parser.add_argument("--reduction-factor", type=float, help="its reduction_factor")
-    parser.add_argument(
-        "--time-attr", default=TRAINING_ITERATION, help=f"its time_attr (default: {TRAINING_ITERATION})"
-    )
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", help="any other argument of it; VALUE is JSON"
-    )
-    parser.add_argument("--workers", type=int, help="trials at a time (default: as many as in the run)")
-    parser.add_argument("--metric", help="what is optimised (default: as in the run)")
-    parser.add_argument("--mode", choices=("min", "max"), help="default: as in the run")
-    parser.add_argument("--seed", type=int, default=0, help="of the scheduler's random numbers")
-    return parser
 
 
 def _make_scheduler(options: argparse.Namespace, run: PastRun) -> TrialScheduler:
@@ -182,7 +157,7 @@ def _print_run(run: PastRun, metric: str, mode: str, fifo: Simulation) -> None:
     if run.cut:
         print(
             f"{len(run.cut)} of its {len(run.curves)} curves are cut: those trials were stopped, paused or "
-            "interrupted, or have failed. Nobody knows how they would have gone on."
+            "interrupted, or have failed. The run does not show how they would have gone on."
         )
 
 

@@ -38,6 +38,7 @@ from minitune import (
     report,
 )
 
+DESCRIPTION = "Tune a small neural network on real flowers."
 MAX_EPOCHS = 81
 SPECIES = ("setosa", "versicolor", "virginica")
 Weights = list[list[float]]
@@ -192,16 +193,30 @@ def show(grid: ResultGrid, seed: int) -> None:
     print(f"All results:                      {grid.experiment_path}")
 
 
-def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int:
-    """Run the example with the arguments of a command line; returns the exit status."""
-    parser = argparse.ArgumentParser(prog=prog, description="Tune a small neural network on real flowers.")
+def add_parser(commands: Any) -> None:
+    """Add the example to the `minitune` command, as `minitune demo`."""
+    add_arguments(commands.add_parser("demo", description=DESCRIPTION))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Give the parser of a command line the arguments of the example, and `run` as its command."""
     parser.add_argument("--seed", type=int, default=1, help="decides the split, the weights and the configurations")
-    parser.add_argument("--samples", type=int, default=40, help="how many configurations to try (default: 40)")
+    parser.add_argument("--samples", type=count, default=40, metavar="N", help="configurations to try (default: 40)")
     parser.add_argument("--storage", metavar="DIR", help="where results go (default: ~/minitune_results)")
     parser.add_argument("--score", nargs="+", metavar="DIR", help=argparse.SUPPRESS)
-    options = parser.parse_args(arguments)
-    if options.samples < 1:
-        parser.error(f"--samples >= 1 must hold, but got {options.samples}")
+    parser.set_defaults(command=run)
+
+
+def count(text: str) -> int:
+    """Read a number of samples from the command line."""
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"N >= 1 must hold, but got {value}")
+    return value
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the example with the options of a command line; returns the exit status."""
     if options.score:
         held_out = split(options.seed)[2]
         print(*(load(directory)[0].evaluate(held_out)[1] for directory in options.score), sep="\n")
@@ -215,4 +230,6 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main_parser = argparse.ArgumentParser(description=DESCRIPTION)
+    add_arguments(main_parser)
+    sys.exit(run(main_parser.parse_args()))

@@ -15,7 +15,7 @@ from minitune.experiment.trial import Trial
 from minitune.logger.logger import LoggerCallback, make_directory
 from minitune.result import CONFIG, PID, TIME_TOTAL_S, TIMESTAMP, TIMESTEPS_TOTAL, TRAINING_ITERATION, flatten
 
-_log = logging.getLogger("minitune")
+logger = logging.getLogger("minitune")
 
 _PREFIX = "ray/tune/"
 """In front of every name, so that dashboards made for Ray Tune find what they show."""
@@ -65,7 +65,7 @@ class TBXLoggerCallback(LoggerCallback):
         except OSError as error:
             if trial.trial_id not in self._warned:
                 self._warned.add(trial.trial_id)
-                _log.warning("trial %s is not shown in TensorBoard: %s", trial.name, error)
+                logger.warning("trial %s is not shown in TensorBoard: %s", trial.name, error)
 
     def _begin(self, trial: Trial) -> None:
         make_directory(trial)
@@ -137,7 +137,7 @@ class TBXLoggerCallback(LoggerCallback):
         except Exception as error:  # whatever numpy and tensorboardX say of values that are no numbers
             if name not in self._warned:
                 self._warned.add(name)
-                _log.warning("%s is not shown in TensorBoard: %s: %s", name, type(error).__name__, error)
+                logger.warning("%s is not shown in TensorBoard: %s: %s", name, type(error).__name__, error)
 
     def _try_log_hparams(self, trial: Trial, numbers: Mapping[str, Any]) -> None:
         """Write hyperparameters and last numbers for TensorBoard's table of runs; what it cannot hold is left out."""
@@ -149,7 +149,7 @@ class TBXLoggerCallback(LoggerCallback):
             for summary in hparams(hparam_dict=shown, metric_dict=dict(numbers)):
                 self._trial_writer[trial].file_writer.add_summary(summary)
         except Exception as error:
-            _log.warning("the hyperparameters of trial %s are not shown in TensorBoard: %s", trial.name, error)
+            logger.warning("the hyperparameters of trial %s are not shown in TensorBoard: %s", trial.name, error)
 
 
 def _number_of(value: Any) -> int | float | None:

@@ -98,7 +98,7 @@ class Progress:
     ):
         self._loop_end_s: float | None = None
         self._took_s: float | None = None
-        self._early_end: list[str] = []
+        self._ending = ""
         self._begin_s = clock.current().monotonic()
         self._verbose = verbose
         self._print_errors = print_errors
@@ -133,7 +133,12 @@ class Progress:
     def report(self, trials: Sequence[Trial], done: bool = False) -> None:
         """Show the state of the run if it is time to."""
         if self._reporter is not None and call_plugin(self._reporter.should_report, None, trials, done):
-            call_plugin(self._reporter.report, None, trials, done, *self._lines())
+            from minitune.execution.devices import memory
+            from minitune.output.table import RunInfo
+
+            totals, free = self._executor.resources()
+            info = RunInfo(self._run.path, memory(), totals, free, self._scheduler.debug_string(), self._ending)
+            call_plugin(self._reporter.show_run, None, trials, done, info)
 
     def close(self) -> None:
         """The run is over, in whatever way: the terminal is given back. May be called more than once."""
@@ -166,8 +171,7 @@ class Progress:
             interrupted_by: Name of the signal that has ended the run, or None.
             why_no_more: Why there are fewer trials than were asked for; empty if there are not.
         """
-        early = early_end(trials)
-        self._early_end = [f"Ended early: {early}"] if early else []
+        self._ending = early_end(trials)
         failed = next((trial for trial in trials if trial.error is not None), None)
         if self._reporter is not None and failed is not None and self._raises and interrupted_by is None:
             call_plugin(self._reporter.failure_is_raised, None, failed)
@@ -182,7 +186,8 @@ class Progress:
             call_plugin(self._reporter.say, None, total_time_line(took_s, loop_s))
             if why_no_more:
                 call_plugin(self._reporter.say, None, f"No more trials: {why_no_more}")
-            if trials and all(trial.status == TERMINATED and not trial.report_count for trial in trials) and not early:
+            is_silent = all(trial.status == TERMINATED and not trial.report_count for trial in trials)
+            if trials and is_silent and not self._ending:
                 call_plugin(self._reporter.say, None, _SILENT)
         if interrupted_by is not None:
             self.tell_resume(interrupted_by)
@@ -194,9 +199,7 @@ class Progress:
             signal_name: Name of the signal.
             grace_s: Seconds after which the trials are terminated.
         """
-        from minitune.output.table import ENDING
-
-        self._early_end = [f"{ENDING}{INTERRUPTED_BY}{signal_name}"]
+        self._ending = f"{INTERRUPTED_BY}{signal_name}"
         shortcut = "; a second Ctrl-C kills them at once" if signal_name == "SIGINT" else ""
         logger.warning("%s: no new trials, running ones have %g s to end%s", signal_name, grace_s, shortcut)
 
@@ -215,18 +218,6 @@ class Progress:
             self._run.path,
             shlex.quote(self._run.path),
         )
-
-    def _lines(self) -> list[str]:
-        from minitune.output.table import LOGDIR, memory_line, resources_line
-
-        totals, free = self._executor.resources()
-        return [
-            memory_line(),
-            self._scheduler.debug_string(),
-            resources_line(totals, free),
-            f"{LOGDIR}{self._run.path}",
-            *self._early_end,
-        ]
 
 
 def _hints(space: Mapping[str, Any], total_samples: int) -> Iterator[str]:

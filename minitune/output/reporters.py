@@ -21,6 +21,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from minitune import clock
@@ -35,7 +36,7 @@ from minitune.output.screen import Screen, open_screen
 from minitune.output.table import error_table, error_texts, kind_of_error, last_line
 from minitune.result import DEFAULT_METRIC, TIME_TOTAL_S, TRAINING_ITERATION
 
-_log = logging.getLogger("minitune")
+logger = logging.getLogger("minitune")
 
 BACK_S = 0.1
 """Seconds until a block that has given way to others' output comes back."""
@@ -106,6 +107,16 @@ class ProgressReporter:
         """
         raise NotImplementedError(f"{type(self).__name__} has to define should_report(trials, done)")
 
+    def show_run(self, trials: Sequence[Trial], done: bool, info: table.RunInfo) -> None:
+        """Show the state of the run. The driver calls it; here the data become the text that `report` gets.
+
+        Args:
+            trials: All trials so far.
+            done: Whether the run is over.
+            info: What there is to say of the machine and the run.
+        """
+        self.report(trials, done, *info.lines(done))
+
     def report(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> None:
         """Show the state of the run.
 
@@ -145,8 +156,11 @@ class ProgressReporter:
 # -- status blocks ----------------------------------------------------------------------------------------------------
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TuneReporterBase(ProgressReporter):
     """Status blocks: time, machine, numbers of trials, a table, errors. A subclass shows them.
+
+    The fields are the arguments of the constructor; those of a subclass come on top.
 
     Args:
         metric_columns: Metrics to show: a list of names, or a dict from names to what is shown. By default the usual
@@ -177,52 +191,44 @@ class TuneReporterBase(ProgressReporter):
     }
     """The metrics that are shown by default, and the title of each."""
 
-    def __init__(
-        self,
-        *,
-        metric_columns: list[str] | dict[str, str] | None = None,
-        parameter_columns: list[str] | dict[str, str] | None = None,
-        total_samples: int | None = None,
-        max_progress_rows: int = 20,
-        max_error_rows: int = 20,
-        max_column_length: int = 20,
-        max_report_frequency: float = 5,
-        infer_limit: int = 3,
-        print_intermediate_tables: bool | None = None,
-        metric: str | None = None,
-        mode: str | None = None,
-        sort_by_metric: bool = False,
-    ):
-        if mode is not None:
-            check_mode(mode)
-        for name, value, least in (
-            ("max_progress_rows", max_progress_rows, 1),
-            ("max_error_rows", max_error_rows, 1),
-            ("max_column_length", max_column_length, 4),
-            ("max_report_frequency", max_report_frequency, 0),
-            ("infer_limit", infer_limit, 0),
+    metric_columns: list[str] | dict[str, str] | None = None
+    parameter_columns: list[str] | dict[str, str] | None = None
+    total_samples: int | None = None
+    max_progress_rows: int = 20
+    max_error_rows: int = 20
+    max_column_length: int = 20
+    max_report_frequency: float = 5
+    infer_limit: int = 3
+    print_intermediate_tables: bool | None = None
+    metric: str | None = None
+    mode: str | None = None
+    sort_by_metric: bool = False
+
+    def __post_init__(self) -> None:
+        if self.mode is not None:
+            check_mode(self.mode)
+        for name, least in (
+            ("max_progress_rows", 1),
+            ("max_error_rows", 1),
+            ("max_column_length", 4),
+            ("max_report_frequency", 0),
+            ("infer_limit", 0),
         ):
+            value = getattr(self, name)
             if not is_real(value) or not value >= least:
                 raise ValueError(f"{name} >= {least} must hold, but got {shown(value)}")
-        require(total_samples is None or is_real(total_samples), "total_samples: None or an int", total_samples)
-        require_flag("print_intermediate_tables", print_intermediate_tables)
-        require_flag("sort_by_metric", sort_by_metric)
-        require_metric("metric", metric)
-        self._infers = metric_columns is None
-        self._metric_columns = _columns("metric_columns", metric_columns, self.DEFAULT_COLUMNS)
-        self._parameter_columns = _columns("parameter_columns", parameter_columns, {})
-        self._has_lists = isinstance(metric_columns, list), isinstance(parameter_columns, list)
-        self._total_samples = total_samples
-        self._max_progress_rows = max_progress_rows
-        self._max_error_rows = max_error_rows
-        self._max_column_length = max_column_length
-        self._interval_s = max_report_frequency
-        self._infer_limit = infer_limit
-        self._shows_tables = print_intermediate_tables is not False
-        self._own_metric = self._metric = metric
-        self._own_mode = self._mode = mode
-        self._sorts = sort_by_metric
-        self._prefers_best = sort_by_metric
+        total = self.total_samples
+        require(total is None or is_real(total), "total_samples: None or an int", total)
+        require_flag("print_intermediate_tables", self.print_intermediate_tables)
+        require_flag("sort_by_metric", self.sort_by_metric)
+        require_metric("metric", self.metric)
+        self._infers = self.metric_columns is None
+        self._metric_columns = _columns("metric_columns", self.metric_columns, self.DEFAULT_COLUMNS)
+        self._parameter_columns = _columns("parameter_columns", self.parameter_columns, {})
+        self._total_samples = total
+        self._interval_s = self.max_report_frequency
+        self._metric, self._mode = self.metric, self.mode
+        self._prefers_best = self.sort_by_metric
         self._verbose = 1
         self._prints_errors = True
         self._raised: Trial | None = None
@@ -254,11 +260,11 @@ class TuneReporterBase(ProgressReporter):
         """See `ProgressReporter.setup`. Metric and mode that the reporter was made with stay."""
         if mode is not None:
             check_mode(mode)
-        self._metric, self._mode = self._own_metric or metric, self._own_mode or mode
+        self._metric, self._mode = self.metric or metric, self.mode or mode
         if self._mode and not self._metric:
             self._metric = DEFAULT_METRIC
-        if self._sorts and not (self._metric and self._mode):
-            _log.warning("sort_by_metric has no effect without metric and mode")
+        if self.sort_by_metric and not (self._metric and self._mode):
+            logger.warning("sort_by_metric has no effect without metric and mode")
         self._total_samples = total_samples if total_samples is not None else self._total_samples
         now = clock.current()
         self._begin_s = now.monotonic() - (max(0.0, now.time() - start_time) if start_time is not None else 0.0)
@@ -287,7 +293,7 @@ class TuneReporterBase(ProgressReporter):
         Raises:
             ValueError: If it is there already, or renamed although the columns were given as a list.
         """
-        _add_column(self._metric_columns, self._has_lists[0], metric, representation)
+        _add_column(self._metric_columns, isinstance(self.metric_columns, list), metric, representation)
         self._infers = False
 
     def add_parameter_column(self, parameter: str, representation: str | None = None) -> None:
@@ -300,7 +306,7 @@ class TuneReporterBase(ProgressReporter):
         Raises:
             ValueError: If it is there already, or renamed although the columns were given as a list.
         """
-        _add_column(self._parameter_columns, self._has_lists[1], parameter, representation)
+        _add_column(self._parameter_columns, isinstance(self.parameter_columns, list), parameter, representation)
 
     # -- status blocks ---------------------------------------------------------------------------------------------
 
@@ -339,15 +345,15 @@ class TuneReporterBase(ProgressReporter):
         parts += self._best_line(trials, columns)
         parts.append(self._count_line(statuses, len(trials)))
         has_begun = len(statuses[PENDING]) < len(trials) or any(trial.last_result for trial in trials)
-        if has_begun and (done or self._shows_tables):
-            shown, left_out = table.choose_rows(statuses, self._max_progress_rows, self._rank())
+        if has_begun and (done or self.print_intermediate_tables is not False):
+            shown, left_out = table.choose_rows(statuses, self.max_progress_rows, self._rank())
             parts.append(
-                table.trial_table(shown, self._parameter_columns, columns, self._max_column_length, self._metric)
+                table.trial_table(shown, self._parameter_columns, columns, self.max_column_length, self._metric)
             )
             if left_out:
                 counts = ", ".join(f"{count} {status}" for status, count in left_out.items())
                 parts.append(f"... {sum(left_out.values())} more trials not shown ({counts})")
-        parts += error_table(trials, self._max_error_rows)
+        parts += error_table(trials, self.max_error_rows)
         if done and self._prints_errors:
             parts += error_texts(trials, self._raised)
         return parts
@@ -360,9 +366,9 @@ class TuneReporterBase(ProgressReporter):
         """Names of the metric columns by metric."""
         columns = dict(self._metric_columns)
         if self._infers:
-            names = table.infer_metrics(trials, columns, self._infer_limit)
+            names = table.infer_metrics(trials, columns, self.infer_limit)
             if self._metric and self._metric not in {*columns, *names}:
-                names = [self._metric, *names[: self._infer_limit - 1]]
+                names = [self._metric, *names[: self.infer_limit - 1]]
             columns.update(zip(names, names, strict=True))
         return columns
 
@@ -440,14 +446,14 @@ class TuneReporterBase(ProgressReporter):
     def _values(self, result: Mapping[str, Any]) -> str:
         found = table.metrics_of(result)
         first = [self._metric] if self._metric in found else []
-        names = list(dict.fromkeys([*first, *found]))[: max(1, self._infer_limit)]
+        names = list(dict.fromkeys([*first, *found]))[: max(1, self.infer_limit)]
         values = [f"{name}={self._cell(found[name])}" for name in names if name is not None]
         if TIME_TOTAL_S in result:
             values.append(f"total time {self._cell(result[TIME_TOTAL_S])} s")
         return ", ".join(values)
 
     def _cell(self, value: Any) -> str:
-        return table.format_cell(value, self._max_column_length)
+        return table.format_cell(value, self.max_column_length)
 
 
 def _columns(argument: str, given: Any, default: Mapping[str, str]) -> dict[str, str]:
@@ -562,12 +568,16 @@ class CLIReporter(ScreenReporter):
 class SnapshotReporter(TuneReporterBase):
     """A reporter that can take a `Snapshot` of the run. Its arguments are those of `TuneReporterBase`."""
 
-    time_budget_s: float | None = None
-    """Seconds after which the run ends anyway; None: there is no such limit."""
-
-    def __init__(self, **arguments: Any):
-        super().__init__(**arguments)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._info = table.RunInfo()
+        self._budget_s: float | None = None  # after so many seconds the run ends anyway
         self._forget()
+
+    def show_run(self, trials: Sequence[Trial], done: bool, info: table.RunInfo) -> None:
+        """See `ProgressReporter.show_run`. Snapshots are made of the data, not of the text."""
+        self._info = info
+        super().show_run(trials, done, info)
 
     def _forget(self) -> None:
         self._ended_before: int | None = None  # trials that had ended before a resumed run went on
@@ -597,29 +607,38 @@ class SnapshotReporter(TuneReporterBase):
         self._kinds.pop(trial.trial_id, None)  # that of an earlier attempt
         super().trial_started(trial)
 
-    def _snapshot(self, trials: Sequence[Trial], sys_info: Sequence[str]) -> Snapshot:
+    def _snapshot(self, trials: Sequence[Trial]) -> Snapshot:
         statuses = table.by_status(trials)
         columns = self._shown_metrics(trials)
         metric = self._metric_of(columns)
         best = self._best_so_far(statuses, metric)
         names = [name for name in columns if name not in (TRAINING_ITERATION, TIME_TOTAL_S, metric)]
         names = ([metric] if metric else []) + names
-        elapsed_s = self._elapsed_s()
-        total, before, note = self._total(), self._ended_before or 0, _rest_of(sys_info, table.ENDING)
-        to_end = None if total is None or note else total - before
+        return replace(
+            self._pace(statuses),
+            best=None if best is None or metric is None else self._row(best, [metric]),
+            running=[self._row(trial, names) for trial in statuses[RUNNING][:_MAX_RUNNING_ROWS]],
+            errors=self._error_kinds(statuses[ERROR]),
+            resources=self._info.used(),
+        )
+
+    def _pace(self, statuses: Mapping[str, Sequence[Trial]]) -> Snapshot:
+        """A snapshot that says no more than how far the run has come, and when it will end."""
+        elapsed_s, total, before = self._elapsed_s(), self._total(), self._ended_before or 0
         ended = len(statuses[TERMINATED]) + len(statuses[ERROR]) - before
+        to_end = None if total is None or self._info.ending else total - before
+        left_s = seconds_left(elapsed_s, ended, to_end, [_part_done(trial) for trial in statuses[RUNNING]])
+        if self._budget_s is not None:
+            budget_s = max(0.0, self._budget_s - elapsed_s)
+            left_s = budget_s if left_s is None else min(left_s, budget_s)
         return Snapshot(
-            title=os.path.basename(_rest_of(sys_info, table.LOGDIR)),
+            title=os.path.basename(self._info.path),
             elapsed_s=elapsed_s,
             counts={status: len(found) for status, found in statuses.items()},
             total=total,
             per_s=ended / elapsed_s if elapsed_s > 0 else None,
-            left_s=self._left_s(elapsed_s, ended, to_end, statuses[RUNNING]),
-            best=None if best is None or metric is None else self._row(best, [metric]),
-            running=[self._row(trial, names) for trial in statuses[RUNNING][:_MAX_RUNNING_ROWS]],
-            errors=self._error_kinds(statuses[ERROR]),
-            resources=_resources(sys_info),
-            note=note,
+            left_s=left_s,
+            note=self._info.ending,
         )
 
     def _best_so_far(self, statuses: Mapping[str, Sequence[Trial]], metric: str | None) -> Trial | None:
@@ -654,13 +673,6 @@ class SnapshotReporter(TuneReporterBase):
             time_s,
         )
 
-    def _left_s(self, elapsed_s: float, ended: int, total: int | None, running: Sequence[Trial]) -> float | None:
-        left_s = seconds_left(elapsed_s, ended, total, [_part_done(trial) for trial in running])
-        if self.time_budget_s is None:
-            return left_s
-        budget_s = max(0.0, self.time_budget_s - elapsed_s)
-        return budget_s if left_s is None else min(left_s, budget_s)
-
     def _error_kinds(self, failed: Sequence[Trial]) -> list[ErrorKind]:
         counts: Counter[Hashable] = Counter()
         examples: dict[Hashable, Trial] = {}
@@ -680,18 +692,6 @@ class SnapshotReporter(TuneReporterBase):
         return self._kinds[trial.trial_id]
 
 
-def _rest_of(sys_info: Sequence[str], beginning: str) -> str:
-    """The rest of the line that begins with `beginning`, or nothing."""
-    return next((line.removeprefix(beginning) for line in sys_info if line.startswith(beginning)), "")
-
-
-def _resources(sys_info: Sequence[str]) -> list[str]:
-    """The texts of the resources that are used, without those of which the machine has none."""
-    found = [text for text in _rest_of(sys_info, table.RESOURCES).split(", ") if not text.startswith(("0/0 ", "0.0/"))]
-    memory = _rest_of(sys_info, table.MEMORY)
-    return [text for text in (*found, memory and f"memory {memory}") if text]
-
-
 def _part_done(trial: Trial) -> float | None:
     """The part of its way, from 0 to 1, that a running trial has behind it, if its limits tell."""
     parts = [
@@ -702,6 +702,7 @@ def _part_done(trial: Trial) -> float | None:
     return max(parts, default=None)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LiveReporter(ScreenReporter, SnapshotReporter):
     """A block that is redrawn in place on a terminal; elsewhere a line now and then. A status block at the end.
 
@@ -710,12 +711,15 @@ class LiveReporter(ScreenReporter, SnapshotReporter):
 
     Args:
         time_budget_s: Seconds after which the run ends anyway; None: there is no such limit.
-        **arguments: Those of `TuneReporterBase`, of which `max_report_frequency` has no effect.
+
+    The other arguments are those of `TuneReporterBase`, of which `max_report_frequency` has no effect.
     """
 
-    def __init__(self, *, time_budget_s: float | None = None, **arguments: Any):
-        super().__init__(**arguments)
-        self.time_budget_s = time_budget_s
+    time_budget_s: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._budget_s = self.time_budget_s
         self._begin()
 
     def _begin(self) -> None:
@@ -774,32 +778,32 @@ class LiveReporter(ScreenReporter, SnapshotReporter):
         if not self._has_begun:
             self._has_begun = True
             self._note_beginning(trials)
-            self._tell_start(sys_info)
+            self._tell_start()
         if self._screen is not None:
-            self._redraw(self._screen, trials, sys_info)
+            self._redraw(self._screen, trials)
         elif time.monotonic() >= self._line_s:
-            self._tell_progress(trials, sys_info)
+            self._tell_progress(trials)
 
-    def _tell_start(self, sys_info: Sequence[str]) -> None:
+    def _tell_start(self) -> None:
         total = self._total()
         count = "trials without end" if total is None else "1 trial" if total == 1 else f"{total} trials"
         goal = f" ({self._mode} {self._metric})" if self._metric and self._mode else ""
         count += f", of which {self._ended_before} have ended" if self._ended_before else ""
-        self.say(f"Run of {count}{goal}; results in {_rest_of(sys_info, table.LOGDIR)}")
+        self.say(f"Run of {count}{goal}; results in {self._info.path}")
 
-    def _tell_progress(self, trials: Sequence[Trial], sys_info: Sequence[str]) -> None:
-        snapshot = self._snapshot(trials, sys_info)
+    def _tell_progress(self, trials: Sequence[Trial]) -> None:
+        snapshot = self._snapshot(trials)
         best = f"; best {best_text(snapshot.best)}" if snapshot.best is not None else ""
         running = snapshot.counts.get(RUNNING, 0)
         self.say(f"{duration(snapshot.elapsed_s)}: {progress_text(snapshot)}, {running} running{best}")
         self._pause_s = min(_LINE_GROWTH * self._pause_s, _MAX_LINE_S)
         self._line_s = time.monotonic() + self._pause_s
 
-    def _redraw(self, screen: Screen, trials: Sequence[Trial], sys_info: Sequence[str]) -> None:
+    def _redraw(self, screen: Screen, trials: Sequence[Trial]) -> None:
         begin_s = time.monotonic()
         self._has_news = False
         width, height = screen.size()
-        snapshot = self._snapshot(trials, sys_info)
+        snapshot = self._snapshot(trials)
         self._draw(screen, render(snapshot, width, height, color=screen.has_color, ascii_only=screen.is_ascii))
         cost_s = self._drawn_s - begin_s
         self._wait_s, self._cost_s = min(cost_s, self._cost_s) / _REDRAW_SHARE, cost_s  # once may be chance
@@ -831,61 +835,25 @@ class LiveReporter(ScreenReporter, SnapshotReporter):
 # -- notebooks --------------------------------------------------------------------------------------------------------
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class JupyterNotebookReporter(SnapshotReporter):
     """Shows status blocks in a notebook, as HTML in one place. Needs IPython.
 
     Args:
         overwrite: Whether the cell's output is cleared before the first block.
-        metric_columns: See `TuneReporterBase`, for this and all that follow.
-        parameter_columns: Parameters to show.
-        total_samples: How many trials there will be.
-        max_progress_rows: Rows of the table.
-        max_error_rows: Rows of the error table.
-        max_column_length: Characters of a cell.
-        max_report_frequency: Seconds between two blocks.
-        infer_limit: How many of the metrics that trials report are shown by default.
-        print_intermediate_tables: False shows the table only at the end.
-        metric: What is optimised.
-        mode: `min` or `max`.
-        sort_by_metric: Show the best terminated trials first.
+
+    The other arguments are those of `TuneReporterBase`.
 
     Raises:
         ImportError: If IPython is not there.
         ValueError: If an argument is out of range.
     """
 
-    def __init__(
-        self,
-        *,
-        overwrite: bool = True,
-        metric_columns: list[str] | dict[str, str] | None = None,
-        parameter_columns: list[str] | dict[str, str] | None = None,
-        total_samples: int | None = None,
-        max_progress_rows: int = 20,
-        max_error_rows: int = 20,
-        max_column_length: int = 20,
-        max_report_frequency: float = 5,
-        infer_limit: int = 3,
-        print_intermediate_tables: bool | None = None,
-        metric: str | None = None,
-        mode: str | None = None,
-        sort_by_metric: bool = False,
-    ):
-        super().__init__(
-            metric_columns=metric_columns,
-            parameter_columns=parameter_columns,
-            total_samples=total_samples,
-            max_progress_rows=max_progress_rows,
-            max_error_rows=max_error_rows,
-            max_column_length=max_column_length,
-            max_report_frequency=max_report_frequency,
-            infer_limit=infer_limit,
-            print_intermediate_tables=print_intermediate_tables,
-            metric=metric,
-            mode=mode,
-            sort_by_metric=sort_by_metric,
-        )
-        require_flag("overwrite", overwrite)
+    overwrite: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_flag("overwrite", self.overwrite)
         try:
             importlib.import_module("IPython.display")
         except ImportError as error:
@@ -894,9 +862,7 @@ class JupyterNotebookReporter(SnapshotReporter):
                 "CLIReporter"
             ) from error
         if not in_notebook():
-            _log.warning("JupyterNotebookReporter shows HTML, but this is no notebook; a CLIReporter shows text")
-        self._overwrite = overwrite
-        self._least_interval_s = self._interval_s
+            logger.warning("JupyterNotebookReporter shows HTML, but this is no notebook; a CLIReporter shows text")
         self._handle: Any = None
         self._has_shown = False
         self._end = ""
@@ -920,8 +886,8 @@ class JupyterNotebookReporter(SnapshotReporter):
         blocks = table.as_html(self._parts(trials, done, sys_info))
         if done:
             self._end = blocks
-        self.display(blocks if done else _bar(self._snapshot(trials, sys_info)) + blocks)
-        self._interval_s = max(self._least_interval_s, (time.monotonic() - begin_s) / _NOTEBOOK_SHARE)
+        self.display(blocks if done else _bar(self._pace(table.by_status(trials))) + blocks)
+        self._interval_s = max(self.max_report_frequency, (time.monotonic() - begin_s) / _NOTEBOOK_SHARE)
 
     def say(self, text: str) -> None:
         """Show a message of the driver's: below the last block if that has come, else as printed output."""
@@ -938,7 +904,7 @@ class JupyterNotebookReporter(SnapshotReporter):
         if self._handle is not None:
             self._handle.update(HTML(string))
             return
-        if self._overwrite or self._has_shown:  # a front end that cannot update what it shows
+        if self.overwrite or self._has_shown:  # a front end that cannot update what it shows
             clear_output(wait=True)
         self._handle = display(HTML(string), display_id=True)
         self._has_shown = True

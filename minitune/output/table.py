@@ -10,26 +10,19 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from numbers import Real
 from typing import Any, TypeAlias
 
 from minitune import clock
 from minitune.base.text import ShortRepr, is_long, width_of
-from minitune.execution.devices import memory
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, PAUSED, PENDING, RUNNING, TERMINATED
 from minitune.experiment.trial import Trial
 from minitune.result import AUTO_RESULT_KEYS, CONFIG, DEBUG_METRICS, NODE_IP, PID, TIME_TOTAL_S, flatten
 
 Part: TypeAlias = "str | Table"
 """A part of a status block: a line, or a table."""
-
-MEMORY = "Memory usage on this node: "
-RESOURCES = "Logical resource usage: "
-LOGDIR = "Result logdir: "
-ENDING = "Ending: "
-"""The beginnings of the driver's lines on machine and run."""
 
 STATUS_ORDER = (RUNNING, TERMINATED, PAUSED, PENDING, NOT_STARTED, ERROR)
 """In which order statuses are shown, as in `Trial.shown_status`."""
@@ -55,6 +48,63 @@ _EXACT_LENGTH = 8
 
 _MAX_TRACEBACKS = 5
 _MAX_TRACEBACK_LINES = 40
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """The state of a run and its machine, besides the trials, at one moment.
+
+    Attributes:
+        path: The run's directory.
+        memory: Bytes of the machine's memory, and how many of them are free; None: not known.
+        totals: The resources that trials can ask for, by name; memory in bytes. Empty: not known.
+        free: What no trial holds of them.
+        scheduler: The scheduler's state in words; None: not known.
+        ending: Why the run ends before its trials, such as `interrupted by SIGINT`; empty if it does not.
+    """
+
+    path: str = ""
+    memory: tuple[int, int] | None = None
+    totals: Mapping[str, float] = field(default_factory=dict)
+    free: Mapping[str, float] = field(default_factory=dict)
+    scheduler: str | None = None
+    ending: str = ""
+
+    def lines(self, done: bool) -> list[str]:
+        """The lines of a status block: what `ProgressReporter.report` gets as `sys_info`.
+
+        Args:
+            done: Whether the run is over.
+        """
+        lines = [] if self.memory is None else [f"Memory usage on this node: {self._memory_text(self.memory)}"]
+        lines += [] if self.scheduler is None else [self.scheduler]
+        if self.totals:
+            names = dict.fromkeys(("CPU", "GPU", *self.totals))
+            lines.append(f"Logical resource usage: {', '.join(map(self._used_text, names))}")
+        lines.append(f"Result logdir: {self.path}")
+        return [*lines, f"{'Ended early' if done else 'Ending'}: {self.ending}"] if self.ending else lines
+
+    def used(self) -> list[str]:
+        """Short texts such as `2/4 CPUs`: the resources of the machine, memory if trials hold some."""
+        least = {"memory": 0.05 * 2**30}
+        names = [name for name, total in self.totals.items() if total and self._used(name) >= least.get(name, 0)]
+        texts = [self._used_text(name) for name in names]
+        return texts if self.memory is None else [*texts, f"memory {self._memory_text(self.memory)}"]
+
+    def _used(self, name: str) -> float:
+        return float(self.totals.get(name, 0) - self.free.get(name, 0))
+
+    def _used_text(self, name: str) -> str:
+        used, total = self._used(name), self.totals.get(name, 0)
+        if name == "memory":
+            return f"{used / 2**30:.1f}/{total / 2**30:.1f} GiB memory"
+        return f"{round(used, 3) or 0}/{total:g} {name}{'s' if name in ('CPU', 'GPU') else ''}"
+
+    @staticmethod
+    def _memory_text(memory: tuple[int, int]) -> str:
+        total, free = memory
+        warning = " (less than 10 % is free)" if free < 0.1 * total else ""
+        return f"{(total - free) / 2**30:.1f}/{total / 2**30:.1f} GiB{warning}"
 
 
 def format_cell(value: Any, max_length: int) -> str:
@@ -351,34 +401,6 @@ def time_line(running_s: float) -> str:
     return f"Current time: {datetime.fromtimestamp(clock.current().time()):%Y-%m-%d %H:%M:%S} (running for {ran})"
 
 
-def memory_line() -> str:
-    """`Memory usage on this node: 1.2/23.4 GiB`."""
-    total, available = memory()
-    used = f"{(total - available) / 2**30:.1f}/{total / 2**30:.1f} GiB"
-    warning = " (less than 10 % is free)" if available < 0.1 * total else ""
-    return f"{MEMORY}{used}{warning}"
-
-
-def resources_line(totals: Mapping[str, float], free: Mapping[str, float]) -> str:
-    """`Logical resource usage: 1.0/2 CPUs, 0/0 GPUs`, then memory and custom resources.
-
-    Args:
-        totals: What there is, by resource name.
-        free: What no trial holds.
-    """
-
-    def used(name: str) -> float:
-        return round(float(totals.get(name, 0) - free.get(name, 0)), 3) or 0
-
-    parts = [f"{used(name)}/{totals.get(name, 0):g} {name}s" for name in ("CPU", "GPU")]
-    for name in totals:
-        if name == "memory":
-            parts.append(f"{used(name) / 2**30:.1f}/{totals[name] / 2**30:.1f} GiB memory")
-        elif name not in ("CPU", "GPU"):
-            parts.append(f"{used(name)}/{totals[name]:g} {name}")
-    return f"{RESOURCES}{', '.join(parts)}"
-
-
 def total_time_line(total_s: float, loop_s: float) -> str:
     """The last line of a run."""
     return f"Total run time: {total_s:.2f} seconds ({loop_s:.2f} seconds for the tuning loop)."
@@ -401,7 +423,7 @@ def error_table(trials: Iterable[Trial], max_rows: int) -> list[Part]:
         Table(["Trial name", "# failures", "error file"], rows, max_length=10_000),
     ]
     if any(trial.status == TERMINATED for trial in shown):
-        parts.append("* The trial ended well after a retry.")
+        parts.append("* The trial finished after a retry.")
     return parts
 
 

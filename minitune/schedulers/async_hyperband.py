@@ -34,7 +34,7 @@ from minitune.schedulers.trial_scheduler import (
     supply_of,
 )
 
-_log = logging.getLogger("minitune")
+logger = logging.getLogger("minitune")
 
 
 # -- levels -----------------------------------------------------------------------------------------------------------
@@ -527,9 +527,11 @@ def _make_brackets(count: int, grace_period: float, max_t: float, factor: float)
     levels = [[Level(at) for at in milestones(grace_period, max_t, factor, bracket)] for bracket in range(count)]
     brackets = [bracket for bracket in levels if bracket]
     if not brackets:
-        _log.warning("ASHA stops no trial before max_t=%s: grace_period=%s leaves no level below", max_t, grace_period)
+        logger.warning(
+            "ASHA stops no trial before max_t=%s: grace_period=%s leaves no level below", max_t, grace_period
+        )
     elif len(brackets) < count:
-        _log.warning(
+        logger.warning(
             "ASHA uses %d brackets instead of %d: the others have no level below max_t=%s",
             len(brackets),
             count,

@@ -54,7 +54,7 @@ from minitune.schedulers.trial_scheduler import (
 )
 from minitune.space.tree import format_vars
 
-_log = logging.getLogger("minitune")
+logger = logging.getLogger("minitune")
 
 PERTURBED = "@perturbed["
 """It follows the tag that a trial had at first; then come the new hyperparameters and a closing bracket."""
@@ -216,7 +216,7 @@ class PopulationBasedTrainingReplay(FIFOScheduler):
             self.config = trial.config
             return
         if trial.config:
-            _log.warning("the configuration of trial %s gives way to that of %s", trial.name, self.policy_file)
+            logger.warning("the configuration of trial %s gives way to that of %s", trial.name, self.policy_file)
         trial.set_config(self.config)
 
     def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
@@ -544,7 +544,7 @@ class PopulationBasedTraining(MetricScheduler):
             return donor
         donors = [other for other in self._population.best(count) if self._can_give(context, other)]
         if not donors and count:
-            _log.info("trial %s goes on as it is: none that is better has saved a checkpoint", member.trial_id)
+            logger.info("trial %s goes on as it is: none that is better has saved a checkpoint", member.trial_id)
             self._has_missed = True
             members = self._population.members
             has_saved = any(self._can_give(context, other) for other in members.values())
@@ -568,7 +568,7 @@ class PopulationBasedTraining(MetricScheduler):
         """Say once that nothing can be done without checkpoints."""
         if self._is_in_vain and not self._is_told:
             self._is_told = True
-            _log.warning(
+            logger.warning(
                 "%s could do nothing so far: no trial has saved a checkpoint that another one could go on from. "
                 "A function saves one with report(..., checkpoint=...), a class with save_checkpoint",
                 type(self).__name__,

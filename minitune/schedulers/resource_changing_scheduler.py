@@ -26,7 +26,7 @@ from minitune.schedulers.trial_scheduler import (
     score,
 )
 
-_log = logging.getLogger("minitune")
+logger = logging.getLogger("minitune")
 
 _HANDED_OUT = (CPU, GPU)
 _ROUNDING = 1e-9
@@ -267,7 +267,7 @@ class ResourceChangingScheduler(TrialScheduler):
         good = resources_allocation_function is None or callable(resources_allocation_function)
         require(good, "resources_allocation_function: None or a function", resources_allocation_function)
         if resources_allocation_function is None:
-            _log.warning("resources_allocation_function is None: no trial's resources will be changed")
+            logger.warning("resources_allocation_function is None: no trial's resources will be changed")
         self._base = base_scheduler or FIFOScheduler()
         self._allocate = resources_allocation_function
         self._base_trial_resources: Resources | None = None  # functions that are written for Ray Tune read it

@@ -25,7 +25,7 @@ from minitune.error import InvalidArgumentError
 from minitune.experiment.trial import check_mode
 from minitune.result import flatten
 
-_log = logging.getLogger("minitune")
+logger = logging.getLogger("minitune")
 
 ASKED_EVERY_S = 1.0
 """Seconds between two calls of a `stop_all` that does not say when to ask it again."""
@@ -220,7 +220,7 @@ class DictStopper(Stopper):
     def _warn_once(self, name: str, why: str) -> None:
         if name not in self._warned:
             self._warned.append(name)
-            _log.warning("The stop criterion %r has no effect for now: %s.", name, why)
+            logger.warning("The stop criterion %r has no effect for now: %s.", name, why)
 
     def get_state(self) -> dict[str, Any]:
         """The keys that there was a warning about."""
@@ -494,7 +494,7 @@ class TimeoutStopper(Stopper):
             return False
         if not self._has_told:
             self._has_told = True
-            _log.info("The time budget of %g s is used up: all trials are stopped.", self._timeout_s)
+            logger.info("The time budget of %g s is used up: all trials are stopped.", self._timeout_s)
         return True
 
     def describe(self) -> str:

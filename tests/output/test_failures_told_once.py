@@ -180,7 +180,7 @@ class Views(LiveReporter):
     first: Snapshot | None = None
 
     def report(self, trials: Any, done: bool, *sys_info: str) -> None:
-        self.first = self.first or self._snapshot(trials, sys_info)
+        self.first = self.first or self._snapshot(trials)
 
 
 @pytest.mark.parametrize("executor", ["inline", "local"])

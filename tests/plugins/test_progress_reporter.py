@@ -19,7 +19,7 @@ from minitune.error import RemoteError, TrialError, trial_error
 from minitune.experiment.lifecycle import Step
 from minitune.experiment.trial import Trial
 from minitune.output.reporters import CLIReporter, ProgressReporter
-from minitune.output.table import memory_line, resources_line, total_time_line
+from minitune.output.table import RunInfo, total_time_line
 
 SYS_INFO = (
     "Memory usage on this node: 1.2/23.4 GiB",
@@ -269,7 +269,7 @@ def test_a_trial_that_was_saved_by_a_retry_is_marked() -> None:
     trial.num_failures = 2
     text = show(ready(), [trial])
     assert "| train_t0000 | 2* " in text
-    assert "* The trial ended well after a retry." in text
+    assert "* The trial finished after a retry." in text
 
 
 # -- when ----------------------------------------------------------------------------------------------------------
@@ -468,14 +468,30 @@ def test_sorting_needs_a_metric(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_lines_on_the_machine() -> None:
-    assert memory_line().startswith("Memory usage on this node: ")
-    assert memory_line().count(" GiB") == 1
     totals = {"CPU": 2.0, "GPU": 1.0, "memory": 2.0 * 2**30, "tokens": 3.0}
     free = {"CPU": 1.0, "GPU": 0.5, "memory": 2.0**30, "tokens": 3.0}
-    assert resources_line(totals, free) == (
-        "Logical resource usage: 1.0/2 CPUs, 0.5/1 GPUs, 1.0/2.0 GiB memory, 0/3 tokens"
-    )
-    assert resources_line({"CPU": 2}, {"CPU": 0}) == "Logical resource usage: 2.0/2 CPUs, 0/0 GPUs"
+    info = RunInfo("/runs/a", (20 * 2**30, 8 * 2**30), totals, free, "Using FIFO scheduling algorithm.")
+    assert info.lines(done=False) == [
+        "Memory usage on this node: 12.0/20.0 GiB",
+        "Using FIFO scheduling algorithm.",
+        "Logical resource usage: 1.0/2 CPUs, 0.5/1 GPUs, 1.0/2.0 GiB memory, 0/3 tokens",
+        "Result logdir: /runs/a",
+    ]
+    assert info.used() == ["1.0/2 CPUs", "0.5/1 GPUs", "1.0/2.0 GiB memory", "0/3 tokens", "memory 12.0/20.0 GiB"]
+
+
+def test_what_a_machine_does_not_have_is_in_the_block_and_not_in_the_live_view() -> None:
+    full, none = (20 * 2**30, 2**30), {"CPU": 2.0, "GPU": 0.0, "memory": 2.0**30}
+    info = RunInfo("/runs/a", full, none, {**none, "CPU": 0.0}, ending="interrupted by SIGINT")
+    assert info.lines(done=False) == [
+        "Memory usage on this node: 19.0/20.0 GiB (less than 10 % is free)",
+        "Logical resource usage: 2.0/2 CPUs, 0/0 GPUs, 0.0/1.0 GiB memory",
+        "Result logdir: /runs/a",
+        "Ending: interrupted by SIGINT",
+    ]
+    assert info.lines(done=True)[-1] == "Ended early: interrupted by SIGINT"
+    assert info.used() == ["2.0/2 CPUs", "memory 19.0/20.0 GiB (less than 10 % is free)"]
+    assert RunInfo("/runs/a").lines(done=True) == ["Result logdir: /runs/a"]
 
 
 def test_a_users_reporter_needs_two_methods() -> None:
