@@ -73,7 +73,7 @@ class Chaos:
         self.witness.mkdir(parents=True)
         self.journal = self.storage / "run" / "journal"
         self.mark = uuid.uuid4().hex
-        # No pipes: nobody reads before the end, and a driver that prints more than they hold would wait for that.
+        # No pipes: they are read only at the end, and a driver that prints more than they hold would wait for that.
         self.errors = (directory / "errors.txt").open("w+", encoding="utf-8")  # as long as there are drivers
         self.output = directory / "output.txt"
         self.random = random.Random(options.seed)

@@ -13,7 +13,7 @@ makes it VOID, and the exit status 1. One run of ours is enough for that; a peer
 as long as there are others. Linux only: the processes are measured by /proc.
 
 What the runs have written, about a gigabyte per round, stays unless --clean is given: on ext4, to delete many files
-slows down whoever creates some in the next minutes, such as the next measurement.
+makes it slow to create some in the next minutes, which would spoil the next measurement.
 """
 
 from __future__ import annotations

@@ -69,8 +69,7 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/commands/why.py",
-        "    ends = sum(entry.text == HAS_RETURNED and _curve_of(other, entry.trial_id) in run.cut for "
-        "entry in other.log)",
+        "    ends = sum(other.results[number].config[CURVE] in run.cut for number in returned)",
         "    ends = 0",
         "tests/simulation/test_replay_and_explain.py::test_replay_says_that_curves_are_cut",
     ),

@@ -73,7 +73,7 @@ class Callback:
         """Emitted when a checkpoint has arrived, before it is registered with the trial."""
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        """Emitted when a trial ends well or is stopped, whoever ended it; its status is still what it was."""
+        """Emitted when a trial has finished or is stopped, for any reason; its status is still the one before."""
 
     def on_trial_recover(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         """Emitted when a trial has failed and will be tried again; it is PENDING."""
@@ -85,7 +85,7 @@ class Callback:
         """Emitted at the very end: all workers are gone, everything is saved."""
 
     def get_state(self) -> dict[str, Any] | None:
-        """What has to be saved with the run, as something that can be pickled; None for nothing."""
+        """The state to save with the run, as a value that can be pickled; None if there is none."""
         return None
 
     def set_state(self, state: dict[str, Any]) -> None:

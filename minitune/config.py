@@ -16,7 +16,7 @@ from minitune.error import InvalidArgumentError
 from minitune.settings import setting
 
 DURABILITIES = ("process", "batched", "strict")
-"""What is brought to the disk, from nothing to every record; see `RunConfig.durability`."""
+"""How much is synced to the disk, from nothing to every record; see `RunConfig.durability`."""
 
 _AnyConfig = TypeVar("_AnyConfig", bound="Config")
 
@@ -86,7 +86,7 @@ def _is_same(value: Any, other: Any) -> bool:
 
 @dataclass(init=False, repr=False)
 class FailureConfig(Config):
-    """What happens when a trial fails.
+    """How a run goes on when a trial fails.
 
     Args:
         max_failures: How often a trial is tried again; -1 means without end.
@@ -169,19 +169,19 @@ class CheckpointConfig(Config):
 
 @dataclass(repr=False)
 class ResumeConfig(Config):
-    """What a resume does with finished, unfinished and errored trials.
+    """How a resume treats finished, unfinished and errored trials.
 
     Attributes:
-        finished: For trials that have ended well.
+        finished: For trials that have ended without an error.
         unfinished: For trials that have not ended.
-        errored: For trials that have ended badly.
+        errored: For trials that have failed.
 
     Raises:
         ValueError: If one of them is no `ResumeType`, nor the value of one.
     """
 
     class ResumeType(Enum):
-        """What a resume does with a trial: go on from its last checkpoint, start again, or leave it as it is."""
+        """The treatment of a trial: go on from its last checkpoint, start again, or leave it as it is."""
 
         RESUME = "resume"
         RESTART = "restart"

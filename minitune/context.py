@@ -27,7 +27,7 @@ class TuneContext:
         return None if session is None else session.info.trial_id
 
     def get_trial_resources(self) -> Resources | None:
-        """What the trial asked for."""
+        """The resources that the trial asked for."""
         session = _session("get_trial_resources")
         return None if session is None else session.info.resources
 
@@ -50,7 +50,7 @@ class TuneContext:
         return StorageContext.of_run(experiment, trial_name)
 
     def get_bundles(self) -> tuple[BundleAllocation, ...] | None:
-        """What each bundle of the trial's request was given: CPUs, GPU ids, and `env` for a child that works in it."""
+        """The share of each bundle of the trial's request: CPUs, GPU ids, and `env` for a child that works in it."""
         session = _session("get_bundles")
         return None if session is None else session.allocation.bundles
 

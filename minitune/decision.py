@@ -1,4 +1,4 @@
-"""What a scheduler decides about a trial: data, carried out in one place by the controller."""
+"""The decision of a scheduler about a trial: data, carried out in one place by the controller."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class TrialError(TuneError):
     cause: str = ""
 
     def summary(self) -> str:
-        """What happened, in one line: of an exception its class and the first line of its message."""
+        """The error in one line: of an exception its class and the first line of its message."""
         if self.cause or self.remote is None:
             return self.cause or _last_line_without_hints(str(self))
         message = self.remote.message.strip().partition("\n")[0]
@@ -362,7 +362,7 @@ def dual_error(
 
 
 def _slots_of(error: BaseException) -> dict[str, Any]:
-    """What an exception keeps outside of `args` and `__dict__`, such as the file's name of an `OSError`.
+    """The values that an exception keeps outside of `args` and `__dict__`, such as the file's name of an `OSError`.
 
     The `obj` of an `AttributeError` is left out: it may be anything, and of any size.
     """
@@ -510,11 +510,11 @@ _EXAMPLES = _PACKAGE + "examples"
 
 _TRAINABLE = _PACKAGE + "trainable"
 _SERVING = (_PACKAGE + "actor", _PACKAGE + "execution")
-"""What carries calls to the trainable; how it does so depends on the executor."""
+"""The packages that carry calls to the trainable; which of them do depends on the executor."""
 
 
 def format_stack(stack: traceback.StackSummary) -> str:
-    """What a thread of a trial is doing now: the user's frames only.
+    """Format the stack of a trial's thread: the user's frames only.
 
     Args:
         stack: The thread's frames, outermost first.

@@ -180,7 +180,7 @@ class GpuShare:
 
 @dataclass(frozen=True)
 class BundleAllocation:
-    """What one bundle of a trial was given.
+    """The resources that one bundle of a trial has.
 
     Attributes:
         resources: Amounts by name.
@@ -206,7 +206,7 @@ class BundleAllocation:
 
 @dataclass(frozen=True)
 class Allocation:
-    """What a trial was given: one entry per bundle of its request, in the same order."""
+    """The resources that a trial has: one entry per bundle of its request, in the same order."""
 
     bundles: tuple[BundleAllocation, ...] = ()
 

@@ -79,16 +79,17 @@ CONFIG_PREFIX = "config"
 _SCALARS = frozenset((str, int, float, bool, type(None)))
 _TEXT = frozenset((str,))
 _MAX_LEVELS = 2_500
-"""Of nesting. What goes deeper contains itself, and would be walked over for ever."""
+"""Levels of nesting. A value that goes deeper contains itself, and a walk over it would never end."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """What a worker answers to `train()`.
+    """The answer of a worker to `train()`.
 
     Attributes:
-        metrics: The user's metrics followed by the automatic keys, `config` (the driver puts it in) being None; or
-            None when a function has returned and has nothing new to say: its last result counts again, with `done`.
+        metrics: The user's metrics followed by the automatic keys, but without `config`, which the driver adds (see
+            `Trial.complete`). None when a function has returned and has nothing new to say: its last result counts
+            again, with `done`.
         checkpoint: The checkpoint that came with this report, already committed to the trial's directory, or None.
         done: True if the trial has ended by itself with this report.
         has_returned: True if these metrics are what a function has returned: there is nothing left to wait for.

@@ -272,7 +272,7 @@ class ResultGrid(Sequence[Result]):
 
     @property
     def num_terminated(self) -> int:
-        """How many trials have ended well."""
+        """How many trials have finished."""
         return sum(trial.shown_status == TERMINATED for trial in self._analysis.trials)
 
     @property

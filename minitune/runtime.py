@@ -1,4 +1,4 @@
-"""What users of Ray call on `ray` itself, on one machine: totals of resources, and values that are stored once.
+"""The functions that users of Ray call on `ray` itself, on one machine: totals of resources, and stored values.
 
 Nothing has to be started: `init` only says how much trials may use, and that of this process.
 """

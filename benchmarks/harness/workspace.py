@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def workspace(options: argparse.Namespace) -> Iterator[Path]:
     """The directory for all runs of a command. It is left where it is, unless its deletion is asked for.
 
-    On ext4, whoever creates files after many were deleted waits: to clean up after one measurement spoils the next one.
+    On ext4, files are slow to create after many were deleted: to clean up after one measurement spoils the next one.
     """
     if options.directory is None:
         directory = Path(tempfile.mkdtemp(prefix="benchmarks-"))

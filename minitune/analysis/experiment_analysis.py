@@ -1,6 +1,6 @@
 """ExperimentAnalysis: the trials of a run, from its driver or from its directory alone, and the best of them.
 
-Nothing is unpickled here, so a run need not be trusted. What a trial has reported comes from the journal of its run.
+Nothing is unpickled here, so a run need not be trusted. The reports of a trial come from the journal of its run.
 The trial's own `result.json` and `progress.csv` are read only where there is no journal: the trainable may have written
 files of these names itself.
 """

@@ -1,1 +1,1 @@
-"""What all layers share: checks, files, pickling, text. It imports nothing of ours but error, settings and clock."""
+"""Shared by all layers: checks, files, pickling, text. It imports nothing of ours but error, settings and clock."""

@@ -25,7 +25,7 @@ _SURE_S = 1.0
 
 
 class _Sure(NamedTuple):
-    """What the last count has shown: under this limit there is room for so many workers more, until this time."""
+    """The result of the last count: under this limit there is room for so many workers more, until this time."""
 
     limit: int = 0
     workers: int = 0

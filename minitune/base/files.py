@@ -100,7 +100,7 @@ class Entry(NamedTuple):
 
 @contextlib.contextmanager
 def entry_of(path: str, within: str) -> Iterator[Entry]:
-    """Find the directory of `path` without following a link below `within`. What is at `path` itself is not looked at.
+    """Find the directory of `path` without following a link below `within`. This does not look at `path` itself.
 
     Args:
         path: A path below `within`.
@@ -238,7 +238,7 @@ def temporary_name() -> str:
 
 @contextlib.contextmanager
 def new_file(path: str, mode: int = 0o666, sync: bool = False, within: str | None = None) -> Iterator[BinaryIO]:
-    """A file that takes the place of the one at `path` when the `with` block has ended well.
+    """A file that takes the place of the one at `path` when the `with` block has ended without an error.
 
     Args:
         path: Where it is put; its directory must exist.

@@ -149,7 +149,7 @@ def _simple(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else short_text(value)
 
 
-# One encoder for all lines. What is nested in itself recurses too deeply, and is cleaned then.
+# One encoder for all lines. A value that contains itself recurses too deeply; it is cleaned then.
 _encode = json_encoder(_simple)
 
 

@@ -41,7 +41,7 @@ _OF_IMPORTS = frozenset(
         "NOT_TAKEN",
     ]
 )
-"""What imports, and what every function begins with, are made of, in any version: the first other one ends them."""
+"""The instructions of imports, and those at the beginning of every function, of all versions of Python."""
 _DEPTH_LIMIT = 10
 _OURS = __name__.partition(".")[0]
 _INSTALLED = {"site-packages", "dist-packages"}

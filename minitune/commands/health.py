@@ -350,7 +350,8 @@ def ci(options: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="minitune-ci-") as directory:
         runs = Path(directory, "runs.jsonl")
         status = _run([sys.executable, *module, options.script, *options.own], options, runs)
-        records = [json.loads(line) for line in _lines_of(runs)]
+        lines = runs.read_text(encoding="utf-8").splitlines(keepends=True) if runs.exists() else []
+        records = [json.loads(line) for line in lines if line.endswith("\n")]  # the last one may be torn
     problems = list(_problems(status, records, target, options.script))
     _tell([Summary.of_record(record) for record in records], problems, target)
     return 0 if not problems else status or 1
@@ -433,14 +434,6 @@ def _descendants(pid: int) -> list[psutil.Process]:
     except psutil.Error:
         return []
     return found
-
-
-def _lines_of(path: Path) -> list[str]:
-    """The complete lines of a file, of which the last one may be torn; none if there is no file."""
-    try:
-        return [line for line in path.read_text(encoding="utf-8").splitlines(keepends=True) if line.endswith("\n")]
-    except FileNotFoundError:
-        return []
 
 
 # -- ci: the verdict -----------------------------------------------------------------------------------------------

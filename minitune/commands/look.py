@@ -302,7 +302,7 @@ def _is_there(value: Any) -> bool:
 
 
 def _rank(value: Any) -> tuple[int, Any]:
-    """What any two values can be ordered by: numbers come before texts."""
+    """A key that orders any two values: numbers come before texts."""
     return (0, value) if isinstance(value, (int, float)) else (1, str(value))
 
 

@@ -36,11 +36,11 @@ INTERRUPTED = 130
 
 
 class NotFoundError(LookupError):
-    """What the command line names is not there."""
+    """The run, trial or column that the command line names does not exist."""
 
 
 ERRORS = (OSError, NotFoundError, ValueError, TypeError, TuneError)
-"""What becomes one line on standard error."""
+"""The errors that become one line on standard error; see `cli.main`."""
 
 _NAMES_SHOWN = 10
 _ELSEWHERE = "set MINITUNE_STORAGE_PATH to where runs are"
@@ -113,7 +113,7 @@ def state_of_run(run: RecordedRun) -> RunState:
 
 
 def exit_status(run: RecordedRun, state: RunState) -> int:
-    """What a command that has seen a run end tells of it.
+    """The exit status of a command that has seen a run end.
 
     A stopper or a time budget may end a run while trials wait: then not all of its trials had their turn.
     """
@@ -130,7 +130,7 @@ def exit_status(run: RecordedRun, state: RunState) -> int:
 def read_standing(path: str) -> tuple[RecordedRun, RunState]:
     """A run, and how it stands. Blocks while its journal is read.
 
-    Where nobody is at work on it, trials that had a worker then are PENDING: so a resume would find them.
+    Where no driver is at work on the run, trials that had a worker are PENDING: a resume would find them so.
 
     Args:
         path: Its directory.
@@ -146,7 +146,7 @@ def read_standing(path: str) -> tuple[RecordedRun, RunState]:
 
 
 def put_back(trials: Sequence[Trial]) -> None:
-    """Nobody is at work on these trials: those that had a worker wait."""
+    """Set trials that had a worker to waiting: no driver is at work on them."""
     for trial in trials:
         if trial.phase in OWNS_ACTOR:
             trial.phase = Phase.QUEUED
@@ -154,7 +154,7 @@ def put_back(trials: Sequence[Trial]) -> None:
 
 @contextmanager
 def command_line(arguments: Sequence[str]) -> Iterator[None]:
-    """What a trainable sees as its command line in a `with` block: not ours, but what the user gives for it."""
+    """Set the command line that a trainable sees in a `with` block: the arguments that the user gives for it."""
     before = list(sys.argv)
     sys.argv[1:] = arguments
     try:

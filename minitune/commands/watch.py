@@ -108,28 +108,29 @@ def _show_until_end(watched: _Watched) -> RunState:
     reporter.configure(verbose=1, print_errors=True)
     begin_s = run.opened_s if is_live else time.time() - run.elapsed_s
     reporter.setup(begin_s, run.total_samples, run.metric, run.mode)
+    reporter.note_run(info)
     told = _Told(run.trials)
     try:
         while state.name == RUNNING:
             if reporter.should_report(run.trials):
-                reporter.show_run(run.trials, False, info)
+                reporter.report(run.trials, False, *info.lines(False))
             time.sleep(_LOOK_S)
             if watched.follower.read_new():
                 told.tell(reporter, run.trials)
             state = watched.state()
         put_back(run.trials)
         reporter.run_took(run.elapsed_s)
-        reporter.show_run(run.trials, True, info)
+        reporter.report(run.trials, True, *info.lines(True))
     finally:
         reporter.close()
     return state
 
 
 class _Told:
-    """What a reporter knows of trials: their starts, results and ends are told once.
+    """Tells a reporter of the starts, results and ends of trials, once each.
 
     Args:
-        trials: Those that there are by now, of which nothing more is told than what comes.
+        trials: The trials so far. Of them only later changes are told.
     """
 
     def __init__(self, trials: Sequence[Trial]):

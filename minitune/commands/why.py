@@ -15,8 +15,8 @@ from typing import Any
 from minitune.commands import Commands
 from minitune.commands.selecting import LAST, RUN_HELP, TRIAL_HELP, existing_run, find_trial, read_standing
 from minitune.experiment.lifecycle import ERROR, TERMINATED
-from minitune.experiment.trial import HAS_RETURNED, Trial
-from minitune.record.story import PastRun, TrialDecision, read_decisions
+from minitune.experiment.trial import HAS_RETURNED
+from minitune.record.story import PastRun, read_decisions
 from minitune.result import AUTO_RESULT_KEYS, TRAINING_ITERATION, flatten
 from minitune.schedulers import create_scheduler
 from minitune.schedulers.trial_scheduler import TrialScheduler
@@ -58,33 +58,21 @@ def add_parser(commands: Commands) -> None:
 def explain(options: argparse.Namespace) -> int:
     """Run `minitune explain`."""
     path = existing_run(options.run)
-    (run, _), decisions = read_standing(path), read_decisions(path)
-    trials = run.trials if options.trial is None else [find_trial(run.trials, options.trial)]
-    tell = _print_json if options.json else _print_trial if options.trial is not None else _print_line
-    for trial in trials:
-        tell(trial, decisions.by_trial.get(trial.trial_id, []))
+    (run, _), by_trial = read_standing(path), read_decisions(path).by_trial
+    for trial in run.trials if options.trial is None else [find_trial(run.trials, options.trial)]:
+        decisions = by_trial.get(trial.trial_id, [])
+        if options.json:
+            for one in decisions:
+                fields = {"iteration": one.iteration, "action": one.action, "reason": one.reason}
+                print(json.dumps({"trial": trial.trial_id, **fields, "facts": dict(one.facts)}, default=str))
+        elif options.trial is None:
+            print(f"{trial.trial_id} {trial.shown_status} {decisions[-1] if decisions else 'nothing was decided'}")
+        else:
+            print(f"{trial.trial_id} {trial.shown_status} {trial.experiment_tag}")
+            so_far = "" if trial.status in (TERMINATED, ERROR) else " so far"
+            for text in [*map(str, decisions)] or [f"nothing was decided{so_far}"]:
+                print(f"  {text}")
     return 0
-
-
-def _print_line(trial: Trial, decisions: list[TrialDecision]) -> None:
-    """Print the status of a trial and its last decision."""
-    print(f"{trial.trial_id} {trial.shown_status} {decisions[-1] if decisions else 'nothing was decided'}")
-
-
-def _print_trial(trial: Trial, decisions: list[TrialDecision]) -> None:
-    """Print all decisions about a trial."""
-    print(f"{trial.trial_id} {trial.shown_status} {trial.experiment_tag}")
-    for decision in decisions:
-        print(f"  {decision}")
-    if not decisions:
-        print("  nothing was decided" + ("" if trial.status in (TERMINATED, ERROR) else " so far"))
-
-
-def _print_json(trial: Trial, decisions: list[TrialDecision]) -> None:
-    """Print the decisions about a trial as JSON, one on a line."""
-    for one in decisions:
-        fields = {"iteration": one.iteration, "action": one.action, "reason": one.reason, "facts": dict(one.facts)}
-        print(json.dumps({"trial": trial.trial_id, **fields}, default=str))
 
 
 # -- replay --------------------------------------------------------------------------------------------------------
@@ -94,7 +82,10 @@ def replay(options: argparse.Namespace) -> int:
     metric, mode = options.metric or run.metric, options.mode or run.mode
     if metric is None or mode is None:
         raise ValueError("the run does not say what was optimised; pass --metric and --mode")
-    _check_metric(run, metric)
+    known = dict.fromkeys(name for curve in run.curves.values() for metrics, _ in curve for name in flatten(metrics))
+    if metric not in known:
+        names = ", ".join(name for name in known if name not in AUTO_RESULT_KEYS)
+        raise ValueError(f"no result of {run.path} has the metric {metric!r}; reported were: {names}")
     options.workers = run.num_workers if options.workers is None else options.workers
     scheduler = _make_scheduler(options, run)
     fifo = _replayed(run, metric, mode, None, options)
@@ -166,8 +157,12 @@ def _print_savings(run: PastRun, fifo: Simulation, other: Simulation, scheduler:
     used, all_steps = other.num_steps, fifo.num_steps
     print(f"{what} would have used")
     print(f"  results   {used} of {all_steps} ({used / all_steps:.0%} of the run's)")
-    print(f"  training  {other.training_s:.3g} s of {fifo.training_s:.3g} s{_share(other.training_s, fifo.training_s)}")
-    print(f"  time      {other.makespan_s:.3g} s {_compared(run, fifo, workers)}")
+    share = f" ({other.training_s / fifo.training_s:.0%})" if fifo.training_s else ""
+    print(f"  training  {other.training_s:.3g} s of {fifo.training_s:.3g} s{share}")
+    instead = f"{run.took_s:.3g} s, which the run took"  # it can be compared if it had as many workers
+    if workers != run.num_workers:
+        instead = f"{fifo.makespan_s:.3g} s (the run took {run.took_s:.3g} s on {_counted(run.num_workers)})"
+    print(f"  time      {other.makespan_s:.3g} s instead of {instead}")
     found, best = _best(other), _best(fifo)
     verdict = "" if found is None or best is None else ", the best" if found.value == best.value else ", not the best"
     print(f"and found {other.metric} {_text(found)}{verdict}", end="")
@@ -175,7 +170,8 @@ def _print_savings(run: PastRun, fifo: Simulation, other: Simulation, scheduler:
         count = f"{found.num_results} result{'s' if found.num_results > 1 else ''}"
         print(f", after {count} ({found.num_results / all_steps:.0%} of all)", end="")
     print()
-    ends = sum(entry.text == HAS_RETURNED and _curve_of(other, entry.trial_id) in run.cut for entry in other.log)
+    returned = [int(entry.trial_id.rpartition("_")[2]) for entry in other.log if entry.text == HAS_RETURNED]
+    ends = sum(other.results[number].config[CURVE] in run.cut for number in returned)
     if ends:
         print(
             f"{ends} of the cut curves were used up: there the replay takes the trial as ended, so it may well have "
@@ -183,32 +179,8 @@ def _print_savings(run: PastRun, fifo: Simulation, other: Simulation, scheduler:
         )
 
 
-def _compared(run: PastRun, fifo: Simulation, workers: int) -> str:
-    """The time with which that of a replay is compared: the run's own, if it had as many workers."""
-    if workers == run.num_workers:
-        return f"instead of {run.took_s:.3g} s, which the run took"
-    return f"instead of {fifo.makespan_s:.3g} s (the run took {run.took_s:.3g} s on {_counted(run.num_workers)})"
-
-
 def _counted(workers: int) -> str:
     return f"{workers} worker{'s' if workers > 1 else ''}"
-
-
-def _check_metric(run: PastRun, metric: str) -> None:
-    """Refuse a metric that no result of the run has.
-
-    Raises:
-        ValueError: Naming the metrics that there are.
-    """
-    known = dict.fromkeys(name for curve in run.curves.values() for metrics, _ in curve for name in flatten(metrics))
-    if metric not in known:
-        names = ", ".join(name for name in known if name not in AUTO_RESULT_KEYS)
-        raise ValueError(f"no result of {run.path} has the metric {metric!r}; reported were: {names}")
-
-
-def _curve_of(simulation: Simulation, trial_id: str) -> Any:
-    """The curve, which is a trial of the run, that a simulated trial has followed."""
-    return simulation.results[int(trial_id.rpartition("_")[2])].config[CURVE]
 
 
 def _best(simulation: Simulation) -> Improvement | None:
@@ -217,7 +189,3 @@ def _best(simulation: Simulation) -> Improvement | None:
 
 def _text(best: Improvement | None) -> str:
     return "nothing" if best is None else f"{best.value:.6g}"
-
-
-def _share(part: float, whole: float) -> str:
-    return f" ({part / whole:.0%})" if whole else ""

@@ -1,8 +1,8 @@
 """Let a population of trainings find a schedule for the learning rate: `python -m minitune.examples.pbt`.
 
 Eight trainings run at a time. Every few epochs those that are behind copy the weights of one that is ahead, and go on
-with a rate that differs a little from its. So the rate is large as long as that helps, and small in the end, although
-nobody has said so; no rate that stays the same does as well, which is measured at the end.
+with a rate that differs a little from its. So the rate is large as long as that helps, and small in the end,
+without a schedule. A rate that stays the same does worse, which is measured at the end.
 
 The problem is small enough to see why: descent on a quadratic bowl whose gradient is noisy. A large rate is fast but
 the noise keeps it from the ground; a small one gets there too late.
@@ -98,7 +98,7 @@ def tune(seed: int, population: int, storage: str | None) -> ResultGrid:
 
 
 def loss_at_constant_rate(lr: float, seed: int) -> float:
-    """What a training comes to whose rate stays the same."""
+    """The final loss of a training whose rate stays the same."""
     weights = [10.0] * len(CURVATURES)
     for epoch in range(1, EPOCHS + 1):
         descend(weights, lr, seed, epoch)

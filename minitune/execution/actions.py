@@ -21,7 +21,7 @@ from minitune.experiment.lifecycle import OWNS_ACTOR, Phase, Step
 from minitune.experiment.trial import Trial
 from minitune.record.recorder import Recorder
 from minitune.resources import Resources
-from minitune.result import CHECKPOINT_DIR_NAME, CONFIG, DONE, EXPERIMENT_TAG, TRIAL_ID
+from minitune.result import CHECKPOINT_DIR_NAME, DONE, EXPERIMENT_TAG, TRIAL_ID
 from minitune.space.parameters import config_key
 
 logger = logging.getLogger("minitune")
@@ -346,7 +346,7 @@ class Reuse:
         trial.start_time = clock.current().time()
         self._hooks.started(trial)
         self._actions.move(trial, Step.TRAIN, f"has the configuration of trial {earlier.name}")
-        result = {**earlier.last_result, TRIAL_ID: trial.trial_id, CONFIG: trial.config}
+        result = trial.complete({**earlier.last_result, TRIAL_ID: trial.trial_id})
         if CHECKPOINT_DIR_NAME in result:
             result[CHECKPOINT_DIR_NAME] = None
         decision = self._hooks.decide(trial, result, ends=True)

@@ -359,7 +359,7 @@ def _fill(actor: _Actor, result: dict[str, Any], seconds: float, now_s: float) -
     result.setdefault(TIMESTAMP, int(now_s))
     result.setdefault(TIME_THIS_ITER_S, seconds)
     result[TIME_TOTAL_S] = actor.total_s
-    result[CONFIG] = None  # the driver puts it in
+    result.pop(CONFIG, None)  # see `Trial.complete`
     result[TIME_SINCE_RESTORE] = actor.since_restore_s
     result[ITERATIONS_SINCE_RESTORE] = actor.since_restore
     return result

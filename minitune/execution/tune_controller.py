@@ -425,9 +425,7 @@ class TuneController:
         if fault is not None and not self._recorder.disk.is_gone():  # else it goes on while the run waits for it
             self._on_failure(live, TrialError(f"the directory of trial {trial.name} cannot be used: {fault}"))
             return
-        result = report.metrics
-        if CONFIG in result:
-            result[CONFIG] = trial.config
+        result = trial.complete(report.metrics)
         if not self._metrics.is_over:
             missing = self._metrics.error_of(flatten(result))
             if missing is not None:

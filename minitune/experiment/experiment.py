@@ -44,7 +44,7 @@ logger = logging.getLogger("minitune")
 
 
 class Experiment:
-    """What is to be evaluated: a trainable over a space, and how its trials are run.
+    """A trainable to evaluate over a space, and how its trials are run.
 
     Args:
         name: The run's name and directory; empty or None for `<trainable>_<date>`.
@@ -73,7 +73,7 @@ class Experiment:
     """
 
     PUBLIC_KEYS = frozenset({"stop", "num_samples", "time_budget_s"})
-    """What of the `spec` callbacks, searchers and schedulers are told."""
+    """The keys of the `spec` that callbacks, searchers and schedulers get."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class Experiment:
     # -- what a run needs ------------------------------------------------------------------------------------------
 
     def new_maker(self, **place: Any) -> TrialMaker:
-        """What makes the trials of one run.
+        """A maker of the trials of one run.
 
         Args:
             **place: The experiment's place among others: `ids` and `experiment_number` of `TrialMaker`.
@@ -184,13 +184,13 @@ class Experiment:
 
     @property
     def static_request(self) -> Resources | None:
-        """What every trial needs, or None if it depends on the configuration."""
+        """The resources of every trial, or None if they depend on the configuration."""
         if self.resources_per_trial is not None:
             return self.resources_per_trial
         return None if self._depends_on_config else self.request({})
 
     def request(self, config: dict[str, Any]) -> Resources:
-        """What a trial with this configuration needs.
+        """The resources of a trial with this configuration.
 
         Raises:
             TuneError: If both the trainable and `resources_per_trial` say it.
@@ -210,7 +210,7 @@ class Experiment:
         return callable(getattr(self.trainable, "resources", None))
 
     def _declared_for_any(self) -> Resources | None:
-        """What the trainable asks for, if it does so whatever the configuration is."""
+        """The resources that the trainable asks for, if they are the same for all configurations."""
         try:
             return trainable_resources(self.trainable, {})
         except Exception:  # its own code misses the parameters; it is asked again for each trial
@@ -227,7 +227,7 @@ class Experiment:
 
     @property
     def stopper(self) -> Stopper | None:
-        """What stops trials beside the limits of a dict, the time budget included; None if there is nothing."""
+        """The stopper besides the limits of a dict, with the time budget; None if there is none."""
         parts = [self._stopper] if self._stopper is not None else []
         budget_s = _limited_budget_s(duration_s(self.time_budget_s, "time_budget_s"))
         if budget_s is not None:
@@ -282,7 +282,7 @@ class Experiment:
 
     @property
     def public_spec(self) -> dict[str, Any]:
-        """What of the `spec` callbacks, searchers and schedulers are told."""
+        """The part of the `spec` that callbacks, searchers and schedulers get."""
         return {key: value for key, value in self.spec.items() if key in self.PUBLIC_KEYS}
 
     @classmethod
@@ -314,7 +314,7 @@ class Experiment:
 
     @classmethod
     def get_trainable_name(cls, run_object: Any) -> str:
-        """What a trainable is called.
+        """The name of a trainable.
 
         Raises:
             TuneError: If it is neither a name nor callable.
@@ -423,7 +423,7 @@ def as_space(param_space: Any) -> dict[str, Any]:
 
 
 def _way_to_space(value: Any) -> str:
-    """What to write instead of a space that is no dict."""
+    """A hint how to write a space that is no dict as one."""
     if isinstance(value, Domain):
         return "; give the parameter a name: {'x': uniform(0, 1)}"
     if isinstance(value, (list, tuple)):

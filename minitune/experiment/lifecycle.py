@@ -37,7 +37,7 @@ class Phase(Enum):
 
 
 class Step(Enum):
-    """What can happen to a trial."""
+    """The steps of a trial from one phase to another."""
 
     __hash__ = object.__hash__
 
@@ -58,7 +58,7 @@ class Step(Enum):
     REVIVE = "revive"
     """A later part of the run goes on with a trial that had ended."""
     STOP = "stop"
-    """The trial has ended well, or was ended."""
+    """The trial has finished, or was ended."""
     FAIL = "fail"
     """The trial has ended badly, for good."""
 
@@ -70,7 +70,7 @@ TERMINATED = "TERMINATED"
 ERROR = "ERROR"
 
 NOT_STARTED = "not started"
-"""What views and counts call a TERMINATED trial that never had a worker: the run ended while the trial waited."""
+"""The status, in views and counts, of a TERMINATED trial that never had a worker: the run ended while it waited."""
 
 TRANSITIONS: dict[Phase, dict[Step, Phase]] = {
     Phase.QUEUED: {

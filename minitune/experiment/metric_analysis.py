@@ -138,7 +138,7 @@ class MetricAnalysis:
 
 
 class _Shape:
-    """What results with the same keys, and values of the same types, have in common.
+    """The common part of results with the same keys, and values of the same types.
 
     Args:
         names: Their keys.

@@ -27,11 +27,15 @@ from minitune.experiment.metric_analysis import MetricAnalysis
 from minitune.resources import Resources
 from minitune.result import (
     AUTO_RESULT_KEYS,
+    CONFIG,
     DEFAULT_METRIC,
     DONE,
     EXPERIMENT_TAG,
     EXPR_ERROR_FILE,
     EXPR_ERROR_PICKLE_FILE,
+    ITERATIONS_SINCE_RESTORE,
+    TIME_SINCE_RESTORE,
+    TIMESTEPS_SINCE_RESTORE,
     TRIAL_ID,
     flatten,
 )
@@ -51,6 +55,8 @@ _PHASE_OF = {
 SCOPES = ("last", "all", "avg", "last-5-avg", "last-10-avg")
 """Which value of a metric counts for a trial: its last, its best ever, or a mean."""
 _NAMES_SHOWN, _NAME_LENGTH = 10, 40
+_BEHIND_CONFIG = (TIME_SINCE_RESTORE, ITERATIONS_SINCE_RESTORE, TIMESTEPS_SINCE_RESTORE, "perf")
+"""The keys that follow `config` in a result: `result.json` shows the keys in the order of Ray Tune."""
 _T = TypeVar("_T")
 
 
@@ -360,6 +366,17 @@ class Trial:
         """Statistics of every numeric metric; see `MetricAnalysis.as_dict`."""
         return self.analysis.as_dict()
 
+    def complete(self, metrics: dict[str, Any]) -> dict[str, Any]:
+        """Make a worker's report the result that plug-ins get: with the configuration, which reports do not hold.
+
+        Args:
+            metrics: The report's metrics, which become the result.
+        """
+        tail = {key: metrics.pop(key) for key in _BEHIND_CONFIG if key in metrics}
+        metrics[CONFIG] = self.config
+        metrics.update(tail)
+        return metrics
+
     def record_result(self, result: dict[str, Any], flat: Mapping[str, Any] | None = None) -> None:
         """Take `result`, nested, as the last one.
 
@@ -394,7 +411,7 @@ class Trial:
             self.last_result = {TRIAL_ID: self.trial_id, EXPERIMENT_TAG: self.experiment_tag}
 
     def completes(self) -> None:
-        """The trial has ended well: its last result is its final one, and says so.
+        """The trial has finished: its last result is its final one, and says so.
 
         Most of a large run is made of such results, so what the texts in them have in common is kept once.
         """

@@ -31,7 +31,7 @@ def names_wanted(metrics: Wanted) -> dict[str, str]:
 
 
 def pick(names: Mapping[str, str], logged: Mapping[str, Any]) -> dict[str, Any]:
-    """What is reported of what the library has logged.
+    """Choose the metrics to report from those that the library has logged.
 
     Raises:
         KeyError: If a metric is not there.
@@ -45,7 +45,7 @@ def pick(names: Mapping[str, str], logged: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Boosting:
-    """What the callbacks for gradient boosting have in common: the names of metrics, and which rounds are saved.
+    """The common part of the callbacks for gradient boosting: the names of metrics, and which rounds are saved.
 
     Args:
         metrics: The metrics to report, as the library names them, or a dict of these by other names; by default all.

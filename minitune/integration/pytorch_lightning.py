@@ -51,8 +51,8 @@ class TuneReportCheckpointCallback(TuneCallback):
     """Reports the logged metrics and saves the trainer's state; pass it in `callbacks` of the `Trainer`.
 
     Args:
-        metrics: The metrics to report, or a dict of their names by those to report; by default all. What is not
-            logged yet is left out.
+        metrics: The metrics to report, or a dict of their names by those to report; by default all. A
+            metric that is not logged yet is left out.
         filename: Name of the file in a checkpoint.
         save_checkpoints: Whether there are checkpoints.
         on: When: the name of one of Lightning's hooks without `on_`, or several.

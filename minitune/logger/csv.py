@@ -39,7 +39,7 @@ class _Line:
 
 
 class _Table:
-    """What is known of one trial's file.
+    """The state of one trial's file.
 
     Attributes:
         path: Where it lies.
@@ -247,7 +247,7 @@ def _text(value: Any) -> str:
 
 
 def _read_table(path: str, within: str, size: int) -> _Table:
-    """What an existing file holds: the header is read, the rows are counted."""
+    """Read the header of an existing file, and count its rows."""
     table = _Table(path, within)
     if not size:
         return table

@@ -81,7 +81,7 @@ class JsonLoggerCallback(LoggerCallback):
         path, pickle_path = (os.path.join(trial.local_path, name) for name in (EXPR_PARAM_FILE, EXPR_PARAM_PICKLE_FILE))
         self._files.with_room(lambda: files.atomic_write(path, text, within=within))
         if data is not None:
-            # For the owner only: whoever can write it can run code in the process that loads it.
+            # For the owner only: any user who can write it can run code in the process that loads it.
             write = functools.partial(files.atomic_write, pickle_path, data, files.BLOB_MODE, within=within)
             self._files.with_room(write)
         else:

@@ -75,7 +75,7 @@ class TBXLoggerCallback(LoggerCallback):
         if len(self._trial_writer) >= self._max_open:
             self._close(next(iter(self._trial_writer)))
         # The file's name holds no more than the second: an attempt that follows soon would overwrite the one before.
-        # Files are read in the order of their names. What comes last keeps a link from being planted under the name.
+        # Files are read in the order of their names. The random end keeps others from planting a link there.
         suffix = f".{os.getpid()}.{next(_numbers):09d}.{os.urandom(8).hex()}"
         self._trial_writer[trial] = self._summary_writer_cls(
             trial.local_path, flush_secs=_FLUSH_INTERVAL_S, filename_suffix=suffix
@@ -164,7 +164,7 @@ def _number_of(value: Any) -> int | float | None:
 
 
 def _hyperparameter(value: Any) -> Any:
-    """What the table of hyperparameters can hold of a value; None if nothing."""
+    """A value as the table of hyperparameters can hold it; None if it cannot."""
     if isinstance(value, (bool, int, float)) or (isinstance(value, str) and len(value) <= _MAX_TEXT):
         return value
     scalar = scalar_of(value)

@@ -1,1 +1,1 @@
-"""What a user sees of a run: reporters, tables, the live view, the summary."""
+"""The views of a run: reporters, tables, the live view, the summary."""

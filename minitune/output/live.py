@@ -1,6 +1,6 @@
 """The live view: a snapshot of a run as the few lines that are redrawn on a terminal.
 
-Pure: who has a `Snapshot`, of a run in this process or read from another one's journal, has the view.
+It only needs a `Snapshot`, of a run in this process or read from the journal of another one.
 """
 
 from __future__ import annotations
@@ -66,17 +66,17 @@ class Snapshot:
     """The state of a run at one moment.
 
     Attributes:
-        title: What the run is called.
+        title: The run's name.
         elapsed_s: Seconds since it began.
         counts: Trials by status.
         total: How many there will be; None: without end, or not known.
-        per_s: How many have ended per second; None: that cannot be said.
-        left_s: Seconds until all have ended, a guess; None: there is none. See `seconds_left`.
-        best: The best trial so far: `metrics` holds what is optimised, first.
+        per_s: How many have ended per second; None: not known.
+        left_s: Seconds until all have ended, an estimate; None: there is none. See `seconds_left`.
+        best: The best trial so far; the metric that is optimised comes first in `metrics`.
         running: The trials that run now; of very many, some.
         errors: Failures by kind, the most frequent first.
         resources: What is used, as short texts: `2/4 CPUs`.
-        note: What else there is to say of it now, such as `interrupted by SIGINT`.
+        note: Why the run is ending, such as `interrupted by SIGINT`; empty if it goes on.
     """
 
     title: str
@@ -93,21 +93,21 @@ class Snapshot:
 
     @property
     def ended(self) -> int:
-        """Trials that have ended, well or badly."""
+        """Trials that have finished or failed."""
         return self.counts.get(TERMINATED, 0) + self.counts.get(ERROR, 0)
 
 
 def seconds_left(elapsed_s: float, ended: int, total: int | None, running: Sequence[float | None]) -> float | None:
-    """How long a run will take from now on, if it goes on as it did so far.
+    """Estimate how long a run will take from now on, if it goes on as it did so far.
 
     Args:
         elapsed_s: Seconds that it has taken so far.
         ended: Trials that have ended in this time.
         total: Trials that are to end, from the same beginning; None: without end.
-        running: Of each trial that runs, which part of it is done, 0 to 1; None: not known, half of it is assumed.
+        running: The part of each running trial that is done, 0 to 1; None: not known, half is assumed.
 
     Returns:
-        Seconds, or None where nothing can be said: a run without end, or of which no trial has come anywhere yet.
+        Seconds; None for a run without end, or while no trial has made any progress.
     """
     if total is None or not (ended or any(part for part in running)):
         return None
@@ -120,7 +120,8 @@ def progress_text(snapshot: Snapshot) -> str:
     of = "" if snapshot.total is None else f"/{snapshot.total}"
     parts = [f"{snapshot.ended}{of} {'trial' if f'{snapshot.ended}{of}' in ('1', '1/1') else 'trials'}"]
     if snapshot.per_s:
-        parts.append(_rate(snapshot.per_s))
+        unit, size_s = next((u for u in (("s", 1), ("min", 60)) if snapshot.per_s * u[1] >= 1), ("h", 3600))
+        parts.append(f"{snapshot.per_s * size_s:.3g} per {unit}")
     if snapshot.left_s is not None and (snapshot.total is None or snapshot.ended < snapshot.total):
         parts.append(f"about {duration(max(1.0, snapshot.left_s))} left")
     return ", ".join(parts)
@@ -159,7 +160,8 @@ def render(snapshot: Snapshot, width: int, height: int, *, color: bool = False, 
     lines = [*head, *best, *rows, *(("error", line) for line in errors)]
     if len(lines) > height:  # hardly any space: the bar, the best, then the errors
         lines = [head[-1], *best[:1], *(("error", line) for line in errors)][: max(0, height)]
-    return [_styled(cut(line, width), style if color else "") for style, line in lines]
+    shown = [(style, cut(line, width)) for style, line in lines]
+    return [f"\x1b[{_STYLES[style]}m{line}{_RESET}" if color and style else line for style, line in shown]
 
 
 # -- parts -------------------------------------------------------------------------------------------------------------
@@ -214,7 +216,7 @@ def _error_lines(errors: Sequence[ErrorKind], width: int) -> list[str]:
 
 
 def _row_lines(snapshot: Snapshot, width: int, room: int) -> list[str]:
-    """The running trials as columns under a header; what finds no place is counted."""
+    """The running trials as columns under a header; trials without a line of their own are counted."""
     rows = snapshot.running
     count = max(len(rows), snapshot.counts.get(RUNNING, 0))
     shown = rows if count <= room - 1 else rows[: max(0, room - 2)]
@@ -251,12 +253,3 @@ def _header(name: str) -> str:
 
 def _cell(value: Any) -> str:
     return cut(one_line(format_cell(value, _CELL_COLUMNS)), _CELL_COLUMNS)
-
-
-def _rate(per_s: float) -> str:
-    unit, size_s = next((u for u in (("s", 1), ("min", 60)) if per_s * u[1] >= 1), ("h", 3600))
-    return f"{per_s * size_s:.3g} per {unit}"
-
-
-def _styled(text: str, style: str) -> str:
-    return f"\x1b[{_STYLES[style]}m{text}{_RESET}" if style else text

@@ -41,8 +41,8 @@ def output_limit(names: tuple[str, str]) -> list[Callback]:
 class OutputLimit(Callback):
     """Looks at the output files of running trials, on a thread of its own, and cuts the middle out of those too large.
 
-    All writers append to these files, so they may be cut at any time. What is written in the very moment
-    of a cut may be lost. Executors without such files need no thread, and have none.
+    All writers append to these files, so they may be cut at any time. Output that is written at the
+    moment of a cut may be lost. Executors without such files need no thread, and have none.
 
     Args:
         names: Names of the files in a trial's directory.
@@ -77,7 +77,7 @@ class OutputLimit(Callback):
                 self._thread = thread
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        """A trial has ended well."""
+        """A trial has finished."""
         if self._running.pop(trial.trial_id, None) is not None:
             self._ended.append(trial)
 

@@ -1,4 +1,4 @@
-"""Progress: feeds the reporter of a run with what it shows about the run and the machine."""
+"""Progress: tells the reporter of a run how the run, its trials and the machine stand."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _DRAWN_ONCE = "hint: one configuration is drawn from the search space (num_sampl
 
 
 class TrialProgress(Callback):
-    """Passes on to a reporter what becomes of single trials; stands between the user's callbacks and the loggers.
+    """Tells a reporter of starts, results and ends of trials; runs after the user's callbacks, before the loggers.
 
     Args:
         reporter: A reporter with the hooks of `ProgressReporter`.
@@ -62,7 +62,7 @@ class TrialProgress(Callback):
         call_plugin(self._reporter.trial_saved, trial, trial, checkpoint.path)
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        """A trial has ended well."""
+        """A trial has finished."""
         call_plugin(self._reporter.trial_ended, trial, trial)
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
@@ -138,10 +138,11 @@ class Progress:
 
             totals, free = self._executor.resources()
             info = RunInfo(self._run.path, memory(), totals, free, self._scheduler.debug_string(), self._ending)
-            call_plugin(self._reporter.show_run, None, trials, done, info)
+            call_plugin(self._reporter.note_run, None, info)
+            call_plugin(self._reporter.report, None, trials, done, *info.lines(done))
 
     def close(self) -> None:
-        """The run is over, in whatever way: the terminal is given back. May be called more than once."""
+        """Give the terminal back: the run is over, in any way. May be called more than once."""
         if self._reporter is not None:
             call_plugin(self._reporter.close, None)
 
@@ -155,9 +156,9 @@ class Progress:
         self._loop_end_s = clock.current().monotonic()
 
     def stop(self) -> float:
-        """The driver's work is done; how long it took, in seconds. What is said of it later, here or elsewhere, agrees.
+        """The driver's work is done. Returns how long it took, in seconds.
 
-        The first call counts.
+        Only the first call looks at the clock, so all that is said of this time agrees.
         """
         if self._took_s is None:
             self._took_s = clock.current().monotonic() - self._begin_s
@@ -221,7 +222,7 @@ class Progress:
 
 
 def _hints(space: Mapping[str, Any], total_samples: int) -> Iterator[str]:
-    """What a space says that its writer may not have meant."""
+    """Hints where a search space may not mean what its author thinks."""
     searched = [domain for _, domain in find_unresolved(space)]
     if total_samples == 1 and any(not isinstance(domain.sampler, Grid) for domain in searched):
         yield _DRAWN_ONCE
@@ -241,13 +242,13 @@ def _hints(space: Mapping[str, Any], total_samples: int) -> Iterator[str]:
 
 
 def cut_short(trials: Sequence[Trial]) -> dict[str, str]:
-    """Why the run has ended for those trials that its end has cut short, by id: they are TERMINATED like others."""
+    """The reason of the run's end, by id, for each trial that it cut short: these are TERMINATED like others."""
     reasons = {trial.trial_id: trial.story[-1][2] for trial in trials if trial.story}
     return {trial_id: reason for trial_id, reason in reasons.items() if reason.startswith(_EARLY_ENDS)}
 
 
 def early_end(trials: Sequence[Trial]) -> str:
-    """What the end of the run has cut short, and how many trials had ended by then; empty if that is so of none."""
+    """Why the run ended early, with the numbers of trials that were cut short; empty if it cut none short."""
     reasons = cut_short(trials)
     if not reasons:
         return ""

@@ -52,7 +52,7 @@ _TICK_S = 1.0
 """Seconds between two redraws where nothing happens but time."""
 
 _REDRAW_SHARE = 0.02
-"""So much of the driver's time may be spent on redraws: with many trials, or on a slow terminal, they are rarer."""
+"""The part of the driver's time that redraws may take: with many trials, or on a slow terminal, they are rarer."""
 
 _FIRST_LINE_S = 5.0
 _LINE_GROWTH = 1.5
@@ -63,7 +63,7 @@ _NOTEBOOK_S = 1.0
 """Seconds between two updates of a notebook's cell."""
 
 _NOTEBOOK_SHARE = 0.05
-"""So much of the driver's time may be spent on these updates: with very many trials they are rarer."""
+"""The part of the driver's time that these updates may take: with very many trials they are rarer."""
 
 
 class ProgressReporter:
@@ -96,7 +96,7 @@ class ProgressReporter:
         """
 
     def close(self) -> None:
-        """The run is over, well or badly: give back what `setup` took over, such as the terminal."""
+        """Give back what `setup` took over, such as the terminal: the run is over, also if it failed."""
 
     def should_report(self, trials: Sequence[Trial], done: bool = False) -> bool:
         """Whether to call `report` now. The driver asks in every turn of its loop.
@@ -107,15 +107,8 @@ class ProgressReporter:
         """
         raise NotImplementedError(f"{type(self).__name__} has to define should_report(trials, done)")
 
-    def show_run(self, trials: Sequence[Trial], done: bool, info: table.RunInfo) -> None:
-        """Show the state of the run. The driver calls it; here the data become the text that `report` gets.
-
-        Args:
-            trials: All trials so far.
-            done: Whether the run is over.
-            info: What there is to say of the machine and the run.
-        """
-        self.report(trials, done, *info.lines(done))
+    def note_run(self, info: table.RunInfo) -> None:
+        """Take over the state of the machine and the run as data. The driver calls it before each `report`."""
 
     def report(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> None:
         """Show the state of the run.
@@ -123,12 +116,12 @@ class ProgressReporter:
         Args:
             trials: All trials so far.
             done: Whether the run is over.
-            *sys_info: Lines on the machine and the run.
+            *sys_info: Lines on the machine and the run: `RunInfo.lines`.
         """
         raise NotImplementedError(f"{type(self).__name__} has to define report(trials, done, *sys_info)")
 
     def seconds_left(self) -> float | None:
-        """Seconds after which the driver asks `should_report` again even if nothing happens; None: it need not."""
+        """Seconds after which the driver asks `should_report` again even if nothing happens; None: never."""
         return None
 
     def say(self, text: str) -> None:
@@ -144,7 +137,7 @@ class ProgressReporter:
         """A checkpoint of the trial lies in `directory`."""
 
     def trial_ended(self, trial: Trial) -> None:
-        """The trial has ended, well or badly."""
+        """The trial has finished or failed."""
 
     def run_took(self, seconds: float) -> None:
         """The run is over, and took so long; one more report follows."""
@@ -574,10 +567,9 @@ class SnapshotReporter(TuneReporterBase):
         self._budget_s: float | None = None  # after so many seconds the run ends anyway
         self._forget()
 
-    def show_run(self, trials: Sequence[Trial], done: bool, info: table.RunInfo) -> None:
-        """See `ProgressReporter.show_run`. Snapshots are made of the data, not of the text."""
+    def note_run(self, info: table.RunInfo) -> None:
+        """See `ProgressReporter.note_run`. Snapshots are made of these data."""
         self._info = info
-        super().show_run(trials, done, info)
 
     def _forget(self) -> None:
         self._ended_before: int | None = None  # trials that had ended before a resumed run went on
@@ -693,7 +685,7 @@ class SnapshotReporter(TuneReporterBase):
 
 
 def _part_done(trial: Trial) -> float | None:
-    """The part of its way, from 0 to 1, that a running trial has behind it, if its limits tell."""
+    """The part of a running trial, from 0 to 1, that is done; None if it has no limits."""
     parts = [
         (table.number_of(trial.last_result.get(name)) or 0.0) / limit
         for name in (TRAINING_ITERATION, TIME_TOTAL_S)
@@ -806,7 +798,7 @@ class LiveReporter(ScreenReporter, SnapshotReporter):
         snapshot = self._snapshot(trials)
         self._draw(screen, render(snapshot, width, height, color=screen.has_color, ascii_only=screen.is_ascii))
         cost_s = self._drawn_s - begin_s
-        self._wait_s, self._cost_s = min(cost_s, self._cost_s) / _REDRAW_SHARE, cost_s  # once may be chance
+        self._wait_s, self._cost_s = min(cost_s, self._cost_s) / _REDRAW_SHARE, cost_s  # one slow redraw may be chance
 
     # -- one trial -------------------------------------------------------------------------------------------------
 
@@ -886,7 +878,13 @@ class JupyterNotebookReporter(SnapshotReporter):
         blocks = table.as_html(self._parts(trials, done, sys_info))
         if done:
             self._end = blocks
-        self.display(blocks if done else _bar(self._pace(table.by_status(trials))) + blocks)
+        else:
+            from html import escape
+
+            pace = self._pace(table.by_status(trials))
+            bar = f'<progress value="{pace.ended}" max="{pace.total}"></progress> ' if pace.total else ""
+            blocks = f"<div>{bar}{escape(progress_text(pace))}</div>{blocks}"
+        self.display(blocks)
         self._interval_s = max(self.max_report_frequency, (time.monotonic() - begin_s) / _NOTEBOOK_SHARE)
 
     def say(self, text: str) -> None:
@@ -908,14 +906,6 @@ class JupyterNotebookReporter(SnapshotReporter):
             clear_output(wait=True)
         self._handle = display(HTML(string), display_id=True)
         self._has_shown = True
-
-
-def _bar(snapshot: Snapshot) -> str:
-    """How far a run has come, as HTML."""
-    from html import escape
-
-    bar = f'<progress value="{snapshot.ended}" max="{snapshot.total}"></progress> ' if snapshot.total else ""
-    return f"<div>{bar}{escape(progress_text(snapshot))}</div>"
 
 
 def in_notebook() -> bool:

@@ -1,10 +1,10 @@
-"""Screen: a block of lines at the bottom of a terminal, redrawn in place, while everybody else prints above it.
+"""Screen: a block of lines at the bottom of a terminal, redrawn in place, while other code prints above it.
 
 No thread, no alternate screen, and the cursor stays visible: a process that is killed leaves nothing to repair. The
-cursor rests at the beginning of the line below the block. Who prints through `sys.stdout` or `sys.stderr` meanwhile,
-logging and warnings included, finds the block gone, and it comes back with the next `draw`. For that, `write` of these
-streams is covered by a function of ours; the streams themselves stay what they are, so that handlers that were given
-one before are caught too.
+cursor rests at the beginning of the line below the block. When other code prints
+through `sys.stdout` or `sys.stderr`, logging and warnings included, the block is taken away first, and the next `draw`
+brings it back. For that, a function of ours covers `write` of these streams. The streams stay the same objects, so
+this also works for handlers that were given one before.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from minitune.settings import shared_variable
 _FALLBACK_SIZE = (80, 24)
 
 _owner: tuple[int, Screen] | None = None
-"""Who has the terminal, and in which process: a fork has none."""
+"""The screen that has the terminal, and its process: a fork of that process has none."""
 _owner_lock = threading.Lock()
 
 
@@ -33,7 +33,7 @@ class Screen:
     Attributes:
         has_color: Whether lines may hold colour codes.
         is_ascii: Whether the terminal's encoding knows no block characters.
-        is_erased: Whether somebody has printed since the last `draw`, so that the block is not there now.
+        is_erased: Whether other code has printed since the last `draw`, so that the block is not there now.
     """
 
     def __init__(self, stream: Any):
@@ -119,9 +119,9 @@ class Screen:
     # -- moving about ----------------------------------------------------------------------------------------------
 
     def _way_up(self, columns: int) -> str:
-        """What moves the cursor to the first line of the block; `columns` is the width now.
+        """The code that moves the cursor to the first line of the block; `columns` is the width now.
 
-        A terminal that was made narrower has broken the lines; so every modern one does it, and tmux.
+        A terminal that was made narrower has broken the lines: modern terminals and tmux do so.
         """
         rows = len(self._drawn)
         if columns < self._drawn_columns:
@@ -235,8 +235,8 @@ def open_screen() -> Screen | None:
     """The terminal that standard output is, to draw on.
 
     Returns:
-        The screen; or None if standard output is no terminal, or one that cannot move its cursor, or if somebody else
-        in this process draws on it: another run, in another thread or around this one.
+        The screen; or None if standard output is no terminal, or one that cannot move its cursor, or if another run
+        in this process draws on it, in another thread or around this one.
     """
     global _owner
     stream = sys.stdout

@@ -25,7 +25,7 @@ from minitune.trainable.session import current_session
 
 logger = logging.getLogger("minitune")
 
-WELL, CUT, FAILED, UNFINISHED, SILENT = "ended well", "cut short", "failed", "not finished", "without a result"
+WELL, CUT, FAILED, UNFINISHED, SILENT = "finished", "cut short", "failed", "not finished", "without a result"
 _ENDS = (WELL, CUT, FAILED, UNFINISHED, SILENT, NOT_STARTED)
 """How trials end."""
 _ROWS, _CELL = 30, 200
@@ -37,7 +37,7 @@ _FILE_LIMIT_BYTES = 1_000_000
 
 @dataclass(frozen=True)
 class Target:
-    """What the best value of a metric is held against.
+    """A bound that the best value of a metric must keep.
 
     Attributes:
         metric: The metric's flattened name.
@@ -127,17 +127,17 @@ def _in_short(error: Exception) -> str:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a run has come to.
+    """The outcome of a run.
 
     Attributes:
         name: The run's name.
         path: Its directory.
         elapsed_s: How long it took, in seconds.
         is_interrupted: Whether a signal has ended it.
-        counts: How many trials `ended well`, were `cut short` by the end of the run, `failed`, are `not finished`,
+        counts: How many trials `finished`, were `cut short` by the end of the run, `failed`, are `not finished`,
             ended `without a result`, and were `not started`.
         cut: How many trials the end of the run has cut short, those that were not started included.
-        early_end: Why the run has ended before them, and how many had ended by then; empty if there are none.
+        early_end: Why the run ended before them, and how many had ended by then; empty if there are none.
         best: In a line; None without a metric, or a finite value of it.
         config: The best configuration, as text.
         errors: See `grouped_errors`.
@@ -262,7 +262,7 @@ def log_failures(analysis: ExperimentAnalysis, may_print: bool = False) -> None:
 
 
 def tell_run_ended(analysis: ExperimentAnalysis, elapsed_s: float, is_interrupted: bool) -> None:
-    """Append what a run has come to where the environment asks for it: `STEP_SUMMARY`, `ENDED_RUNS`. Blocks.
+    """Append the outcome of a run to the files that the environment names: `STEP_SUMMARY`, `ENDED_RUNS`. Blocks.
 
     A run within a trial tells nothing. That a file cannot be written is a warning, once.
 
@@ -278,7 +278,7 @@ def tell_run_ended(analysis: ExperimentAnalysis, elapsed_s: float, is_interrupte
     try:
         summary = Summary.of(analysis, elapsed_s, is_interrupted)
         markdown, line = summary.markdown(), {**asdict(summary), "extremes": _extremes(analysis.trials)}
-    except Exception as error:  # whatever a user's values do, the run itself has ended well
+    except Exception as error:  # whatever a user's values do, the run itself has finished
         warn_once(f"there is no summary of {analysis.experiment_path}: {error!r}", about="summary")
         return
     if page:

@@ -328,7 +328,7 @@ def choose_rows(
             chosen += sorted(ordered, key=rank)[: shares[status]]
         elif status in (RUNNING, PENDING, NOT_STARTED):
             chosen += ordered[: shares[status]]
-        else:  # what has come to rest: the latest
+        else:  # those that have ended or paused: the latest
             chosen += ordered[len(ordered) - shares[status] :]
     return chosen, {status: sizes[status] - shares[status] for status in STATUS_ORDER if sizes[status] > shares[status]}
 
@@ -428,11 +428,11 @@ def error_table(trials: Iterable[Trial], max_rows: int) -> list[Part]:
 
 
 def error_texts(trials: Iterable[Trial], raised: Trial | None = None) -> list[str]:
-    """The errors of the trials that have failed for good, each distinct one once, the most frequent last.
+    """The errors of the trials that have failed, each distinct one once, the most frequent last.
 
     Args:
         trials: All trials.
-        raised: One of them whose error follows as an exception, which shows its traceback.
+        raised: The trial whose error the driver raises next, as an exception that shows its traceback.
     """
     groups: dict[Any, list[Trial]] = {}
     for trial in trials:
@@ -484,7 +484,7 @@ def kind_of_error(trial: Trial) -> Hashable:
     error = trial.error
     trace = "" if error is None else error.remote.traceback if error.remote is not None else str(error)
     if error is not None and error.remote is None and not trace.strip().partition("\n")[0].endswith(":"):
-        trace = ""  # how a worker has died; its last lines differ
+        trace = ""  # the death of a worker; its last lines differ each time
     places = tuple(line for line in trace.splitlines() if line.startswith('  File "'))
     if places:
         name, _, _ = last_line(trial).partition(": ")  # the class, also where only the text was kept

@@ -1,4 +1,4 @@
-"""What trials print, on the console of the driver."""
+"""The output of trials, shown on the console of the driver."""
 
 from __future__ import annotations
 

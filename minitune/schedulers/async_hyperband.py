@@ -320,7 +320,7 @@ class AsyncHyperBandScheduler(MetricScheduler):
         if chosen is None:
             self._left_behind.update(trial.trial_id for trial in live)
             for trial in live:
-                tune_controller.stop_trial(trial, "nobody is left to be promoted")
+                tune_controller.stop_trial(trial, "no trial is left to be promoted")
         return chosen
 
     @property

@@ -39,7 +39,7 @@ have the same, cost no more than iterations."""
 
 
 class _Curve:
-    """What one trial has reported, of which the means at any time can be told.
+    """The reports of one trial, and from them its mean at any time.
 
     Attributes:
         times: When it reported, ascending.

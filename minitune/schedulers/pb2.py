@@ -276,8 +276,8 @@ class PB2(PopulationBasedTraining):
         mode: `min` or `max`; by default the run's.
         perturbation_interval: A member has its turn when it has trained so long since its last one.
         hyperparam_bounds: By name, `[low, high]`, or a domain of numbers with bounds (with `tune.loguniform(1e-5, 0.1)`
-            the model sees orders of magnitude), or a dict of these for nested ones. What is missing from a trial's
-            configuration is drawn from the bounds at its start. A hyperparameter that is an int stays one.
+            the model sees orders of magnitude), or a dict of these for nested ones. Values that are missing in a
+            trial's configuration are drawn from the bounds at its start. A hyperparameter that is an int stays one.
         quantile_fraction: The part of the population that is replaced: 0 to 0.5.
         log_config: Whether the files are written.
         require_attrs: Whether a result without metric or time is an error of its trial.

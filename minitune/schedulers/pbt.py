@@ -278,7 +278,7 @@ class PopulationBasedTraining(MetricScheduler):
         burn_in_period: No member has a turn before this time.
         hyperparam_mutations: By name, how a hyperparameter is drawn and perturbed: a list or tuple of values in their
             order, a domain such as `tune.loguniform(1e-4, 1e-1)`, a function without arguments, or a dict of these for
-            nested ones. What is missing from a trial's configuration is drawn at its start.
+            nested ones. Values that are missing in a trial's configuration are drawn at its start.
         quantile_fraction: The part of the population that is replaced, and the part that replaces it: 0 to 0.5.
         resample_probability: How often a hyperparameter is drawn anew instead of being perturbed.
         perturbation_factors: What a number is multiplied by when it is perturbed: one of these.

@@ -168,7 +168,7 @@ class Population:
                 heapq.heappush(self._times, (member.history[-1][0], trial_id))
 
     def _entry_at(self, member: Member, time: float, arrival: int) -> Entry:
-        """What a member had reached at a time, or as soon after it as is known; earlier results are forgotten."""
+        """The result of a member at a time, or its first one after that; earlier results are forgotten."""
         place = max(1, bisect_right(member.history, (time, math.inf)))
         del member.history[: place - 1]
         score = -math.inf if member.is_worst else member.history[0][1]

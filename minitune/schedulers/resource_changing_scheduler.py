@@ -52,16 +52,16 @@ def _amounts(name: str, amounts: Any) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class _Situation:
-    """What a trial's part of the machine follows from.
+    """The facts that decide a trial's part of the machine.
 
     Attributes:
         trial: The trial that reported.
         result: Its result, flattened.
-        scheduler: Who asks.
+        scheduler: The scheduler that asks.
         trials: All live trials.
-        planned: By trial id, what each of them has.
-        base: What each has come with.
-        unit: What a trial grows by at a time.
+        planned: The resources of each of them, by trial id.
+        base: The resources that each has started with.
+        unit: The resources that a trial gains at a time.
         pool: What there is for all together.
     """
 
@@ -113,7 +113,7 @@ class DistributeResources:
         result: dict[str, Any],
         scheduler: ResourceChangingScheduler,
     ) -> Resources | None:
-        """What the trial is to have from now on.
+        """The resources of the trial from now on.
 
         Args:
             tune_controller: The context of the run.
@@ -160,7 +160,7 @@ class DistributeResources:
         return self.increase_by_times if bounded else 2**31
 
     def _unit(self, base: Resources) -> dict[str, float]:
-        """What a trial grows by at a time."""
+        """The resources that a trial gains at a time."""
         if self.increase_by:
             return self.increase_by
         if self.add_bundles:
@@ -169,7 +169,7 @@ class DistributeResources:
         return {GPU: 1} if base.bundles[0].get(GPU) else {CPU: 1}
 
     def _pool(self, context: SchedulerContext) -> dict[str, float]:
-        """What there is for all trials together."""
+        """The resources for all trials together."""
         totals = {CPU: context._resource_updater.get_num_cpus(), GPU: context._resource_updater.get_num_gpus()}
         return {name: total - self.reserve_resources.get(name, 0) for name, total in totals.items()}
 
@@ -296,11 +296,11 @@ class ResourceChangingScheduler(TrialScheduler):
 
     @property
     def base_trial_resources(self) -> Resources | None:
-        """What every trial has come with, or None if there is none yet."""
+        """The resources that every trial has started with, or None if there is no trial yet."""
         return self._base_trial_resources
 
     def planned_resources(self, trial: Trial) -> Resources:
-        """What a trial has, or will have when it is started next."""
+        """The resources that a trial has, or will have at its next start."""
         return self._planned.get(trial.trial_id, trial.resources)
 
     def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
@@ -407,7 +407,7 @@ class ResourceChangingScheduler(TrialScheduler):
 
 
 def _sum(requests: Any) -> dict[str, float]:
-    """What several requests ask for together."""
+    """The sum of several requests."""
     total: dict[str, float] = {}
     for request in requests:
         for name, amount in request.required_resources.items():

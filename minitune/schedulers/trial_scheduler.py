@@ -180,7 +180,7 @@ class TrialScheduler:
         return CONTINUE
 
     def on_trial_complete(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> None:
-        """Emitted when a RUNNING trial ends well or is stopped; `result` is its last one, flattened."""
+        """Emitted when a RUNNING trial has finished or is stopped; `result` is its last one, flattened."""
 
     def on_trial_remove(self, tune_controller: SchedulerContext, trial: Trial) -> None:
         """Emitted when a PENDING or PAUSED trial is ended."""

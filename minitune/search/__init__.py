@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from minitune.search.tpe import TPESearch as TPESearch
 
 _HOME = {"Evaluation": "study", "Study": "study", "TPESearch": "tpe"}
-"""What is loaded when it is first used, by the module below this package that has it."""
+"""Names that are loaded at their first use, and the module below this package that has each."""
 
 __all__ = [
     "UNDEFINED_METRIC_MODE",

@@ -27,7 +27,7 @@ logger = logging.getLogger("minitune")
 _TRIES_AT_GRID_POINT = 500
 """So often is a point of a grid drawn anew before it is left out: other points may be better."""
 _SAME_DRAWS = 32
-"""What has been drawn so often and is always the same is not random."""
+"""A function that has given the same value so many times is taken as not random."""
 
 
 class BasicVariantGenerator(SearchAlgorithm):
@@ -137,7 +137,7 @@ class BasicVariantGenerator(SearchAlgorithm):
         return trial
 
     def _filter_of(self, experiment: ExperimentSpec, table: VariantTable) -> Filter | None:
-        """What the experiment's variants have to pass; None if that is nothing."""
+        """The filter for the experiment's variants; None if there is none."""
         if not self._rules.concern(experiment.num_samples):
             return None
         one = Filter(self._rules, experiment.param_space, experiment.num_samples)
@@ -147,7 +147,7 @@ class BasicVariantGenerator(SearchAlgorithm):
     def _next_admitted(self, table: VariantTable, one: Filter | None) -> Variant | None:
         """The next variant that the filter admits; None if there is none, and then the table is at its end.
 
-        What is refused is drawn anew. A place where that does not help is left out: the grid's next point follows.
+        A refused variant is drawn again. If that does not help, the grid's next point follows.
 
         Raises:
             ConstraintError: If no configuration fulfils the constraints, or one of them fails.

@@ -1,7 +1,7 @@
 """The common part of the searchers that use other libraries: values, categories and points in these libraries' terms.
 
-A library counts steps where this one has quantised ints, and it sees a long list of categories as indices. What users
-give as points is checked here against the space, so that each searcher refuses the same with the same words.
+A library counts steps where this one has quantised ints, and it sees a long list of categories as indices. The points
+of users are checked here against the space, so that all searchers refuse the same points in the same words.
 """
 
 from __future__ import annotations

@@ -616,7 +616,7 @@ class _Rungs:
         return self.highest != before
 
     def _weight(self, step: float) -> tuple[int, float]:
-        """What makes one step preferable to another."""
+        """The key by which one step is preferred to another."""
         return min(self._counts.get(step, 0), _LEAST_ON_RUNG), step
 
 

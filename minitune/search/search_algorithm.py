@@ -243,8 +243,8 @@ def experiment_list(experiments: Any) -> list[ExperimentSpec]:
 class SearchGenerator(SearchAlgorithm):
     """Turns suggestions into trials, and tells the searcher of each suggestion's end exactly once.
 
-    A suggestion is laid deeply over the search space. What it leaves open is resolved here: functions, and domains
-    that the searcher knows nothing of, with a generator seeded by (seed, trial number).
+    A suggestion is laid deeply over the search space. The rest is resolved here, with a generator
+    seeded by (seed, trial number): functions, and domains that the searcher does not know.
 
     Args:
         searcher: The searcher.

@@ -424,7 +424,7 @@ def in_one_step(path: str) -> Iterator[str]:
     """A file that appears whole or not at all: the `with` block may write one to the path that it is given.
 
     Args:
-        path: Where the file is put when the block has ended well.
+        path: Where the file is put when the block has ended without an error.
     """
     temporary = os.path.join(os.path.dirname(path), f".tmp-{uuid.uuid4().hex}")
     try:

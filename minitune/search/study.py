@@ -22,7 +22,7 @@ from minitune.space.tree import copy_tree
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a configuration is worth.
+    """A configuration and its metrics.
 
     Attributes:
         config: The configuration.
@@ -195,7 +195,7 @@ class Study:
 
     @property
     def front(self) -> list[Evaluation]:
-        """What nothing in the history is better than: not worse in any objective, and better in one.
+        """The evaluations that no other one beats: not worse in any objective, and better in one.
 
         Raises:
             ValueError: If there is no mode.
@@ -218,7 +218,7 @@ class Study:
         return [self._metric or DEFAULT_METRIC]
 
     def _metrics(self, value: Any) -> dict[str, Any]:
-        """What was told, as flattened metrics.
+        """The told value as flattened metrics.
 
         Raises:
             ValueError: If a value is missing, or is no number.
@@ -267,7 +267,7 @@ class Study:
             self._by_key.setdefault(config_key(one.config), one)
 
     def _scored(self) -> list[tuple[list[float], Evaluation]]:
-        """What has a number for each objective, with these, the larger the better."""
+        """The evaluations with a number for each objective, after these numbers, the larger the better."""
         modes = [self._mode] if isinstance(self._mode, str) else list(self._mode or ())
         if not modes:
             raise ValueError("mode must be 'min' or 'max' for something to be best, but got None; give it to the Study")

@@ -134,8 +134,8 @@ class SearcherContract:
             if end.get("error"):
                 searcher.on_trial_error(trial_id)
             searcher.on_trial_complete(trial_id, **end)
-        searcher.on_trial_complete("nobody", {"loss": 1.0})
-        searcher.on_trial_result("nobody", {"loss": 1.0})
+        searcher.on_trial_complete("unknown", {"loss": 1.0})
+        searcher.on_trial_result("unknown", {"loss": 1.0})
         for _, config in self.play(searcher, 5):
             for path, domain in domains_of(self.param_space):
                 assert fits(domain, get_value(config, path))

@@ -256,8 +256,8 @@ class AutoFields:
 
     Args:
         trial_id: Goes into every result.
-        config: Goes into every result, by reference; None where the driver puts it in, so that it does not cross the
-            pipe with every report.
+        config: Goes into every result, by reference; None where the driver completes the results, see
+            `Trial.complete`: so the configuration does not cross the pipe with every report.
         log_sys_usage: Whether to add the machine's CPU and memory use under `perf`.
 
     Attributes:
@@ -330,7 +330,10 @@ class AutoFields:
         result[PID] = self._pid
         result[HOSTNAME] = self._hostname
         result[NODE_IP] = _NODE_IP
-        result[CONFIG] = self._config
+        if self._config is None:
+            result.pop(CONFIG, None)
+        else:
+            result[CONFIG] = self._config
         result[TIME_SINCE_RESTORE] = self.time_since_restore_s
         result[ITERATIONS_SINCE_RESTORE] = self.iterations_since_restore
         if self.timesteps_since_restore:

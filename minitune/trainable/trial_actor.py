@@ -214,8 +214,8 @@ class ClassActor:
             if is_clean_end(error):
                 return Report(metrics=None, done=True)
             raise
-        check_metrics({key: value for key, value in result.items() if key != CONFIG})
-        result[CONFIG] = None  # the driver knows it, so it need not cross the pipe with every report
+        result.pop(CONFIG, None)  # the driver knows it, so it need not cross the pipe with every report
+        check_metrics(result)
         return Report(result, None, bool(result.get(DONE)))
 
     def _save(self) -> CheckpointRecord:

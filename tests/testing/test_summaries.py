@@ -35,7 +35,7 @@ def test_a_run_adds_counts_the_best_trial_and_each_error_once(tmp_path: Path, pa
     lines = page.read_text().splitlines()
     assert lines[:2] == ["before", r"### my\_run"]
     assert "4 trials in" in lines[3]
-    assert lines[3].endswith("2 ended well, 2 failed.")
+    assert lines[3].endswith("2 finished, 2 failed.")
     assert "Best: **loss = 0.25 \\(trial " in lines[5]
     assert "| lr | 0.25 |" in lines
     assert "| note | 'a&#124;b' |" in lines
