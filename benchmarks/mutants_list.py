@@ -29,15 +29,14 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/_driver.py",
-        "                    keeper.save()  # before the searcher hears that all trials are over: a resume "
-        "goes on with them\n",
+        "            keeper.save()  # before the searcher hears that all trials are over: a resume goes on with them\n",
         "",
         "tests/resume/test_plugin_states.py::test_a_searcher_that_was_told_of_an_interrupt_does_not_remember_that",
     ),
     (
         "minitune/_driver.py",
-        "            hooks.experiment_ends(controller.trials, after_error=True)\n",
-        "            pass\n",
+        "                self.hooks.experiment_ends(self.controller.trials, after_error=True)\n",
+        "                pass\n",
         "tests/controller/test_driver_plugin_errors.py::test_the_error_names_the_hook_and_the_trial_and_t"
         "he_run_can_go_on",
     ),
@@ -82,14 +81,14 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/_resume.py",
-        "    return (replay.was_ended or is_closed) and not add_samples",
-        "    return replay.was_ended or is_closed",
+        "        return (replay.was_ended or self._is_closed) and not add_samples",
+        "        return replay.was_ended or self._is_closed",
         "tests/resume/test_resume_choices.py::test_a_run_that_its_stopper_had_ended_is_extended_if_that_is_wanted",
     ),
     (
         "minitune/_resume.py",
-        "    return (replay.was_ended or is_closed) and not add_samples",
-        "    return replay.was_ended and not add_samples",
+        "        return (replay.was_ended or self._is_closed) and not add_samples",
+        "        return replay.was_ended and not add_samples",
         "tests/resume/test_other_space.py",
     ),
     (
@@ -106,7 +105,8 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/_resume.py",
-        "    for donation in state.donations.values():\n        recorder.pin(donation.donor, donation.record)\n",
+        "        for donation in state.donations.values():\n"
+        "            recorder.pin(donation.donor, donation.record)\n",
         "",
         "tests/controller/test_driver_resume.py::test_an_exploit_that_was_cut_off_is_still_carried_out",
     ),
