@@ -36,7 +36,7 @@ from minitune.base.text import warn_once
 from minitune.callback import Callback, check_callbacks, environment_callbacks
 from minitune.config import default_storage_path
 from minitune.error import as_cause
-from minitune.execution.hooks import DriverContext, Hooks, SupplyView, forked_error
+from minitune.execution.hooks import Hooks, forked_error
 from minitune.execution.logical_order import OrderedExecutor
 from minitune.execution.state import RunSettings, RunState, TrialSettings
 from minitune.execution.trial_executor import TrialExecutor
@@ -225,21 +225,23 @@ class Driver:
         self._closing.callback(executor.shutdown)
         self.enter(clock.use(executor.clock))
         self.enter(lending(tune.seed is not None))
-        self.state, supply = RunState(), SupplyView()
-        context = DriverContext(self.state, components.search_alg, executor.resources()[0], supply, tune.reuse_actors)
+        self.state = RunState(_settings(plan, self.seed, executor, opened.run.name))
         self.hooks = Hooks(
-            components.scheduler, components.search_alg, components.stopper, components.callbacks, context
+            components.scheduler,
+            components.search_alg,
+            components.stopper,
+            components.callbacks,
+            self.state,
+            executor.resources()[0],
         )
-        was_ended = self.catch_up(context)
-        self._keeper = opened.keeper(self.hooks, context)
+        was_ended = self.catch_up()
+        self._keeper = opened.keeper(self.hooks, self.hooks.context)
         if tune.deterministic:
             warn_of_clocks(plan, components)
             warn_of_resume(self.state.unfinished.values(), self.seed)
-        settings = _settings(plan, self.seed, executor, opened.run.name)
-        self.controller = TuneController(executor, self.state, context, self.hooks, opened.recorder, settings)
-        supply.launcher = self.controller.launcher
+        self.controller = TuneController(executor, self.state, self.hooks, opened.recorder)
         if was_ended:
-            self.controller.launcher.end_supply()
+            self.controller.end_supply()
         total = components.search_alg.total_samples
         self.hooks.setup(total_num_samples=total, **plan.experiment.public_spec)
         self._progress = Progress(
@@ -255,7 +257,7 @@ class Driver:
         self._closing.callback(self._close_progress)
         self._progress.begin(total, plan.experiment.param_space if self.is_new else {})
 
-    def catch_up(self, context: DriverContext) -> bool:
+    def catch_up(self) -> bool:
         """Bring state and plug-ins to where an earlier driver was. A new run has none.
 
         Returns:
@@ -267,16 +269,16 @@ class Driver:
 
     def loop(self) -> Outcome:
         """Drive the trials to their ends and close the record, with signals watched and progress shown. Blocks."""
-        controller, progress, recorder = self.controller, self._progress, self.opened.recorder
+        state, controller, progress, recorder = self.state, self.controller, self._progress, self.opened.recorder
         reason = _FAILED
         with Interrupts(self.executor.wake, raise_second=not self.executor.isolates) as interrupts:
             try:
-                while not controller.is_finished():
+                while not state.is_finished:
                     self._turn(interrupts)
                 progress.loop_ends()
                 while controller.unwind():
                     interrupts.check_second()
-                if not controller.interrupted:
+                if not state.interrupted:
                     self._keeper.save()
                 reason = controller.how_ended()
             except KeyboardInterrupt:
@@ -286,16 +288,16 @@ class Driver:
             finally:
                 if recorder.is_ours:  # else a child that a plug-in has forked is on its way out, and the run goes on
                     self._end(reason)
-        self.hooks.experiment_ends(controller.trials)
-        interrupted_by = interrupts.name if controller.interrupted else None
-        progress.end(controller.trials, interrupted_by, why_no_more=self.hooks.search_alg.end_reason)
+        self.hooks.experiment_ends(state.trials)
+        interrupted_by = interrupts.name if state.interrupted else None
+        progress.end(state.trials, interrupted_by, why_no_more=self.hooks.search_alg.end_reason)
         interrupts.deliver_again()
         if controller.loss is not None:
             raise controller.loss
         return Outcome(
             self.opened.run,
-            controller.trials,
-            controller.interrupted,
+            state.trials,
+            state.interrupted,
             controller.failed_fast,
             raises=self.plan.failure_config.fail_fast == "raise",
             took_s=progress.stop(),
@@ -303,29 +305,34 @@ class Driver:
 
     def _turn(self, interrupts: Interrupts) -> None:
         """One turn: show the progress, let the controller take a step, and save states or end the run if it is time."""
-        controller, progress, keeper = self.controller, self._progress, self._keeper
+        state, progress = self.state, self._progress
         if not self.opened.recorder.is_ours:
             raise forked_error("a plug-in")
-        progress.report(controller.trials)
-        controller.step(progress.patience_s())
-        if interrupts.name is None and not controller.interrupted:
-            keeper.save_if_due()
-        elif not controller.interrupted:
-            progress.tell_wait(str(interrupts.name), number_setting("FORCE_TRIAL_CLEANUP_S"))
-            keeper.save()  # before the searcher hears that all trials are over: a resume goes on with them
-            controller.end_run(f"{INTERRUPTED_BY}{interrupts.name}", resumable=True)
-        interrupts.check_second()
+        if self.components.reporter is None:
+            self.controller.step()
+        else:
+            progress.report(state.trials)
+            self.controller.step(progress.patience_s())
+        if state.interrupted:
+            interrupts.check_second()
+        elif interrupts.name is None:
+            self._keeper.save_if_due()
+        else:
+            progress.tell_wait(interrupts.name, number_setting("FORCE_TRIAL_CLEANUP_S"))
+            self._keeper.save()  # before the searcher hears that all trials are over: a resume goes on with them
+            self.controller.end_run(f"{INTERRUPTED_BY}{interrupts.name}", resumable=True)
+            interrupts.check_second()
 
     def _end(self, reason: str) -> None:
         """End the workers, save what the callbacks know, and close the record."""
         self.executor.shutdown()
         try:
-            if reason == _FAILED or self.controller.interrupted:
+            if reason == _FAILED or self.state.interrupted:
                 self._keeper.save(CALLBACKS)  # they have seen the results, however the run ends
             self.opened.recorder.close(reason, self._progress.stop())
         finally:
             if reason == _FAILED:
-                self.hooks.experiment_ends(self.controller.trials, after_error=True)
+                self.hooks.experiment_ends(self.state.trials, after_error=True)
 
     # -- the end -----------------------------------------------------------------------------------------------------
 

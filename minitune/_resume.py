@@ -22,7 +22,6 @@ from minitune._plan import Plan
 from minitune.base.files import local_path
 from minitune.config import ResumeConfig, default_storage_path
 from minitune.error import RunLockedError, TuneError
-from minitune.execution.hooks import DriverContext
 from minitune.experiment.lifecycle import TERMINATED
 from minitune.record import records
 from minitune.record.layout import RunDirectory, check_trusted
@@ -148,10 +147,11 @@ class ResumedDriver(Driver):
         write_trainable_file(run, trainables)
         self.put_together(opened)
 
-    def catch_up(self, context: DriverContext) -> bool:
+    def catch_up(self) -> bool:
         """See `Driver.catch_up`. It also makes the files of the trials agree with the record."""
         opened, recorder, state, hooks = self.opened, self.opened.recorder, self.state, self.hooks
-        loader = StateLoader(opened.run, hooks, context, opened.of_kind(records.STATE), self._wanted.fresh.takes_over)
+        saved, takes_over = opened.of_kind(records.STATE), self._wanted.fresh.takes_over
+        loader = StateLoader(opened.run, hooks, hooks.context, saved, takes_over)
         replay = Replay(opened.run.path, state, hooks, self.plan.makers, loader)
         replay.run(opened.scan, self._wanted.choice)
         for trial, replaced in replay.changes:
