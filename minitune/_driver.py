@@ -733,38 +733,31 @@ def build_executor(plan: Plan, directory: Callable[[], str]) -> TrialExecutor:
     Raises:
         ValueError: If there is none of that name.
     """
-    executor, tune = _plain_executor(plan, directory), plan.tune_config
-    if not tune.deterministic:
-        return executor
-    from minitune.execution.logical_order import OrderedExecutor
-
-    return OrderedExecutor(executor, tune.max_concurrent_trials or 1)
-
-
-def _plain_executor(plan: Plan, directory: Callable[[], str]) -> TrialExecutor:
-    name = plan.executor
+    name, tune = plan.executor, plan.tune_config
+    executor: TrialExecutor
     if not isinstance(name, str):
-        return name
-    machine = runtime.machine()
-    if name == "inline":
+        executor = name
+    elif name == "local":
+        from minitune.execution.local import LocalTrialExecutor
+
+        changes = tune.chdir_to_trial_dir
+        executor = LocalTrialExecutor(
+            runtime.machine(),
+            directory=directory,
+            output_names=plan.experiment.output_names,
+            changes_directory=is_on("CHDIR_TO_TRIAL_DIR") if changes is None else changes,
+            keep_descendants=plan.run_config.keep_descendants,
+            needed=NEEDED_BY_TRIALS,
+            preload=bool(tune.preload),
+            ahead=plan.template,
+        )
+    elif name == "inline":
         from minitune.execution.inline import InlineTrialExecutor
 
-        return InlineTrialExecutor(machine)
-    if name != "local":
+        executor = InlineTrialExecutor(runtime.machine())
+    else:
         raise ValueError(f"MINITUNE_EXECUTOR must be 'local' or 'inline', but got {name!r}")
-    from minitune.execution.local import LocalTrialExecutor
-
-    changes = plan.tune_config.chdir_to_trial_dir
-    return LocalTrialExecutor(
-        machine,
-        directory=directory,
-        output_names=plan.experiment.output_names,
-        changes_directory=is_on("CHDIR_TO_TRIAL_DIR") if changes is None else changes,
-        keep_descendants=plan.run_config.keep_descendants,
-        needed=NEEDED_BY_TRIALS,
-        preload=bool(plan.tune_config.preload),
-        ahead=plan.template,
-    )
+    return OrderedExecutor(executor, tune.max_concurrent_trials or 1) if tune.deterministic else executor
 
 
 # -- what no seed makes repeatable -----------------------------------------------------------------------------------

@@ -138,10 +138,11 @@ class TrialQueue:
 
     def heads(self) -> list[Trial]:
         """The first trial of each distinct request, in order of arrival."""
-        firsts = [next(iter(group.values())) for group in self._groups.values()]
-        if len(firsts) == 1:
-            return [firsts[0][1]]
-        return [trial for _, trial in sorted(firsts, key=lambda entry: entry[0])]
+        firsts = []
+        for group in self._groups.values():
+            firsts.append(next(iter(group.values())))  # a comprehension costs more where there is one group
+        firsts.sort()  # by arrival: no two are equal
+        return [trial for _, trial in firsts]
 
     def first(self) -> Trial | None:
         """The trial that has waited longest, or None."""

@@ -129,14 +129,15 @@ class TuneController:
                 state.end_rests(self._executor.now())
             if not state.end_reason:
                 self._launch()
-            if not state.is_finished and not (self._launcher.has_to_go_on and self._is_ordered):
+            if not (self._is_ordered and self._launcher.has_to_go_on) and (state.live or not state.is_finished):
                 self._apply(self._patience_s(max_wait_s))
                 if self._deadlines.are_set:
                     self._stop_overdue()
             if hooks.stops_run and not state.end_reason and hooks.wants_all_stopped():
                 self.end_run(self._why_ended())
             if state.end_reason and self._executor.now() >= self._end_deadline_s:
-                self._end_overdue()
+                for live in list(state.live.values()):  # they had their grace period, and are ended without a save
+                    self._actions.cut_short(live, state.end_reason)
         hooks.iteration += 1
         if hooks.hears_turns:
             hooks.step_ends()
@@ -256,11 +257,6 @@ class TuneController:
         self._hooks.completed(trial)
         self._actions.move(trial, Step.STOP, reason)
         self._actions.is_over(trial)
-
-    def _end_overdue(self) -> None:
-        """The grace period of `end_run` is over: those that are still in a step are ended without a save."""
-        for live in list(self._state.live.values()):
-            self._actions.cut_short(live, self._state.end_reason)
 
     def _stop_overdue(self) -> None:
         """End the workers of trials that have broken a time limit; the trials fail when they are gone.
@@ -542,7 +538,10 @@ class TuneController:
         if not final and (self._recorder.disk.look() or self._recorder.directory_fault(trial) is not None):
             self._on_trouble_of_disk(live, error, gone=gone)
             return
-        is_free = not final and self._is_free_restore(trial)
+        is_free = False
+        if trial.phase is Phase.RESTORING and not final:  # so many in a row do not count as failures
+            self._failed_restores[trial.trial_id] += 1
+            is_free = self._failed_restores[trial.trial_id] <= self._settings.free_restore_failures
         trial.num_failures += not is_free
         after = AfterFailure.RETRY if is_free else after_failure(self._settings.failure, trial, final=final)
         if not gone:
@@ -617,13 +616,6 @@ class TuneController:
         if not self._recorder.disk.trouble and not self._state.end_reason:
             self._state.rest(live.trial, self._executor.now() + RETRY_S)
         self._actions.remove_if_run_ends(live.trial)
-
-    def _is_free_restore(self, trial: Trial) -> bool:
-        """Whether a trial has failed to load a checkpoint, and not so often in a row that it counts as a failure."""
-        if trial.phase is not Phase.RESTORING:
-            return False
-        self._failed_restores[trial.trial_id] += 1
-        return self._failed_restores[trial.trial_id] <= self._settings.free_restore_failures
 
     def _let_rest(self, live: Live, error: TrialError) -> None:
         """A trial that may be retried without end has failed."""
