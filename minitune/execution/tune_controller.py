@@ -353,7 +353,8 @@ class TuneController:
 
     def _on_started(self, live: Live, event: Started) -> None:
         """The worker is ready: restore if there is something to restore, then pull."""
-        self._setbacks.started()
+        if self._setbacks.are_there:
+            self._setbacks.started()
         self._crash_loop.came_up()
         trial = live.trial
         live.allocation, live.ready_s, trial.pid = event.allocation, self._executor.now(), event.pid
@@ -488,7 +489,7 @@ class TuneController:
         """The actor and all that it had started are gone."""
         trial_id, _, _ = event.actor_id.rpartition("#")
         self._state.changes += 1
-        if event.counts:
+        if event.counts and self._setbacks.are_there:
             self._setbacks.left()
             self._setbacks.ended_otherwise(trial_id)
         if live is not None:
