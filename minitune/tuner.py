@@ -23,6 +23,19 @@ if TYPE_CHECKING:
     from minitune.result_grid import ResultGrid
 
 
+if TYPE_CHECKING:
+    _of_class = classmethod
+else:
+
+    class _of_class(classmethod):  # a decorator: its name is written as one
+        """A class method that objects of the class lack: its result is lost on who calls it for its effect on one."""
+
+        def __get__(self, instance: Any, owner: Any = None) -> Any:
+            if instance is not None:
+                raise AttributeError("Tuner.restore is called on the class: tuner = Tuner.restore(path, trainable)")
+            return super().__get__(None, owner)
+
+
 class Tuner:
     """Evaluates a trainable under many configurations.
 
@@ -64,13 +77,6 @@ class Tuner:
         )
         self._resumption: Resumption | None = None  # until the run goes on
         self._grid: ResultGrid | None = None
-
-    if not TYPE_CHECKING:  # a type checker would take it to allow any name
-
-        def __getattribute__(self, name: str) -> Any:
-            if name == "restore":  # what it returns would be lost on who calls it for its effect on this object
-                raise AttributeError("Tuner.restore is called on the class: tuner = Tuner.restore(path, trainable)")
-            return super().__getattribute__(name)
 
     def fit(self, *, raise_on_failed_trial: bool | None = None) -> ResultGrid:
         """Run all trials to their ends. Blocks.
@@ -145,7 +151,7 @@ class Tuner:
         refuse_out_of_scope(storage_filesystem, None, None)
         return is_run(path)
 
-    @classmethod
+    @_of_class
     def restore(
         cls,
         path: str | os.PathLike[str],
