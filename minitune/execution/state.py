@@ -226,7 +226,9 @@ class Donation(NamedTuple):
 
 
 class RunState:
-    """All trials, in order of submission, and the indices over them. Every operation is O(1) or O(log n).
+    """The trials of a run in order of submission, the indices over them, and what is asked for or awaited.
+
+    Every operation is O(1) or O(log n).
 
     Args:
         settings: The settings of the run.
