@@ -1,9 +1,9 @@
-"""One driver's work on a run: puts the parts together, drives the trials to their ends, and closes the record.
+"""Driver: one driver's work on a run. It puts the parts together, drives the trials to their ends, closes the record.
 
-`start_run` begins a run; `minitune._resume` opens an earlier one and enters here at `run_opened`, with a function that
-brings state and plug-ins to where the earlier driver was. Three things must be known before a change:
+`Driver.open` begins a new run. `minitune._resume.ResumedDriver` opens an earlier one instead; the rest of the story is
+the same for both. Three things must be known before a change:
 
-* Whatever is refused is refused before anything is on disk: plug-ins and executor are made first (`stage_of`), and
+* Whatever is refused is refused before anything is on disk: plug-ins and executor are made first (`make_parts`), and
   the run's directory after them.
 * The executor ends before the record is closed, so the journal has all that the workers did. If the record is not
   closed, the run is at work, or was killed.
@@ -16,16 +16,16 @@ no record.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from minitune import clock, runtime
 from minitune._plan import NEEDED_BY_TRIALS, Plan, for_this_run
@@ -36,12 +36,11 @@ from minitune.base.text import warn_once
 from minitune.callback import Callback, check_callbacks, environment_callbacks
 from minitune.config import default_storage_path
 from minitune.error import as_cause
-from minitune.execution.hooks import DriverContext, Hooks, SupplyView, forked_error
+from minitune.execution.hooks import Hooks, forked_error
 from minitune.execution.logical_order import OrderedExecutor
 from minitune.execution.state import RunSettings, RunState, TrialSettings
 from minitune.execution.trial_executor import TrialExecutor
 from minitune.execution.tune_controller import TuneController
-from minitune.experiment.experiment import Experiment
 from minitune.experiment.trial import Trial, TrialIds
 from minitune.output.output_limit import output_limit
 from minitune.output.progress import INTERRUPTED_BY, Progress, TrialProgress
@@ -49,7 +48,6 @@ from minitune.record import records
 from minitune.record.layout import RunDirectory, create_run_directory, identifier_limit
 from minitune.record.open_run import OpenRun
 from minitune.record.plugin_states import CALLBACKS, StateKeeper
-from minitune.record.recorder import Recorder
 from minitune.record.run_files import dump_trainables, dump_tuner, offer, write_trainable_file, write_tuner_file
 from minitune.resources import GPU
 from minitune.result import TIME_SINCE_RESTORE, TIME_THIS_ITER_S, TIME_TOTAL_S, TIMESTAMP, flatten
@@ -68,14 +66,12 @@ from minitune.stopper.stopper import ASKED_EVERY_S
 from minitune.trainable.util import bind_parameters
 
 if TYPE_CHECKING:
-    from minitune.actor.template import Template
     from minitune.output.reporters import ProgressReporter
     from minitune.record.open_run import MemoryRun
 
 logger = logging.getLogger("minitune")
 
-CatchUp = Callable[[RunState, Hooks, DriverContext], bool]
-"""Brings state and plug-ins to where an earlier driver was; returns whether no new trials are to come."""
+_Context = TypeVar("_Context")
 
 _FAILED = "error"
 """The reason in the record when a driver ends by an exception."""
@@ -96,6 +92,7 @@ class Outcome:
     """The end of a driver's work on a run.
 
     Attributes:
+        run: The run's directory.
         trials: All trials, in order of submission.
         interrupted: Whether a signal has ended the run before its trials.
         failed_fast: The trial whose failure has ended the run, or None.
@@ -103,6 +100,7 @@ class Outcome:
         took_s: How long this driver was at work, in seconds.
     """
 
+    run: RunDirectory
     trials: list[Trial]
     interrupted: bool = False
     failed_fast: Trial | None = None
@@ -129,38 +127,231 @@ class Outcome:
         raise original
 
 
-def start_run(plan: Plan, ahead: Template | None = None) -> tuple[Outcome, RunDirectory]:
-    """Make a new run's directory and run the trials of a plan in it. Blocks.
+class Driver:
+    """One driver's work on a run: `open`, `loop`, `close`. `run` does all three; each driver runs once.
+
+    Whatever is made registers at once how it is given back, and `close` does that in reverse order. So `close` may
+    follow wherever `open` or `loop` has ended.
 
     Args:
         plan: The plan.
-        ahead: See `Plan.start_ahead`.
 
-    Returns:
-        The outcome, and the run's directory.
-
-    Raises:
-        TypeError: If the trainable cannot be pickled.
-        ValueError: If the plan contradicts itself.
-        TuneError: If a plug-in raises, or the trials ask for more than there is.
-        KeyboardInterrupt: At the second Ctrl-C.
+    Attributes:
+        seed: The base seed of the run.
+        executor: Runs the trials.
+        components: The plug-ins, as they were made.
+        opened: The run's directory and record.
+        hooks: Calls the plug-ins.
+        state: The trials.
+        controller: Turns the loop.
     """
-    offer(plan)
-    trainables = dump_trainables(plan.experiments)
-    seed, first = base_seed(plan.tune_config.seed), plan.experiment
-    recorded = dump_tuner(plan.recorded())
-    components = build_components(plan, seed)
-    storage_path = first.storage_path or default_storage_path()
-    with stage_of(plan, seed, ahead) as stage:  # whatever is refused is refused before anything is on disk
+
+    is_new = True
+    """Whether the run begins with this driver."""
+
+    seed: int
+    executor: TrialExecutor
+    components: Components
+    opened: OpenRun | MemoryRun
+    state: RunState
+    hooks: Hooks
+    controller: TuneController
+    _keeper: StateKeeper
+    _progress: Progress
+
+    def __init__(self, plan: Plan):
+        self.plan = plan
+        self._directory = ""  # of the run, as soon as it is there
+        self._closing = ExitStack()
+
+    def run(self) -> Outcome:
+        """Open the run, drive its trials to their ends, and close it. Blocks.
+
+        Raises:
+            TypeError: If the trainable cannot be pickled.
+            ValueError: If the plan contradicts itself, or a setting of the environment breaks its rule.
+            TuneError: If a plug-in raises, or the trials ask for more than there is.
+            KeyboardInterrupt: At the second Ctrl-C.
+        """
+        try:
+            self.open()
+            return self.loop()
+        finally:
+            self.close()
+
+    def open(self) -> None:
+        """Begin a new run in a directory of its own."""
+        plan, first = self.plan, self.plan.experiment
+        offer(plan)
+        trainables = dump_trainables(plan.experiments)
+        recorded = dump_tuner(plan.recorded())
+        self.make_parts(base_seed(plan.tune_config.seed))
+        storage_path = first.storage_path or default_storage_path()
         run = create_run_directory(storage_path, first.name, trainable_name=first.trainable_name)
-        with open_run(plan, run, is_new=True) as opened:
-            write_tuner_file(run, recorded, opened.objects, sync=plan.run_config.durability != "process")
-            write_trainable_file(run, trainables)
-            total = components.search_alg.total_samples
-            opened.begin(run_record(plan, run, seed, total if 0 <= total < sys.maxsize else None))
-            return run_opened(plan, components, opened, stage), run
+        opened = self.enter(open_run(plan, run, is_new=True))
+        write_tuner_file(run, recorded, opened.objects, sync=plan.run_config.durability != "process")
+        write_trainable_file(run, trainables)
+        total = self.components.search_alg.total_samples
+        opened.begin(run_record(plan, run, self.seed, total if 0 <= total < sys.maxsize else None))
+        self.put_together(opened)
+
+    def make_parts(self, seed: int) -> None:
+        """Make plug-ins and executor, and check whether the plan can be run here. Nothing is on disk yet.
+
+        Args:
+            seed: The base seed.
+        """
+        self.seed = seed
+        self.components = build_components(self.plan, seed)
+        check_numbers()
+        identifier_limit()
+        self.executor = runtime.watch(build_executor(self.plan, lambda: self._directory))
+        self._closing.callback(self.executor.shutdown)
+        _check_requests(self.plan, self.executor)
+
+    def enter(self, context: AbstractContextManager[_Context]) -> _Context:
+        """Enter a context, which is left when this driver closes."""
+        return self._closing.enter_context(context)
+
+    def put_together(self, opened: OpenRun | MemoryRun) -> None:
+        """Put the parts together in the directory that is open, and tell them what has happened so far.
+
+        Args:
+            opened: The directory; its first records are written.
+        """
+        plan, components, executor, tune = self.plan, self.components, self.executor, self.plan.tune_config
+        self.opened, self._directory = opened, opened.run.path
+        self._closing.callback(self._close_record)
+        self._closing.callback(executor.shutdown)
+        self.enter(clock.use(executor.clock))
+        self.enter(lending(tune.seed is not None))
+        self.state = RunState(_settings(plan, self.seed, executor, opened.run.name))
+        self.hooks = Hooks(
+            components.scheduler,
+            components.search_alg,
+            components.stopper,
+            components.callbacks,
+            self.state,
+            executor.resources()[0],
+        )
+        was_ended = self.catch_up()
+        self._keeper = opened.keeper(self.hooks, self.hooks.context)
+        if tune.deterministic:
+            warn_of_clocks(plan, components)
+            warn_of_resume(self.state.unfinished.values(), self.seed)
+        self.controller = TuneController(executor, self.state, self.hooks, opened.recorder)
+        if was_ended:
+            self.controller.end_supply()
+        total = components.search_alg.total_samples
+        self.hooks.setup(total_num_samples=total, **plan.experiment.public_spec)
+        self._progress = Progress(
+            components.reporter,
+            components.scheduler,
+            executor,
+            opened.run,
+            tune,
+            verbose=plan.verbose,
+            print_errors=is_on("PRINT_ALL_TRIAL_ERRORS"),
+            raises=plan.raises or plan.failure_config.fail_fast == "raise",
+        )
+        self._closing.callback(self._close_progress)
+        self._progress.begin(total, plan.experiment.param_space if self.is_new else {})
+
+    def catch_up(self) -> bool:
+        """Bring state and plug-ins to where an earlier driver was. A new run has none.
+
+        Returns:
+            Whether no new trials are to come.
+        """
+        return False
+
+    # -- the loop ----------------------------------------------------------------------------------------------------
+
+    def loop(self) -> Outcome:
+        """Drive the trials to their ends and close the record, with signals watched and progress shown. Blocks."""
+        state, controller, progress, recorder = self.state, self.controller, self._progress, self.opened.recorder
+        reason = _FAILED
+        with Interrupts(self.executor.wake, raise_second=not self.executor.isolates) as interrupts:
+            try:
+                while not state.is_finished:
+                    self._turn(interrupts)
+                progress.loop_ends()
+                while controller.unwind():
+                    interrupts.check_second()
+                if not state.interrupted:
+                    self._keeper.save()
+                reason = controller.how_ended()
+            except KeyboardInterrupt:
+                if recorder.is_ours:
+                    progress.tell_resume("SIGINT")
+                raise
+            finally:
+                if recorder.is_ours:  # else a child that a plug-in has forked is on its way out, and the run goes on
+                    self._end(reason)
+        self.hooks.experiment_ends(state.trials)
+        interrupted_by = interrupts.name if state.interrupted else None
+        progress.end(state.trials, interrupted_by, why_no_more=self.hooks.search_alg.end_reason)
+        interrupts.deliver_again()
+        if controller.loss is not None:
+            raise controller.loss
+        return Outcome(
+            self.opened.run,
+            state.trials,
+            state.interrupted,
+            controller.failed_fast,
+            raises=self.plan.failure_config.fail_fast == "raise",
+            took_s=progress.stop(),
+        )
+
+    def _turn(self, interrupts: Interrupts) -> None:
+        """One turn: show the progress, let the controller take a step, and save states or end the run if it is time."""
+        state, progress = self.state, self._progress
+        if not self.opened.recorder.is_ours:
+            raise forked_error("a plug-in")
+        if self.components.reporter is None:
+            self.controller.step()
+        else:
+            progress.report(state.trials)
+            self.controller.step(progress.patience_s())
+        if state.interrupted:
+            interrupts.check_second()
+        elif interrupts.name is None:
+            self._keeper.save_if_due()
+        else:
+            progress.tell_wait(interrupts.name, number_setting("FORCE_TRIAL_CLEANUP_S"))
+            self._keeper.save()  # before the searcher hears that all trials are over: a resume goes on with them
+            self.controller.end_run(f"{INTERRUPTED_BY}{interrupts.name}", resumable=True)
+            interrupts.check_second()
+
+    def _end(self, reason: str) -> None:
+        """End the workers, save what the callbacks know, and close the record."""
+        self.executor.shutdown()
+        try:
+            if reason == _FAILED or self.state.interrupted:
+                self._keeper.save(CALLBACKS)  # they have seen the results, however the run ends
+            self.opened.recorder.close(reason, self._progress.stop())
+        finally:
+            if reason == _FAILED:
+                self.hooks.experiment_ends(self.state.trials, after_error=True)
+
+    # -- the end -----------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Give back all that the driver has made: terminal, workers, directory. Blocks while workers end."""
+        self._closing.close()
+
+    def _close_record(self) -> None:
+        """If the loop has not begun, its end is recorded here: else the run would look like one that was killed."""
+        recorder = self.opened.recorder
+        if recorder.is_ours and not recorder.is_closed:
+            recorder.close(_FAILED)
+
+    def _close_progress(self) -> None:
+        if self.opened.recorder.is_ours:
+            self._progress.close()
 
 
+# -- its record ------------------------------------------------------------------------------------------------------
 def run_record(plan: Plan, run: RunDirectory, seed: int, total_samples: int | None = None) -> records.Record:
     """The first record of a run."""
     return records.run(
@@ -192,187 +383,7 @@ def open_run(
     )
 
 
-@dataclass
-class Stage:
-    """The parts of a run that are made before anything is on disk.
-
-    Attributes:
-        executor: Runs the trials.
-        settings: The settings of the controller. The run's name and the trainables, which are not stored yet, lack.
-        directory: The run's directory, as soon as it is there.
-    """
-
-    executor: TrialExecutor
-    settings: RunSettings
-    directory: str = ""
-
-
-@contextlib.contextmanager
-def stage_of(plan: Plan, seed: int, ahead: Template | None = None) -> Iterator[Stage]:
-    """Check whether a plan can be run here, and make its executor, for the `with` block. Blocks at its end.
-
-    Args:
-        plan: The plan.
-        seed: The base seed.
-        ahead: See `Plan.start_ahead`.
-
-    Raises:
-        ValueError: If a setting of the environment breaks its rule.
-        TuneError: If the trials ask for more than there is, where that does not depend on their configurations.
-    """
-    check_numbers()
-    identifier_limit()
-    executor = runtime.watch(build_executor(plan, lambda: stage.directory, ahead))
-    try:
-        _check_requests(plan, executor)
-        stage = Stage(executor, _settings(plan, seed, executor))
-        yield stage
-    finally:
-        executor.shutdown()
-
-
-def run_opened(
-    plan: Plan, components: Components, opened: OpenRun | MemoryRun, stage: Stage, catch_up: CatchUp | None = None
-) -> Outcome:
-    """Run the trials of a plan in a directory that is open. Blocks.
-
-    Args:
-        plan: The plan.
-        components: Its plug-ins.
-        opened: The directory.
-        stage: From `stage_of`.
-        catch_up: For a run that goes on: see `CatchUp`.
-    """
-    stage.directory = opened.run.path
-    try:
-        with clock.use(stage.executor.clock), lending(plan.tune_config.seed is not None):
-            return _drive(plan, components, opened, stage, catch_up)
-    except BaseException:
-        # The loop has not begun. Without this record the run would look like one that was killed.
-        if opened.recorder.is_ours and not opened.recorder.is_closed:
-            opened.recorder.close(_FAILED)
-        raise
-    finally:
-        stage.executor.shutdown()
-
-
-def _drive(
-    plan: Plan, components: Components, opened: OpenRun | MemoryRun, stage: Stage, catch_up: CatchUp | None
-) -> Outcome:
-    """Put the parts together, tell them what has happened so far, and enter the loop."""
-    tune, recorder, state, executor = plan.tune_config, opened.recorder, RunState(), stage.executor
-    supply = SupplyView()
-    context = DriverContext(state, components.search_alg, executor.resources()[0], supply, tune.reuse_actors)
-    hooks = Hooks(components.scheduler, components.search_alg, components.stopper, components.callbacks, context)
-    was_ended = catch_up is not None and catch_up(state, hooks, context)
-    keeper = opened.keeper(hooks, context)
-    if tune.deterministic:
-        warn_of_clocks(plan, components)
-        warn_of_resume(state.unfinished.values(), stage.settings.seed)
-    experiments = [_trial_settings(experiment, executor) for experiment in plan.experiments]
-    settings = replace(stage.settings, run_name=opened.run.name, experiments=experiments)
-    controller = TuneController(executor, state, context, hooks, recorder, settings)
-    supply.launcher = controller.launcher
-    if was_ended:
-        controller.launcher.end_supply()
-    total = components.search_alg.total_samples
-    hooks.setup(total_num_samples=total, **plan.experiment.public_spec)
-    progress = Progress(
-        components.reporter,
-        components.scheduler,
-        executor,
-        opened.run,
-        tune,
-        verbose=plan.verbose,
-        print_errors=is_on("PRINT_ALL_TRIAL_ERRORS"),
-        raises=plan.raises or plan.failure_config.fail_fast == "raise",
-    )
-    try:
-        progress.begin(total, plan.experiment.param_space if catch_up is None else {})
-        return _loop(plan, controller, recorder, executor, hooks, progress, keeper)
-    finally:
-        if recorder.is_ours:
-            progress.close()
-
-
-# -- the loop --------------------------------------------------------------------------------------------------------
-def _loop(
-    plan: Plan,
-    controller: TuneController,
-    recorder: Recorder,
-    executor: TrialExecutor,
-    hooks: Hooks,
-    progress: Progress,
-    keeper: StateKeeper,
-) -> Outcome:
-    """The driver's loop, with signals watched and progress shown."""
-    reason = _FAILED
-    with Interrupts(executor.wake, raise_second=not executor.isolates) as interrupts:
-        try:
-            while not controller.is_finished():
-                if not recorder.is_ours:
-                    raise forked_error("a plug-in")
-                progress.report(controller.trials)
-                controller.step(progress.patience_s())
-                if interrupts.name is None and not controller.interrupted:
-                    keeper.save_if_due()
-                elif not controller.interrupted:
-                    progress.tell_wait(str(interrupts.name), number_setting("FORCE_TRIAL_CLEANUP_S"))
-                    keeper.save()  # before the searcher hears that all trials are over: a resume goes on with them
-                    controller.end_run(f"{INTERRUPTED_BY}{interrupts.name}", resumable=True)
-                interrupts.check_second()
-            progress.loop_ends()
-            while controller.unwind():
-                interrupts.check_second()
-            if not controller.interrupted:
-                keeper.save()
-            reason = controller.how_ended()
-        except KeyboardInterrupt:
-            if recorder.is_ours:
-                progress.tell_resume("SIGINT")
-            raise
-        finally:
-            if recorder.is_ours:
-                _end(reason, controller, recorder, executor, hooks, keeper, progress.stop)
-    hooks.experiment_ends(controller.trials)
-    interrupted_by = interrupts.name if controller.interrupted else None
-    progress.end(controller.trials, interrupted_by, why_no_more=hooks.search_alg.end_reason)
-    interrupts.deliver_again()
-    if controller.loss is not None:
-        raise controller.loss
-    return Outcome(
-        controller.trials,
-        controller.interrupted,
-        controller.failed_fast,
-        raises=plan.failure_config.fail_fast == "raise",
-        took_s=progress.stop(),
-    )
-
-
-def _end(
-    reason: str,
-    controller: TuneController,
-    recorder: Recorder,
-    executor: TrialExecutor,
-    hooks: Hooks,
-    keeper: StateKeeper,
-    took: Callable[[], float],
-) -> None:
-    """End the workers, save what the callbacks know, and close the record.
-
-    Only for the process that has begun the run. A child that a plug-in has forked leaves the loop, too, but the run
-    goes on.
-    """
-    executor.shutdown()
-    try:
-        if reason == _FAILED or controller.interrupted:
-            keeper.save(CALLBACKS)  # they have seen the results, however the run ends
-        recorder.close(reason, took())
-    finally:
-        if reason == _FAILED:
-            hooks.experiment_ends(controller.trials, after_error=True)
-
-
+# -- signals ---------------------------------------------------------------------------------------------------------
 class Interrupts:
     """A context in which signals end the run instead of the process.
 
@@ -440,13 +451,21 @@ class Interrupts:
 
 
 # -- settings of the controller --------------------------------------------------------------------------------------
-def _settings(plan: Plan, seed: int, executor: TrialExecutor) -> RunSettings:
+def _settings(plan: Plan, seed: int, executor: TrialExecutor, run_name: str) -> RunSettings:
+    """What the controller needs to know. The trainables are stored with the executor, in the run's directory."""
     tune = plan.tune_config
     ahead = setting("MAX_PENDING_TRIALS")
     usual_ahead = tune.max_concurrent_trials if tune.deterministic else None  # "auto" would depend on the machine
     return RunSettings(
-        run_name="",
-        experiments=(),
+        run_name=run_name,
+        experiments=[
+            TrialSettings(
+                executor.share(bind_parameters(experiment.trainable, executor.share)),
+                experiment.checkpoints(),
+                experiment.saves,
+            )
+            for experiment in plan.experiments
+        ],
         metric=tune.metric,
         seed=seed,
         failure=plan.failure_config,
@@ -462,11 +481,6 @@ def _settings(plan: Plan, seed: int, executor: TrialExecutor) -> RunSettings:
         answered=executor.answered if isinstance(executor, OrderedExecutor) else None,
         rest=executor.rest if isinstance(executor, OrderedExecutor) else None,
     )
-
-
-def _trial_settings(experiment: Experiment, executor: TrialExecutor) -> TrialSettings:
-    trainable = executor.share(bind_parameters(experiment.trainable, executor.share))
-    return TrialSettings(trainable, experiment.checkpoints(), experiment.saves)
 
 
 def _check_requests(plan: Plan, executor: TrialExecutor) -> None:
@@ -709,49 +723,41 @@ def build_reporter(plan: Plan) -> ProgressReporter | None:
     return default_reporter(plan.tune_config.budget_s())
 
 
-def build_executor(plan: Plan, directory: Callable[[], str], ahead: Template | None = None) -> TrialExecutor:
+def build_executor(plan: Plan, directory: Callable[[], str]) -> TrialExecutor:
     """The executor of the plan, in logical order if it wants that. Nothing is on disk yet.
 
     Args:
         plan: The plan.
         directory: Gives the run's directory. It is called when the first value is to be stored.
-        ahead: See `Plan.start_ahead`.
 
     Raises:
         ValueError: If there is none of that name.
     """
-    executor, tune = _plain_executor(plan, directory, ahead), plan.tune_config
-    if not tune.deterministic:
-        return executor
-    from minitune.execution.logical_order import OrderedExecutor
-
-    return OrderedExecutor(executor, tune.max_concurrent_trials or 1)
-
-
-def _plain_executor(plan: Plan, directory: Callable[[], str], ahead: Template | None) -> TrialExecutor:
-    name = plan.executor
+    name, tune = plan.executor, plan.tune_config
+    executor: TrialExecutor
     if not isinstance(name, str):
-        return name
-    machine = runtime.machine()
-    if name == "inline":
+        executor = name
+    elif name == "local":
+        from minitune.execution.local import LocalTrialExecutor
+
+        changes = tune.chdir_to_trial_dir
+        executor = LocalTrialExecutor(
+            runtime.machine(),
+            directory=directory,
+            output_names=plan.experiment.output_names,
+            changes_directory=is_on("CHDIR_TO_TRIAL_DIR") if changes is None else changes,
+            keep_descendants=plan.run_config.keep_descendants,
+            needed=NEEDED_BY_TRIALS,
+            preload=bool(tune.preload),
+            ahead=plan.template,
+        )
+    elif name == "inline":
         from minitune.execution.inline import InlineTrialExecutor
 
-        return InlineTrialExecutor(machine)
-    if name != "local":
+        executor = InlineTrialExecutor(runtime.machine())
+    else:
         raise ValueError(f"MINITUNE_EXECUTOR must be 'local' or 'inline', but got {name!r}")
-    from minitune.execution.local import LocalTrialExecutor
-
-    changes = plan.tune_config.chdir_to_trial_dir
-    return LocalTrialExecutor(
-        machine,
-        directory=directory,
-        output_names=plan.experiment.output_names,
-        changes_directory=is_on("CHDIR_TO_TRIAL_DIR") if changes is None else changes,
-        keep_descendants=plan.run_config.keep_descendants,
-        needed=NEEDED_BY_TRIALS,
-        preload=bool(plan.tune_config.preload),
-        ahead=ahead,
-    )
+    return OrderedExecutor(executor, tune.max_concurrent_trials or 1) if tune.deterministic else executor
 
 
 # -- what no seed makes repeatable -----------------------------------------------------------------------------------

@@ -15,15 +15,16 @@ import logging
 import os
 import sys
 import weakref
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from minitune import runtime
+from minitune.actor.launcher import new_run_id, start_method
 from minitune.base.checks import require_texts
 from minitune.base.text import warn_once
 from minitune.config import CheckpointConfig, FailureConfig, RunConfig
-from minitune.execution.ahead import start_ahead
 from minitune.experiment.experiment import Experiment
 from minitune.experiment.trial import TrialMaker
 from minitune.settings import setting
@@ -55,6 +56,7 @@ class Plan:
         run_config: The user's, likewise.
         id_prefix: The beginning of the trials' ids; None for the usual one.
         raises: Whether the call that runs this plan raises the first failure of a trial at its end.
+        template: The process that workers are copied from, while it waits for the executor.
     """
 
     experiments: list[Experiment]
@@ -62,6 +64,7 @@ class Plan:
     run_config: RunConfig
     id_prefix: str | None = None
     raises: bool = False
+    template: Template | None = None
 
     def __post_init__(self) -> None:
         # shallow copies: one object may stand for two experiments, and users may change theirs later
@@ -126,21 +129,31 @@ class Plan:
         choice: str | TrialExecutor = self.tune_config.executor
         return (setting("EXECUTOR") or runtime.default_executor() or choice) if choice == "local" else choice
 
-    def start_ahead(self) -> AbstractContextManager[Template | None]:
+    @contextmanager
+    def start_ahead(self) -> Iterator[None]:
         """Start the process that workers are copied from, so that it comes up while the driver gets ready.
 
-        Yields:
-            The process, for `build_executor`; None if this plan needs none. See `minitune.execution.local.start_ahead`.
+        Inside the `with` block it is `template`; this plan may need none.
 
         Raises:
             TypeError: If `sys.path` or `sys.argv` holds something that workers cannot take over.
+            ValueError: See `minitune.actor.launcher.start_method`.
         """
-        if self.executor != "local":
-            return nullcontext()
-        # Python ignores objects of `pathlib` in `sys.path`, and so do workers.
-        require_texts("sys.path", [entry for entry in sys.path if not isinstance(entry, os.PathLike)])
-        require_texts("sys.argv", sys.argv)
-        return start_ahead(self.run_config.keep_descendants, NEEDED_BY_TRIALS)
+        if self.executor == "local":
+            # Python ignores objects of `pathlib` in `sys.path`, and so do workers.
+            require_texts("sys.path", [entry for entry in sys.path if not isinstance(entry, os.PathLike)])
+            require_texts("sys.argv", sys.argv)
+            if start_method() == "zygote":
+                from minitune.actor.template import Template
+
+                with suppress(OSError):  # the start of the first worker tells why
+                    self.template = Template(new_run_id(), self.run_config.keep_descendants, NEEDED_BY_TRIALS)
+        try:
+            yield
+        finally:
+            template, self.template = self.template, None
+            if template is not None:
+                template.drop()
 
     def recorded(self) -> RecordedTuner:
         """The part of this plan that is kept for a resume, with searcher and scheduler as they were before any run."""

@@ -10,21 +10,18 @@ A resume uses the code of today, so the search space may have changed. A call th
 
 from __future__ import annotations
 
-import functools
 import logging
 import os
 import platform
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
-from minitune._driver import Outcome, base_seed, build_components, open_run, run_opened, run_record, stage_of
+from minitune._driver import Driver, base_seed, open_run, run_record
 from minitune._plan import Plan
 from minitune.base.files import local_path
 from minitune.config import ResumeConfig, default_storage_path
 from minitune.error import RunLockedError, TuneError
-from minitune.execution.hooks import DriverContext, Hooks
-from minitune.execution.state import RunState
 from minitune.experiment.lifecycle import TERMINATED
 from minitune.record import records
 from minitune.record.layout import RunDirectory, check_trusted
@@ -45,9 +42,6 @@ from minitune.result import flatten
 from minitune.settings import is_on, setting
 from minitune.space.difference import differences
 from minitune.trainable.session import current_session
-
-if TYPE_CHECKING:
-    from minitune.actor.template import Template
 
 logger = logging.getLogger("minitune")
 
@@ -77,64 +71,105 @@ class Fresh:
         return not is_fresh or saves_itself(component, plugin)
 
 
-def resume_run(
-    plan: Plan,
-    run: RunDirectory,
-    resume_config: ResumeConfig,
-    *,
-    add_samples: int = 0,
-    fresh: Fresh | None = None,
-    has_other_space: bool | None = None,
-    ahead: Template | None = None,
-) -> tuple[Outcome, RunDirectory]:
-    """Go on with an earlier run. Blocks.
+@dataclass
+class Resumption:
+    """What is wanted of an earlier run.
 
-    If it has ended and its space is another one, no new trials come without `add_samples`.
-
-    Args:
-        plan: The recorded plan, or one from the code of today.
+    Attributes:
         run: The run's directory.
-        resume_config: Says for finished, unfinished and failed trials whether they go on.
+        choice: Says for finished, unfinished and failed trials whether they go on.
         add_samples: The number of samples in addition to those so far.
         fresh: The plug-ins that were passed again; by default all.
         has_other_space: Whether the run began with another space, where the user knows that already; None to find out,
             and to warn of it.
-        ahead: See `Plan.start_ahead`.
-
-    Returns:
-        The outcome, and the run's directory.
-
-    Raises:
-        RunLockedError: If another driver is at work on it.
-        JournalCorruptError: If its journal is damaged.
-        TypeError: If the trainable cannot be pickled.
-        ValueError: If the trainable is not that of the run.
-        UntrustedStateError: If somebody else may have written the files that must be unpickled.
-        TuneError: As for `start_run`.
+        objects: Held until the run has been read; see `RecordedTuner.objects`.
     """
-    check_trusted(run.path)
-    offer(plan)
-    trainables = dump_trainables(plan.experiments)
-    if has_other_space is None:
-        changes = _changes(plan, run)
-        has_other_space = bool(changes)
-        if changes:
-            warn_of_other_space(run, changes)
-    is_closed = has_other_space and not read_overview(run.path).is_unfinished
-    with open_run(plan, run, is_new=False) as opened:
+
+    run: RunDirectory
+    choice: ResumeConfig = field(default_factory=ResumeConfig)
+    add_samples: int = 0
+    fresh: Fresh = field(default_factory=Fresh)
+    has_other_space: bool | None = None
+    objects: object = None
+
+
+class ResumedDriver(Driver):
+    """Goes on with an earlier run.
+
+    If that has ended and its space is another one, no new trials come unless samples are added.
+
+    Args:
+        plan: The recorded plan, or one from the code of today.
+        wanted: The run, and what becomes of its trials.
+    """
+
+    is_new = False
+    opened: OpenRun
+
+    def __init__(self, plan: Plan, wanted: Resumption):
+        super().__init__(plan)
+        self._wanted = wanted
+        self._is_closed = False  # the run has ended, and no new trials come
+
+    def open(self) -> None:
+        """Open the run's directory and bring everything to where the earlier driver was.
+
+        Raises:
+            RunLockedError: If another driver is at work on it.
+            JournalCorruptError: If its journal is damaged.
+            ValueError: If the trainable is not that of the run.
+            UntrustedStateError: If somebody else may have written the files that must be unpickled.
+        """
+        plan, run, has_other_space = self.plan, self._wanted.run, self._wanted.has_other_space
+        check_trusted(run.path)
+        offer(plan)
+        trainables = dump_trainables(plan.experiments)
+        if has_other_space is None:
+            changes = _changes(plan, run)
+            has_other_space = bool(changes)
+            if changes:
+                warn_of_other_space(run, changes)
+        self._is_closed = has_other_space and not read_overview(run.path).is_unfinished
+        opened = self.enter(open_run(plan, run, is_new=False))
         begins = opened.is_blank
         record = run_record(plan, run, base_seed(plan.tune_config.seed)) if begins else read_run_record(opened.read())
         check_same_trainable(plan, record["trainable"])
-        _warn_of_other_python(run, record)
-        seed = int(record["seed"])
-        components = build_components(plan, seed)
-        with stage_of(plan, seed, ahead) as stage:
-            opened.begin(record if begins else None)
-            write_trainable_file(run, trainables)
-            catch_up = functools.partial(
-                _catch_up, plan, opened, resume_config, add_samples, fresh or Fresh(), is_closed
+        before, now = record["versions"]["python"], platform.python_version()
+        if before.split(".")[:2] != now.split(".")[:2]:
+            logger.warning(
+                "%s was begun by Python %s and goes on under %s; what has been pickled may not come back",
+                run.path,
+                before,
+                now,
             )
-            return run_opened(plan, components, opened, stage, catch_up), run
+        self.make_parts(int(record["seed"]))
+        opened.begin(record if begins else None)
+        write_trainable_file(run, trainables)
+        self.put_together(opened)
+
+    def catch_up(self) -> bool:
+        """See `Driver.catch_up`. It also makes the files of the trials agree with the record."""
+        opened, recorder, state, hooks = self.opened, self.opened.recorder, self.state, self.hooks
+        saved, takes_over = opened.of_kind(records.STATE), self._wanted.fresh.takes_over
+        loader = StateLoader(opened.run, hooks, hooks.context, saved, takes_over)
+        replay = Replay(opened.run.path, state, hooks, self.plan.makers, loader)
+        replay.run(opened.scan, self._wanted.choice)
+        for trial, replaced in replay.changes:
+            if replaced is not None:
+                recorder.trial_added(trial, replaces=replaced.trial_id)
+            else:
+                recorder.status(trial, SKIPPED if trial.status == TERMINATED else RESUMED)
+        add_samples = self._wanted.add_samples
+        if add_samples:
+            hooks.search_alg.add_samples(add_samples)
+            recorder.extends(add_samples)
+        for donation in state.donations.values():
+            recorder.pin(donation.donor, donation.record)
+        renew_references(opened.run, state.trials, self.plan.experiment.param_space)
+        for trial in state.trials:
+            recorder.adopt(trial)
+        reconcile(hooks.callbacks, state.trials, replay.reports, lambda: logged_reports(opened.read()))
+        return (replay.was_ended or self._is_closed) and not add_samples
 
 
 def check_same_trainable(plan: Plan, recorded_name: str) -> None:
@@ -146,55 +181,6 @@ def check_same_trainable(plan: Plan, recorded_name: str) -> None:
     given_name = plan.experiment.trainable_name
     if given_name != recorded_name:
         raise ValueError(f"the trainable must have the name of the run's, {recorded_name!r}, but got {given_name!r}")
-
-
-def _warn_of_other_python(run: RunDirectory, record: records.Record) -> None:
-    """Warn if the run was begun by another Python, whose pickles may differ."""
-    before, now = record["versions"]["python"], platform.python_version()
-    if before.split(".")[:2] != now.split(".")[:2]:
-        logger.warning(
-            "%s was begun by Python %s and goes on under %s; what has been pickled may not come back",
-            run.path,
-            before,
-            now,
-        )
-
-
-def _catch_up(
-    plan: Plan,
-    opened: OpenRun,
-    choice: ResumeConfig,
-    add_samples: int,
-    fresh: Fresh,
-    is_closed: bool,
-    state: RunState,
-    hooks: Hooks,
-    context: DriverContext,
-) -> bool:
-    """Bring state and plug-ins to where the earlier driver was, and make the files of the trials agree with that.
-
-    Returns:
-        Whether no new trials are to come.
-    """
-    recorder = opened.recorder
-    loader = StateLoader(opened.run, hooks, context, opened.of_kind(records.STATE), fresh.takes_over)
-    replay = Replay(opened.run.path, state, hooks, plan.makers, loader)
-    replay.run(opened.scan, choice)
-    for trial, replaced in replay.changes:
-        if replaced is not None:
-            recorder.trial_added(trial, replaces=replaced.trial_id)
-        else:
-            recorder.status(trial, SKIPPED if trial.status == TERMINATED else RESUMED)
-    if add_samples:
-        hooks.search_alg.add_samples(add_samples)
-        recorder.extends(add_samples)
-    for donation in state.donations.values():
-        recorder.pin(donation.donor, donation.record)
-    renew_references(opened.run, state.trials, plan.experiment.param_space)
-    for trial in state.trials:
-        recorder.adopt(trial)
-    reconcile(hooks.callbacks, state.trials, replay.reports, lambda: logged_reports(opened.read()))
-    return (replay.was_ended or is_closed) and not add_samples
 
 
 # -- another search space --------------------------------------------------------------------------------------------

@@ -26,8 +26,7 @@ from minitune.settings import is_on
 from minitune.tune_config import TuneConfig
 
 if TYPE_CHECKING:
-    from minitune._driver import Outcome
-    from minitune.actor.template import Template
+    from minitune._driver import Driver, Outcome
     from minitune.analysis.experiment_analysis import ExperimentAnalysis
 
 logger = logging.getLogger("minitune")
@@ -197,12 +196,12 @@ def run(
         raises=bool(raise_on_failed_trial),
     )
     choice = parse_resume(resume, resume_config)
-    with plan.start_ahead() as ahead:
-        outcome, directory = _start_or_resume(plan, choice, resume is True, ahead)
+    with plan.start_ahead():
+        outcome = _driver(plan, choice, resume is True).run()
     from minitune.analysis.experiment_analysis import ExperimentAnalysis
     from minitune.output.summary import log_failures, tell_run_ended
 
-    analysis = ExperimentAnalysis(directory.path, trials=outcome.trials, default_metric=metric, default_mode=mode)
+    analysis = ExperimentAnalysis(outcome.run.path, trials=outcome.trials, default_metric=metric, default_mode=mode)
     tell_run_ended(analysis, outcome.took_s, outcome.interrupted)
     outcome.raise_failure()
     if plan.raises and not outcome.interrupted:
@@ -324,24 +323,22 @@ def _warn_old(name: str, field: str) -> None:
     warnings.warn(text, DeprecationWarning, stacklevel=4)
 
 
-def _start_or_resume(
-    plan: Plan, choice: ResumeConfig | None, tells_if_new: bool, ahead: Template | None
-) -> tuple[Outcome, RunDirectory]:
-    """Go on with the run that is there if that is wanted; else begin one."""
-    from minitune._driver import start_run
+def _driver(plan: Plan, choice: ResumeConfig | None, tells_if_new: bool) -> Driver:
+    """Who goes on with the run that is there, if that is wanted; else who begins one."""
+    from minitune._driver import Driver
 
     path = plan.experiment.path
     goes_on = choice is not None and plan.experiment.name is not None and is_run(path)
     if goes_on or is_on("RESUME"):
-        from minitune._resume import resume_run, run_to_resume
+        from minitune._resume import ResumedDriver, Resumption, run_to_resume
 
         found = run_to_resume(plan) or (RunDirectory(path) if goes_on else None)
         if found is not None:
             _keep_checkpoints_as_before(plan, found)
-            return resume_run(plan, found, choice or ResumeConfig(), ahead=ahead)
+            return ResumedDriver(plan, Resumption(found, choice or ResumeConfig()))
     if tells_if_new:
         logger.warning("there is no run to resume in %s; a new one begins", path)
-    return start_run(plan, ahead)
+    return Driver(plan)
 
 
 def _keep_checkpoints_as_before(plan: Plan, run: RunDirectory) -> None:

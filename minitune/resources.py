@@ -213,9 +213,11 @@ class Allocation:
     @property
     def gpu_ids(self) -> tuple[str, ...]:
         """Ids of all devices of the trial, each once."""
-        if not any(bundle.gpus for bundle in self.bundles):
-            return ()
-        return tuple(dict.fromkeys(gpu for bundle in self.bundles for gpu in bundle.gpu_ids))
+        found: dict[str, None] = {}
+        for bundle in self.bundles:
+            if bundle.gpus:
+                found.update(dict.fromkeys(bundle.gpu_ids))
+        return tuple(found)
 
 
 PlacementGroupFactory = Resources

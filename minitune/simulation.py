@@ -18,7 +18,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
-from minitune._driver import Outcome, build_components, open_run, run_opened, run_record, stage_of
+from minitune._driver import Driver, open_run, run_record
 from minitune._plan import Plan
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
 from minitune.base.checks import instance_of, is_real, is_whole, require, require_flag, shown
@@ -31,7 +31,7 @@ from minitune.experiment.experiment import Experiment
 from minitune.logger.logger import LoggerCallback
 from minitune.record import records
 from minitune.record.layout import RunDirectory, create_run_directory
-from minitune.record.open_run import MemoryRun
+from minitune.record.open_run import MemoryRun, OpenRun
 from minitune.record.story import Decisions, PastRun
 from minitune.resources import CPU, GPU, Resources
 from minitune.result import TRAINING_ITERATION
@@ -225,8 +225,10 @@ def simulate(
     tune.seed, tune.executor = costs.seed, executor
     plan = _plan(curve, param_space, tune, configured, resources_per_trial, can_save)
     log = _Log(executor, tune.metric, _not_negative("suggestion_cost_s", suggestion_cost_s))
-    outcome, run = _run(plan, log)
-    analysis = ExperimentAnalysis(run.path, trials=outcome.trials, default_metric=tune.metric, default_mode=tune.mode)
+    outcome = _SimulatedDriver(plan, log).run()
+    analysis = ExperimentAnalysis(
+        outcome.run.path, trials=outcome.trials, default_metric=tune.metric, default_mode=tune.mode
+    )
     analysis.seed = costs.seed
     grid = ResultGrid(analysis, interrupted=outcome.interrupted, checkpoint_config=plan.checkpoint_config)
     for trial, result in zip(outcome.trials, grid, strict=True):
@@ -308,29 +310,39 @@ def _quiet(run: RunDirectory) -> Iterator[None]:
         logger.removeFilter(is_general)
 
 
-def _run(plan: Plan, log: _Log) -> tuple[Outcome, RunDirectory]:
-    """Run the plan: in memory, or in a directory if there is to be one."""
-    seed, first = plan.tune_config.seed or 0, plan.experiment
-    components = build_components(plan, seed)
-    if first.storage_path is None:
-        run = RunDirectory(os.path.join(os.path.abspath(default_storage_path()), _ID_PREFIX))
-        components.callbacks = [one for one in components.callbacks if not isinstance(one, LoggerCallback)]
+class _SimulatedDriver(Driver):
+    """Runs the plan in memory, or in a directory if there is to be one.
+
+    Args:
+        plan: The plan.
+        log: Hears of all records.
+    """
+
+    def __init__(self, plan: Plan, log: _Log):
+        super().__init__(plan)
+        self._log = log
+
+    def open(self) -> None:
+        """See `Driver.open`. No worker loads a trainable, and nothing of the plan is kept for a resume."""
+        plan, first, log = self.plan, self.plan.experiment, self._log
+        self.make_parts(plan.tune_config.seed or 0)
+        opened: OpenRun | MemoryRun
+        if first.storage_path is None:
+            run = RunDirectory(os.path.join(os.path.abspath(default_storage_path()), _ID_PREFIX))
+            callbacks = self.components.callbacks
+            self.components.callbacks = [one for one in callbacks if not isinstance(one, LoggerCallback)]
+            checkpoints = [experiment.checkpoints() for experiment in plan.experiments]
+            tune = plan.tune_config
+            opened = MemoryRun(run, checkpoints=checkpoints, metric=tune.metric, mode=tune.mode, listen=log.listen)
+        else:
+            run = create_run_directory(first.storage_path, first.name, trainable_name=first.trainable_name)
+            opened = self.enter(open_run(plan, run, is_new=True, listen=log.listen))
         log.directory = run.path
-        checkpoints = [experiment.checkpoints() for experiment in plan.experiments]
-        tune = plan.tune_config
-        with MemoryRun(run, checkpoints=checkpoints, metric=tune.metric, mode=tune.mode, listen=log.listen) as memory:
-            log.decisions.tell(run_record(plan, run, seed))
-            with stage_of(plan, seed) as stage, _quiet(run):
-                return run_opened(plan, components, memory, stage), run
-    with stage_of(plan, seed) as stage:
-        run = create_run_directory(first.storage_path, first.name, trainable_name=first.trainable_name)
-        log.directory = run.path
-        with open_run(plan, run, is_new=True, listen=log.listen) as opened:
-            first_record = run_record(plan, run, seed)
-            log.decisions.tell(first_record)
-            opened.begin(first_record)
-            with _quiet(run):
-                return run_opened(plan, components, opened, stage), run
+        record = run_record(plan, run, self.seed)
+        log.decisions.tell(record)
+        opened.begin(record)
+        self.enter(_quiet(run))
+        self.put_together(opened)
 
 
 def _plan(

@@ -17,11 +17,23 @@ from minitune.settings import is_on
 from minitune.tune_config import TuneConfig
 
 if TYPE_CHECKING:
-    from minitune._driver import Outcome
-    from minitune._resume import Fresh
-    from minitune.actor.template import Template
+    from minitune._driver import Driver, Outcome
+    from minitune._resume import Resumption
     from minitune.record.run_files import RecordedTuner
     from minitune.result_grid import ResultGrid
+
+
+if TYPE_CHECKING:
+    _of_class = classmethod
+else:
+
+    class _of_class(classmethod):  # a decorator: its name is written as one
+        """A class method that objects of the class lack: its result is lost on who calls it for its effect on one."""
+
+        def __get__(self, instance: Any, owner: Any = None) -> Any:
+            if instance is not None:
+                raise AttributeError("Tuner.restore is called on the class: tuner = Tuner.restore(path, trainable)")
+            return super().__get__(None, owner)
 
 
 class Tuner:
@@ -63,20 +75,8 @@ class Tuner:
             instance_of("tune_config", tune_config, TuneConfig),
             instance_of("run_config", run_config, RunConfig),
         )
-        self._resumes: RunDirectory | None = None
-        self._objects: object = None  # held until the run has been read: see RecordedTuner.objects
-        self._resume_config = ResumeConfig()
-        self._add_samples = 0
-        self._fresh: Fresh | None = None
-        self._has_other_space = False
+        self._resumption: Resumption | None = None  # until the run goes on
         self._grid: ResultGrid | None = None
-
-    if not TYPE_CHECKING:  # a type checker would take it to allow any name
-
-        def __getattribute__(self, name: str) -> Any:
-            if name == "restore":  # what it returns would be lost on who calls it for its effect on this object
-                raise AttributeError("Tuner.restore is called on the class: tuner = Tuner.restore(path, trainable)")
-            return super().__getattribute__(name)
 
     def fit(self, *, raise_on_failed_trial: bool | None = None) -> ResultGrid:
         """Run all trials to their ends. Blocks.
@@ -94,11 +94,12 @@ class Tuner:
         """
         require_flag("raise_on_failed_trial", raise_on_failed_trial)
         self._plan.raises = is_on("RAISE") if raise_on_failed_trial is None else bool(raise_on_failed_trial)
-        with self._plan.start_ahead() as ahead:
-            outcome, run = self._start_or_resume(ahead)
+        with self._plan.start_ahead():
+            outcome = self._driver().run()
+        self._resumption = None
         from minitune.output.summary import log_failures, tell_run_ended
 
-        self._grid = self._make_grid(outcome, run)
+        self._grid = self._make_grid(outcome)
         tell_run_ended(self._grid._analysis, outcome.took_s, outcome.interrupted)
         outcome.raise_failure()
         if self._plan.raises:
@@ -107,30 +108,18 @@ class Tuner:
             log_failures(self._grid._analysis, may_print=self._plan.verbose > 0)
         return self._grid
 
-    def _start_or_resume(self, ahead: Template | None) -> tuple[Outcome, RunDirectory]:
-        """Begin a run, or go on with one. Blocks. What that takes is loaded while `ahead` comes up."""
-        from minitune._driver import start_run
+    def _driver(self) -> Driver:
+        """Who begins the run, or goes on with one. What that takes is loaded while the process for workers comes up."""
+        from minitune._driver import Driver
 
-        if self._resumes is None and not is_on("RESUME"):
-            return start_run(self._plan, ahead)
-        from minitune._resume import resume_run, run_to_resume
+        if self._resumption is None and not is_on("RESUME"):
+            return Driver(self._plan)
+        from minitune._resume import ResumedDriver, Resumption, run_to_resume
 
-        if self._resumes is not None:
-            outcome, run = resume_run(
-                self._plan,
-                self._resumes,
-                self._resume_config,
-                add_samples=self._add_samples,
-                fresh=self._fresh,
-                has_other_space=self._has_other_space,
-                ahead=ahead,
-            )
-            self._resumes = self._objects = None
-            return outcome, run
+        if self._resumption is not None:
+            return ResumedDriver(self._plan, self._resumption)
         found = run_to_resume(self._plan)
-        if found is None:
-            return start_run(self._plan, ahead)
-        return resume_run(self._plan, found, ResumeConfig(), ahead=ahead)
+        return Driver(self._plan) if found is None else ResumedDriver(self._plan, Resumption(found))
 
     def get_results(self) -> ResultGrid:
         """The results of the last `fit`; of a restored run that has not gone on yet, those that it has so far.
@@ -141,15 +130,15 @@ class Tuner:
         """
         if self._grid is not None:
             return self._grid
-        if self._resumes is None:
+        if self._resumption is None:
             raise RuntimeError("there are no results before fit() has been called")
         from minitune._driver import Outcome
         from minitune.record.records import INTERRUPTED
         from minitune.record.story import read_run
 
-        recorded = read_run(self._resumes.path)
-        outcome = Outcome(recorded.trials, interrupted=recorded.close_reason == INTERRUPTED)
-        return self._make_grid(outcome, self._resumes)
+        run = self._resumption.run
+        recorded = read_run(run.path)
+        return self._make_grid(Outcome(run, recorded.trials, interrupted=recorded.close_reason == INTERRUPTED))
 
     @classmethod
     def can_restore(cls, path: str | os.PathLike[str], storage_filesystem: None = None) -> bool:
@@ -162,7 +151,7 @@ class Tuner:
         refuse_out_of_scope(storage_filesystem, None, None)
         return is_run(path)
 
-    @classmethod
+    @_of_class
     def restore(
         cls,
         path: str | os.PathLike[str],
@@ -199,7 +188,7 @@ class Tuner:
             ValueError: If trainable or space are not those of the run, or `add_samples` is negative or has no meaning.
             UntrustedStateError: If somebody else may have written the files that must be unpickled.
         """
-        from minitune._resume import Fresh, check_same_trainable, warn_of_other_space
+        from minitune._resume import Fresh, Resumption, check_same_trainable, warn_of_other_space
         from minitune.record.run_files import load_tuner_file
         from minitune.space.difference import differences
 
@@ -224,24 +213,23 @@ class Tuner:
         )
         check_same_trainable(tuner._plan, recorded.trainable_name)
         _check_samples(add_samples, tuner._plan.tune_config.num_samples)
-        tuner._resumes, tuner._objects = run, recorded.objects
-        tuner._resume_config = resume_config
-        tuner._add_samples = add_samples
+        has_other_space = False
         if param_space is not None and "param_space" not in recorded.lost:
             changes = differences(recorded.param_space, tuner._plan.experiment.param_space)
-            tuner._has_other_space = bool(changes)
+            has_other_space = bool(changes)
             if changes:
                 warn_of_other_space(run, changes)
-        tuner._fresh = Fresh(tune_config is not None, run_config is not None)
+        fresh = Fresh(tune_config is not None, run_config is not None)
+        tuner._resumption = Resumption(run, resume_config, add_samples, fresh, has_other_space, recorded.objects)
         return tuner
 
-    def _make_grid(self, outcome: Outcome, run: RunDirectory) -> ResultGrid:
+    def _make_grid(self, outcome: Outcome) -> ResultGrid:
         from minitune.analysis.experiment_analysis import ExperimentAnalysis
         from minitune.result_grid import ResultGrid
 
         tune = self._plan.tune_config
         analysis = ExperimentAnalysis(
-            run.path, trials=outcome.trials, default_metric=tune.metric, default_mode=tune.mode
+            outcome.run.path, trials=outcome.trials, default_metric=tune.metric, default_mode=tune.mode
         )
         return ResultGrid(analysis, interrupted=outcome.interrupted, checkpoint_config=self._plan.checkpoint_config)
 

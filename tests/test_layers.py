@@ -27,7 +27,7 @@ LAYERS: dict[str, str] = {
     "worker": "trainable.* context registry",
     "actor": "actor.*",
     "executors": """
-        execution.trial_executor execution.ledger execution.devices execution.ahead execution.local
+        execution.trial_executor execution.ledger execution.devices execution.local
         execution.inline execution.simulated execution.ray execution.logical_order
     """,
     "run": "execution.* record.* tune_config experiment.experiment",
@@ -62,7 +62,7 @@ ALSO: dict[str, set[str]] = {
         "registry",
     },
     "readers": {"trainable.session"},
-    "API": {"actor.template"},
+    "API": {"actor.launcher", "actor.template"},
 }
 """Single modules that a layer may import besides: the executor protocol, what makes the worker's factory, and what it
 is sent by name; how output of a trial is caught; the template of a worker."""

@@ -30,12 +30,12 @@ from typing import Any
 import psutil
 
 from minitune._version import __version__
+from minitune.actor.launcher import start_method
 from minitune.base import json_text
 from minitune.commands import Commands, behind_dashes
 from minitune.commands.selecting import state_of
 from minitune.config import default_storage_path
 from minitune.error import TuneError
-from minitune.execution.ahead import start_method
 from minitune.execution.devices import detect_gpus, memory, memory_bytes, usable_cpus
 from minitune.experiment.lifecycle import NOT_STARTED
 from minitune.output import summary

@@ -13,9 +13,9 @@ from typing import Any
 from minitune import clock
 from minitune.checkpoint import has_its_size
 from minitune.decision import CONTINUE, NOOP, PAUSE, STOP, Decision
-from minitune.execution.failure import REPORT, Deadlines
-from minitune.execution.hooks import TRAINABLE_ENDED, DriverContext, Hooks, Request
-from minitune.execution.state import Donation, Live, RunSettings, RunState
+from minitune.execution.failure import REPORT
+from minitune.execution.hooks import TRAINABLE_ENDED, Hooks
+from minitune.execution.state import Donation, Live, Request, RunState
 from minitune.execution.trial_executor import TrialExecutor
 from minitune.experiment.lifecycle import OWNS_ACTOR, Phase, Step
 from minitune.experiment.trial import Trial
@@ -33,30 +33,17 @@ class TrialActions:
     Args:
         executor: Who runs actors.
         state: The trials; kept true.
-        context: Where schedulers leave what they ask for.
         hooks: The plug-ins, told of each turn of events.
         recorder: Who writes it down.
-        settings: How this run saves, reuses and waits.
-        deadlines: How long the trials may take.
     """
 
-    def __init__(
-        self,
-        executor: TrialExecutor,
-        state: RunState,
-        context: DriverContext,
-        hooks: Hooks,
-        recorder: Recorder,
-        settings: RunSettings,
-        deadlines: Deadlines,
-    ):
+    def __init__(self, executor: TrialExecutor, state: RunState, hooks: Hooks, recorder: Recorder):
         self._executor = executor
         self._state = state
-        self._context = context
         self._hooks = hooks
         self._recorder = recorder
-        self._settings = settings
-        self._deadlines = deadlines
+        self._settings = state.settings
+        self._deadlines = state.deadlines
         self._warned_pause = False
 
     def carry_out(self, live: Live, decision: Decision) -> None:
@@ -85,7 +72,8 @@ class TrialActions:
         live.idle = False
         if live.trial.phase is not Phase.TRAINING:
             self.move(live.trial, Step.TRAIN, "go on")
-        self._deadlines.begin(live.actor_id, REPORT, self._executor.now())
+        if self._deadlines.are_set:
+            self._deadlines.begin(live.actor_id, REPORT, self._executor.now())
         self._executor.call(live.actor_id, "train")
 
     def save(self, live: Live) -> None:
@@ -202,16 +190,16 @@ class TrialActions:
 
     def run_requests(self) -> None:
         """Carry out what schedulers have asked for, in order."""
-        if not self._context.requests:
+        if not self._state.requests:
             return
-        carry_out: dict[str, Callable[[Request], None]] = {
+        carry_out: dict[str, Callable[[Request], object]] = {
             "stop": self._on_stop_request,
             "pause": self._on_pause_request,
-            "exploit": self._on_exploit_request,
+            "exploit": lambda request: self._exploit(request.trial, *request.argument),
             "resources": self._on_resources_request,
         }
-        while self._context.requests:
-            request = self._context.requests.popleft()
+        while self._state.requests:
+            request = self._state.requests.popleft()
             # A run that is being ended resumes no trial, so it pauses none.
             if not request.trial.is_finished() and (request.verb == "stop" or not self._state.end_reason):
                 carry_out[request.verb](request)
@@ -246,9 +234,6 @@ class TrialActions:
             self._pause(live, decision.reason)
         else:
             live.requested = stronger(decision, live.requested)
-
-    def _on_exploit_request(self, request: Request) -> None:
-        self._exploit(request.trial, *request.argument)
 
     def _on_resources_request(self, request: Request) -> None:
         trial = request.trial

@@ -1,7 +1,7 @@
 """Failures of trials and losses of workers: what follows them, when to try again, and the error that tells of them.
 
 A failure is the trial's own: its trainable has raised, its worker has died, a time limit is broken, a metric is
-missing. `FailurePolicy` decides whether it is retried, and `CrashLoop` slows down retries without end. A loss is not:
+missing. `after_failure` says whether it is retried, and `CrashLoop` slows down retries without end. A loss is not:
 the system has no process or descriptor left, or the parent process of the workers has died. `Setbacks` says when to
 start workers again. To try at once would only keep the driver busy, and never to try would waste what becomes free.
 """
@@ -89,34 +89,20 @@ class AfterFailure(Enum):
     END_RUN = "end the run"
 
 
-class FailurePolicy:
-    """Decides what follows a failure.
+def after_failure(config: FailureConfig, trial: Trial, *, final: bool) -> AfterFailure:
+    """What follows a failure, now that `trial.num_failures` counts it.
 
     Args:
-        config: How many retries there are, and whether a failure ends the run.
+        config: Whether a failure ends the run.
+        trial: The trial.
+        final: True if trying again cannot help.
     """
-
-    def __init__(self, config: FailureConfig):
-        self._config = config
-
-    @property
-    def raises(self) -> bool:
-        """Whether the first failure is to come out of `fit`."""
-        return self._config.fail_fast == "raise"
-
-    def after(self, trial: Trial, *, final: bool) -> AfterFailure:
-        """Decide what to do, now that `trial.num_failures` counts the new failure.
-
-        Args:
-            trial: The trial.
-            final: True if trying again cannot help.
-        """
-        if self._config.fail_fast:
-            return AfterFailure.END_RUN
-        allowed = trial.max_failures
-        if not final and (allowed < 0 or trial.num_failures <= allowed):
-            return AfterFailure.RETRY
-        return AfterFailure.GIVE_UP
+    if config.fail_fast:
+        return AfterFailure.END_RUN
+    allowed = trial.max_failures
+    if not final and (allowed < 0 or trial.num_failures <= allowed):
+        return AfterFailure.RETRY
+    return AfterFailure.GIVE_UP
 
 
 # -- losses and restarts -----------------------------------------------------------------------------------------------
@@ -127,9 +113,13 @@ class Setbacks:
     was asked for before it. Only a worker that was asked for later, and is lost, too, makes one more loss in a row.
 
     Times are seconds of the executor's clock.
+
+    Attributes:
+        are_there: Whether a worker was ever lost. Before that there is nothing to ask.
     """
 
     def __init__(self) -> None:
+        self.are_there = False
         self._num_in_row = 0
         self._num_in_vain = 0
         self._not_before_s = self._last_s = -math.inf
@@ -149,6 +139,7 @@ class Setbacks:
         Returns:
             Whether this cause is new: each is worth one warning.
         """
+        self.are_there = True
         if now_s >= self._not_before_s and begun_s >= self._last_s:
             self._last_s = now_s
             self._not_before_s = now_s + _PAUSES_S[min(self._num_in_row, len(_PAUSES_S) - 1)]
@@ -216,9 +207,13 @@ class CrashLoop:
     """Slows down trials that fail and may be retried without end, and ends the run if they do nothing else.
 
     Times are seconds of the executor's clock.
+
+    Attributes:
+        counts: Whether a trial has failed so since the last result.
     """
 
     def __init__(self) -> None:
+        self.counts = False
         self._in_row: dict[str, tuple[int, float]] = {}  # by trial, since its last result: failures, seconds of rest
         self._never_up: set[str] | None = set()
         self._restarts: deque[tuple[float, str]] = deque(maxlen=_STORM + 1)
@@ -251,6 +246,7 @@ class CrashLoop:
                     f"no worker has come up, and those of {_NEVER_UP} trials have failed at their start: {cause}. "
                     "Remove the cause, or limit max_failures; the run can be resumed"
                 )
+        self.counts = True
         times, rested_s = self._in_row.get(trial_id, (0, 0.0))
         rest_s = _RESTS_S[min(times, len(_RESTS_S) - 1)]
         self._in_row[trial_id] = times + 1, rested_s + rest_s
@@ -275,6 +271,7 @@ class CrashLoop:
         self._in_row.pop(trial_id, None)
         self._restarts.clear()
         self._num_quick = 0
+        self.counts = bool(self._in_row)
 
 
 # -- time limits -------------------------------------------------------------------------------------------------------
@@ -298,6 +295,9 @@ class Deadlines:
     Args:
         report_timeout_s: Seconds from a pull to the report that answers it, or None.
         trial_timeout_s: Seconds for one attempt of a trial, from the start of its worker, or None.
+
+    Attributes:
+        are_set: Whether there is any limit. Who asks that first saves the calls.
     """
 
     def __init__(self, report_timeout_s: float | None, trial_timeout_s: float | None):
@@ -306,11 +306,7 @@ class Deadlines:
         }
         # By kind and actor. All of a kind have the same time, so they stand in the order of their ends.
         self._ends_s: dict[str, dict[str, float]] = {kind: {} for kind in self._limits_s}
-
-    @property
-    def are_set(self) -> bool:
-        """Whether there is any limit."""
-        return bool(self._limits_s)
+        self.are_set = bool(self._limits_s)
 
     def begin(self, actor_id: str, kind: str, now_s: float) -> None:
         """The clock of one limit starts (anew) for an actor."""
@@ -466,15 +462,22 @@ class RequiredMetrics:
         self._num_failed: Counter[str] = Counter()
         self._reported: set[str] = set()
 
-    def error_of(self, flat: Mapping[str, Any]) -> MissingMetricError | None:
+    def error_of(self, result: Mapping[str, Any]) -> MissingMetricError | None:
         """The error of a trial whose result lacks a metric.
 
         Args:
-            flat: The flattened result.
+            result: The result, nested.
 
         Returns:
             The error, or None if all is well. A result that holds nothing but automatic keys is well.
         """
+        if not self._is_bare:
+            for name in self._names:
+                if name not in result or isinstance(result[name], Mapping):
+                    break
+            else:
+                return None
+        flat = flatten(result)
         metric = next((name for name in self._names if name not in flat), None)
         if metric is None and not self._is_bare:
             return None

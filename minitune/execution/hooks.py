@@ -12,16 +12,14 @@ import inspect
 import logging
 import os
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import Any, NoReturn
 
 from minitune.callback import Callback
 from minitune.checkpoint import Checkpoint
 from minitune.decision import CONTINUE, STOP, Decision
 from minitune.error import ConstraintError, TuneError, dual_error
-from minitune.execution.state import RunState
+from minitune.execution.state import Request, RunState
 from minitune.experiment.trial import Trial
 from minitune.resources import CPU, GPU, Resources
 from minitune.result import DEFAULT_METRIC, DONE, flatten
@@ -40,34 +38,6 @@ _KEPT = "the run was ended, what it had reported is kept"
 
 
 # -- what a scheduler sees ---------------------------------------------------------------------------------------------
-class Request(NamedTuple):
-    """A request of a scheduler about a trial; carried out when its hook has returned.
-
-    Attributes:
-        verb: `"stop"`, `"pause"`, `"exploit"` or `"resources"`.
-        trial: The trial concerned.
-        argument: For `stop` the reason, for `pause` whether to save, for `exploit` (donor, config, reason), for
-            `resources` the new request.
-    """
-
-    verb: str
-    trial: Trial
-    argument: Any = None
-
-
-class HasSupply(Protocol):
-    """An object that knows whether more trials will come."""
-
-    supply: str
-
-
-@dataclass
-class SupplyView:
-    """Leads to the launcher, which is made later than the plug-ins that ask it."""
-
-    launcher: HasSupply | None = None
-
-
 class DriverContext:
     """The first argument of every scheduler hook.
 
@@ -77,30 +47,19 @@ class DriverContext:
         state: The trials of the run.
         search_alg: The run's search algorithm.
         totals: What the executor has, by resource name.
-        supply: Tells whether more trials will come: OPEN, WAITING or ENDED.
-        reuse_actors: Whether workers are handed on from trial to trial.
     """
 
-    def __init__(
-        self,
-        state: RunState,
-        search_alg: SearchAlgorithm,
-        totals: Mapping[str, float],
-        supply: SupplyView,
-        reuse_actors: bool = False,
-    ):
+    def __init__(self, state: RunState, search_alg: SearchAlgorithm, totals: Mapping[str, float]):
         self.search_alg = search_alg
         self.is_replaying = False
-        self.reuse_actors = reuse_actors
-        self.requests: deque[Request] = deque()
+        self.reuse_actors = state.settings.reuse_actors
         self._state = state
-        self._supply = supply
         self._resource_updater = _ResourceCounts(totals)
 
     @property
     def supply(self) -> str:
         """OPEN while the searcher may give more trials, WAITING if it has none now, ENDED when it is finished."""
-        return self._supply.launcher.supply if self._supply.launcher is not None else "OPEN"
+        return self._state.supply
 
     def get_trials(self) -> list[Trial]:
         """Every trial of the run, in order of submission; not to be changed."""
@@ -116,27 +75,27 @@ class DriverContext:
 
     def first_pending(self) -> Trial | None:
         """The PENDING trial that has waited longest and could be started, or None. O(1)."""
-        return self._state.first_pending()
+        return self._state.queue.first()
 
     def first_paused(self) -> Trial | None:
         """The PAUSED trial that has waited longest and could be resumed, or None. O(1)."""
-        return self._state.first_paused()
+        return next(iter(self._state.paused.values()), None)
 
     def stop_trial(self, trial: Trial, reason: str = "") -> None:
         """Ask for the end of `trial`, for a reason that a user can read."""
-        self.requests.append(Request("stop", trial, reason or "stopped by the scheduler"))
+        self._state.requests.append(Request("stop", trial, reason or "stopped by the scheduler"))
 
     def pause_trial(self, trial: Trial, should_checkpoint: bool = True) -> None:
         """Ask to put `trial` aside; with `should_checkpoint` it is saved first."""
-        self.requests.append(Request("pause", trial, should_checkpoint))
+        self._state.requests.append(Request("pause", trial, should_checkpoint))
 
     def exploit_trial(self, trial: Trial, donor: Trial, config: dict[str, Any], reason: str = "") -> None:
         """Ask that `trial` goes on from the latest checkpoint of `donor` under `config`, for a reason for people."""
-        self.requests.append(Request("exploit", trial, (donor, config, reason)))
+        self._state.requests.append(Request("exploit", trial, (donor, config, reason)))
 
     def set_resources(self, trial: Trial, request: Resources | Mapping[str, Any]) -> None:
         """Ask that `trial` has other resources from its next start on; a running trial is paused for it."""
-        self.requests.append(Request("resources", trial, Resources.of(request)))
+        self._state.requests.append(Request("resources", trial, Resources.of(request)))
 
 
 class _ResourceCounts:
@@ -213,13 +172,27 @@ def forked_error(who: str) -> TuneError:
 class Hooks:
     """Calls the plug-ins of a run.
 
+    Most hooks of most plug-ins do nothing. Which of them do something is found out once, so that a report costs only
+    the calls of those. `stops_run`, `turns_loop` and `hears_turns` save the controller calls in the same way.
+
     Args:
         scheduler: Decides about trials.
         search_alg: Proposes configurations.
         stopper: Stops trials, or all of them.
         callbacks: The callbacks, in their order.
+        state: The trials.
+        totals: What the executor has, by resource name.
+
+    Attributes:
         context: What a scheduler sees of the run: the first argument of its hooks.
+        stops_run: Whether the stopper can end the run.
+        turns_loop: Whether a plug-in wants the loop to turn although nothing happens.
+        hears_turns: Whether a callback hears of each turn.
     """
+
+    scheduler: TrialScheduler
+    search_alg: SearchAlgorithm
+    stopper: Stopper
 
     def __init__(
         self,
@@ -227,29 +200,46 @@ class Hooks:
         search_alg: SearchAlgorithm,
         stopper: Stopper,
         callbacks: Sequence[Callback],
-        context: DriverContext,
+        state: RunState,
+        totals: Mapping[str, float],
     ):
-        self.scheduler = scheduler
-        self.search_alg = search_alg
-        self.stopper = stopper
         self.callbacks = tuple(callbacks)
-        self._context = context
-        self._iteration = 0
+        self.context = DriverContext(state, search_alg, totals)
+        self.iteration = 0
+        self.hears_turns = False
+        self._state = state
         # A hook that takes longer holds up every trial, and is named in the log, once.
         self._slow_s = number_setting("WARN_THRESHOLD_S")
         self._slow: set[str] = set()
         self._limits: dict[int, DictStopper] = {}
         self._listeners: dict[str, list[Callable[..., Any]]] = {}
         self._pid = os.getpid()
+        self.exchange(scheduler=scheduler, search_alg=search_alg, stopper=stopper)
+
+    def exchange(
+        self,
+        *,
+        scheduler: TrialScheduler | None = None,
+        search_alg: SearchAlgorithm | None = None,
+        stopper: Stopper | None = None,
+    ) -> None:
+        """Put other plug-ins in the place of those that are there; None leaves one as it is."""
+        self.scheduler = self.scheduler if scheduler is None else scheduler
+        self.search_alg = self.search_alg if search_alg is None else search_alg
+        self.stopper = self.stopper if stopper is None else stopper
+        self._asks_stopper = not _is_left(self.stopper.__call__, Stopper.__call__)
+        self._tells_searcher = not _is_left(self.search_alg.on_trial_result, SearchAlgorithm.on_trial_result)
+        self._tells_both = self._tells_searcher or not _is_left(
+            self.scheduler.on_trial_result, TrialScheduler.on_trial_result
+        )
+        self.stops_run = not _is_left(self.stopper.stop_all, Stopper.stop_all)
+        self._has_timer = self.stops_run or not _is_left(self.stopper.seconds_left, Stopper.seconds_left)
+        self.turns_loop = self._has_timer or self.hears_turns
 
     @property
-    def muted(self) -> bool:
-        """True while a past run is replayed: callbacks are not told again of what they have seen."""
-        return self._context.is_replaying
-
-    @muted.setter
-    def muted(self, muted: bool) -> None:
-        self._context.is_replaying = muted
+    def hears_results(self) -> bool:
+        """Whether a plug-in that decides or suggests does anything with a result."""
+        return self._tells_both or self._asks_stopper
 
     def metrics(self, of_run: str | None) -> tuple[str, ...]:
         """The metrics that a result must hold: those of run, scheduler and searcher, by flattened name."""
@@ -276,17 +266,22 @@ class Hooks:
             else:
                 logger.warning("%s should take %s and **info", _hook_name(listener), ", ".join(arguments))
                 self._call(listener, None)
+        self._listeners = {name: self._listening(name) for name in vars(Callback) if name.startswith("on_")}
+        self.hears_turns = bool(self._listeners["on_step_begin"] or self._listeners["on_step_end"])
+        self.turns_loop = self._has_timer or self.hears_turns
+
+    def _listening(self, name: str) -> list[Callable[..., Any]]:
+        """The callbacks that do something at a hook."""
+        hooks = [getattr(callback, name) for callback in self.callbacks]
+        return [hook for hook in hooks if not _is_left(hook, getattr(Callback, name))]
 
     def step_begins(self) -> None:
         """A turn of the driver's loop begins."""
-        if self._listening("on_step_begin"):
-            self._tell("on_step_begin")
+        self._tell("on_step_begin")
 
     def step_ends(self) -> None:
         """A turn of the driver's loop ends."""
-        self._iteration += 1
-        if self._listening("on_step_end"):
-            self._tell("on_step_end")
+        self._tell("on_step_end")
 
     def experiment_ends(self, trials: list[Trial], *, after_error: bool = False) -> None:
         """The run is over, all workers are gone. Every callback is told, so that all files are closed.
@@ -299,7 +294,7 @@ class Hooks:
             TuneError: What the first hook that raised has raised.
         """
         first: TuneError | None = None
-        for listener in self._listening("on_experiment_end"):
+        for listener in self._listeners["on_experiment_end"]:
             try:
                 self._call(listener, None, trials=trials)
             except TuneError as error:
@@ -312,24 +307,21 @@ class Hooks:
 
     def wants_all_stopped(self) -> bool:
         """Whether the stopper ends the run."""
-        hook = self.stopper.stop_all
-        return not _is_left(hook, Stopper.stop_all) and bool(self._call(hook, None))
+        return self.stops_run and bool(self._call(self.stopper.stop_all, None))
 
     def seconds_left(self) -> float | None:
         """In how many seconds the loop has to turn again although nothing happens; None: no need.
 
         The stopper says when it has to be asked; callbacks that count turns, or look at a clock in them, get some too.
         """
-        hook, left_s = self.stopper.seconds_left, None
-        if not (_is_left(hook, Stopper.seconds_left) and _is_left(self.stopper.stop_all, Stopper.stop_all)):
-            left_s = self._call(hook, None)
-        if self._listening("on_step_begin") or self._listening("on_step_end"):
+        left_s: float | None = self._call(self.stopper.seconds_left, None) if self._has_timer else None
+        if self.hears_turns:
             return ASKED_EVERY_S if left_s is None else min(left_s, ASKED_EVERY_S)
         return left_s
 
     def drop_requests(self) -> None:
         """Forget what the scheduler has asked for and what was not carried out yet."""
-        self._context.requests.clear()
+        self._state.requests.clear()
 
     # -- what to do next ---------------------------------------------------------------------------------------------
 
@@ -344,7 +336,7 @@ class Hooks:
 
     def choose(self) -> Trial | None:
         """The trial that the scheduler wants to run next, or None."""
-        trial = self._call(self.scheduler.choose_trial_to_run, None, self._context)
+        trial = self._call(self.scheduler.choose_trial_to_run, None, self.context)
         if trial is None or isinstance(trial, Trial):
             return trial
         raise TuneError(
@@ -355,7 +347,7 @@ class Hooks:
 
     def added(self, trial: Trial) -> None:
         """A new trial, or one that will be tried again."""
-        self._call(self.scheduler.on_trial_add, trial, self._context, trial)
+        self._call(self.scheduler.on_trial_add, trial, self.context, trial)
 
     def started(self, trial: Trial) -> None:
         """The trial's worker is ready; its status is still PENDING."""
@@ -376,42 +368,29 @@ class Hooks:
         Returns:
             What to do.
         """
-        reason = self._reason_to_stop(trial, result, ends)
+        reason = ""
+        if self._asks_stopper and self._call(self.stopper, trial, trial.trial_id, result):
+            reason = f"{STOP_CRITERION}: {self.stopper.describe()}"
+        elif ends or result.get(DONE):
+            reason = TRAINABLE_ENDED
+        elif trial.stopping_criterion and (reached := self._limits_of(trial).reason(flatten(result))):
+            reason = f"{STOP_CRITERION}: {reached}"
         if reason:
             result[DONE] = True
             return Decision(STOP, reason)
-        if not self._anybody_listens():
+        if not self._tells_both:
             return GO_ON
-        flat = flatten(result)
-        decision = self._ask_scheduler(trial, flat)
-        if decision == STOP:
-            result[DONE] = True
-        else:
-            self._tell_searcher(trial, flat)
-        return decision
-
-    def _anybody_listens(self) -> bool:
-        """Whether scheduler or searcher do anything with a result."""
-        is_left = _is_left(self.scheduler.on_trial_result, TrialScheduler.on_trial_result)
-        return not (is_left and _is_left(self.search_alg.on_trial_result, SearchAlgorithm.on_trial_result))
-
-    @property
-    def hears_results(self) -> bool:
-        """Whether a plug-in that decides or suggests does anything with a result."""
-        return self._anybody_listens() or not _is_left(self.stopper.__call__, Stopper.__call__)
-
-    def _tell_searcher(self, trial: Trial, flat: dict[str, Any]) -> None:
-        hook = self.search_alg.on_trial_result
-        if not _is_left(hook, SearchAlgorithm.on_trial_result):
-            self._call(hook, trial, trial.trial_id, flat)
-
-    def _ask_scheduler(self, trial: Trial, flat: dict[str, Any]) -> Decision:
-        hook = self.scheduler.on_trial_result
-        answer = self._call(hook, trial, self._context, trial, flat)
+        flat, hook = flatten(result), self.scheduler.on_trial_result
+        answer = self._call(hook, trial, self.context, trial, flat)
         try:
-            return Decision.of(answer or CONTINUE)
+            decision = Decision.of(answer or CONTINUE)
         except ValueError as error:
             raise TuneError(f"{_hook_name(hook)} gave no decision about trial {trial.name}: {error}") from error
+        if decision == STOP:
+            result[DONE] = True
+        elif self._tells_searcher:
+            self._call(self.search_alg.on_trial_result, trial, trial.trial_id, flat)
+        return decision
 
     def retell(self, trial: Trial, result: dict[str, Any], flat: dict[str, Any], decision: Decision) -> None:
         """Tell of a result that an earlier driver has decided upon: who was asked then, hears it again.
@@ -422,27 +401,15 @@ class Hooks:
             flat: The same on one level.
             decision: What was decided then; the plug-ins' answers of today play no part.
         """
-        self._stops(trial, result)
-        if self._anybody_listens() and not decision.reason.startswith((STOP_CRITERION, TRAINABLE_ENDED)):
+        if self._asks_stopper:
+            self._call(self.stopper, trial, trial.trial_id, result)
+        if self._tells_both and not decision.reason.startswith((STOP_CRITERION, TRAINABLE_ENDED)):
             told = dict(flat)  # they may change it
-            self._call(self.scheduler.on_trial_result, trial, self._context, trial, told)
-            if not result.get(DONE):  # a stop that came from elsewhere, after the searcher had heard of the result
-                self._tell_searcher(trial, told)
-
-    def _reason_to_stop(self, trial: Trial, result: dict[str, Any], ends: bool) -> str:
-        if self._stops(trial, result):
-            return f"{STOP_CRITERION}: {self.stopper.describe()}"
-        if ends or result.get(DONE):
-            return TRAINABLE_ENDED
-        if not trial.stopping_criterion:
-            return ""
-        reached = self._limits_of(trial).reason(flatten(result))
-        return f"{STOP_CRITERION}: {reached}" if reached else ""
-
-    def _stops(self, trial: Trial, result: dict[str, Any]) -> bool:
-        """Whether the stopper ends a trial; it is asked about each result."""
-        is_left = _is_left(self.stopper.__call__, Stopper.__call__)
-        return not is_left and bool(self._call(self.stopper, trial, trial.trial_id, result))
+            self._call(self.scheduler.on_trial_result, trial, self.context, trial, told)
+            # The stop of the scheduler sets `done`. One that came from elsewhere does not: the searcher had heard of
+            # the result by then.
+            if self._tells_searcher and not result.get(DONE):
+                self._call(self.search_alg.on_trial_result, trial, trial.trial_id, told)
 
     def _limits_of(self, trial: Trial) -> DictStopper:
         """The trial's own stopping criterion: one and the same for all trials of its experiment."""
@@ -474,13 +441,13 @@ class Hooks:
     def completed(self, trial: Trial) -> None:
         """A running trial ends well; its last result is set, its status still RUNNING."""
         flat = flatten(trial.last_result)
-        self._call(self.scheduler.on_trial_complete, trial, self._context, trial, flat)
+        self._call(self.scheduler.on_trial_complete, trial, self.context, trial, flat)
         self._call(self.search_alg.on_trial_complete, trial, trial.trial_id, result=flat)
         self._tell("on_trial_complete", trial)
 
     def removed(self, trial: Trial) -> None:
         """A pending or paused trial is ended."""
-        self._call(self.scheduler.on_trial_remove, trial, self._context, trial)
+        self._call(self.scheduler.on_trial_remove, trial, self.context, trial)
         self._call(self.search_alg.on_trial_complete, trial, trial.trial_id)
         self._tell("on_trial_complete", trial)
 
@@ -492,7 +459,7 @@ class Hooks:
 
     def failed(self, trial: Trial) -> None:
         """An attempt of the trial has failed, for whatever follows."""
-        self._call(self.scheduler.on_trial_error, trial, self._context, trial)
+        self._call(self.scheduler.on_trial_error, trial, self.context, trial)
         self._call(self.search_alg.on_trial_error, trial, trial.trial_id)
 
     def recovers(self, trial: Trial) -> None:
@@ -508,24 +475,17 @@ class Hooks:
     # -- calling -------------------------------------------------------------------------------------------------
 
     def _tell(self, hook: str, trial: Trial | None = None, **arguments: Any) -> None:
-        """Call a hook of the callbacks with the arguments that all of them get."""
-        listeners = self._listening(hook)
-        if self.muted or not listeners:
+        """Call a hook of the callbacks with the arguments that all of them get.
+
+        While a past run is replayed, callbacks are not told again of what they have seen.
+        """
+        listeners = self._listeners.get(hook)
+        if not listeners or self.context.is_replaying:
             return
         if trial is not None:
             arguments["trial"] = trial
         for listener in listeners:
-            self._call(listener, trial, iteration=self._iteration, trials=self._context.get_trials(), **arguments)
-
-    def _listening(self, hook: str) -> list[Callable[..., Any]]:
-        """The callbacks that do something at `hook`, found out once: most hooks are left as they are."""
-        listeners = self._listeners.get(hook)
-        if listeners is None:
-            base = getattr(Callback, hook)
-            bound = [getattr(callback, hook) for callback in self.callbacks]
-            listeners = [method for method in bound if getattr(method, "__func__", None) is not base]
-            self._listeners[hook] = listeners
-        return listeners
+            self._call(listener, trial, iteration=self.iteration, trials=self._state.trials, **arguments)
 
     def _call(self, hook: Callable[..., Any], trial: Trial | None, /, *args: Any, **kwargs: Any) -> Any:
         begin_s = time.monotonic()

@@ -6,15 +6,15 @@ import functools
 import hashlib
 import logging
 import math
-from collections.abc import Callable
+from typing import NamedTuple
 
 from minitune.base import descriptors
 from minitune.base.pickling import require_picklable
 from minitune.error import RemoteError, TrialError, TuneError, trial_error
-from minitune.execution.actions import Reuse
-from minitune.execution.failure import TRIAL, Deadlines, Setbacks
+from minitune.execution.actions import Reuse, TrialActions
+from minitune.execution.failure import TRIAL
 from minitune.execution.hooks import Hooks
-from minitune.execution.state import Live, RunSettings, RunState
+from minitune.execution.state import ENDED, OPEN, WAITING, Live, RunState
 from minitune.execution.trial_executor import Shared, TrialExecutor
 from minitune.experiment.lifecycle import Phase, Step
 from minitune.experiment.trial import Trial, TrialInfo
@@ -26,120 +26,107 @@ from minitune.trainable.trial_actor import make_trial_actor
 
 logger = logging.getLogger("minitune")
 
-OPEN, WAITING, ENDED = "OPEN", "WAITING", "ENDED"
-"""Whether the searcher may give more trials, has none now, or is finished."""
-
 _AHEAD = 200
 _AHEAD_PER_TURN = 50
 _REUSED_PER_TURN = 50
+
+
+class Refusal(NamedTuple):
+    """A trial that cannot be started at all, and why; it is the caller's to end it."""
+
+    trial: Trial
+    error: TrialError
 
 
 class Launcher:
     """Brings trials into being and gives them workers.
 
     Args:
+        executor: Who runs actors.
         state: The trials of the run.
         hooks: The plug-ins.
-        executor: Who runs actors.
         recorder: Who writes down what happens.
-        settings: The run's; each trial's seed follows from its base seed and the trial's number.
-        deadlines: How long the trials may take.
-        setbacks: When to start nothing.
-        give_up: Ends a trial for good that cannot be started.
-        run_requests: Carries out what the scheduler has asked for.
-        reuse: Ends trials whose result is known; None if every trial runs.
+        actions: Carries out what the scheduler asks for when it chooses.
+
+    Attributes:
+        was_refused: Whether the last `launch` could not start a trial for lack of descriptors.
+        has_to_go_on: Whether so many trials have ended at once that others are served now; there may be more of them.
     """
 
     def __init__(
-        self,
-        state: RunState,
-        hooks: Hooks,
-        executor: TrialExecutor,
-        recorder: Recorder,
-        settings: RunSettings,
-        deadlines: Deadlines,
-        setbacks: Setbacks,
-        *,
-        give_up: Callable[[Trial, TrialError], None],
-        run_requests: Callable[[], None],
-        reuse: Reuse | None = None,
+        self, executor: TrialExecutor, state: RunState, hooks: Hooks, recorder: Recorder, actions: TrialActions
     ):
-        self.supply = OPEN
-        self.was_refused = False  # the last `launch` could not start a trial for lack of descriptors
+        settings = state.settings
+        self.was_refused = self.has_to_go_on = False
         self._state = state
         self._hooks = hooks
         self._executor = executor
         self._recorder = recorder
+        self._actions = actions
         self._settings = settings
-        self._deadlines = deadlines
-        self._setbacks = setbacks
         self._done_at: tuple[int, str] | None = None  # when there was nothing more to do: changes of the state, supply
         self._max_running = min(settings.max_concurrent_trials or math.inf, hooks.search_alg.max_running or math.inf)
-        self._give_up = give_up
-        self._run_requests = run_requests
-        self._reuse = reuse
+        self._reuse = Reuse(state, hooks, recorder, actions) if settings.reuses_results else None
         self._num_reused = 0
+        self._refusal: Refusal | None = None
         self._feasible: Resources | None = None  # was not refused when it was last asked for
         self._shared_env_creators: dict[str, Shared] = {}
         self._is_model_based = isinstance(hooks.search_alg, SearchGenerator)
+        self._chooses_in_order = hooks.scheduler.chooses_in_order
         cpus = executor.resources()[0].get(CPU, 1)
         self._ahead = settings.max_ahead or int(max(_AHEAD, 1.1 * cpus))
 
-    def launch(self) -> None:
+    def launch(self) -> Refusal | None:
         """Start what the scheduler chooses, then what waits, while there is room; then look a little ahead.
 
         Does not block. New trials are drawn one by one, so that the first worker is on its way before the second
         configuration is drawn, and a model-based searcher is asked only for what can start now. When the searcher
         has none, the scheduler is asked once more: `supply` tells it so, and what it says is never of yesterday.
+
+        Returns:
+            The first trial that cannot be started at all. Then there may be more to start. None if all is done.
         """
-        is_done = self._done_at == (self._state.changes, self.supply) and bool(self._state.live)
-        if is_done and self._hooks.scheduler.chooses_in_order:
-            return  # most turns bring reports, and nothing by which one more could start
-        if self.supply == WAITING:
-            self.supply = OPEN
-        asked_at, self._num_reused, self.was_refused = None, 0, False
-        while self.supply != asked_at:  # a scheduler may choose otherwise once it knows that no more will come
-            asked_at = self.supply
+        state = self._state
+        if self._chooses_in_order and state.live and self._done_at == (state.changes, state.supply):
+            return None  # most turns bring reports, and nothing by which one more could start
+        if state.supply == WAITING:
+            state.supply = OPEN
+        asked_at, self._num_reused, self.has_to_go_on, self.was_refused = None, 0, False, False
+        while state.supply != asked_at:  # a scheduler may choose otherwise once it knows that no more will come
+            asked_at = state.supply
             while (
-                self._num_running() < self._max_running
-                and not self._recorder.disk.is_down
+                len(state.live) + len(state.leaving) < self._max_running  # who unwinds still holds what it was given
+                and not self._recorder.disk.trouble
                 and not self.has_to_go_on
-                and (self._start_one() or (self.supply != WAITING and self._add_one()))
+                and (self._start_one() or (state.supply != WAITING and self._add_one()))
             ):
-                pass
-        is_done = not (self._recorder.disk.is_down or self.was_refused or self.has_to_go_on) and (
-            self._is_model_based or self._look_ahead()
-        )
-        self._done_at = (self._state.changes, self.supply) if is_done and self.supply != WAITING else None
+                if self._refusal is not None:
+                    return self._take_refusal()
+        can_go_on = not (self._recorder.disk.trouble or self.was_refused or self.has_to_go_on)
+        is_done = can_go_on and (self._is_model_based or self._look_ahead())
+        self._done_at = (state.changes, state.supply) if is_done and state.supply != WAITING else None
+        return self._take_refusal()
+
+    def _take_refusal(self) -> Refusal | None:
+        refusal, self._refusal = self._refusal, None
+        return refusal
 
     def _look_ahead(self) -> bool:
         """Draw some of the trials that may run next; whether there are as many as there should be."""
-        ahead = min(self._ahead, self._max_running - self._num_running())  # of those that may run, and no more
-        return any(self._state.num_pending >= ahead or not self._ask() for _ in range(_AHEAD_PER_TURN))
-
-    def end_supply(self) -> None:
-        """No more trials: the run ends."""
-        self._hooks.search_ends()
-        self.supply = ENDED
-
-    def has_room_for_more(self) -> bool:
-        """Whether a trial that came now would be drawn at once."""
-        return self.supply != ENDED and self._state.num_pending == 0
-
-    @property
-    def has_to_go_on(self) -> bool:
-        """Whether so many trials have ended at once that others are served now; there may be more of them."""
-        return self._num_reused >= _REUSED_PER_TURN
-
-    def _num_running(self) -> int:
-        """Workers that are there: one that unwinds still holds what the user wants to be held but so often."""
-        return len(self._state.live) + len(self._state.leaving)
+        state = self._state
+        ahead = min(self._ahead, self._max_running - len(state.live) - len(state.leaving))  # that may run, and no more
+        for _ in range(_AHEAD_PER_TURN):
+            if state.num_pending >= ahead or not self._ask():
+                return True
+            if self._refusal is not None:
+                return False
+        return False
 
     # -- asking ----------------------------------------------------------------------------------------------------
 
     def _add_one(self) -> bool:
         """Draw a trial if one could start right away."""
-        if self._state.num_pending or self.supply == ENDED:
+        if self._state.num_pending or self._state.supply == ENDED:
             return False
         if self._is_model_based and self._state.trials:
             try:
@@ -151,13 +138,13 @@ class Launcher:
 
     def _ask(self) -> bool:
         """Draw a trial from the searcher; False if it has none."""
-        if self.supply == ENDED:
+        if self._state.supply == ENDED:
             return False
         trial = self._hooks.next_trial()
         if trial is None:
-            self.supply = ENDED if self._hooks.search_alg.is_finished() else WAITING
+            self._state.supply = ENDED if self._hooks.search_alg.is_finished() else WAITING
             return False
-        self.supply = OPEN
+        self._state.supply = OPEN
         trial.seed = trial_seed(self._settings.seed, trial.number)
         self._recorder.trial_added(trial)
         self._state.add(trial)
@@ -168,7 +155,7 @@ class Launcher:
                 self._executor.can_start(trial.resources)
                 self._feasible = trial.resources
             except TuneError as error:
-                self._give_up(trial, TrialError(str(error)))
+                self._refusal = Refusal(trial, TrialError(str(error)))
         return True
 
     # -- starting ---------------------------------------------------------------------------------------------------
@@ -176,18 +163,19 @@ class Launcher:
     def _start_one(self) -> bool:
         """Start the scheduler's choice, or else the first waiting trial that there is room for."""
         chosen = self._hooks.choose()
-        self._run_requests()  # what it asked for about those that wait must be true before they start
-        candidates = [trial for trial in self._state.queue.heads() if trial is not chosen]
-        if chosen is not None and self._state.is_startable(chosen):
-            candidates.insert(0, chosen)
+        if self._state.requests:
+            self._actions.run_requests()  # what it asked for about those that wait must be true before they start
+        candidates = self._state.queue.heads()
+        if chosen is not None and candidates[:1] != [chosen] and self._state.is_startable(chosen):
+            candidates = [chosen, *(trial for trial in candidates if trial is not chosen)]
         for trial in candidates:
             try:
                 has_room = self._executor.can_start(trial.resources, waiter=trial.trial_id)
-                if not has_room and not self._num_running():  # what there is, is kept for one that nobody chooses
-                    self._drop_claims(candidates)
+                if not has_room and not self._state.live and not self._state.leaving:
+                    self._drop_claims(candidates)  # what there is, is kept for one that nobody chooses
                     has_room = self._executor.can_start(trial.resources, waiter=trial.trial_id)
             except TuneError as error:  # a worker that cannot be killed has taken its resources with it
-                self._give_up(trial, TrialError(str(error)))
+                self._refusal = Refusal(trial, TrialError(str(error)))
                 return True
             if has_room:
                 return self._start(trial)
@@ -211,7 +199,7 @@ class Launcher:
             if self._recorder.disk.is_to_blame(error) or self._lacks_descriptors(error):
                 return False
             trial.num_failures += 1
-            self._give_up(trial, TrialError(f"the directory of trial {trial.name} cannot be used: {error}"))
+            self._refusal = Refusal(trial, TrialError(f"the directory of trial {trial.name} cannot be used: {error}"))
             return True
         self._roll_back(trial)
         trial.attempt += 1
@@ -221,6 +209,7 @@ class Launcher:
         if self._reuse is not None and earlier is not None:
             self._reuse.end(trial, earlier)
             self._num_reused += 1
+            self.has_to_go_on = self._num_reused >= _REUSED_PER_TURN
             return True
         info = self._info(trial, directory)
         creators = self._env_creators(trial)
@@ -234,11 +223,11 @@ class Launcher:
             self._executor.start(trial.actor_id, factory, trial.resources, directory, reuse_key, (info,))
         except TypeError as error:
             trial.num_failures += 1
-            self._give_up(trial, trial_error(RemoteError.of(error), _why_not_sent(trial, error)))
+            self._refusal = Refusal(trial, trial_error(RemoteError.of(error), _why_not_sent(trial, error)))
             return True
         now_s = self._executor.now()
         self._state.live[trial.actor_id] = Live(trial, trial.actor_id, begun_s=now_s)
-        self._deadlines.begin(trial.actor_id, TRIAL, now_s)
+        self._state.deadlines.begin(trial.actor_id, TRIAL, now_s)
         return True
 
     def _lacks_descriptors(self, error: OSError) -> bool:
@@ -247,7 +236,7 @@ class Launcher:
             return False
         self.was_refused = True
         cause = f"no directory could be made for a trial: {error.strerror}"
-        if self._setbacks.lost(cause, self._executor.now()):
+        if self._state.setbacks.lost(cause, self._executor.now()):
             logger.warning("%s; it is started when there is room", cause)
         return True
 

@@ -1,7 +1,7 @@
 """LocalTrialExecutor: each actor in a process of its own on this machine, admitted by the ledger.
 
 A worker is copied from a process that has loaded what all workers need (the *template*), where the system can do that.
-`ahead.start_ahead` starts it while the driver still gets ready.
+The first template may be there already: it comes up while the driver still gets ready.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class LocalTrialExecutor:
         keep_descendants: Leave processes that an actor has started alone when it ends by itself.
         needed: Modules that every worker will need: they are imported once, where workers are copied from.
         preload: Load shared values once, where workers are copied from; else each worker loads them itself.
-        ahead: Where workers are copied from, if that was started already (see `ahead.start_ahead`).
+        ahead: Where workers are copied from, if that was started already (see `Plan.start_ahead`).
 
     Raises:
         TuneError: If this process runs in a trial of a trial, and so on, too deep.

@@ -1,6 +1,7 @@
-"""RunState: the trials of a run and where each of them is, indexed so that no event needs a scan; and its settings.
+"""RunState: all that the driver knows of a run. Its settings, its trials, and what may happen to them next.
 
-Only `RunState.move` takes a step of a trial's life, so the indices agree with the phases of the trials.
+Trials are indexed by where they are, so that no event needs a scan. Only `RunState.move` takes a step of a trial's
+life, so the indices agree with the phases of the trials.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -16,14 +17,84 @@ from typing import Any, NamedTuple
 from minitune.checkpoint import CheckpointRecord
 from minitune.config import CheckpointConfig, FailureConfig
 from minitune.decision import CONTINUE, Decision
-from minitune.execution.failure import Overdue
+from minitune.execution.failure import Deadlines, Overdue, Setbacks
 from minitune.execution.trial_executor import Shared
 from minitune.experiment.lifecycle import FINISHED, OWNS_ACTOR, STATUS, Phase, Step
 from minitune.experiment.trial import KeptCheckpoint, Trial
 from minitune.resources import Allocation, Resources
 
+OPEN, WAITING, ENDED = "OPEN", "WAITING", "ENDED"
+"""Whether the searcher may give more trials, has none now, or is finished."""
+
 GRACE_S = 10.0
 """How long a trial may take to unwind when it is asked to stop, before it is terminated and then killed."""
+
+
+# -- settings ----------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class TrialSettings:
+    """The settings that the trials of one experiment have in common.
+
+    Attributes:
+        trainable: The trainable, stored once with the executor.
+        checkpoints: When class trainables are saved.
+        saves: Whether the trainable is a class that can be saved between two steps.
+    """
+
+    trainable: Shared
+    checkpoints: CheckpointConfig = field(default_factory=CheckpointConfig)
+    saves: bool = False
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """The settings of a run that the controller needs, beside its plug-ins.
+
+    Attributes:
+        run_name: The run's name.
+        experiments: Those of each experiment, in order; `Trial.experiment_number` is an index of it.
+        metric: The run's metric, or None.
+        seed: The base seed.
+        failure: Whether a failure ends the run.
+        max_concurrent_trials: At most so many trials run at a time; None means no limit.
+        max_ahead: So many trials are drawn ahead of their workers; None means what suits the machine.
+        reuse_actors: Whether a worker is handed on to the next trial.
+        grace_s: Seconds that a trial has to unwind.
+        free_restore_failures: How many failed restores of a trial do not count as failures.
+        trial_timeout_s: Seconds that one attempt of a trial may take, or None.
+        report_timeout_s: Seconds from a pull to the report that answers it, or None.
+        reuses_results: Whether a trial whose configuration was tried before gets the result of that one.
+        strict_metric: Whether a result without the metric of run, scheduler or searcher is an error of its trial.
+        answered: In a run whose events come in logical order, gives the actors whose answer waits for its turn; else
+            None.
+        rest: In such a run lets time pass, at most so many seconds, without telling any event; else None.
+    """
+
+    run_name: str = ""
+    experiments: Sequence[TrialSettings] = ()
+    metric: str | None = None
+    seed: int = 0
+    failure: FailureConfig = field(default_factory=FailureConfig)
+    max_concurrent_trials: int | None = None
+    max_ahead: int | None = None
+    reuse_actors: bool = False
+    grace_s: float = GRACE_S
+    free_restore_failures: int = 0
+    trial_timeout_s: float | None = None
+    report_timeout_s: float | None = None
+    strict_metric: bool = True
+    reuses_results: bool = False
+    answered: Callable[[], Iterator[str]] | None = None
+    rest: Callable[[float], object] | None = None
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether nothing may depend on when something has happened."""
+        return self.answered is not None
+
+    def of(self, trial: Trial) -> TrialSettings:
+        """The settings of a trial."""
+        return self.experiments[trial.experiment_number]
 
 
 # -- trials ------------------------------------------------------------------------------------------------------------
@@ -67,15 +138,19 @@ class TrialQueue:
 
     def heads(self) -> list[Trial]:
         """The first trial of each distinct request, in order of arrival."""
-        firsts = [next(iter(group.values())) for group in self._groups.values()]
-        if len(firsts) > 1:
-            firsts.sort(key=lambda entry: entry[0])
+        firsts = []
+        for group in self._groups.values():
+            firsts.append(next(iter(group.values())))  # a comprehension costs more where there is one group
+        firsts.sort()  # by arrival: no two are equal
         return [trial for _, trial in firsts]
 
     def first(self) -> Trial | None:
         """The trial that has waited longest, or None."""
         heads = self.heads()
         return heads[0] if heads else None
+
+
+_GO_ON = Decision(CONTINUE)
 
 
 @dataclass
@@ -98,7 +173,7 @@ class Live:
 
     trial: Trial
     actor_id: str
-    decision: Decision = field(default_factory=lambda: Decision(CONTINUE))
+    decision: Decision = _GO_ON
     requested: Decision | None = None
     ends_by_itself: bool = False
     allocation: Allocation | None = None
@@ -106,6 +181,21 @@ class Live:
     begun_s: float = math.inf
     ready_s: float = math.inf
     overdue: Overdue | None = None
+
+
+class Request(NamedTuple):
+    """A request of a scheduler about a trial; carried out when its hook has returned.
+
+    Attributes:
+        verb: `"stop"`, `"pause"`, `"exploit"` or `"resources"`.
+        trial: The trial concerned.
+        argument: For `stop` the reason, for `pause` whether to save, for `exploit` (donor, config, reason), for
+            `resources` the new request.
+    """
+
+    verb: str
+    trial: Trial
+    argument: Any = None
 
 
 class Donation(NamedTuple):
@@ -136,9 +226,19 @@ class Donation(NamedTuple):
 
 
 class RunState:
-    """All trials, in order of submission, and the indices over them. Every operation is O(1) or O(log n).
+    """The trials of a run in order of submission, the indices over them, and what is asked for or awaited.
+
+    Every operation is O(1) or O(log n).
+
+    Args:
+        settings: The settings of the run.
 
     Attributes:
+        settings: The settings of the run.
+        supply: Whether the searcher may give more trials: `OPEN`, `WAITING` or `ENDED`.
+        requests: What the scheduler has asked for and what is not carried out yet.
+        deadlines: The time that each actor has left.
+        setbacks: The losses of workers in a row, which say when to start none.
         trials: Every trial of the run.
         queue: Those that could be started: QUEUED, and no actor of theirs is still on its way out.
         paused: Those that are PAUSED and could be chosen, in order.
@@ -154,7 +254,12 @@ class RunState:
         to_end: RUNNING trials of an earlier driver without an actor, whose final result is on record, with the reason.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, settings: RunSettings | None = None) -> None:
+        self.settings = settings = settings or RunSettings()
+        self.supply = OPEN
+        self.requests: deque[Request] = deque()
+        self.deadlines = Deadlines(settings.report_timeout_s, settings.trial_timeout_s)
+        self.setbacks = Setbacks()
         self.trials: list[Trial] = []
         self.queue = TrialQueue()
         self.paused: dict[str, Trial] = {}
@@ -260,6 +365,11 @@ class RunState:
             del self.resting[trial_id]
             self._index(self.unfinished[trial_id])
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether every trial has ended and no more will come."""
+        return not self.unfinished and self.supply == ENDED
+
     def seconds_of_rest(self, now_s: float) -> float | None:
         """How long it takes until the next one has rested; None if none rests."""
         return max(0.0, min(self.resting.values()) - now_s) if self.resting else None
@@ -280,14 +390,6 @@ class RunState:
             return donation.taken_at
         return trial.checkpoints[-1] if trial.checkpoints else None
 
-    def first_pending(self) -> Trial | None:
-        """The first trial that could be started, or None."""
-        return self.queue.first()
-
-    def first_paused(self) -> Trial | None:
-        """The first paused trial that could be resumed, or None."""
-        return next(iter(self.paused.values()), None)
-
     def is_startable(self, trial: Trial) -> bool:
         """Whether the trial waits and no actor of it is still on its way out."""
         return trial in self.queue or trial.trial_id in self.paused
@@ -303,70 +405,3 @@ class RunState:
             self.queue.push(trial)
         elif trial.phase is Phase.PAUSED:
             self.paused.setdefault(trial.trial_id, trial)
-
-
-# -- settings ----------------------------------------------------------------------------------------------------------
-@dataclass(frozen=True)
-class TrialSettings:
-    """The settings that the trials of one experiment have in common.
-
-    Attributes:
-        trainable: The trainable, stored once with the executor.
-        checkpoints: When class trainables are saved.
-        saves: Whether the trainable is a class that can be saved between two steps.
-    """
-
-    trainable: Shared
-    checkpoints: CheckpointConfig = field(default_factory=CheckpointConfig)
-    saves: bool = False
-
-
-@dataclass(frozen=True)
-class RunSettings:
-    """The settings of a run that the controller needs, beside its plug-ins.
-
-    Attributes:
-        run_name: The run's name.
-        experiments: Those of each experiment, in order; `Trial.experiment_number` is an index of it.
-        metric: The run's metric, or None.
-        seed: The base seed.
-        failure: Whether a failure ends the run.
-        max_concurrent_trials: At most so many trials run at a time; None means no limit.
-        max_ahead: So many trials are drawn ahead of their workers; None means what suits the machine.
-        reuse_actors: Whether a worker is handed on to the next trial.
-        grace_s: Seconds that a trial has to unwind.
-        free_restore_failures: How many failed restores of a trial do not count as failures.
-        trial_timeout_s: Seconds that one attempt of a trial may take, or None.
-        report_timeout_s: Seconds from a pull to the report that answers it, or None.
-        reuses_results: Whether a trial whose configuration was tried before gets the result of that one.
-        strict_metric: Whether a result without the metric of run, scheduler or searcher is an error of its trial.
-        answered: In a run whose events come in logical order, gives the actors whose answer waits for its turn; else
-            None.
-        rest: In such a run lets time pass, at most so many seconds, without telling any event; else None.
-    """
-
-    run_name: str
-    experiments: Sequence[TrialSettings]
-    metric: str | None = None
-    seed: int = 0
-    failure: FailureConfig = field(default_factory=FailureConfig)
-    max_concurrent_trials: int | None = None
-    max_ahead: int | None = None
-    reuse_actors: bool = False
-    grace_s: float = GRACE_S
-    free_restore_failures: int = 0
-    trial_timeout_s: float | None = None
-    report_timeout_s: float | None = None
-    strict_metric: bool = True
-    reuses_results: bool = False
-    answered: Callable[[], Iterator[str]] | None = None
-    rest: Callable[[float], object] | None = None
-
-    @property
-    def is_ordered(self) -> bool:
-        """Whether nothing may depend on when something has happened."""
-        return self.answered is not None
-
-    def of(self, trial: Trial) -> TrialSettings:
-        """The settings of a trial."""
-        return self.experiments[trial.experiment_number]

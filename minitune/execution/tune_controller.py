@@ -14,9 +14,10 @@ from collections import Counter, deque
 from typing import Any, NamedTuple
 
 from minitune.checkpoint import Checkpoint, CheckpointRecord
+from minitune.config import CheckpointConfig
 from minitune.decision import CONTINUE, PAUSE, STOP, Decision
 from minitune.error import TrialError, TuneError, WorkerStartError
-from minitune.execution.actions import Reuse, TrialActions, stronger
+from minitune.execution.actions import TrialActions, stronger
 from minitune.execution.failure import (
     BY_SIGNAL,
     DRIVER_ENDED,
@@ -25,10 +26,8 @@ from minitune.execution.failure import (
     VERDICT_S,
     AfterFailure,
     CrashLoop,
-    Deadlines,
-    FailurePolicy,
     RequiredMetrics,
-    Setbacks,
+    after_failure,
     carrier_error,
     died_by_signal,
     died_error,
@@ -36,16 +35,16 @@ from minitune.execution.failure import (
     raised_error,
     timeout_error,
 )
-from minitune.execution.hooks import DriverContext, Hooks
-from minitune.execution.launcher import WAITING, Launcher
-from minitune.execution.state import Live, RunSettings, RunState
+from minitune.execution.hooks import Hooks
+from minitune.execution.launcher import Launcher
+from minitune.execution.state import ENDED, WAITING, Live, RunState
 from minitune.execution.trial_executor import CallRaised, CallReturned, Event, Exited, Started, TrialExecutor
 from minitune.experiment.lifecycle import Phase, Step
 from minitune.experiment.trial import HAS_RETURNED, Trial
 from minitune.record import records
 from minitune.record.disk import RETRY_S
 from minitune.record.recorder import Recorder
-from minitune.result import CONFIG, EXPERIMENT_TAG, SHOULD_CHECKPOINT, TRAINING_ITERATION, Report, flatten
+from minitune.result import CONFIG, EXPERIMENT_TAG, SHOULD_CHECKPOINT, TRAINING_ITERATION, Report
 
 logger = logging.getLogger("minitune")
 
@@ -71,31 +70,27 @@ class TuneController:
 
     Args:
         executor: Who runs actors.
-        state: The trials; those of an earlier part of the run, if it is resumed.
-        context: What the scheduler sees; made over `state`.
+        state: The trials; those of an earlier part of the run, if it is resumed. It has the settings, too.
         hooks: The plug-ins.
         recorder: Who writes down what happens.
-        settings: The rest.
+
+    Attributes:
+        failed_fast: The trial whose failure has ended the run, or None.
+        loss: Why the run has ended if its directory has gone.
     """
 
-    def __init__(
-        self,
-        executor: TrialExecutor,
-        state: RunState,
-        context: DriverContext,
-        hooks: Hooks,
-        recorder: Recorder,
-        settings: RunSettings,
-    ):
+    def __init__(self, executor: TrialExecutor, state: RunState, hooks: Hooks, recorder: Recorder):
+        settings = state.settings
         self.failed_fast: Trial | None = None
-        self.loss: TuneError | None = None  # why the run has ended if its directory has gone
+        self.loss: TuneError | None = None
         self._executor = executor
         self._state = state
-        self._context = context
         self._hooks = hooks
         self._recorder = recorder
         self._settings = settings
-        self._policy = FailurePolicy(settings.failure)
+        self._is_ordered = settings.is_ordered
+        self._deadlines = state.deadlines
+        self._setbacks = state.setbacks
         self._metrics = RequiredMetrics(
             hooks.metrics(settings.metric) if settings.strict_metric else (),
             is_bare=hooks.goes_by_bare_number(settings.metric),
@@ -105,74 +100,62 @@ class TuneController:
         self._asked_in_vain = 0
         self._failed_restores: Counter[str] = Counter()
         self._undecided: deque[_Undecided] = deque()
-        self._setbacks = Setbacks()
         self._crash_loop = CrashLoop()
-        self._deadlines = Deadlines(settings.report_timeout_s, settings.trial_timeout_s)
-        self._actions = TrialActions(executor, state, context, hooks, recorder, settings, self._deadlines)
-        self.launcher = Launcher(
-            state,
-            hooks,
-            executor,
-            recorder,
-            settings,
-            self._deadlines,
-            self._setbacks,
-            give_up=self._give_up_before_start,
-            run_requests=self._actions.run_requests,
-            reuse=Reuse(state, hooks, recorder, self._actions) if settings.reuses_results else None,
-        )
-
-    @property
-    def grace_s(self) -> float:
-        """Seconds that a trial has to unwind."""
-        return self._settings.grace_s
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether the run is ended so that it can be resumed."""
-        return self._state.interrupted
+        self._actions = TrialActions(executor, state, hooks, recorder)
+        self._launcher = Launcher(executor, state, hooks, recorder, self._actions)
 
     # -- the loop --------------------------------------------------------------------------------------------------
-
-    @property
-    def trials(self) -> list[Trial]:
-        """Every trial, in order of submission."""
-        return self._state.trials
-
-    def is_finished(self) -> bool:
-        """Whether every trial has ended and no more will come."""
-        return not self._state.unfinished and self.launcher.supply not in ("OPEN", WAITING)
 
     def step(self, max_wait_s: float | None = None) -> None:
         """One turn: ask, launch, wait, apply.
 
+        Most turns bring one report. So each question is asked only where its answer may be yes.
+
         Args:
             max_wait_s: Do not wait longer for an event than this.
         """
-        self._hooks.step_begins()
-        while self._state.to_end:
-            self._end_stopped(*self._state.to_end.pop(0))
-        now_s = self._executor.now()
-        self._pass_verdicts(now_s)
-        if self._settings.rest is not None and self._undecided:
-            self._settings.rest(self._undecided[0].until_s - now_s)  # what follows depends on the verdict
-            self._hooks.step_ends()
-            return
-        if self._state.resting:
-            self._state.end_rests(now_s)
-        if not self._state.end_reason:
-            if self._may_launch() and self._has_disk(now_s) and not self._has_setback(now_s):
-                self.launcher.launch()
+        state, hooks = self._state, self._hooks
+        if hooks.hears_turns:
+            hooks.step_begins()
+        while state.to_end:
+            self._end_stopped(*state.to_end.pop(0))
+        if self._undecided:
+            self._pass_verdicts(self._executor.now())
+        if self._undecided and self._settings.rest is not None:
+            # what follows depends on the verdict
+            self._settings.rest(self._undecided[0].until_s - self._executor.now())
+        else:
+            if state.resting:
+                state.end_rests(self._executor.now())
+            if not state.end_reason:
+                self._launch()
+            if not (self._is_ordered and self._launcher.has_to_go_on) and (state.live or not state.is_finished):
+                self._apply(self._patience_s(max_wait_s))
+                if self._deadlines.are_set:
+                    self._stop_overdue()
+            if hooks.stops_run and not state.end_reason and hooks.wants_all_stopped():
+                self.end_run(self._why_ended())
+            if state.end_reason and self._executor.now() >= self._end_deadline_s:
+                for live in list(state.live.values()):  # they had their grace period, and are ended without a save
+                    self._actions.cut_short(live, state.end_reason)
+        hooks.iteration += 1
+        if hooks.hears_turns:
+            hooks.step_ends()
+
+    def _launch(self) -> None:
+        """Start what can start, and end what cannot start at all; then carry out what schedulers have asked for."""
+        state = self._state
+        if (
+            (not self._is_ordered or self._may_launch())
+            and (not self._recorder.disk.trouble or self._has_disk())
+            and not (self._setbacks.are_there and self._has_setback())
+        ):
+            while not state.end_reason and (refusal := self._launcher.launch()) is not None:
+                self._give_up_before_start(*refusal)
+        if state.requests:
             self._actions.run_requests()
+        if not state.live:
             self._check_stuck()
-        if not self.is_finished() and not (self._settings.is_ordered and self.launcher.has_to_go_on):
-            self._apply(self._patience_s(max_wait_s))
-            self._stop_overdue()
-        if not self._state.end_reason and self._hooks.wants_all_stopped():
-            self.end_run(self._why_ended())
-        if self._state.end_reason and self._executor.now() >= self._end_deadline_s:
-            self._end_overdue()
-        self._hooks.step_ends()
 
     def _apply(self, timeout_s: float | None) -> None:
         """Wait for events and apply each, and what schedulers have asked for meanwhile."""
@@ -180,28 +163,24 @@ class TuneController:
         self._has_news = bool(events)
         for event in events:
             self._on_event(event)
-            self._actions.run_requests()
+            if self._state.requests:
+                self._actions.run_requests()
 
     def _may_launch(self) -> bool:
         """Whether this turn is one for plug-ins to be asked: in logical order those that a clock has brought are none.
 
         A plug-in that draws a number each time that it is asked would else draw more of them on a slow machine.
         """
-        return (
-            self._has_news
-            or self.launcher.has_to_go_on
-            or not self._settings.is_ordered
-            or not (self._state.live or self._state.leaving)
-        )
+        return self._has_news or self._launcher.has_to_go_on or not (self._state.live or self._state.leaving)
 
-    def _has_setback(self, now_s: float) -> bool:
+    def _has_setback(self) -> bool:
         """Whether workers were lost, so that no more are started now."""
-        return self._setbacks.is_hopeless or self._setbacks.pause_s(now_s) > 0
+        return self._setbacks.is_hopeless or self._setbacks.pause_s(self._executor.now()) > 0
 
-    def _has_disk(self, now_s: float) -> bool:
-        """Whether more trials can be written down; a run that has waited for it too long is ended."""
-        disk = self._recorder.disk
-        if not disk.is_down or disk.regain(now_s):
+    def _has_disk(self) -> bool:
+        """Whether more trials can be written down again; a run that has waited for it too long is ended."""
+        disk, now_s = self._recorder.disk, self._executor.now()
+        if disk.regain(now_s):
             return True
         if disk.is_hopeless(now_s):
             self.loss = disk.loss()
@@ -243,7 +222,7 @@ class TuneController:
         self._state.end_reason = reason
         self._state.interrupted = resumable
         self._end_deadline_s = self._executor.now() + self._settings.grace_s
-        self.launcher.end_supply()
+        self.end_supply()
         if not resumable:
             self._pass_verdicts(math.inf)
         self._undecided.clear()
@@ -257,6 +236,11 @@ class TuneController:
                 live.requested = Decision(STOP, reason)
             else:
                 self._actions.cut_short(live, reason)
+
+    def end_supply(self) -> None:
+        """No more trials come."""
+        self._hooks.search_ends()
+        self._state.supply = ENDED
 
     def _why_ended(self) -> str:
         return f"{STOPPER_ENDS}: {self._hooks.stopper.describe()}"
@@ -274,17 +258,12 @@ class TuneController:
         self._actions.move(trial, Step.STOP, reason)
         self._actions.is_over(trial)
 
-    def _end_overdue(self) -> None:
-        """The grace period of `end_run` is over: those that are still in a step are ended without a save."""
-        for live in list(self._state.live.values()):
-            self._actions.cut_short(live, self._state.end_reason)
-
     def _stop_overdue(self) -> None:
         """End the workers of trials that have broken a time limit; the trials fail when they are gone.
 
         What lies in the channels is read first: the driver itself may have been stopped all the while.
         """
-        if not self._deadlines.are_set or self._deadlines.seconds_left(self._executor.now()) != 0:
+        if self._deadlines.seconds_left(self._executor.now()) != 0:
             return
         self._apply(0)
         for actor_id in self._settings.answered() if self._settings.answered is not None else ():
@@ -300,26 +279,28 @@ class TuneController:
 
     def _patience_s(self, max_wait_s: float | None) -> float | None:
         """How long the loop may sleep if nothing happens."""
+        state, disk = self._state, self._recorder.disk
         limits = [] if max_wait_s is None else [max_wait_s]
-        if self.launcher.has_to_go_on and not self._recorder.disk.is_down:
+        if self._launcher.has_to_go_on and not disk.trouble:
             limits.append(0.0)
-        now_s = self._executor.now()
-        if self._state.end_reason:
-            limits.append(max(0.0, self._end_deadline_s - now_s))
-        elif self.launcher.supply == WAITING and self.launcher.has_room_for_more() and not self._state.live:
+        if state.end_reason:
+            limits.append(max(0.0, self._end_deadline_s - self._executor.now()))
+        elif not state.live and state.supply == WAITING and not state.num_pending:
             limits.append(self._seconds_to_next_ask())
         else:
             self._asked_in_vain = 0
-        pause_s = self._setbacks.pause_s(now_s)
-        if pause_s or self.launcher.was_refused:
-            limits.append(pause_s)
-        if self._recorder.disk.is_down:
+        if self._setbacks.are_there:
+            pause_s = self._setbacks.pause_s(self._executor.now())
+            if pause_s or self._launcher.was_refused:
+                limits.append(pause_s)
+        if disk.trouble:
             limits.append(RETRY_S)
-        rest_s = self._state.seconds_of_rest(now_s)
-        if rest_s is not None:
-            limits.append(rest_s)
-        asked_s = None if self._state.end_reason else self._hooks.seconds_left()  # a stopper has nothing more to say
-        for left_s in (asked_s, self._deadlines.seconds_left(now_s)):
+        for left_s in (
+            state.seconds_of_rest(self._executor.now()) if state.resting else None,
+            # a stopper has nothing more to say about a run that ends
+            self._hooks.seconds_left() if self._hooks.turns_loop and not state.end_reason else None,
+            self._deadlines.seconds_left(self._executor.now()) if self._deadlines.are_set else None,
+        ):
             if left_s is not None:
                 limits.append(max(0.0, left_s))
         return min(limits, default=None)
@@ -338,11 +319,11 @@ class TuneController:
     def _check_stuck(self) -> None:
         """Never wait for something that cannot come."""
         state = self._state
-        if state.live or state.leaving or state.resting or not state.unfinished or self._recorder.disk.is_down:
+        if state.live or state.leaving or state.resting or not state.unfinished or self._recorder.disk.trouble:
             return
         if self._setbacks.is_hopeless:
             raise TuneError(self._setbacks.why_hopeless())
-        if self._context.requests or self.launcher.supply == WAITING:
+        if state.requests or state.supply == WAITING:
             return
         if state.paused and not state.queue:
             raise TuneError(
@@ -363,7 +344,8 @@ class TuneController:
         elif isinstance(event, Started):
             self._on_started(live, event)
         elif isinstance(event, CallRaised):
-            self._setbacks.lives()
+            if self._setbacks.are_there:
+                self._setbacks.lives()
             error = raised_error(event.error, starting=live.trial.phase is Phase.STARTING)
             self._on_failure(live, error, by_signal=raised_by_signal(event.error))
         else:
@@ -371,7 +353,8 @@ class TuneController:
 
     def _on_started(self, live: Live, event: Started) -> None:
         """The worker is ready: restore if there is something to restore, then pull."""
-        self._setbacks.started()
+        if self._setbacks.are_there:
+            self._setbacks.started()
         self._crash_loop.came_up()
         trial = live.trial
         live.allocation, live.ready_s, trial.pid = event.allocation, self._executor.now(), event.pid
@@ -397,37 +380,37 @@ class TuneController:
             self._executor.call(live.actor_id, "restore", path, metrics)
 
     def _on_returned(self, live: Live, event: CallReturned) -> None:
-        self._setbacks.lives()
+        if self._setbacks.are_there:
+            self._setbacks.lives()
         phase, value = live.trial.phase, event.value
         if phase is Phase.TRAINING:
             self._on_report(live, value)
         elif phase is Phase.SAVING:
             self._on_saved(live, value)
         elif phase is Phase.RESTORING:
-            self._on_restored(live)
+            self._failed_restores.pop(live.trial.trial_id, None)
+            self._hooks.restored(live.trial)
+            self._actions.pull(live)
         else:
             raise TuneError(f"a reply of {live.actor_id} came in phase {phase.name}:\n{live.trial.format_story()}")
-
-    def _on_restored(self, live: Live) -> None:
-        self._failed_restores.pop(live.trial.trial_id, None)
-        self._hooks.restored(live.trial)
-        self._actions.pull(live)
 
     def _on_report(self, live: Live, report: Report) -> None:
         """One report, in the order that the module's docstring gives."""
         trial = live.trial
-        self._deadlines.end(live.actor_id, REPORT)
+        if self._deadlines.are_set:
+            self._deadlines.end(live.actor_id, REPORT)
         if report.metrics is None:
             self._on_return(live)
             return
-        self._crash_loop.reported(trial.trial_id)
+        if self._crash_loop.counts:
+            self._crash_loop.reported(trial.trial_id)
         fault = self._recorder.directory_fault(trial)
         if fault is not None and not self._recorder.disk.is_gone():  # else it goes on while the run waits for it
             self._on_failure(live, TrialError(f"the directory of trial {trial.name} cannot be used: {fault}"))
             return
         result = trial.complete(report.metrics)
         if not self._metrics.is_over:
-            missing = self._metrics.error_of(flatten(result))
+            missing = self._metrics.error_of(result)
             if missing is not None:
                 self._on_failure(live, missing, final=True)
                 if not self._state.end_reason:  # else the run ends for another reason already
@@ -438,15 +421,17 @@ class TuneController:
         self._hooks.result(trial, result)
         result[EXPERIMENT_TAG] = trial.experiment_tag
         trial.record_result(result)
-        decision = stronger(decision, live.requested)
-        if decision != STOP and self._hooks.wants_all_stopped():
+        if live.requested is not None:
+            decision, live.requested = stronger(decision, live.requested), None
+        if self._hooks.stops_run and decision != STOP and self._hooks.wants_all_stopped():
             decision = Decision(STOP, self._why_ended())  # else one more step would be on its way when the run is ended
         self._recorder.result(trial, result, decision, report.checkpoint)
         if report.checkpoint is not None:
             self._register(trial, report.checkpoint, reported=True)
             self._hooks.saved(trial)
-        live.requested, live.decision = None, decision
-        if self._save_is_due(trial, result, decision):
+        live.decision = decision
+        settings = self._settings.of(trial)
+        if settings.saves and self._save_is_due(trial, settings.checkpoints, result, decision):
             self._actions.save(live)
         elif report.has_returned and decision == CONTINUE and decision.exploit is None:
             self._on_return(live)
@@ -464,11 +449,8 @@ class TuneController:
         else:
             self._actions.carry_out(live, live.decision)
 
-    def _save_is_due(self, trial: Trial, result: dict[str, Any], decision: Decision) -> bool:
-        settings = self._settings.of(trial)
-        if not settings.saves:
-            return False
-        config = settings.checkpoints
+    def _save_is_due(self, trial: Trial, config: CheckpointConfig, result: dict[str, Any], decision: Decision) -> bool:
+        """Whether a trainable that can be saved is saved now, before the decision is carried out."""
         if decision == PAUSE and decision.exploit is not None and not decision.save:
             return False  # its own state is given up
         if decision == PAUSE or decision.save or result.get(SHOULD_CHECKPOINT):
@@ -505,7 +487,7 @@ class TuneController:
         """The actor and all that it had started are gone."""
         trial_id, _, _ = event.actor_id.rpartition("#")
         self._state.changes += 1
-        if event.counts:
+        if event.counts and self._setbacks.are_there:
             self._setbacks.left()
             self._setbacks.ended_otherwise(trial_id)
         if live is not None:
@@ -555,9 +537,12 @@ class TuneController:
         if not final and (self._recorder.disk.look() or self._recorder.directory_fault(trial) is not None):
             self._on_trouble_of_disk(live, error, gone=gone)
             return
-        is_free = not final and self._is_free_restore(trial)
+        is_free = False
+        if trial.phase is Phase.RESTORING and not final:  # so many in a row do not count as failures
+            self._failed_restores[trial.trial_id] += 1
+            is_free = self._failed_restores[trial.trial_id] <= self._settings.free_restore_failures
         trial.num_failures += not is_free
-        after = AfterFailure.RETRY if is_free else self._policy.after(trial, final=final)
+        after = AfterFailure.RETRY if is_free else after_failure(self._settings.failure, trial, final=final)
         if not gone:
             self._actions.let_go(live, keep=False)
         cause = error.summary()
@@ -627,16 +612,9 @@ class TuneController:
         if not gone:
             self._actions.let_go(live)
         self._actions.move(live.trial, Step.RETRY, f"{LOST}{trouble}")
-        if not self._recorder.disk.is_down and not self._state.end_reason:
+        if not self._recorder.disk.trouble and not self._state.end_reason:
             self._state.rest(live.trial, self._executor.now() + RETRY_S)
         self._actions.remove_if_run_ends(live.trial)
-
-    def _is_free_restore(self, trial: Trial) -> bool:
-        """Whether a trial has failed to load a checkpoint, and not so often in a row that it counts as a failure."""
-        if trial.phase is not Phase.RESTORING:
-            return False
-        self._failed_restores[trial.trial_id] += 1
-        return self._failed_restores[trial.trial_id] <= self._settings.free_restore_failures
 
     def _let_rest(self, live: Live, error: TrialError) -> None:
         """A trial that may be retried without end has failed."""
@@ -653,7 +631,7 @@ class TuneController:
         self._recorder.failure(trial, error)
         trial.error = error
         self._hooks.failed(trial)
-        self._fail(trial, str(error), self._policy.after(trial, final=True))
+        self._fail(trial, str(error), after_failure(self._settings.failure, trial, final=True))
 
     def _fail(self, trial: Trial, cause: str, after: AfterFailure) -> None:
         """A trial has failed for good; its error is set."""

@@ -275,11 +275,8 @@ class MemoryRun:
         manager = CheckpointManager(*checkpoints, metric=metric, mode=mode)
         self.recorder: Recorder = _MemoryRecorder(run, _Heard(listen), manager, _NoDisk(run.path))
 
-    def __enter__(self) -> MemoryRun:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        return None
+    def begin(self, first: records.Record | None = None) -> None:
+        """See `OpenRun.begin`: nothing is written."""
 
     def keeper(self, hooks: Hooks, context: DriverContext) -> StateKeeper:
         """What saves the states of plug-ins: nothing does."""

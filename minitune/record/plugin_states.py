@@ -210,11 +210,11 @@ class StateLoader:
         """The replay begins: whoever takes over a state later hears nothing until then."""
         for _, component, _, _ in self._waiting:
             if component == SEARCHER:
-                hooks.search_alg = _Silence()
+                hooks.exchange(search_alg=_Silence())
             elif component == SCHEDULER:
-                hooks.scheduler = FIFOScheduler()
+                hooks.exchange(scheduler=FIFOScheduler())
             elif component == STOPPER:
-                hooks.stopper = NoopStopper()
+                hooks.exchange(stopper=NoopStopper())
 
     def reach(self, offset: int | None, hooks: Hooks, trials: Mapping[str, Trial]) -> None:
         """The replay has come to the record at `offset` (None: to the end): whoever saved here goes on from here.
@@ -241,11 +241,11 @@ class StateLoader:
                 "these files to have it told again what has happened, or pass another one"
             ) from error
         if component == SEARCHER:
-            hooks.search_alg = plugin
+            hooks.exchange(search_alg=plugin)
         elif component == SCHEDULER:
-            hooks.scheduler = plugin
+            hooks.exchange(scheduler=plugin)
         elif component == STOPPER:
-            hooks.stopper = plugin
+            hooks.exchange(stopper=plugin)
 
     def _fits(self, component: str, plugin: Any, record: records.Record) -> bool:
         """Try it on a copy: a plug-in that refuses the state, and has taken over half of it, could not begin anew."""

@@ -113,7 +113,7 @@ class Replay:
         Raises:
             JournalCorruptError: If a record contradicts those before it.
         """
-        self.hooks.muted = True
+        self.hooks.context.is_replaying = True
         try:
             self.saved.begin(self.hooks)
             for offset, record in scan(0 if self.hooks.hears_results else self.saved.first_offset):
@@ -124,7 +124,7 @@ class Replay:
                 self._choose(trial, choice)
             self._bring_forward()
         finally:
-            self.hooks.muted = False
+            self.hooks.context.is_replaying = False
 
     def _apply(self, record: records.Record) -> None:
         kind = record[records.KIND]

@@ -69,7 +69,7 @@ def test_a_trial_waits_until_its_last_actor_is_gone() -> None:
     state = RunState()
     trial = Trial("train", trial_id="t0", stub=True)
     state.add(trial)
-    assert state.first_pending() is trial
+    assert state.queue.first() is trial
     state.move(trial, Step.START)
     live = Live(trial, trial.actor_id)
     state.live[live.actor_id] = live
@@ -77,10 +77,10 @@ def test_a_trial_waits_until_its_last_actor_is_gone() -> None:
     state.move(trial, Step.RETRY)
     assert trial.status == "PENDING"
     assert state.num_pending == 1
-    assert state.first_pending() is None
+    assert state.queue.first() is None
     assert not state.is_startable(trial)
     state.has_left("t0")
-    assert state.first_pending() is trial
+    assert state.queue.first() is trial
 
 
 def test_a_paused_trial_waits_likewise() -> None:
@@ -93,9 +93,9 @@ def test_a_paused_trial_waits_likewise() -> None:
     state.live[live.actor_id] = live
     state.let_go(live)
     state.move(trial, Step.PAUSE)
-    assert state.first_paused() is None
+    assert next(iter(state.paused.values()), None) is None
     state.has_left("t0")
-    assert state.first_paused() is trial
+    assert next(iter(state.paused.values()), None) is trial
     assert state.is_startable(trial)
     state.has_left("nobody")
 

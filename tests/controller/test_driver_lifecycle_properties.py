@@ -143,5 +143,5 @@ def check(state: RunState, trials: list[Trial]) -> None:
     assert set(state.queue) == {trial for trial in waiting if trial.phase is Phase.QUEUED}
     assert set(state.paused.values()) == {trial for trial in waiting if trial.phase is Phase.PAUSED}
     assert all(state.is_startable(trial) == (trial.phase in (Phase.QUEUED, Phase.PAUSED)) for trial in waiting)
-    first = state.first_pending()
+    first = state.queue.first()
     assert (first is None) == (not list(state.queue))

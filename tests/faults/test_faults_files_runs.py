@@ -417,7 +417,7 @@ def test_a_reported_directory_of_the_users_is_copied_and_stays_what_it_is(tmp_pa
 
 KILLED_AGAIN = """
     import os, signal, sys
-    from minitune import RunConfig, TuneConfig, Tuner, _resume, report, uniform
+    from minitune import RunConfig, TuneConfig, Tuner, _driver, _resume, report, uniform
     from minitune.record import journal, open_run, plugin_states as plain_files, recorder
 
     STORAGE = os.environ["MINITUNE_STORAGE_PATH"]
@@ -464,7 +464,7 @@ KILLED_AGAIN = """
     STEPS = [
         (journal, "_cut", die),
         (journal, "_cut", after(journal._cut)),
-        (_resume, "build_components", die),
+        (_driver, "build_components", die),
         (open_run.OpenRun, "begin", after(open_run.OpenRun.begin)),
         (_resume, "reconcile", die),
         (_resume, "reconcile", after(_resume.reconcile)),
