@@ -138,8 +138,6 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(f"minitune.{module}"), name)
         globals()[name] = value  # from now on without this function
         return value
-    if name in _alias.NOT_HERE:
-        raise AttributeError(f"module 'minitune' has no attribute {name!r}: {_alias.NOT_HERE[name]}")
     return _submodule(name)
 
 

@@ -5,7 +5,8 @@ A few modules have another name here than in Ray (`MOVED`). An alias is one modu
 copy: otherwise a class would exist twice, and `isinstance` and pickle would tell the two apart. So the finder gives the
 import system the real module, and undoes what the import system then changes in it.
 
-What Ray has and this package has not (`NOT_HERE`, `MODULES_NOT_HERE`) is an error that says what to do instead.
+What Ray has and this package has not (`NOT_HERE`) is an error that says what to do instead. What Ray had once
+(`OLD_NAMES`, and rows of `MOVED`) is in `minitune.legacy`, which is loaded when it is asked for.
 
 Every `import minitune` loads this module, so it imports almost nothing.
 """
@@ -32,11 +33,20 @@ MOVED = {
     "air.integrations": "minitune.integration",
     "air.integrations.*": "minitune.integration.*",
     "air.result": "minitune.result_grid",
+    "async_hyperband": "minitune.schedulers.async_hyperband",
     "cloudpickle": "cloudpickle",
     "exceptions": "minitune.error",
     "execution.placement_groups": "minitune.resources",
+    "experimental": "minitune.legacy",
+    "experimental.output": "minitune.legacy.verbosity",
     "execution.trial_runner": "minitune.execution.tune_controller",
+    "hyperband": "minitune.schedulers.hyperband",
+    "hyperband_scheduler": "minitune.schedulers.hyperband",
+    "median_stopping_rule": "minitune.schedulers.median_stopping_rule",
+    "pbt": "minitune.schedulers.pbt",
     "progress_reporter": "minitune.output.reporters",
+    "sample": "minitune.space.domains",
+    "scheduler": "minitune.schedulers",
     "schedulers.hb_bohb": "minitune.schedulers.hyperband",
     "search.concurrency_limiter": "minitune.search.wrappers",
     "search.hyperopt.*": "minitune.search.hyperopt",
@@ -45,6 +55,7 @@ MOVED = {
     "search.repeater": "minitune.search.wrappers",
     "search.sample": "minitune.space.domains",
     "search.search_generator": "minitune.search.search_algorithm",
+    "search.suggestion": "minitune.search",
     "search.variant_generator": "minitune.space.variants",
     "session": "minitune.context",
     "stopper.experiment_plateau": "minitune.stopper.stopper",
@@ -54,9 +65,17 @@ MOVED = {
     "stopper.timeout": "minitune.stopper.stopper",
     "stopper.trial_plateau": "minitune.stopper.stopper",
     "syncer": "minitune.config",
+    "torch": "minitune.legacy.torch_checkpoint",
+    "torch.torch_checkpoint": "minitune.legacy.torch_checkpoint",
+    "track": "minitune.legacy.track",
+    "trial": "minitune.experiment.trial",
+    "trial_runner": "minitune.execution.tune_controller",
+    "trial_scheduler": "minitune.schedulers.trial_scheduler",
     "trainable.function_trainable": "minitune.trainable.function_runner",
     "trainable.trainable_fn_utils": "minitune.trainable.session",
     "tune.tune": "minitune",
+    "variant_generator": "minitune.space.variants",
+    "utils.log": "minitune.legacy.verbosity",
     "utils.placement_groups": "minitune.resources",
     "utils.util": "minitune.utils",
 }
@@ -69,50 +88,79 @@ is a package in Ray and a single file here, and all modules below it are that fi
 _FILES_FOR_PACKAGES = {real for path, real in MOVED.items() if path.endswith(".*") and not real.endswith(".*")}
 """Files here that are packages in Ray. The import system finds a module below one only if it looks like a package."""
 
-NOT_HERE = {
-    "ScalingConfig": "distributed training is not part of it: start what a trial needs inside the trial",
-    "actor": "actors are not part of it: use threads or processes inside a trial",
-    "cancel": "tasks are not part of it: report done=True in the trial, or use a stopper",
-    "data": "data sets are not part of it: pass values with with_parameters() or put()",
-    "get_actor": "actors are not part of it: use threads or processes inside a trial",
-    "get_dataset_shard": "data sets are not part of it: pass values with with_parameters()",
-    "get_runtime_context": "use get_context() in a trial",
-    "kill": "actors are not part of it: a trial ends when it reports done=True or a stopper says so",
-    "method": "actors are not part of it: use threads or processes inside a trial",
-    "nodes": "there is one machine: see cluster_resources()",
-    "remote": "tasks and actors are not part of it: use concurrent.futures, or make it a trial of Tuner",
-    "serve": "serving is not part of it",
-    "timeline": "there is no timeline: see the run's progress.csv and result.json files",
-    "wait": "tasks are not part of it: use concurrent.futures.wait",
+OLD_NAMES = {
+    "minitune": {
+        "Analysis": "analysis",
+        "TrainingResult": "trainables",
+        "checkpoint_dir": "trainables",
+        "is_session_enabled": "trainables",
+    },
+    "minitune.experiment.trial": {"ExportFormat": "trainables"},
+    "minitune.logger": dict.fromkeys(
+        ("CSVLogger", "DEFAULT_LOGGERS", "JsonLogger", "LegacyLoggerCallback", "Logger", "NoopLogger", "TBXLogger"),
+        "loggers",
+    ),
+    "minitune.result": {"DEFAULT_RESULTS_DIR": "keywords"},
+    "minitune.resources": {"json_to_resources": "keywords", "resources_to_json": "keywords"},
 }
-"""Names of Ray that this package leaves out on purpose, and what to do instead."""
+"""By module, names that later versions of Ray dropped, and the module of `minitune.legacy` that has them."""
 
+_NO_TASKS = "tasks and actors are not part of it"
+_NO_DATA = "data sets are not part of it: pass values with with_parameters() or put()"
+_NO_CLUSTER = "there is one machine and no cluster"
 _SUBCLASS = "subclass minitune.search.Searcher: suggest() and on_trial_complete() are enough to use its library"
-
 _LOGGER = (
     "subclass minitune.logger.LoggerCallback: log_trial_start(), log_trial_result() and log_trial_end() are enough"
 )
-
 _ALONE = "distributed training is not part of it: train in the trial by the library itself, and report"
 
-MODULES_NOT_HERE = {
+NOT_HERE = {
+    "RayTaskError": "there is no such error: an error of a trial is in Result.error",
+    "ScalingConfig": "distributed training is not part of it: start what a trial needs inside the trial",
+    "_private": "it is Ray's inside",
+    "cancel": "tasks are not part of it: report done=True in the trial, or use a stopper",
+    "cluster_utils": _NO_CLUSTER,
+    "config_parser": "it served RLlib's command line: use argparse",
+    "data": _NO_DATA,
+    "examples.mnist_pytorch": "copy the model and the loaders that you need into your script",
+    "examples.pbt_transformers": "copy the helpers that you need into your script",
+    "get_actor": f"{_NO_TASKS}: use threads or processes inside a trial",
+    "get_dataset_shard": "data sets are not part of it: pass values with with_parameters()",
+    "get_runtime_context": "use get_context() in a trial",
     "integration.comet": _LOGGER,
+    "integration.horovod": _ALONE,
     "integration.mlflow": _LOGGER,
     "integration.wandb": _LOGGER,
+    "kill": f"{_NO_TASKS}: a trial ends when it reports done=True or a stopper says so",
     "lightgbm": "use minitune.integration.lightgbm",
     "lightning": "use minitune.integration.pytorch_lightning",
     "logger.aim": _LOGGER,
+    "method": f"{_NO_TASKS}: use threads or processes inside a trial",
+    "nodes": f"{_NO_CLUSTER}: see cluster_resources()",
+    "remote": f"{_NO_TASKS}: use concurrent.futures, or make it a trial of Tuner",
     "rllib": "reinforcement learning is not part of it: make the training loop a trainable",
+    "runtime_env": f"{_NO_CLUSTER}: trials see the environment of the script",
     "search.ax": _SUBCLASS,
     "search.bayesopt": f"use 'tpe', or {_SUBCLASS.removesuffix(' to use its library')}",
     "search.bohb": "use TPESearch together with the scheduler HyperBandForBOHB: they are that algorithm",
+    "search.dragonfly": _SUBCLASS,
     "search.hebo": _SUBCLASS,
+    "search.sigopt": _SUBCLASS,
+    "search.skopt": _SUBCLASS,
     "search.zoopt": _SUBCLASS,
+    "serve": "serving is not part of it",
     "tensorflow": _ALONE,
     "torch": _ALONE,
+    "timeline": "there is no timeline: see the run's progress.csv and result.json files",
+    "util": f"{_NO_TASKS}: use joblib, queue or multiprocessing",
+    "wait": "tasks are not part of it: use concurrent.futures.wait",
+    "workflow": _NO_TASKS,
     "xgboost": "use minitune.integration.xgboost",
 }
-"""Modules of Ray, as paths without `tune`, `train`, `air`, that this package leaves out, and what to do instead."""
+"""Names and modules of Ray that this package leaves out on purpose, and what to do instead.
+
+Without `tune`, `train`, `air` before them. A row holds for all that is below it, too.
+"""
 
 
 def real_name(name: str) -> str | None:
@@ -135,6 +183,10 @@ def real_name(name: str) -> str | None:
 
 def _moved(path: str) -> str | None:
     """The module that `MOVED` has for a path: by the path's own row, else by its parent's row with a star."""
+    head, dot, rest = path.partition(".")
+    if head == "suggest":  # the name of `search` before Ray 2
+        path = f"search{dot}{rest}"
+        return _moved(path) or f"{PACKAGE}.{path}"
     real = MOVED.get(path)
     prefix, _, last = path.rpartition(".")
     if real is None and prefix:
@@ -182,16 +234,41 @@ class AliasFinder:
         return importlib.machinery.ModuleSpec(name, loader, origin=found.origin, is_package=is_package)
 
 
+class LeftOutError(ModuleNotFoundError):
+    """Ray has this name; this package leaves it out. The text says what to do instead.
+
+    Its `name` is None. With the module's name, `from minitune import rllib` would drop this text for one of its own.
+    """
+
+
+def left_out(name: str) -> str | None:
+    """What to do instead of something that Ray has and this package leaves out.
+
+    Args:
+        name: A full module name, or a public name with its module before it.
+
+    Returns:
+        An imperative; None if it is not left out, or Ray has none either.
+    """
+    package, _, path = name.partition(".")
+    head, _, rest = path.partition(".")
+    path = rest if head in NAMESPACES else path
+    while package == PACKAGE and path:
+        if path in NOT_HERE:
+            return NOT_HERE[path]
+        path = path.rpartition(".")[0]
+    return None
+
+
 def _refuse_missing(name: str) -> None:
     """Do nothing, unless this package leaves the module out on purpose: then say what to do instead.
 
     Raises:
-        ModuleNotFoundError: If `name` is one.
+        LeftOutError: If `name` is one.
     """
-    package, _, path = name.partition(".")
-    instead = MODULES_NOT_HERE.get(path)
-    if package == PACKAGE and instead is not None:
-        raise ModuleNotFoundError(f"No module named {name!r}: {instead}", name=name)
+    instead = left_out(name)
+    if instead is not None:
+        raise LeftOutError(f"No module named {name!r}: {instead}")
 
 
 class AliasLoader:
@@ -227,13 +304,17 @@ def submodules(package: str, homes: Mapping[str, str] | None = None) -> Callable
     def load(name: str) -> Any:
         if homes and name in homes:
             return getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
-        if not name.startswith("_"):
+        old = OLD_NAMES.get(package, {}).get(name)
+        if old is not None:
+            return getattr(importlib.import_module(f"{PACKAGE}.legacy.{old}"), name)
+        instead = left_out(f"{package}.{name}")
+        if instead is None and not name.startswith("_"):
             try:
                 return importlib.import_module(f"{package}.{name}")
             except ModuleNotFoundError as error:
                 if error.name != f"{package}.{name}":
                     raise
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        raise AttributeError(f"module {package!r} has no attribute {name!r}" + (f": {instead}" if instead else ""))
 
     return load
 

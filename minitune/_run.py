@@ -79,6 +79,7 @@ def run(
     chdir_to_trial_dir: bool | None = None,
     local_dir: str | os.PathLike[str] | None = None,
     max_retries: int | None = None,
+    **old: Any,
 ) -> ExperimentAnalysis:
     """Evaluate a trainable under many configurations. Blocks.
 
@@ -124,6 +125,8 @@ def run(
         chdir_to_trial_dir: See `TuneConfig`.
         local_dir: Old name of `storage_path`.
         max_retries: Another name of `max_failures`.
+        **old: Keywords of earlier versions: `loggers`, `repeat`, `trial_resources`, and those that concerned a cluster,
+            which have no effect. One warning names each.
 
     Returns:
         The trials and the best of them.
@@ -132,6 +135,13 @@ def run(
         TuneError: As for `Tuner.fit`; and see `raise_on_failed_trial`.
         ValueError: If an argument breaks its rule.
     """
+    if old:
+        from minitune.legacy.keywords import modern
+
+        given = modern("run", old, frozenset({"callbacks", "num_samples", "resources_per_trial"}))
+        callbacks = [*(callbacks or ()), *given.get("callbacks", ())]
+        num_samples = given.get("num_samples", num_samples)
+        resources_per_trial = given.get("resources_per_trial", resources_per_trial)
     require_flag("raise_on_failed_trial", raise_on_failed_trial)
     failure = FailureConfig(max_failures, fail_fast, max_retries=max_retries)
     checkpoints = _with_old_arguments(
@@ -222,6 +232,8 @@ def run_experiments(
     raise_on_failed_trial: bool = True,
     concurrent: bool = True,
     callbacks: Sequence[Any] | None = None,
+    search_alg: Any = None,
+    **old: Any,
 ) -> list[Trial]:
     """Run several experiments. Blocks.
 
@@ -237,6 +249,8 @@ def run_experiments(
         concurrent: Run all at once, in one directory under the first one's name, with its stopper, time budget and
             output files; False runs one after the other, each in its own directory.
         callbacks: See `run`.
+        search_alg: See `run`.
+        **old: See `run`.
 
     Returns:
         The trials, in order of submission.
@@ -259,6 +273,8 @@ def run_experiments(
             reuse_actors=reuse_actors,
             raise_on_failed_trial=raise_on_failed_trial,
             callbacks=callbacks,
+            search_alg=search_alg,
+            **old,
         ).trials
     ]
 

@@ -221,7 +221,16 @@ class Checkpoint:
         return hash(self.path)
 
     def __fspath__(self) -> str:
-        raise TypeError("a Checkpoint is no path: use checkpoint.path, or `with checkpoint.as_directory() as path:`")
+        return self.path  # so `os.path.join(checkpoint, "model.pt")` works
+
+    @property
+    def value(self) -> str:
+        """Same as `path`: its name before Ray 2.7, as in `trial.checkpoint.value`."""
+        return self.path
+
+    def to_air_checkpoint(self) -> Checkpoint:
+        """This checkpoint: Ray 2.0 to 2.6 had two classes."""
+        return self
 
 
 def _remove_own(owner_pid: int, path: str) -> None:

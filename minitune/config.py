@@ -212,12 +212,18 @@ class SyncConfig(Config):
         sync_timeout: Has no effect.
         sync_artifacts: Has no effect.
         sync_artifacts_on_checkpoint: Has no effect.
+        syncer: Has no effect.
+        sync_on_checkpoint: Has no effect.
+        upload_dir: Has no effect: mount the storage and pass its path as `storage_path`.
     """
 
     sync_period: int = 300
     sync_timeout: int = 1800
     sync_artifacts: bool = False
     sync_artifacts_on_checkpoint: bool = True
+    syncer: Any = None
+    sync_on_checkpoint: bool = True
+    upload_dir: Any = None
 
     def _check(self) -> None:
         """There is no rule."""

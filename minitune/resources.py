@@ -12,7 +12,10 @@ from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any
 
+from minitune._alias import submodules
 from minitune.base.checks import shown
+
+__getattr__ = submodules(__name__)
 
 CPU = "CPU"
 GPU = "GPU"

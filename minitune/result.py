@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from minitune._alias import submodules
 from minitune.checkpoint import CheckpointRecord
+
+__getattr__ = submodules(__name__)
 
 TIMESTAMP = "timestamp"
 CHECKPOINT_DIR_NAME = "checkpoint_dir_name"
@@ -30,6 +33,7 @@ TIMESTEPS_SINCE_RESTORE = "timesteps_since_restore"
 EPISODES_THIS_ITER = "episodes_this_iter"
 EPISODES_TOTAL = "episodes_total"
 EXPERIMENT_TAG = "experiment_tag"
+TRIAL_INFO = "trial_info"
 EPISODE_REWARD_MEAN = "episode_reward_mean"
 MEAN_LOSS = "mean_loss"
 MEAN_ACCURACY = "mean_accuracy"
@@ -89,7 +93,8 @@ class Report:
     Attributes:
         metrics: The user's metrics followed by the automatic keys, but without `config`, which the driver adds (see
             `Trial.complete`). None when a function has returned and has nothing new to say: its last result counts
-            again, with `done`.
+            again, with `done`. With a
+            checkpoint beside it, only the checkpoint is new.
         checkpoint: The checkpoint that came with this report, already committed to the trial's directory, or None.
         done: True if the trial has ended by itself with this report.
         has_returned: True if these metrics are what a function has returned: there is nothing left to wait for.

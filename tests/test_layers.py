@@ -24,7 +24,10 @@ LAYERS: dict[str, str] = {
         experiment experiment.lifecycle experiment.trial experiment.metric_analysis
     """,
     "plugins": "search.* schedulers.* stopper.* logger.* callback",
-    "worker": "trainable.* context registry",
+    "worker": """
+        trainable.* context registry
+        legacy legacy.trainables legacy.track legacy.torch_checkpoint legacy.verbosity
+    """,
     "actor": "actor.*",
     "executors": """
         execution.trial_executor execution.ledger execution.devices execution.local
@@ -34,7 +37,7 @@ LAYERS: dict[str, str] = {
     "readers": "output.* analysis.* result_grid html_report.*",
     "API": """
         <top> tuner _plan _driver _resume _run runtime simulation cli commands.* __main__
-        integration.* examples.* testing.* utils.*
+        integration.* examples.* testing.* utils.* legacy.*
     """,
 }
 """Modules by layer, without the leading package name. `x.*` is package x and all below it, a bare package name its
@@ -60,6 +63,7 @@ ALSO: dict[str, set[str]] = {
         "trainable.trial_actor",
         "trainable.util",
         "registry",
+        "legacy.keywords",
     },
     "readers": {"trainable.session"},
     "API": {"actor.launcher", "actor.template"},

@@ -291,6 +291,21 @@ class ExperimentAnalysis:
             return None
         return Checkpoint(os.path.join(trial.local_path, best.record.directory))
 
+    # names of Ray 1
+    def get_best_logdir(self, metric: str | None = None, mode: str | None = None, scope: str = "last") -> str | None:
+        """The directory of the best trial; see `get_best_trial`."""
+        best = self.get_best_trial(metric, mode, scope)
+        return best.local_path if best is not None else None
+
+    @property
+    def best_logdir(self) -> str:
+        """The directory of the best trial; see `best_trial` for what it raises."""
+        return self._require_best().local_path
+
+    def fetch_trial_dataframes(self) -> dict[str, pandas.DataFrame]:
+        """Same as `trial_dataframes`."""
+        return self.trial_dataframes
+
     def get_last_checkpoint(
         self, trial: Trial | None = None, metric: str = TRAINING_ITERATION, mode: str = "max"
     ) -> Checkpoint | None:

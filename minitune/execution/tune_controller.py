@@ -400,7 +400,10 @@ class TuneController:
         if self._deadlines.are_set:
             self._deadlines.end(live.actor_id, REPORT)
         if report.metrics is None:
-            self._on_return(live)
+            if report.checkpoint is None:
+                self._on_return(live)
+            else:  # a checkpoint by itself; it belongs to the result before
+                self._on_saved(live, report.checkpoint)
             return
         if self._crash_loop.counts:
             self._crash_loop.reported(trial.trial_id)

@@ -65,6 +65,7 @@ class Experiment:
         max_failures: Retries of each trial; -1 means without end.
         restore: Checkpoint from which every trial starts: its directory, or a `Checkpoint`.
         local_dir: Old name of `storage_path`.
+        **old: `repeat`, `trial_resources`, and other keywords of earlier versions; see `run`.
 
     Raises:
         TuneError: If there is no trainable, or resources are asked for in two places.
@@ -96,7 +97,14 @@ class Experiment:
         max_failures: int = 0,
         restore: str | os.PathLike[str] | Checkpoint | None = None,
         local_dir: str | os.PathLike[str] | None = None,
+        **old: Any,
     ):
+        if old:
+            from minitune.legacy.keywords import modern
+
+            given = modern("Experiment", old, frozenset({"num_samples", "resources_per_trial"}))
+            num_samples = given.get("num_samples", num_samples)
+            resources_per_trial = given.get("resources_per_trial", resources_per_trial)
         refuse_out_of_scope(storage_filesystem, sync_config, export_formats)
         self.trainable = _find_trainable(run)
         self.trainable_name = trainable_name(run)
@@ -306,6 +314,10 @@ class Experiment:
         if "env" in spec:
             arguments["config"] = {**(arguments.get("config") or {}), "env": spec["env"]}
         unknown = sorted(set(arguments) - set(cls.__init__.__kwdefaults__ or ()))
+        if unknown:
+            from minitune.legacy.keywords import OLD_KEYWORDS
+
+            unknown = [key for key in unknown if key not in OLD_KEYWORDS]
         if unknown:
             raise TuneError(
                 f"the spec of experiment {name!r} holds {', '.join(unknown)}, which Experiment does not take"

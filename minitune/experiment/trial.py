@@ -17,6 +17,7 @@ from sys import intern
 from typing import Any, TypeVar
 
 from minitune import clock
+from minitune._alias import submodules
 from minitune.base import files
 from minitune.base.files import StorageContext
 from minitune.checkpoint import Checkpoint, CheckpointRecord
@@ -40,6 +41,8 @@ from minitune.result import (
     flatten,
 )
 from minitune.settings import setting
+
+__getattr__ = submodules(__name__)
 
 HAS_RETURNED = "the trainable has returned"
 """The cause of the end of a trial whose function has returned, after its last report or without any."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Sequence
 
+from minitune._alias import submodules
 from minitune.base.text import warn_once
 from minitune.callback import Callback
 from minitune.logger.csv import CSVLoggerCallback
@@ -13,6 +14,8 @@ from minitune.logger.logger import LoggerCallback, pretty_print
 from minitune.logger.tensorboardx import TBXLoggerCallback
 
 __all__ = ["CSVLoggerCallback", "JsonLoggerCallback", "LoggerCallback", "TBXLoggerCallback", "pretty_print"]
+
+__getattr__ = submodules(__name__)
 
 
 def default_loggers(callbacks: Sequence[Callback]) -> list[Callback]:

@@ -196,6 +196,7 @@ class AsyncHyperBandScheduler(MetricScheduler):
         stop_last_trials: Whether a trial ends at `max_t`; if not, it runs on unchecked.
         variant: `stop` ends the trials that do not go on. `promote` pauses every trial at every level and resumes the
             best, so that a good trial with a slow start is not lost; trials have to save checkpoints for that.
+        reward_attr: Old name of `metric`; `mode` is then `max`.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -212,8 +213,9 @@ class AsyncHyperBandScheduler(MetricScheduler):
         brackets: int = 1,
         stop_last_trials: bool = True,
         variant: str = "stop",
+        reward_attr: str | None = None,
     ):
-        super().__init__(time_attr, metric, mode)
+        super().__init__(time_attr, metric, mode, reward_attr)
         require_flag("stop_last_trials", stop_last_trials)
         max_t, grace_period = number_above("max_t", max_t, 0), number_above("grace_period", grace_period, 0)
         reduction_factor = number_above("reduction_factor", reduction_factor, 1)

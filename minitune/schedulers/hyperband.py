@@ -289,6 +289,7 @@ class HyperBandScheduler(MetricScheduler):
         max_t: The end of a trial, in units of `time_attr`.
         reduction_factor: eta, above 1: one part in so many goes on.
         stop_last_trials: Whether a trial ends at `max_t`; if not, it runs on unchecked.
+        reward_attr: Old name of `metric`; `mode` is then `max`.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -304,8 +305,9 @@ class HyperBandScheduler(MetricScheduler):
         max_t: float = 81,
         reduction_factor: float = 3,
         stop_last_trials: bool = True,
+        reward_attr: str | None = None,
     ):
-        super().__init__(time_attr, metric, mode)
+        super().__init__(time_attr, metric, mode, reward_attr)
         require_flag("stop_last_trials", stop_last_trials)
         self._max_t = number_above("max_t", max_t, 0)
         self._reduction_factor = number_above("reduction_factor", reduction_factor, 1)

@@ -81,6 +81,7 @@ class MedianStoppingRule(MetricScheduler):
             each time that it has run so long since it was started; in units of `time_attr`. Trials have to save
             checkpoints for that.
         hard_stop: If False, trials are paused instead of ended. When no others wait, they go on unchecked.
+        reward_attr: Old name of `metric`; `mode` is then `max`.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -95,8 +96,9 @@ class MedianStoppingRule(MetricScheduler):
         min_samples_required: int = 3,
         min_time_slice: float = 0,
         hard_stop: bool = True,
+        reward_attr: str | None = None,
     ):
-        super().__init__(time_attr, metric, mode)
+        super().__init__(time_attr, metric, mode, reward_attr)
         good = is_whole(min_samples_required) and min_samples_required >= 1
         require(good, "min_samples_required: an int >= 1", min_samples_required)
         require_flag("hard_stop", hard_stop)

@@ -288,6 +288,7 @@ class PopulationBasedTraining(MetricScheduler):
         synch: Whether all members wait for each other at each turn; then the run has to have a fixed number of samples.
         compare_at: `same_time` compares what each member had reached at the largest time that all have come to, so that
             none is better only because it is older; `turn` what each had reached at its last turn, as Ray Tune does.
+        reward_attr: Old name of `metric`; `mode` is then `max`.
 
     Raises:
         TuneError: If there is neither a mutation nor a `custom_explore_fn`; it is a ValueError too.
@@ -313,11 +314,12 @@ class PopulationBasedTraining(MetricScheduler):
         require_attrs: bool = True,
         synch: bool = False,
         compare_at: str = "same_time",
+        reward_attr: str | None = None,
     ):
         mutations = {} if hyperparam_mutations is None else hyperparam_mutations
         check_mutations(mutations)
         _check_explore(mutations, custom_explore_fn, resample_probability, perturbation_factors)
-        super().__init__(time_attr, metric, mode)
+        super().__init__(time_attr, metric, mode, reward_attr)
         _check_turns(perturbation_interval, burn_in_period, quantile_fraction)
         for name, flag in (("log_config", log_config), ("require_attrs", require_attrs), ("synch", synch)):
             require_flag(name, flag)

@@ -257,12 +257,16 @@ class MetricScheduler(FIFOScheduler):
         time_attr: The result key that tells how far a trial is: any number that grows.
         metric: The result key to optimise; by default the run's.
         mode: `min` or `max`; by default the run's.
+        reward_attr: Old name of `metric`; `mode` is then `max`.
 
     Raises:
         ValueError: If an argument is of the wrong kind.
     """
 
-    def __init__(self, time_attr: str, metric: str | None, mode: str | None):
+    def __init__(self, time_attr: str, metric: str | None, mode: str | None, reward_attr: str | None = None):
+        if reward_attr is not None:
+            warn_once("reward_attr is old: pass metric, and mode='max'")
+            metric, mode = metric or reward_attr, mode or "max"
         require(isinstance(time_attr, str), "time_attr: the name of a result that grows", time_attr)
         require_metric("metric", metric)
         if mode is not None:

@@ -7,7 +7,7 @@ import inspect
 import logging
 from typing import Any
 
-from minitune._alias import MODULES_NOT_HERE
+from minitune._alias import NOT_HERE
 from minitune.base.checks import shown
 from minitune.search.search_algorithm import SearchAlgorithm
 from minitune.search.searcher import Searcher
@@ -22,9 +22,7 @@ _BY_NAME = {
 }
 """Module of this package, and class; both are loaded when they are asked for."""
 
-_OUT = {
-    name.removeprefix("search."): instead for name, instead in MODULES_NOT_HERE.items() if name.startswith("search.")
-}
+_OUT = {name.removeprefix("search."): instead for name, instead in NOT_HERE.items() if name.startswith("search.")}
 """Names that Ray Tune knows and that are not here, with the way out."""
 
 

@@ -17,6 +17,7 @@ entry and a flag: whoever waits wakes up, sees the flag, and raises `TrialStoppe
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 import logging
 import threading
@@ -42,6 +43,9 @@ UserFunction = Callable[[dict[str, Any]], Any]
 _END = Report(metrics=None, done=True)
 """The function has returned, and has nothing new to say."""
 
+_OLD_PARAMETERS = frozenset({"checkpoint_dir", "reporter"})
+"""Parameters of functions in older versions of Ray Tune, which were given by name."""
+
 _STANDALONE_STOP_S = 10.0
 """How long a function that is used without a driver may take to unwind."""
 
@@ -57,7 +61,7 @@ class FunctionRunner:
     """
 
     def __init__(self, function: UserFunction, config: dict[str, Any], session: Session, user_thread: Executor):
-        self._function = function
+        self._function = _modern(function)
         self._config = config
         self._session = session
         self._user_thread = user_thread
@@ -180,6 +184,8 @@ class FunctionRunner:
             value = self._drain(value)
         if value is not None:
             self._session.report(self._as_metrics(value, "returned"), has_returned=True)
+        else:
+            self._session.hand_over_made()
 
     def _drain(self, generator: Generator[Any, Any, Any]) -> Any:
         """Report whatever `generator` yields; returns what it returns.
@@ -213,6 +219,38 @@ class FunctionRunner:
             f"a trainable function must return or yield a dict of metrics, a number or None, but it {verb} "
             f"{type(value).__name__}: {value!r:.200}{_place_of(self._function)}{way_out(value)}"
         )
+
+
+def old_parameters(function: Any) -> frozenset[str]:
+    """Which parameters of old a function takes: `checkpoint_dir` and `reporter`, unless values are bound to them.
+
+    This runs in each worker, so it looks at the code: `inspect.signature` takes as long as a short trial.
+    """
+    bound: set[str] = set()
+    while True:
+        if isinstance(function, functools.partial):
+            bound.update(function.keywords)
+            function = function.func
+        elif hasattr(function, "__wrapped__"):
+            bound.update(getattr(function, "parameters", ()), getattr(function, "handles", ()))
+            function = function.__wrapped__
+        else:
+            break
+    plain = function if hasattr(function, "__code__") else getattr(type(function), "__call__", None)  # noqa: B004  # its code is wanted
+    code = getattr(plain, "__code__", None)
+    if code is None:
+        return frozenset()
+    return _OLD_PARAMETERS.intersection(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]) - bound
+
+
+def _modern(function: UserFunction) -> UserFunction:
+    """The function, as one that takes the configuration alone."""
+    old = old_parameters(function)
+    if not old:
+        return function
+    from minitune.legacy.trainables import OldFunction
+
+    return OldFunction(function, old)
 
 
 def is_clean_end(error: BaseException) -> bool:
@@ -295,6 +333,8 @@ class FunctionTrainable(Trainable):
             BaseException: What the function has raised.
         """
         report = self._tune_runner.pull().result()
+        while report.metrics is None and not report.done:  # a checkpoint by itself
+            report = self._tune_runner.pull().result()
         if report.metrics is None:
             result = {**self._tune_last_result, DONE: True, RESULT_DUPLICATE: True}
         else:

@@ -23,7 +23,14 @@ from minitune import clock
 from minitune.base.pickling import PROTOCOL
 from minitune.base.randomness import is_on_loan, seed_process
 from minitune.base.text import warn_once
-from minitune.checkpoint import Checkpoint, CheckpointRecord, commit_copy
+from minitune.checkpoint import (
+    Checkpoint,
+    CheckpointRecord,
+    commit_copy,
+    commit_prepared,
+    discard_temporary,
+    temporary_directory,
+)
 from minitune.experiment.trial import TrialInfo
 from minitune.resources import Allocation
 from minitune.result import (
@@ -95,6 +102,7 @@ class Session:
         self.check_stopping: Callable[[], None] | None = None
         self.checkpoint: Checkpoint | None = None
         self.last_record: CheckpointRecord | None = None
+        self._made: CheckpointRecord | None = None
         self._next_checkpoint = info.next_checkpoint
         self._pid = os.getpid()
 
@@ -120,6 +128,37 @@ class Session:
         self._next_checkpoint += 1
         return number
 
+    @contextmanager
+    def making_checkpoint(self) -> Iterator[str]:
+        """A directory to fill; it is a checkpoint once the block has ended. It goes with the next report.
+
+        Raises:
+            TrialStopped: If the trial is to stop.
+            ValueError: If the directory holds something else than files, directories and links.
+        """
+        if self.check_stopping is not None:
+            self.check_stopping()
+        self.hand_over_made()
+        number = self.take_checkpoint_number()
+        directory = temporary_directory(self.info.directory, number, self.info.attempt)
+        try:
+            yield directory
+            self._made = self._committed(commit_prepared(directory, self.info.directory, number))
+        except BaseException:
+            discard_temporary(directory, self.info.directory)
+            raise
+
+    def hand_over_made(self) -> None:
+        """Hand over a checkpoint that no report has followed, by itself. Blocks like a report."""
+        if self._made is not None and self.hand_over is not None:
+            record, self._made = self._made, None
+            self.hand_over(Report(None, record))
+
+    def _committed(self, record: CheckpointRecord) -> CheckpointRecord:
+        self.checkpoint = Checkpoint(os.path.join(self.info.directory, record.directory))
+        self.last_record = record
+        return record
+
     def report(
         self, metrics: dict[str, Any], checkpoint: Checkpoint | None = None, *, has_returned: bool = False
     ) -> None:
@@ -140,13 +179,14 @@ class Session:
         if self.hand_over is None:
             warn_once("report() does nothing in a class trainable: return the metrics from step() instead")
             return
-        record = None
-        if checkpoint is not None:
+        if checkpoint is None:
+            record, self._made = self._made, None
+        else:
             if self.check_stopping is not None:
                 self.check_stopping()  # not after the copy: the driver would never hear of it
-            record = commit_copy(checkpoint.path, self.info.directory, self.take_checkpoint_number(), self.info.attempt)
-            self.checkpoint = Checkpoint(os.path.join(self.info.directory, record.directory))
-            self.last_record = record
+            self.hand_over_made()
+            number = self.take_checkpoint_number()
+            record = self._committed(commit_copy(checkpoint.path, self.info.directory, number, self.info.attempt))
         about: dict[str, Any] = {CHECKPOINT_DIR_NAME: None}
         if record is not None:
             about = {CHECKPOINT_DIR_NAME: record.directory, SHOULD_CHECKPOINT: True}

@@ -15,7 +15,7 @@ import logging
 import os
 import threading
 from collections.abc import AsyncGenerator, Coroutine, Generator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -33,6 +33,8 @@ from minitune.trainable.session import LOG_SYS_USAGE, AutoFields
 
 logger = logging.getLogger("minitune")
 
+_RETURNED_FILE = ".returned_path"
+"""Names the file in a checkpoint whose path `save_checkpoint` has returned."""
 STATE_FILE = ".trainable_state.json"
 """The file with iteration and totals, beside a checkpoint that was saved without a driver."""
 SLOW_SETUP_S = 10.0
@@ -101,6 +103,13 @@ class Trainable:
 
     # -- what users override ---------------------------------------------------------------------------------------
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if hasattr(cls, "_train"):
+            from minitune.legacy.trainables import use_old_methods
+
+            use_old_methods(cls, Trainable)
+
     def setup(self, config: dict[str, Any]) -> None:
         """Prepare; called once per object.
 
@@ -114,8 +123,7 @@ class Trainable:
         Returns:
             The metrics. `done: True` ends the trial, `should_checkpoint: True` asks to be saved.
         """
-        hint = "; _train() is its old name" if hasattr(self, "_train") else ""
-        raise NotImplementedError(f"{type(self).__name__} must define step(), which returns a dict of metrics{hint}")
+        raise NotImplementedError(f"{type(self).__name__} must define step(), which returns a dict of metrics")
 
     def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any] | str | None:
         """Write the state.
@@ -124,7 +132,8 @@ class Trainable:
             checkpoint_dir: An empty directory to write to.
 
         Returns:
-            None or `checkpoint_dir` after writing there, or a dict that is to be pickled.
+            None or `checkpoint_dir` after writing there, or a dict that is to be pickled. The path of one file in
+            `checkpoint_dir`, as in Ray 1: `load_checkpoint` is given that file's path.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define save_checkpoint(), so it cannot be saved")
 
@@ -219,7 +228,10 @@ class Trainable:
             return
         rule = f"save_checkpoint() must return None, a dict, or the directory that it was given ({directory!r})"
         if isinstance(returned, str) and not _is_same_path(returned, directory):
-            raise ValueError(f"{rule}, but returned {returned!r:.200}")
+            name = os.path.relpath(returned, directory)
+            if name.split(os.sep)[0] == os.pardir or not os.path.exists(returned):
+                raise ValueError(f"{rule}, but returned {returned!r:.200}")
+            files.atomic_write(os.path.join(directory, _RETURNED_FILE), name.encode())
         if returned is not None and not isinstance(returned, (str, os.PathLike)):
             warn_once(f"{rule}; what else it returned ({returned!r:.200}) is ignored", "save_checkpoint")
 
@@ -248,8 +260,12 @@ class Trainable:
             FileNotFoundError: If there is no such directory.
         """
         require_directory(path)
-        state = read_dict(path)
-        self.load_checkpoint(path if state is None else state)
+        state: Any = read_dict(path)
+        if state is None:
+            state = path
+            with suppress(FileNotFoundError), files.open_to_read(os.path.join(path, _RETURNED_FILE)) as file:
+                state = os.path.join(path, file.read().decode())
+        self.load_checkpoint(state)
         self._tune_last_result = dict(metrics)
         self._tune_fields.restore(metrics)
 

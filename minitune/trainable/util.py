@@ -9,19 +9,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from minitune.base.shared_values import ObjectRef
-from minitune.base.text import warn_once
 from minitune.resources import Resources
-from minitune.trainable.function_runner import FunctionTrainable, wrap_function
+from minitune.trainable.function_runner import FunctionTrainable, old_parameters, wrap_function
 from minitune.trainable.trainable import Trainable, refuse_async
 
 DEFAULT_NAME = "DEFAULT"
 """Name of a trainable that has none."""
-
-_OLD_PARAMETERS = {
-    "checkpoint_dir": "call get_checkpoint() inside",
-    "reporter": "call report() inside",
-}
-"""Second parameters of trainable functions in the Ray Tune of old, and what to do instead."""
 
 ResourceRequest = Resources | Mapping[str, Any] | Callable[[dict[str, Any]], Any]
 """What `with_resources` takes."""
@@ -247,23 +240,19 @@ def _check_signature(bound: BoundFunction, is_complete: bool) -> None:
     except (TypeError, ValueError):
         return  # something built in that has no signature: the call itself will tell
     name = trainable_name(bound)
-    old = [old for old in _OLD_PARAMETERS if old in signature.parameters and old not in names] if is_complete else []
     try:
         if is_complete:
-            signature.bind({}, **names)
+            signature.bind({}, **names, **dict.fromkeys(old_parameters(bound)))
         else:
             signature.bind_partial({}, **names)
     except TypeError as error:
         keywords = "".join(f", {keyword}=..." for keyword in names)
-        hints = [f"instead of {parameter}, {_OLD_PARAMETERS[parameter]}" for parameter in old]
         lacks = "missing" in str(error)
         way_out = "bind further arguments with with_parameters()" if lacks else "give the function these parameters"
         raise ValueError(
             f"a trainable function must be callable as {name}(config{keywords}), but its signature is {signature}: "
-            f"{error}; {'; '.join(hints) or way_out}"
+            f"{error}; {way_out}"
         ) from None
-    if "checkpoint_dir" in old:
-        warn_once(f"{name} takes checkpoint_dir, which is never given: {_OLD_PARAMETERS['checkpoint_dir']}")
 
 
 # -- classes -----------------------------------------------------------------------------------------------------------

@@ -59,7 +59,10 @@ class warn_if_slow:
 
 
 def validate_save_restore(
-    trainable_cls: type[Trainable], config: dict[str, Any] | None = None, num_gpus: float = 0
+    trainable_cls: type[Trainable],
+    config: dict[str, Any] | None = None,
+    num_gpus: float = 0,
+    use_object_store: bool = False,
 ) -> bool:
     """Check that a class goes on where it was saved: two instances, three steps, save, restore, two more steps.
 
@@ -71,6 +74,7 @@ def validate_save_restore(
         trainable_cls: A `Trainable` subclass.
         config: Its configuration.
         num_gpus: GPUs that it uses: this machine must have as many.
+        use_object_store: Has no effect: checkpoints are directories.
 
     Returns:
         True.

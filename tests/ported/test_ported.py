@@ -28,8 +28,8 @@ IN_PROCESSES = {
 DEPARTURES: dict[str, dict[tuple[str | int, ...], Any]] = {
     # what is shown to people has words of its own
     "domains": {("strings", 0): "(0.0, 1.0)"},
-    # a dict can still be a checkpoint
-    "checkpoints": {("dict",): ANYTHING},
+    # a dict can still be a checkpoint, and a checkpoint is a path, as in earlier versions
+    "checkpoints": {("dict",): ANYTHING, ("fspath",): ANYTHING},
     # the configuration of a result is what the trial was given, whatever the trainable has made of its copy
     "class_details": {("configs",): [["deep", "lr"]] * 2},
     # bundles are what was given, an empty first one included

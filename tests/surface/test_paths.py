@@ -50,6 +50,24 @@ PATHS = """
     tune.utils.placement_groups:PlacementGroupFactory tune.utils.util:flatten_dict,date_str
     tune.utils:flatten_dict,unflatten_dict,merge_dicts,deep_update,unflattened_lookup,date_str,warn_if_slow
     tune.utils:validate_save_restore,diagnose_serialization,wait_for_gpu
+    tune:Analysis,TrainingResult,checkpoint_dir,is_session_enabled,track tune.track:log,trial_id
+    tune.async_hyperband:AsyncHyperBandScheduler tune.hyperband:HyperBandScheduler tune.sample:Domain
+    tune.median_stopping_rule:MedianStoppingRule tune.pbt:PopulationBasedTraining
+    tune.scheduler:PopulationBasedTraining tune.trial_scheduler:FIFOScheduler,TrialScheduler
+    tune.experimental.output:AirVerbosity,get_air_verbosity tune.utils.log:Verbosity tune.variant_generator:grid_search
+    tune.experiment.trial:ExportFormat tune.trial:ExportFormat,Trial tune.trial_runner:TuneController
+    tune.logger:CSVLogger,DEFAULT_LOGGERS,JsonLogger,LegacyLoggerCallback,Logger,TBXLogger
+    tune.resources:json_to_resources,resources_to_json tune.result:DEFAULT_RESULTS_DIR,TRIAL_INFO
+    tune.suggest:BasicVariantGenerator,ConcurrencyLimiter,Repeater,Searcher tune.suggest.suggestion:Searcher
+    tune.suggest.basic_variant:BasicVariantGenerator tune.suggest.optuna:OptunaSearch
+    tune.suggest.hyperopt:HyperOptSearch tune.suggest.nevergrad:NevergradSearch
+    tune.suggest.variant_generator:generate_variants train.torch:TorchCheckpoint
+"""
+
+LEFT_OUT = """
+    remote ScalingConfig rllib data serve util.joblib rllib.algorithms.ppo cluster_utils tune.config_parser
+    train.lightning train.xgboost tune.search.skopt tune.suggest.dragonfly
+    tune.examples.mnist_pytorch
 """
 
 
@@ -162,3 +180,25 @@ def test_a_script_in_all_dialects(tmp_path):
 def test_modules_that_are_missing_on_purpose_say_what_to_do_instead(name, instead):
     with pytest.raises(ModuleNotFoundError, match=rf"No module named 'minitune\..*: .*{instead}"):
         importlib.import_module(f"minitune.{name}")
+
+
+@pytest.mark.parametrize("path", LEFT_OUT.split())
+def test_an_import_of_something_left_out_says_what_to_do(path: str) -> None:
+    parent, _, name = f"minitune.{path}".rpartition(".")
+    texts = []
+    for statement in (f"import minitune.{path}", f"from {parent} import {name}"):
+        with pytest.raises(ModuleNotFoundError) as caught:
+            exec(statement)
+        texts.append(str(caught.value))
+    assert all(": " in text for text in texts), texts
+
+
+def test_what_is_left_out_beside_the_torch_checkpoint_says_what_to_do() -> None:
+    with pytest.raises(ModuleNotFoundError, match="no TorchTrainer: distributed training is not part of it"):
+        from minitune.train.torch import TorchTrainer  # type: ignore[import-not-found]  # noqa: F401
+
+
+def test_a_left_out_name_is_no_attribute() -> None:
+    assert not hasattr(minitune, "remote")
+    with pytest.raises(AttributeError, match="no attribute 'serve': serving is not part of it"):
+        minitune.serve  # noqa: B018

@@ -117,10 +117,11 @@ def test_only_this_machine(source: Path) -> None:
         Checkpoint("s3://bucket/x")
 
 
-def test_it_is_no_path(source: Path) -> None:
-    for use in (os.fspath, os.listdir, open):
-        with pytest.raises(TypeError, match="as_directory"):
-            use(Checkpoint(source))  # type: ignore[operator]
+def test_it_is_the_path_of_its_directory(source: Path) -> None:
+    checkpoint = Checkpoint(source)
+    assert os.path.join(checkpoint, "a") == os.path.join(source, "a")
+    assert os.fspath(checkpoint) == checkpoint.value == checkpoint.path == str(source)
+    assert checkpoint.to_air_checkpoint() is checkpoint
 
 
 @pytest.mark.parametrize(

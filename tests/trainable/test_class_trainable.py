@@ -271,15 +271,6 @@ def test_what_is_gone_says_what_to_do(name: str) -> None:
             getattr(holder, name)
 
 
-def test_the_hooks_of_old_have_new_names() -> None:
-    class Old(Trainable):
-        def _train(self) -> dict[str, Any]:
-            return {"x": 1}
-
-    with pytest.raises(NotImplementedError, match=r"Old must define step\(\).*_train\(\) is its old name"):
-        Old().train()
-
-
 def test_the_same_dict_may_be_returned_every_time(driver: FakeDriver) -> None:
     class Same(Trainable):
         def setup(self, config: dict[str, Any]) -> None:

@@ -154,7 +154,7 @@ def test_names() -> None:
 def test_functions_must_take_the_config_alone() -> None:
     for good in (fn, Summing, functools.partial(fn, data=[]), lambda *args: 1, lambda config, **more: 1, print):
         validate_trainable(good)
-    for bad in (lambda: 1, lambda config, reporter: 1, lambda *, config: 1):
+    for bad in (lambda: 1, lambda config, data: 1, lambda *, config: 1):
         with pytest.raises(ValueError, match=r"must be callable as lambda\(config\)"):
             validate_trainable(bad)
     with pytest.raises(ValueError, match=r"fn\(config, datum=\.\.\.\)"):
@@ -196,24 +196,6 @@ sys.stdout.buffer.write(pickling.dumps(both, "both"))
     kind, function = pickle.loads(done.stdout)
     assert kind(config={}).train()["k"] == 3
     assert function({}) == {"k": 3}
-
-
-def test_parameters_of_old_are_told_apart(caplog: pytest.LogCaptureFixture) -> None:
-    def restores(config: dict[str, Any], checkpoint_dir: Any = None) -> dict[str, Any]:
-        return {"dir": checkpoint_dir}
-
-    for _ in range(2):
-        validate_trainable(restores)  # it runs, but is never given any
-    assert [record.message for record in caplog.records] == [
-        "restores takes checkpoint_dir, which is never given: call get_checkpoint() inside"
-    ]
-    with pytest.raises(ValueError, match=r"instead of checkpoint_dir, call get_checkpoint\(\) inside"):
-        validate_trainable(lambda config, checkpoint_dir: 1)
-    with pytest.raises(ValueError, match=r"instead of reporter, call report\(\) inside"):
-        validate_trainable(lambda config, reporter: 1)
-    validate_trainable(with_parameters(lambda config, reporter: 1, reporter=2))
-    with pytest.raises(ValueError, match=r"instead of reporter"):
-        validate_trainable(wrap_function(lambda config, reporter: 1))
 
 
 def test_a_class_of_a_function_may_be_named() -> None:

@@ -1,0 +1,34 @@
+"""`Analysis(path)`: what was read from a directory of trials before there was `ExperimentAnalysis`."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from minitune.analysis.experiment_analysis import ExperimentAnalysis
+
+if TYPE_CHECKING:
+    pass
+
+
+class Analysis(ExperimentAnalysis):
+    """An `ExperimentAnalysis` with the names of old.
+
+    Args:
+        experiment_dir: The run's directory.
+        default_metric: See `ExperimentAnalysis`.
+        default_mode: Likewise.
+        file_type: Has no effect: the results come from the run's record.
+
+    Raises:
+        ValueError: If the directory holds no run.
+    """
+
+    def __init__(
+        self,
+        experiment_dir: str | os.PathLike[str],
+        default_metric: str | None = None,
+        default_mode: str | None = None,
+        file_type: str | None = None,
+    ):
+        super().__init__(experiment_dir, default_metric=default_metric, default_mode=default_mode)

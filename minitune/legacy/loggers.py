@@ -1,0 +1,121 @@
+"""Loggers of Ray Tune before 1.2: one object per trial, in `run(loggers=[...])`; and their callback."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from minitune.callback import Callback
+from minitune.experiment.trial import Trial
+from minitune.logger import LoggerCallback
+
+
+class Logger:
+    """Base class of a logger that is made for each trial. Override `_init`, `on_result`, `close`.
+
+    Args:
+        config: The trial's configuration.
+        logdir: The trial's directory.
+        trial: The trial.
+    """
+
+    def __init__(self, config: dict[str, Any], logdir: str, trial: Trial | None = None):
+        self.config = config
+        self.logdir = logdir
+        self.trial = trial
+        self._init()
+
+    def _init(self) -> None:
+        """Called once the attributes are there."""
+
+    def on_result(self, result: dict[str, Any]) -> None:
+        """The trial has reported."""
+        raise NotImplementedError(f"{type(self).__name__} must define on_result(result)")
+
+    def update_config(self, config: dict[str, Any]) -> None:
+        """The trial goes on under another configuration."""
+
+    def flush(self) -> None:
+        """Write what is held back; called after each result."""
+
+    def close(self) -> None:
+        """The trial is over, or its worker is about to be replaced."""
+
+
+class NoopLogger(Logger):
+    """Writes nothing."""
+
+    def on_result(self, result: dict[str, Any]) -> None:
+        """Nothing is done."""
+
+
+class JsonLogger(Logger):
+    """A name for `JsonLoggerCallback` in `loggers`."""
+
+
+class CSVLogger(Logger):
+    """A name for `CSVLoggerCallback` in `loggers`."""
+
+
+class TBXLogger(Logger):
+    """A name for `TBXLoggerCallback` in `loggers`."""
+
+
+DEFAULT_LOGGERS = (JsonLogger, CSVLogger, TBXLogger)
+"""The loggers that a run has anyway."""
+
+
+class LegacyLoggerCallback(LoggerCallback):
+    """Drives loggers of the old form.
+
+    Args:
+        logger_classes: Subclasses of `Logger`, one object of each is made for each trial.
+    """
+
+    def __init__(self, logger_classes: Iterable[type[Logger]]):
+        self.logger_classes = list(logger_classes)
+        self._loggers: dict[Trial, list[Logger]] = {}
+
+    def log_trial_start(self, trial: Trial) -> None:
+        """See `LoggerCallback.log_trial_start`."""
+        if trial in self._loggers:
+            for logger in self._loggers[trial]:
+                logger.update_config(trial.config)
+            return
+        self._loggers[trial] = [kind(trial.config, trial.local_path, trial) for kind in self.logger_classes]
+
+    def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
+        """See `LoggerCallback.log_trial_result`."""
+        for logger in self._loggers.get(trial, ()):
+            logger.on_result(result)
+            logger.flush()
+
+    def log_trial_end(self, trial: Trial, failed: bool = False) -> None:
+        """See `LoggerCallback.log_trial_end`."""
+        for logger in self._loggers.pop(trial, ()):
+            logger.close()
+
+
+def callbacks_of(loggers: Any) -> list[Callback]:
+    """The callbacks that do what `loggers` of `run` asks for.
+
+    Args:
+        loggers: Classes of loggers, or callbacks; None for the default ones, which a run has anyway.
+
+    Raises:
+        TypeError: If an element is neither.
+    """
+    found: list[Callback] = []
+    old: list[type[Logger]] = []
+    for one in loggers or ():
+        if one in DEFAULT_LOGGERS:
+            continue
+        if isinstance(one, Callback):
+            found.append(one)
+        elif isinstance(one, type) and issubclass(one, Callback):
+            found.append(one())
+        elif isinstance(one, type) and issubclass(one, Logger):
+            old.append(one)
+        else:
+            raise TypeError(f"loggers must hold subclasses of Logger or callbacks, but got {one!r}")
+    return [*found, LegacyLoggerCallback(old)] if old else found

@@ -1,0 +1,156 @@
+"""Old forms of trainables: `train(config, checkpoint_dir=None)`, `train(config, reporter)`, classes with `_train`.
+
+Each is turned into the form of today, so that the rest of minitune knows one form only.
+"""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from minitune.base.text import warn_once
+from minitune.experiment.trial import TrialInfo
+from minitune.trainable.session import current_session, report, warn_outside
+
+_OLD_METHODS = {
+    "_setup": "setup",
+    "_train": "step",
+    "_save": "save_checkpoint",
+    "_restore": "load_checkpoint",
+    "_stop": "cleanup",
+    "_log_result": "log_result",
+    "_export_model": "export_model",
+}
+"""Methods that a class overrode before Ray 0.8.7, and their names since."""
+
+
+_IS_CALLER = "calls_old_method"
+"""Attribute of the methods that `use_old_methods` makes."""
+
+
+class OldFunction:
+    """A function that takes `checkpoint_dir` or `reporter`, as a function of the configuration alone.
+
+    Args:
+        function: The user's function, with the values that are bound to it.
+        wanted: `checkpoint_dir`, `reporter`, or both.
+    """
+
+    def __init__(self, function: Callable[..., Any], wanted: frozenset[str]):
+        self.function = function
+        self._wanted = wanted
+        functools.update_wrapper(self, function)
+
+    def __call__(self, config: dict[str, Any]) -> Any:
+        """Call the function with what it asks for."""
+        given: dict[str, Any] = {}
+        session = current_session()
+        if "checkpoint_dir" in self._wanted:
+            start = session.checkpoint if session is not None else None
+            given["checkpoint_dir"] = start.path if start is not None else None
+        if "reporter" in self._wanted:
+            given["reporter"] = Reporter()
+        return self.function(config, **given)
+
+
+class Reporter:
+    """The `reporter` of `train(config, reporter)`: calling it with keywords reports them."""
+
+    def __call__(self, _metrics: dict[str, Any] | None = None, **metrics: Any) -> None:
+        """Report a result; see `minitune.report`."""
+        report({**(_metrics or {}), **metrics})
+
+    @property
+    def logdir(self) -> str:
+        """The trial's directory."""
+        return self._info().directory
+
+    @property
+    def trial_name(self) -> str:
+        """The trial's name."""
+        return self._info().name
+
+    @property
+    def trial_id(self) -> str:
+        """The trial's id."""
+        return self._info().trial_id
+
+    def _info(self) -> TrialInfo:
+        session = current_session()
+        if session is None:
+            raise RuntimeError("a reporter belongs to a trial, but this code runs outside of one")
+        return session.info
+
+
+@contextmanager
+def checkpoint_dir(step: int | float | None = None) -> Iterator[str]:
+    """Make a checkpoint out of the files that a `with` block writes to the directory which it is given.
+
+    It counts once the block has ended without an error. It belongs to the next `report()`. If the function makes
+    another one first, or returns, it is recorded by itself. The directory is renamed when the block ends, so keep no
+    path to it.
+
+    Args:
+        step: Any number; it is not used, since checkpoints are numbered in their order.
+
+    Raises:
+        TrialStopped: If the trial is to stop.
+        OSError: If the directory cannot be made.
+        ValueError: If it holds something else than files, directories and links.
+    """
+    session = current_session()
+    if session is None or session.hand_over is None:
+        if session is None:
+            warn_outside("checkpoint_dir")
+        else:
+            warn_once("checkpoint_dir() does nothing in a class trainable: define save_checkpoint() instead")
+        with tempfile.TemporaryDirectory() as directory:
+            yield directory
+        return
+    with session.making_checkpoint() as directory:
+        yield directory
+
+
+def is_session_enabled() -> bool:
+    """Whether the calling code runs in a trial."""
+    return current_session() is not None
+
+
+def TrainingResult(**metrics: Any) -> dict[str, Any]:
+    """The result of a class in the first versions of Ray Tune: today it is a dict of metrics."""
+    return {name: value for name, value in metrics.items() if value is not None}
+
+
+class ExportFormat:
+    """Formats for the export of models, which is not part of this package: write the model into a checkpoint."""
+
+    CHECKPOINT = "checkpoint"
+    H5 = "h5"
+    MODEL = "model"
+    ONNX = "onnx"
+
+
+def use_old_methods(kind: Any, base: Any) -> None:
+    """Give a class that defines `_train` instead of `step` the methods of today, which call those of old.
+
+    Args:
+        kind: A class that has `_train`. If it defines `step` itself, `_train` and the others are its own helpers.
+        base: The class `Trainable`, which says what is not overridden.
+    """
+    if not (kind.step is base.step or getattr(kind.step, _IS_CALLER, False)):
+        return
+    for old, new in _OLD_METHODS.items():
+        if hasattr(kind, old) and getattr(kind, new, None) is getattr(base, new, None):
+            setattr(kind, new, _caller_of(old))
+    warn_once(f"{kind.__name__} defines _train and the like, names of old: call them step, setup, save_checkpoint")
+
+
+def _caller_of(old: str) -> Callable[..., Any]:
+    def method(self: Any, *args: Any) -> Any:
+        return getattr(self, old)(*args)
+
+    setattr(method, _IS_CALLER, True)
+    return method

@@ -1,0 +1,232 @@
+"""Forms that Ray Tune has dropped: functions, classes, loggers and keywords of old scripts do what they did."""
+
+from __future__ import annotations
+
+import functools
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kit import fit, run_path
+
+import minitune as tune
+from minitune.logger import DEFAULT_LOGGERS, Logger
+from minitune.trainable import wrap_function
+
+
+@pytest.fixture(autouse=True)
+def inline_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINITUNE_EXECUTOR", "inline")
+
+
+def run(trainable: Any, **settings: Any) -> tune.ExperimentAnalysis:
+    return tune.run(trainable, name="run", verbose=0, **{"metric": "n", "mode": "max", **settings})
+
+
+def steps_until(config: dict[str, Any], checkpoint_dir: str | None = None, data: int = 0) -> None:
+    """Counts to 4 from its checkpoint; the first attempt fails after a checkpoint that no report followed."""
+    start = int(Path(checkpoint_dir, "n").read_text()) if checkpoint_dir else 0
+    for n in range(start + 1, 5):
+        with tune.checkpoint_dir(step=n) as directory:
+            Path(directory, "n").write_text(str(n))
+        if (n, start) == (3, 0):
+            raise RuntimeError("the first attempt fails here")
+        tune.report(n=n, start=start, data=data)
+
+
+def test_a_function_goes_on_from_checkpoint_dir() -> None:
+    trial = run(functools.partial(steps_until, data=7), max_failures=1).trials[0]
+    assert [trial.last_result[key] for key in ("n", "start", "data")] == [4, 2, 7]
+    assert [kept.report_number for kept in trial.checkpoints] == [1, 2, 3, 4]
+    assert Path(trial.checkpoint.value, "n").read_text() == "4"
+
+
+def test_a_checkpoint_that_no_report_follows_is_recorded_by_itself() -> None:
+    def train(config: dict[str, Any], checkpoint_dir: str | None = None) -> None:
+        tune.report(n=1)
+        for n in (1, 2):
+            with tune.checkpoint_dir(n) as directory:
+                Path(directory, "n").write_text(str(n))
+
+    analysis = run(train)
+    trial = analysis.trials[0]
+    assert trial.last_result["training_iteration"] == 1
+    assert [Path(kept.record.directory).name for kept in trial.checkpoints] == [
+        "checkpoint_000000",
+        "checkpoint_000001",
+    ]
+    again = tune.ExperimentAnalysis(analysis.experiment_path).trials[0]
+    assert Path(again.checkpoint.value, "n").read_text() == "2"
+    assert Path(analysis.best_checkpoint, "n").is_file()
+
+
+def test_a_checkpoint_whose_block_fails_does_not_count() -> None:
+    def train(config: dict[str, Any]) -> None:
+        try:
+            with tune.checkpoint_dir(0):
+                raise KeyError("half written")
+        except KeyError:
+            tune.report(n=1)
+
+    trial = run(train).trials[0]
+    assert trial.checkpoints == []
+    assert [name for name in os.listdir(trial.local_path) if "checkpoint" in name or name.startswith(".tmp")] == []
+
+
+def test_outside_of_a_trial_checkpoint_dir_is_a_temporary_directory(caplog: pytest.LogCaptureFixture) -> None:
+    with tune.checkpoint_dir(0) as directory:
+        assert os.path.isdir(directory)
+    assert not os.path.exists(directory)
+    assert not tune.is_session_enabled()
+
+
+def test_checkpoint_dir_works_in_the_class_form_of_a_function() -> None:
+    def train(config: dict[str, Any], checkpoint_dir: str | None = None) -> None:
+        with tune.checkpoint_dir(0) as directory:
+            Path(directory, "n").write_text("1")
+        tune.report(n=1, at=checkpoint_dir)
+
+    trainable = wrap_function(train)()
+    assert trainable.train()["at"] is None
+    assert Path(trainable.save().checkpoint, "n").read_text() == "1"
+    assert trainable.train()["done"]
+    trainable.stop()
+
+
+def test_a_function_reports_by_its_reporter_and_by_track() -> None:
+    def with_reporter(config: dict[str, Any], reporter: Any) -> None:
+        reporter(n=1, where=reporter.logdir, name=reporter.trial_name, id=reporter.trial_id)
+        tune.track.log(n=2)
+
+    trial = run(with_reporter).trials[0]
+    first = next(iter(tune.ExperimentAnalysis(str(run_path())).trials)).metric_analysis["n"]
+    assert (first["min"], first["max"]) == (1, 2)
+    assert trial.last_result["n"] == 2
+
+
+def test_parameters_that_are_bound_stay_the_users() -> None:
+    def train(config: dict[str, Any], reporter: int, checkpoint_dir: str) -> dict[str, Any]:
+        return {"n": reporter, "dir": checkpoint_dir}
+
+    bound = tune.with_parameters(functools.partial(train, checkpoint_dir="mine"), reporter=3)
+    result = run(bound).trials[0].last_result
+    assert (result["n"], result["dir"]) == (3, "mine")
+
+
+class Old(tune.Trainable):
+    """Its `_save` returns the path of a file, which `_restore` is given."""
+
+    def _setup(self, config: dict[str, Any]) -> None:
+        self.n = 0
+
+    def _train(self) -> dict[str, Any]:
+        self.n += 1
+        if self.n == 2 and not os.path.exists(self.config["flag"]):
+            Path(self.config["flag"]).touch()
+            raise RuntimeError("the first attempt fails here")
+        return tune.TrainingResult(n=self.n, done=self.n == 3, mean_loss=None)
+
+    def _save(self, checkpoint_dir: str) -> str:
+        path = Path(checkpoint_dir, "model.pt")
+        path.write_text(str(self.n))
+        return str(path)
+
+    def _restore(self, path: str) -> None:
+        self.n = int(Path(path).read_text())
+
+
+class Later(Old):
+    """Overrides only one of the old methods."""
+
+    def _train(self) -> dict[str, Any]:
+        return {**super()._train(), "later": True}
+
+
+def test_a_class_with_the_methods_of_old(tmp_path: Path) -> None:
+    config = {"flag": str(tmp_path / "flag")}
+    trial = run(Later, config=config, checkpoint_freq=1, max_failures=1).trials[0]
+    assert (trial.last_result["n"], trial.last_result["later"], trial.num_failures) == (3, True, 1)
+    assert sorted(os.listdir(trial.checkpoint.value))[-1] == "model.pt"
+    assert "mean_loss" not in trial.last_result
+
+
+def test_private_helpers_of_a_modern_class_are_left_alone() -> None:
+    class Modern(tune.Trainable):
+        def step(self) -> dict[str, Any]:
+            return {"n": self._train()}
+
+        def _train(self) -> int:
+            return 5
+
+        def _save(self) -> None:
+            raise AssertionError("a helper of the user's")
+
+    assert Modern.save_checkpoint is tune.Trainable.save_checkpoint
+    assert Modern().train()["n"] == 5
+
+
+def test_save_checkpoint_may_return_only_what_lies_inside(tmp_path: Path) -> None:
+    class Elsewhere(Old):
+        def _save(self, checkpoint_dir: str) -> str:
+            (tmp_path / "x").touch()
+            return str(tmp_path / "x")
+
+    with pytest.raises(ValueError, match="the directory that it was given"):
+        Elsewhere({"flag": str(tmp_path / "flag")}).save()
+
+
+class Lines(Logger):
+    def _init(self) -> None:
+        self.lines = [f"init {self.config['x']} {self.trial is not None}"]
+
+    def on_result(self, result: dict[str, Any]) -> None:
+        self.lines.append(f"result {result['n']}")
+
+    def close(self) -> None:
+        Path(self.logdir, "lines").write_text("\n".join(self.lines))
+
+
+def test_loggers_of_old_get_each_result() -> None:
+    def train(config: dict[str, Any]) -> None:
+        for n in (1, 2):
+            tune.report({"n": n})
+
+    trial = run(train, config={"x": 5}, loggers=[*DEFAULT_LOGGERS, Lines]).trials[0]
+    assert Path(trial.local_path, "lines").read_text() == "init 5 True\nresult 1\nresult 2"
+    assert Path(trial.local_path, "result.json").is_file()
+    with pytest.raises(TypeError, match="subclasses of Logger or callbacks, but got 5"):
+        run(train, loggers=[5])
+
+
+def test_keywords_of_old_are_translated_or_named(caplog: pytest.LogCaptureFixture) -> None:
+    def train(config: dict[str, Any]) -> dict[str, Any]:
+        return {"n": 1}
+
+    analysis = run(train, repeat=2, trial_resources={"cpu": 2}, queue_trials=True)
+    assert [trial.placement_group_factory.bundles for trial in analysis.trials] == [[{"CPU": 2}]] * 2
+    assert "run(queue_trials=...) has no effect on one machine" in caplog.messages
+    trials = tune.run_experiments({"e": {"run": train, "repeat": 3}}, verbose=0, search_alg="random")
+    assert len(trials) == 3
+    with pytest.raises(TypeError, match="unexpected keyword argument 'samples'"):
+        run(train, samples=2)
+
+
+def test_reward_attr_is_a_metric_to_maximise() -> None:
+    scheduler = tune.schedulers.AsyncHyperBandScheduler(reward_attr="reward")
+    assert not scheduler.set_search_properties("other", "min")
+    assert scheduler.metric == "reward"
+
+
+def test_analysis_of_a_directory() -> None:
+    fit(steps_until, max_failures=1)
+    analysis = tune.Analysis(str(run_path()), default_metric="n", default_mode="max")
+    assert analysis.get_best_config() == {}
+    assert analysis.get_best_logdir("n", "max") == analysis.best_logdir == analysis.trials[0].logdir
+
+
+def test_resources_as_text() -> None:
+    text = tune.resources.resources_to_json(tune.Resources([{"CPU": 2}]))
+    assert tune.resources.json_to_resources(text) == tune.Resources([{"CPU": 2}])
+    assert tune.resources.json_to_resources('{"cpu": 1}') == tune.Resources([{"CPU": 1}])
+    assert tune.resources.resources_to_json(None) is None is tune.resources.json_to_resources(None)
