@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "replay": ("commands.why", "Tell what another scheduler would have saved on a past run."),
     "ci": ("commands.health", "Run a script, and fail if its tuning does not go well."),
     "doctor": ("commands.health", "Tell what this machine offers to trials, and what is broken."),
+    "port": ("commands.port", "Turn a Ray Tune script into one for minitune."),
     "demo": ("examples.quickstart", "Tune a small classifier on real data and measure the best model."),
     "help": ("commands.manual", "Show a page of the manual, or find a word in it."),
 }

@@ -1,0 +1,202 @@
+"""`minitune port`: a script that uses Ray Tune, with its imports changed, and what of it is missing here.
+
+The script is read, not run. Each name of Ray that it imports or reaches by attributes is looked up in this package, by
+the same import system that will run it, so the list agrees with what happens then. Keywords of calls are compared with
+signatures. Names that the script makes while it runs are not seen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import difflib
+import importlib
+import inspect
+import io
+import os
+import sys
+import tokenize
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+from minitune.base.files import atomic_write
+from minitune.commands import Commands
+
+_OLD, _NEW = "ray", "minitune"
+
+Place = tuple[int, str]
+"""A line number of the script, and what is said about it."""
+
+
+def add_parser(commands: Commands) -> None:
+    """Add the parser of `minitune port`."""
+    parser = commands.add_parser(
+        "port",
+        description="Show a Ray Tune script with its imports changed to minitune, as a diff, and what of it is missing "
+        "here, with what to do instead. The script is not run.",
+        epilog="The exit status is 0 if every name was found, 1 if some are missing.",
+    )
+    parser.add_argument("script", metavar="SCRIPT.py")
+    parser.add_argument("--write", action="store_true", help="change the file instead of showing the diff")
+    parser.set_defaults(command=port)
+
+
+def port(options: argparse.Namespace) -> int:
+    """Run `minitune port`: the diff goes to stdout, the list to stderr.
+
+    Raises:
+        OSError: If the script cannot be read or written.
+        ValueError: If it is no Python.
+    """
+    with tokenize.open(options.script) as file:
+        source, encoding = file.read(), file.encoding
+    try:
+        tree = ast.parse(source, options.script)
+    except SyntaxError as error:
+        raise ValueError(f"{options.script}, line {error.lineno}: {error.msg}; it must be a Python script") from None
+    changed = _with_new_imports(source, tree)
+    if options.write:
+        with open(options.script, "rb") as raw:
+            ends_lines_with = "\r\n" if b"\r\n" in raw.read() else "\n"
+        atomic_write(os.path.realpath(options.script), changed.replace("\n", ends_lines_with).encode(encoding))
+    else:
+        before, after = (io.StringIO(text).readlines() for text in (source, changed))
+        sys.stdout.writelines(difflib.unified_diff(before, after, options.script, options.script))
+    found = sorted(set(_missing(ast.parse(changed))))
+    for line, text in found:
+        print(f"{options.script}:{line}: {text}", file=sys.stderr)
+    if changed == source:
+        print(f"{options.script} imports nothing of Ray", file=sys.stderr)
+    return 1 if found else 0
+
+
+def _with_new_imports(source: str, tree: ast.Module) -> str:
+    """The script with `minitune` in place of `ray` in its import statements; everything else stays as it is."""
+    lines = source.splitlines(keepends=True)
+    edits: list[tuple[int, int, int, str]] = []  # line, begin and end in bytes, new text
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                head, dot, rest = alias.name.partition(".")
+                if head != _OLD:
+                    continue
+                new = f"{_NEW}{dot}{rest}" if alias.asname else f"{_NEW} as {_OLD}"
+                edits.append((alias.lineno, alias.col_offset, alias.col_offset + len(alias.name), new))
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and (node.module or "").split(".")[0] == _OLD:
+            line = lines[node.lineno - 1].encode()
+            begin = line.find(_OLD.encode(), node.col_offset + len("from"))
+            if begin >= 0:  # else the statement goes on in the next line
+                edits.append((node.lineno, begin, begin + len(_OLD), _NEW))
+    for number, begin, end, new in sorted(edits, reverse=True):
+        line = lines[number - 1].encode()
+        lines[number - 1] = (line[:begin] + new.encode() + line[end:]).decode()
+    return "".join(lines)
+
+
+def _missing(tree: ast.Module) -> Iterator[Place]:
+    """What the changed script uses and this package has not."""
+    known: dict[str, Any] = {}  # what the script's names stand for
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.split(".")[0] == _NEW:
+                    value, problem = _imported(alias.name)
+                    if problem:
+                        yield node.lineno, problem
+                    elif alias.asname:
+                        known[alias.asname] = value
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and (node.module or "").split(".")[0] == _NEW:
+            module, problem = _imported(str(node.module))
+            if problem:
+                yield node.lineno, problem
+                continue
+            for alias in node.names:
+                if alias.name == "*":
+                    known.update({name: getattr(module, name) for name in getattr(module, "__all__", ())})
+                    continue
+                value, problem = _attribute(module, alias.name)
+                if problem:
+                    value, problem_of_module = _imported(f"{node.module}.{alias.name}")
+                    if problem_of_module:
+                        yield node.lineno, problem_of_module if ": " in problem_of_module else problem
+                        continue
+                known[alias.asname or alias.name] = value
+    registered = {
+        node.args[0].value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and node.args
+        and isinstance(node.args[0], ast.Constant)
+        and _last_name(node.func) == "register_trainable"
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            value, problem = _resolve(node, known)
+            if problem:
+                yield node.lineno, problem
+        elif isinstance(node, ast.Call):
+            value, _ = _resolve(node.func, known)
+            yield from _bad_keywords(node, value)
+            name = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
+            if isinstance(name, str) and name not in registered and _last_name(node.func) in ("run", "Tuner") and value:
+                yield (
+                    node.lineno,
+                    f"no trainable is registered as {name!r}; RLlib is not part of it",
+                )
+
+
+def _last_name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _imported(path: str) -> tuple[Any, str]:
+    """The module, or why there is none."""
+    try:
+        return importlib.import_module(path), ""
+    except ImportError as error:
+        return None, str(error)
+
+
+def _attribute(owner: Any, name: str) -> tuple[Any, str]:
+    try:
+        return getattr(owner, name), ""
+    except (AttributeError, ImportError) as error:
+        return None, str(error)
+
+
+def _resolve(node: ast.expr, known: dict[str, Any]) -> tuple[Any, str]:
+    """What an expression like `tune.schedulers.ASHAScheduler` stands for: a module, class or function; or a problem.
+
+    The problem is told at the attribute that is missing. For all others that are not known: `(None, "")`.
+    """
+    if isinstance(node, ast.Name):
+        return known.get(node.id), ""
+    if not isinstance(node, ast.Attribute):
+        return None, ""
+    owner, _ = _resolve(node.value, known)
+    if not isinstance(owner, ModuleType) and not (isinstance(owner, type) and owner.__module__.startswith(_NEW)):
+        return None, ""
+    return _attribute(owner, node.attr)
+
+
+def _bad_keywords(call: ast.Call, function: Any) -> Iterator[Place]:
+    """The keywords of a call that its function does not take."""
+    if not (inspect.isclass(function) or inspect.isfunction(function)) or not function.__module__.startswith(_NEW):
+        return
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return
+    open_ended = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    for keyword in call.keywords:
+        name = keyword.arg
+        if name is None or name in parameters:
+            continue
+        if not open_ended:
+            yield keyword.value.lineno, f"{function.__name__}() takes no {name}; it takes {', '.join(parameters)}"
+        elif "old" in parameters:
+            from minitune.legacy.keywords import OLD_KEYWORDS
+
+            if name not in OLD_KEYWORDS:
+                yield keyword.value.lineno, f"{function.__name__}() takes no {name}"

@@ -1,0 +1,89 @@
+"""`minitune port` says of a script what happens when it runs with its imports changed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Command = Callable[..., tuple[int, str, str]]
+
+GOOD = """\
+import os, ray
+import ray.tune
+from ray import (
+    train,
+    tune as t,
+)
+from  ray.tune.suggest.basic_variant import BasicVariantGenerator  # ray stays in comments
+
+text = "from ray import tune"
+ray.init(num_cpus=1)
+print(ray.tune.run(lambda config: 1, num_samples=1, repeat=1, verbose=0).trials[0].status, BasicVariantGenerator.__name__)
+"""
+
+PORTED = """\
+import os, minitune as ray
+import minitune as ray
+from minitune import (
+    train,
+    tune as t,
+)
+from  minitune.tune.suggest.basic_variant import BasicVariantGenerator  # ray stays in comments
+
+text = "from ray import tune"
+"""
+
+
+def test_a_script_is_changed_in_its_imports_alone_and_runs(minitune: Command, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(GOOD)
+    status, out, err = minitune("port", script)
+    assert (status, err) == (0, "")
+    assert "+import os, minitune as ray\n" in out
+    assert script.read_text() == GOOD
+
+    assert minitune("port", script, "--write") == (0, "", "")
+    assert script.read_text().startswith(PORTED)
+    env = {**os.environ, "MINITUNE_STORAGE_PATH": str(tmp_path / "runs"), "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, str(script)], env=env, capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stdout) == (0, "TERMINATED BasicVariantGenerator\n"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("lines", "text"),
+    [
+        ("from ray.rllib.algorithms.ppo import PPO", "No module named 'minitune.rllib': reinforcement learning"),
+        ("from ray import serve", "serving is not part of it"),
+        ("from ray.train.torch import TorchTrainer", "has no TorchTrainer: distributed training"),
+        ("from ray.tune import nothing", "no attribute 'nothing'"),
+        ("import ray\n@ray.remote\ndef f(): pass", "2: module 'minitune' has no attribute 'remote': tasks and actors"),
+        ("from ray import tune\ntune.Checkpoint.from_uri('x')", "Checkpoint.from_uri is gone: mount the storage"),
+        ("from ray import tune\ntune.run(print, samples=3)", "2: run() takes no samples"),
+        ("from ray import tune\ntune.TuneConfig(samples=3)", "2: TuneConfig() takes no samples; it takes mode, metric"),
+        ("from ray import tune\ntune.run('PPO')", "2: no trainable is registered as 'PPO'"),
+    ],
+)
+def test_what_is_missing_is_listed_with_its_line(minitune: Command, tmp_path: Path, lines: str, text: str) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(lines)
+    status, _, err = minitune("port", script)
+    assert status == 1
+    assert err.startswith(f"{script}:")
+    assert text in err
+    assert err.count("\n") == 1
+
+
+def test_what_is_no_script_of_ray_is_said(minitune: Command, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("print(1)\n")
+    assert minitune("port", script) == (0, "", f"{script} imports nothing of Ray\n")
+    script.write_text("print(\n")
+    status, _, err = minitune("port", script)
+    assert (status, "it must be a Python script" in err) == (1, True)
+    status, _, err = minitune("port", tmp_path / "none.py")
+    assert (status, "none.py" in err) == (1, True)
