@@ -23,7 +23,8 @@ from  ray.tune.suggest.basic_variant import BasicVariantGenerator  # ray stays i
 
 text = "from ray import tune"
 ray.init(num_cpus=1)
-print(ray.tune.run(lambda config: 1, num_samples=1, repeat=1, verbose=0).trials[0].status, BasicVariantGenerator.__name__)
+trials = ray.tune.run(lambda config: 1, num_samples=1, repeat=1, verbose=0).trials
+print(trials[0].status, BasicVariantGenerator.__name__)
 """
 
 PORTED = """\
