@@ -93,8 +93,7 @@ class Report:
     Attributes:
         metrics: The user's metrics followed by the automatic keys, but without `config`, which the driver adds (see
             `Trial.complete`). None when a function has returned and has nothing new to say: its last result counts
-            again, with `done`. With a
-            checkpoint beside it, only the checkpoint is new.
+            again, with `done`. None with a checkpoint: only the checkpoint is new.
         checkpoint: The checkpoint that came with this report, already committed to the trial's directory, or None.
         done: True if the trial has ended by itself with this report.
         has_returned: True if these metrics are what a function has returned: there is nothing left to wait for.
