@@ -36,8 +36,15 @@ MOVED = {
     "exceptions": "minitune.error",
     "execution.placement_groups": "minitune.resources",
     "execution.trial_runner": "minitune.execution.tune_controller",
+    "logger.aim": "minitune.integration.aim",
+    "logger.comet": "minitune.integration.comet",
+    "logger.mlflow": "minitune.integration.mlflow",
+    "logger.wandb": "minitune.integration.wandb",
     "progress_reporter": "minitune.output.reporters",
     "schedulers.hb_bohb": "minitune.schedulers.hyperband",
+    "search.ax.*": "minitune.search.ax",
+    "search.bayesopt.*": "minitune.search.bayesopt",
+    "search.bohb.*": "minitune.search.bohb",
     "search.concurrency_limiter": "minitune.search.wrappers",
     "search.hyperopt.*": "minitune.search.hyperopt",
     "search.nevergrad.*": "minitune.search.nevergrad",
@@ -89,23 +96,12 @@ NOT_HERE = {
 
 _SUBCLASS = "subclass minitune.search.Searcher: suggest() and on_trial_complete() are enough to use its library"
 
-_LOGGER = (
-    "subclass minitune.logger.LoggerCallback: log_trial_start(), log_trial_result() and log_trial_end() are enough"
-)
-
 _ALONE = "distributed training is not part of it: train in the trial by the library itself, and report"
 
 MODULES_NOT_HERE = {
-    "integration.comet": _LOGGER,
-    "integration.mlflow": _LOGGER,
-    "integration.wandb": _LOGGER,
     "lightgbm": "use minitune.integration.lightgbm",
     "lightning": "use minitune.integration.pytorch_lightning",
-    "logger.aim": _LOGGER,
     "rllib": "reinforcement learning is not part of it: make the training loop a trainable",
-    "search.ax": _SUBCLASS,
-    "search.bayesopt": f"use 'tpe', or {_SUBCLASS.removesuffix(' to use its library')}",
-    "search.bohb": "use TPESearch together with the scheduler HyperBandForBOHB: they are that algorithm",
     "search.hebo": _SUBCLASS,
     "search.zoopt": _SUBCLASS,
     "tensorflow": _ALONE,
