@@ -42,12 +42,19 @@ MOVED = {
     "execution.trial_runner": "minitune.execution.tune_controller",
     "hyperband": "minitune.schedulers.hyperband",
     "hyperband_scheduler": "minitune.schedulers.hyperband",
+    "logger.aim": "minitune.integration.aim",
+    "logger.comet": "minitune.integration.comet",
+    "logger.mlflow": "minitune.integration.mlflow",
+    "logger.wandb": "minitune.integration.wandb",
     "median_stopping_rule": "minitune.schedulers.median_stopping_rule",
     "pbt": "minitune.schedulers.pbt",
     "progress_reporter": "minitune.output.reporters",
     "sample": "minitune.space.domains",
     "scheduler": "minitune.schedulers",
     "schedulers.hb_bohb": "minitune.schedulers.hyperband",
+    "search.ax.*": "minitune.search.ax",
+    "search.bayesopt.*": "minitune.search.bayesopt",
+    "search.bohb.*": "minitune.search.bohb",
     "search.concurrency_limiter": "minitune.search.wrappers",
     "search.hyperopt.*": "minitune.search.hyperopt",
     "search.nevergrad.*": "minitune.search.nevergrad",
@@ -109,9 +116,6 @@ _NO_TASKS = "tasks and actors are not part of it"
 _NO_DATA = "data sets are not part of it: pass values with with_parameters() or put()"
 _NO_CLUSTER = "there is one machine and no cluster"
 _SUBCLASS = "subclass minitune.search.Searcher: suggest() and on_trial_complete() are enough to use its library"
-_LOGGER = (
-    "subclass minitune.logger.LoggerCallback: log_trial_start(), log_trial_result() and log_trial_end() are enough"
-)
 _ALONE = "distributed training is not part of it: train in the trial by the library itself, and report"
 
 NOT_HERE = {
@@ -127,22 +131,15 @@ NOT_HERE = {
     "get_actor": f"{_NO_TASKS}: use threads or processes inside a trial",
     "get_dataset_shard": "data sets are not part of it: pass values with with_parameters()",
     "get_runtime_context": "use get_context() in a trial",
-    "integration.comet": _LOGGER,
     "integration.horovod": _ALONE,
-    "integration.mlflow": _LOGGER,
-    "integration.wandb": _LOGGER,
     "kill": f"{_NO_TASKS}: a trial ends when it reports done=True or a stopper says so",
     "lightgbm": "use minitune.integration.lightgbm",
     "lightning": "use minitune.integration.pytorch_lightning",
-    "logger.aim": _LOGGER,
     "method": f"{_NO_TASKS}: use threads or processes inside a trial",
     "nodes": f"{_NO_CLUSTER}: see cluster_resources()",
     "remote": f"{_NO_TASKS}: use concurrent.futures, or make it a trial of Tuner",
     "rllib": "reinforcement learning is not part of it: make the training loop a trainable",
     "runtime_env": f"{_NO_CLUSTER}: trials see the environment of the script",
-    "search.ax": _SUBCLASS,
-    "search.bayesopt": f"use 'tpe', or {_SUBCLASS.removesuffix(' to use its library')}",
-    "search.bohb": "use TPESearch together with the scheduler HyperBandForBOHB: they are that algorithm",
     "search.dragonfly": _SUBCLASS,
     "search.hebo": _SUBCLASS,
     "search.sigopt": _SUBCLASS,

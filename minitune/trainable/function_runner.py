@@ -163,6 +163,11 @@ class FunctionRunner:
                 self._take_return_value(self._function(self._config))
             except BaseException as raised:
                 error = None if is_clean_end(raised) else raised
+            for finish in self._session.at_end:
+                try:
+                    finish(error is not None)
+                except Exception as raised:
+                    logger.warning("after the end of the trial's function: %s: %s", type(raised).__name__, raised)
         if isinstance(error, AttributeError) and error.obj is self._config:
             error.args = (f"{error}; the configuration is a dict: write config[{error.name!r}]",)
         if error is not None and self._is_stopping:

@@ -92,6 +92,7 @@ class Session:
         check_stopping: Set likewise: raises `TrialStopped` if the trial is to stop.
         checkpoint: What to go on from: the restored one, later the last one reported.
         last_record: The last checkpoint that was reported in this attempt, or None.
+        at_end: What is called on the function's thread when it has ended, with whether it has failed; in a function only.
     """
 
     def __init__(self, info: TrialInfo, allocation: Allocation, fields: AutoFields):
@@ -103,6 +104,7 @@ class Session:
         self.checkpoint: Checkpoint | None = None
         self.last_record: CheckpointRecord | None = None
         self._made: CheckpointRecord | None = None
+        self.at_end: list[Callable[[bool], None]] = []
         self._next_checkpoint = info.next_checkpoint
         self._pid = os.getpid()
 

@@ -26,11 +26,8 @@ def test_arguments_that_it_does_not_know_are_left_out_with_a_warning(caplog: pyt
 @pytest.mark.parametrize(
     ("name", "way_out"),
     [
-        ("ax", r"subclass minitune\.search\.Searcher"),
         ("HEBO", r"subclass minitune\.search\.Searcher"),
         ("zoopt", r"subclass minitune\.search\.Searcher"),
-        ("bohb", "TPESearch together with the scheduler HyperBandForBOHB"),
-        ("bayesopt", "'tpe'"),
     ],
 )
 def test_names_that_are_not_here_say_what_to_do(name: str, way_out: str) -> None:

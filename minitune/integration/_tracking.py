@@ -1,0 +1,287 @@
+"""What the callbacks for experiment trackers have in common: a thread of their own, and one record for each trial.
+
+The driver's loop must not wait for a tracker, which may write to a slow disk or ask the network. So the hooks only take
+down what has happened, and one thread tells the tracker. That thread alone touches the tracker's objects. It lives from
+the first trial to the end of the run.
+
+A trial has one record (the tracker calls it run or experiment), however often it is paused, retried or taken up by a
+restored run. The thread opens it at the trial's first start. A tracker that fails costs the user the record and one
+warning, never the tuning.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import logging
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+from queue import SimpleQueue
+from types import ModuleType
+from typing import Any, ClassVar
+
+from minitune.base.json_text import scalar_of, short_text
+from minitune.base.text import one_line
+from minitune.experiment.trial import Trial
+from minitune.logger.logger import LoggerCallback
+from minitune.result import CONFIG, DONE, TIMESTEPS_TOTAL, TRAINING_ITERATION, flatten
+
+logger = logging.getLogger("minitune")
+
+_MOST_WAITING = 100_000
+"""So many events wait for a slow tracker; results beyond that are left out, so that memory does not fill up."""
+_PATIENCE_S = 5.0
+"""After this time the end of a run says what it waits for."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a tracker is told of a trial when the trial starts.
+
+    Attributes:
+        trial_id: Unique within the run.
+        name: The trial's name.
+        run_name: The run's name.
+        run_path: The run's directory.
+        path: The trial's directory.
+        config: The trial's configuration, flattened, without functions and other objects.
+        is_new: False if an earlier attempt, perhaps of an earlier driver, may have opened a record.
+    """
+
+    trial_id: str
+    name: str
+    run_name: str
+    run_path: str
+    path: str
+    config: dict[str, Any]
+    is_new: bool
+
+
+class End(Enum):
+    """How a record ends."""
+
+    FINISHED = "finished"
+    FAILED = "failed"
+    CUT_SHORT = "cut short"
+
+
+class TrackerCallback(LoggerCallback):
+    """Base of the callbacks for trackers: override `open`, `write` and `close`, which run on the callback's own thread.
+
+    Args:
+        upload_timeout: How many seconds the end of the run waits for the tracker; Ctrl-C ends the wait, too.
+    """
+
+    tracker: ClassVar[str]
+    """The tracker's name, for messages."""
+
+    def __init__(self, upload_timeout: float) -> None:
+        self._upload_timeout_s = upload_timeout
+        self._begin()
+
+    def _begin(self) -> None:
+        self._events: SimpleQueue[Any] = SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._is_given_up = threading.Event()
+        self._warned: set[str] = set()
+        self._left_out = 0
+
+    # -- on the thread -------------------------------------------------------------------------------------------------
+
+    def open(self, facts: Facts) -> Any:
+        """Open a trial's record, or take it up again; returns what stands for it. May block, may raise."""
+        raise NotImplementedError
+
+    def restart(self, record: Any, facts: Facts) -> None:
+        """A trial whose record is open has started again, perhaps with another configuration."""
+
+    def write(self, record: Any, step: int, result: dict[str, Any]) -> None:
+        """Write down a result, flattened, with `config/...` in it."""
+        raise NotImplementedError
+
+    def save(self, record: Any, facts: Facts, directory: str) -> None:
+        """Keep a checkpoint."""
+
+    def close(self, record: Any, facts: Facts, end: End) -> None:
+        """Close a record."""
+        raise NotImplementedError
+
+    @contextmanager
+    def settings(self) -> Iterator[None]:
+        """Around all of the thread's work: what the tracker reads from the process, put back at the end."""
+        yield
+
+    def _work(self, events: SimpleQueue[Any], is_given_up: threading.Event) -> None:
+        with self.settings():
+            self._tell_all(events, is_given_up)
+
+    def _tell_all(self, events: SimpleQueue[Any], is_given_up: threading.Event) -> None:
+        records: dict[str, tuple[Any, Facts]] = {}
+        while (event := events.get()) is not None:
+            if is_given_up.is_set():
+                return
+            try:
+                self._tell(records, *event)
+            except Exception as error:
+                self._warn(
+                    "write", f"could not write to {self.tracker} ({_text_of(error)}); what fails is left out, said once"
+                )
+        for record, facts in records.values():
+            try:
+                self.close(record, facts, End.CUT_SHORT)
+            except Exception as error:
+                self._warn("write", f"could not close the record of trial {facts.name} ({_text_of(error)})")
+
+    def _tell(self, records: dict[str, tuple[Any, Facts]], trial_id: str, what: str, value: Any, step: int) -> None:
+        if what == "start" and trial_id not in records:
+            if "open" in self._warned:
+                return
+            try:
+                records[trial_id] = (self.open(value), value)
+            except Exception as error:
+                # The next trial would fail, too, after as long a wait: trackers try again and again before they give up.
+                self._warn(
+                    "open", f"opens no more records in {self.tracker} ({_text_of(error)}); the run goes on without them"
+                )
+        elif trial_id not in records:
+            return  # it has no record, or it never started
+        elif what == "start":
+            records[trial_id] = (records[trial_id][0], value)
+            self.restart(*records[trial_id])
+        elif what == "result":
+            self.write(records[trial_id][0], step, value)
+        elif what == "save":
+            self.save(*records[trial_id], value)
+        else:
+            self.close(*records.pop(trial_id), value)
+
+    def _warn(self, kind: str, text: str) -> None:
+        """Say it once for each kind."""
+        logger.log(logging.DEBUG if kind in self._warned else logging.WARNING, "%s %s", type(self).__name__, text)
+        self._warned.add(kind)
+
+    # -- in the driver -------------------------------------------------------------------------------------------------
+
+    def log_trial_start(self, trial: Trial) -> None:
+        """See `LoggerCallback`."""
+        facts = Facts(
+            trial.trial_id,
+            trial.name,
+            trial.experiment_dir_name,
+            trial.experiment_path,
+            trial.local_path,
+            plain_config(trial.config),
+            is_new=trial.attempt <= 1 and not trial.report_count,
+        )
+        self._put(trial.trial_id, "start", facts)
+
+    def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
+        """See `LoggerCallback`."""
+        if self._events.qsize() >= _MOST_WAITING:
+            self._left_out += 1
+            return
+        step = int(result.get(TIMESTEPS_TOTAL) or result.get(TRAINING_ITERATION) or 0)
+        self._put(trial.trial_id, "result", flatten(result), step)
+
+    def log_trial_end(self, trial: Trial, failed: bool = False) -> None:
+        """See `LoggerCallback`."""
+        self._put(trial.trial_id, "end", End.FAILED if failed else End.FINISHED)
+
+    def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
+        """Wait until all is written, at most `upload_timeout` seconds."""
+        thread = self._thread
+        if thread is None:
+            return
+        self._events.put(None)
+        try:
+            thread.join(min(_PATIENCE_S, self._upload_timeout_s))
+            if thread.is_alive():
+                logger.info("%s waits for %s; Ctrl-C ends the wait", type(self).__name__, self.tracker)
+                thread.join(max(0.0, self._upload_timeout_s - _PATIENCE_S))
+        except KeyboardInterrupt:
+            pass
+        left_out = self._left_out + (max(1, self._events.qsize()) if thread.is_alive() else 0)
+        if left_out:
+            logger.warning("%s could not keep up: %d events did not reach %s", type(self).__name__, left_out, self.tracker)
+        self._is_given_up.set()  # if it still runs, it ends with the event that it is at
+        self._begin()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The arguments without the thread: the callbacks are saved with the run."""
+        running = ("_events", "_thread", "_is_given_up", "_warned", "_left_out")
+        return {name: value for name, value in self.__dict__.items() if name not in running}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """The inverse of `__getstate__`."""
+        self.__dict__.update(state)
+        self._begin()
+
+    def _put(self, trial_id: str, what: str, value: Any, step: int = 0) -> None:
+        self._events.put((trial_id, what, value, step))
+        if self._thread is None:
+            name = f"minitune-{self.tracker}"
+            self._thread = threading.Thread(
+                target=self._work, args=(self._events, self._is_given_up), name=name, daemon=True
+            )
+            self._thread.start()
+
+
+def check_installed(package: str, extra: str, user: str) -> None:
+    """Refuse to go on without a package; the package itself is not loaded, which may take a second.
+
+    Raises:
+        ImportError: If it is not there; the text names the extra.
+    """
+    is_there = sys.modules[package] is not None if package in sys.modules else importlib.util.find_spec(package)
+    if not is_there:
+        raise ImportError(f"{user} needs {package}; install it with: pip install 'minitune[{extra}]'", name=package)
+
+
+def load(package: str, extra: str, user: str) -> ModuleType:
+    """A tracker's package.
+
+    Raises:
+        ImportError: If it is not there, or cannot be loaded; the text names the extra.
+    """
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        raise ImportError(
+            f"{user} needs {package} ({error}); install it with: pip install 'minitune[{extra}]'", name=package
+        ) from error
+
+
+def plain_config(config: Mapping[str, Any]) -> dict[str, Any]:
+    """A configuration, flattened, of numbers and texts; other objects as short texts."""
+    return {name: _plain(value) for name, value in flatten(dict(config)).items()}
+
+
+def numbers_of(result: Mapping[str, Any]) -> dict[str, float]:
+    """The numbers in a flattened result, without the configuration."""
+    numbers: dict[str, float] = {}
+    for name, value in result.items():
+        if name != DONE and not name.startswith(f"{CONFIG}/"):
+            number = value if isinstance(value, (int, float)) else scalar_of(value)
+            if isinstance(number, (int, float)):
+                numbers[name] = number
+    return numbers
+
+
+def begins_with(name: str, heads: tuple[str, ...]) -> bool:
+    """Whether a flattened name is one of `heads`, or lies below one."""
+    return any(name == head or name.startswith(f"{head}/") for head in heads)
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    scalar = scalar_of(value)
+    return short_text(value) if scalar is None else scalar
+
+
+def _text_of(error: Exception) -> str:
+    return one_line(f"{type(error).__name__}: {error}")

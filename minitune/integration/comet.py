@@ -1,0 +1,134 @@
+"""CometLoggerCallback: an experiment of Comet for each trial, written by the driver.
+
+Needs the package `comet_ml` (the extra `comet`), which is loaded when it is used. The key of an experiment is made from
+the trial, so that a restored run goes on with the experiments of the run that it restores.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from minitune.experiment.trial import Trial
+from minitune.integration._tracking import End, Facts, TrackerCallback, check_installed, load, numbers_of, plain_config
+from minitune.result import CONFIG
+
+_EXTRA = "comet"
+_OFF = ("auto_output_logging", "log_git_metadata", "log_git_patch", "log_env_cpu", "log_env_gpu", "log_code")
+"""Options of an experiment that watch the calling process. That is the driver, which is not what a trial is about."""
+
+
+class CometLoggerCallback(TrackerCallback):
+    """Sends the configuration and the results of each trial to an experiment of Comet.
+
+    The experiments are written by a thread of the driver. A service that does not answer costs one warning, not the
+    tuning.
+
+    Args:
+        online: Whether results are sent at once. Otherwise they become archives, in `offline_directory` or in the
+            trials' directories, which `comet upload` sends later.
+        tags: Tags of each experiment.
+        save_checkpoints: Whether checkpoints become artifacts.
+        upload_timeout: How many seconds the end of the run waits until all is sent.
+        **experiment_kwargs: More arguments of `comet_ml.Experiment`, such as `project_name` and `workspace`. An
+            `api_key` is not saved with the run: give it as `COMET_API_KEY` if the run is to be restored.
+
+    Raises:
+        ImportError: If there is no comet_ml.
+
+    Example:
+        >>> import minitune as tune
+        >>> from minitune.integration.comet import CometLoggerCallback
+        >>> run_config = tune.RunConfig(callbacks=[CometLoggerCallback(project_name="mnist")])  # doctest: +SKIP
+    """
+
+    tracker = "comet"
+
+    def __init__(
+        self,
+        online: bool = True,
+        tags: Iterable[str] | None = None,
+        save_checkpoints: bool = False,
+        upload_timeout: float = 1800,
+        **experiment_kwargs: Any,
+    ):
+        check_installed("comet_ml", _EXTRA, type(self).__name__)
+        super().__init__(upload_timeout)
+        self.online = online
+        self.tags = list(tags or [])
+        self.save_checkpoints = save_checkpoints
+        self.experiment_kwargs = {**dict.fromkeys(_OFF, False), "display_summary_level": 0, **experiment_kwargs}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """See `TrackerCallback`; the key stays out of files."""
+        options = {name: value for name, value in self.experiment_kwargs.items() if name != "api_key"}
+        return {**super().__getstate__(), "experiment_kwargs": options}
+
+    def log_trial_save(self, trial: Trial) -> None:
+        """See `LoggerCallback`."""
+        if self.save_checkpoints and trial.checkpoint is not None:
+            self._put(trial.trial_id, "save", trial.checkpoint.path)
+
+    @contextmanager
+    def settings(self) -> Iterator[None]:
+        """See `TrackerCallback`: without the lines that Comet prints about each experiment."""
+        log = logging.getLogger("comet_ml")
+        level = log.level
+        # As soon as it is loaded, it would begin to watch other libraries in this process.
+        os.environ.setdefault("COMET_DISABLE_AUTO_LOGGING", "1")
+        try:
+            yield
+        finally:
+            log.setLevel(level)
+
+    def open(self, facts: Facts) -> Any:
+        """See `TrackerCallback`."""
+        comet = load("comet_ml", _EXTRA, type(self).__name__)
+        logging.getLogger("comet_ml").setLevel(logging.ERROR)
+        from comet_ml.config import set_global_experiment
+
+        key = hashlib.sha256(f"{facts.run_name}/{facts.trial_id}".encode()).hexdigest()[:40]
+        options = dict(self.experiment_kwargs)
+        if not self.online:
+            options.setdefault("offline_directory", os.environ.get("COMET_OFFLINE_DIRECTORY") or facts.path)
+        if facts.is_new:
+            make = comet.Experiment if self.online else comet.OfflineExperiment
+            experiment = make(experiment_key=key, **options)
+        else:
+            make = comet.ExistingExperiment if self.online else comet.ExistingOfflineExperiment
+            experiment = make(previous_experiment=key, **options)
+        set_global_experiment(None)  # otherwise the next experiment would end this one
+        experiment.set_name(facts.name)
+        experiment.add_tags(self.tags)
+        experiment.log_other("Created from", "minitune")
+        experiment.log_other("trial_id", facts.trial_id)
+        experiment.log_parameters(facts.config)
+        return experiment
+
+    def restart(self, record: Any, facts: Facts) -> None:
+        """See `TrackerCallback`."""
+        record.log_parameters(facts.config)
+
+    def write(self, record: Any, step: int, result: dict[str, Any]) -> None:
+        """See `TrackerCallback`."""
+        head = f"{CONFIG}/"
+        config = {name.removeprefix(head): value for name, value in result.items() if name.startswith(head)}
+        record.log_parameters(plain_config(config), step=step)
+        record.log_metrics(numbers_of(result), step=step)
+
+    def save(self, record: Any, facts: Facts, directory: str) -> None:
+        """See `TrackerCallback`; a checkpoint that is gone by then has been replaced by a later one."""
+        if os.path.isdir(directory):
+            comet = load("comet_ml", _EXTRA, type(self).__name__)
+            artifact = comet.Artifact(name=f"checkpoint_{facts.name}", artifact_type="model")
+            artifact.add(directory)
+            record.log_artifact(artifact)
+
+    def close(self, record: Any, facts: Facts, end: End) -> None:
+        """See `TrackerCallback`."""
+        record.log_other("end", end.value)
+        record.end()

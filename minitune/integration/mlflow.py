@@ -1,0 +1,363 @@
+"""MLflow: a run for each trial, written by the driver (`MLflowLoggerCallback`) or by the trial (`setup_mlflow`).
+
+Needs the package `mlflow` (the extra `mlflow`), which is loaded when it is used. MLflow gives its runs ids of its own,
+so each carries the trial's id as a tag. By that tag an attempt that follows, in a worker or under another driver,
+finds the run and goes on with it.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from minitune.base.checks import shown
+from minitune.integration._tracking import (
+    End,
+    Facts,
+    TrackerCallback,
+    check_installed,
+    load,
+    numbers_of,
+    plain_config,
+)
+from minitune.trainable.session import current_session
+from minitune.trainable.trainable import Trainable
+
+_EXTRA = "mlflow"
+_TAG = "minitune.trial"
+_TOKEN, _NAME, _ID = "MLFLOW_TRACKING_TOKEN", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_EXPERIMENT_ID"
+_STATUS = {End.FINISHED: "FINISHED", End.FAILED: "FAILED", End.CUT_SHORT: "KILLED"}
+_REFUSED = re.compile(r"[^\w./: -]", re.ASCII)
+"""Characters that MLflow refuses in names."""
+_LONGEST_VALUE, _LONGEST_NAME, _MOST_PARAMS, _MOST_METRICS = 500, 250, 100, 1000
+"""Limits of MLflow: characters of a value and of a name, and how many a request may hold."""
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+@dataclass
+class _Run:
+    id: str
+    params: dict[str, str]
+    """Those that are written: MLflow lets none of them change."""
+
+
+class MLflowLoggerCallback(TrackerCallback):
+    """Writes the configuration and the results of each trial to a run of MLflow.
+
+    The runs are written by a thread of the driver. A server that does not answer costs one warning, not the tuning.
+    MLflow lets no parameter of a run change; where a scheduler changes a trial's configuration, the new value is the
+    tag `config/<name>`.
+
+    Args:
+        tracking_uri: Where the runs are kept: a server, a directory, or a database such as `sqlite:///mlflow.db`. By
+            default the variable `MLFLOW_TRACKING_URI`, else MLflow's own choice.
+        registry_uri: Where models are registered.
+        experiment_name: MLflow's experiment, made if there is none of that name; by default the variable
+            `MLFLOW_EXPERIMENT_NAME`, else the name of this run.
+        tags: Tags of each run.
+        tracking_token: Token for the server. It is not saved with the run. While trials are written it is the variable
+            `MLFLOW_TRACKING_TOKEN`, where MLflow looks for it.
+        save_artifact: Whether the trial's directory is kept as an artifact when the trial ends.
+        log_params_on_trial_end: Whether the configuration is written at the end of a trial, not at its start.
+        upload_timeout: How many seconds the end of the run waits until all is written.
+
+    Raises:
+        ImportError: If there is no MLflow.
+
+    Example:
+        >>> import minitune as tune
+        >>> from minitune.integration.mlflow import MLflowLoggerCallback
+        >>> tracker = MLflowLoggerCallback("sqlite:///mlflow.db", experiment_name="mnist")  # doctest: +SKIP
+        >>> run_config = tune.RunConfig(callbacks=[tracker])  # doctest: +SKIP
+    """
+
+    tracker = "mlflow"
+
+    def __init__(
+        self,
+        tracking_uri: str | None = None,
+        *,
+        registry_uri: str | None = None,
+        experiment_name: str | None = None,
+        tags: Mapping[str, Any] | None = None,
+        tracking_token: str | None = None,
+        save_artifact: bool = False,
+        log_params_on_trial_end: bool = False,
+        upload_timeout: float = 1800,
+    ):
+        check_installed("mlflow", _EXTRA, type(self).__name__)
+        super().__init__(upload_timeout)
+        self.tracking_uri = tracking_uri
+        self.registry_uri = registry_uri
+        self.experiment_name = experiment_name
+        self.tags = dict(tags or {})
+        self._token = tracking_token
+        self.should_save_artifact = save_artifact
+        self.log_params_on_trial_end = log_params_on_trial_end
+        self._client: Any = None
+        self._experiment_id = ""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """See `TrackerCallback`; the token stays out of files."""
+        return {**super().__getstate__(), "_token": None, "_client": None}
+
+    @contextmanager
+    def settings(self) -> Iterator[None]:
+        """See `TrackerCallback`."""
+        before = os.environ.get(_TOKEN)
+        if self._token:
+            os.environ[_TOKEN] = self._token
+        try:
+            yield
+        finally:
+            self._client = None
+            if self._token and before is None:
+                os.environ.pop(_TOKEN, None)
+            elif self._token and before is not None:
+                os.environ[_TOKEN] = before
+
+    def open(self, facts: Facts) -> _Run:
+        """See `TrackerCallback`."""
+        load("mlflow", _EXTRA, type(self).__name__)
+        from mlflow.tracking import MlflowClient
+
+        if self._client is None:
+            client = MlflowClient(self.tracking_uri, self.registry_uri)
+            self._experiment_id = _experiment_id(client, None, self.experiment_name, facts.run_name)
+            self._client = client
+        found = None if facts.is_new else _earlier_run(self._client, self._experiment_id, facts.trial_id)
+        if found is None:
+            tags = {"trial_name": facts.name, **self.tags, _TAG: facts.trial_id}
+            found = self._client.create_run(
+                self._experiment_id, tags={k: str(v) for k, v in tags.items()}, run_name=facts.name
+            )
+        else:
+            self._client.update_run(found.info.run_id, status="RUNNING")
+        run = _Run(found.info.run_id, dict(found.data.params))
+        self.restart(run, facts)
+        return run
+
+    def restart(self, record: _Run, facts: Facts) -> None:
+        """See `TrackerCallback`."""
+        if not self.log_params_on_trial_end:
+            self._write_params(record, facts)
+
+    def _write_params(self, record: _Run, facts: Facts) -> None:
+        from mlflow.entities import Param, RunTag
+
+        params = _params_of(facts.config)
+        new = [Param(name, value) for name, value in params.items() if name not in record.params]
+        changed = [(name, value) for name, value in params.items() if record.params.get(name, value) != value]
+        for first in range(0, len(new), _MOST_PARAMS):
+            self._client.log_batch(record.id, params=new[first : first + _MOST_PARAMS])
+        if changed:
+            self._client.log_batch(record.id, tags=[RunTag(f"config/{name}", value) for name, value in changed])
+        record.params = {**params, **record.params}
+
+    def write(self, record: _Run, step: int, result: dict[str, Any]) -> None:
+        """See `TrackerCallback`."""
+        from mlflow.entities import Metric
+
+        now_ms = int(time.time() * 1000)
+        metrics = [Metric(_name_of(name), float(value), now_ms, step) for name, value in numbers_of(result).items()]
+        for first in range(0, len(metrics), _MOST_METRICS):
+            self._client.log_batch(record.id, metrics=metrics[first : first + _MOST_METRICS])
+
+    def close(self, record: _Run, facts: Facts, end: End) -> None:
+        """See `TrackerCallback`."""
+        try:
+            if self.log_params_on_trial_end:
+                self._write_params(record, facts)
+            if self.should_save_artifact:
+                self._client.log_artifacts(record.id, facts.path)
+        finally:
+            self._client.set_terminated(record.id, _STATUS[end])
+
+
+def setup_mlflow(
+    config: Mapping[str, Any] | None = None,
+    tracking_uri: str | None = None,
+    registry_uri: str | None = None,
+    experiment_id: str | None = None,
+    experiment_name: str | None = None,
+    tracking_token: str | None = None,
+    artifact_location: str | None = None,
+    run_name: str | None = None,
+    create_experiment_if_not_exists: bool = False,
+    tags: Mapping[str, Any] | None = None,
+    rank_zero_only: bool = True,
+) -> Any:
+    """Begin a run of MLflow in the calling trial, or go on with the one that the trial has; it becomes the active run.
+
+    It ends with the trial's function. In a class trainable call `mlflow.end_run()` in `cleanup()`. May block, as
+    MLflow does.
+
+    Args:
+        config: The configuration that is written as parameters, without `config["mlflow"]`, which may hold more of
+            these arguments.
+        tracking_uri: Where the runs are kept. A path that is relative to the script's directory is not found in a
+            trial, which works in its own: give it absolute.
+        registry_uri: Where models are registered.
+        experiment_id: MLflow's experiment; it wins over the name.
+        experiment_name: Its name; by default the variable `MLFLOW_EXPERIMENT_NAME`, else the run's name.
+        tracking_token: Token for the server; it becomes the variable `MLFLOW_TRACKING_TOKEN`.
+        artifact_location: Where a new experiment keeps its artifacts.
+        run_name: By default the trial's name.
+        create_experiment_if_not_exists: Whether a named experiment is made if there is none. That of the run's own
+            name always is.
+        tags: Tags of the run.
+        rank_zero_only: Accepted for Ray Tune's signature: a trial here has one rank.
+
+    Returns:
+        The module `mlflow`.
+
+    Raises:
+        ImportError: If there is no MLflow.
+        ValueError: If there is no such experiment.
+
+    Example:
+        >>> from minitune.integration.mlflow import setup_mlflow
+        >>> def train(config):
+        ...     mlflow = setup_mlflow(config, tracking_uri="sqlite:////data/mlflow.db")
+        ...     mlflow.log_metric("loss", 0.1, step=1)
+    """
+    mlflow = load("mlflow", _EXTRA, "setup_mlflow()")
+    from mlflow.tracking import MlflowClient
+
+    plain = dict(config or {})
+    more = dict(plain.pop("mlflow", {}))
+    token = tracking_token or more.get("tracking_token")
+    if token:
+        os.environ[_TOKEN] = token
+    tracking_uri = tracking_uri or more.get("tracking_uri")
+    if tracking_uri:
+        mlflow.set_tracking_uri(tracking_uri)
+    registry_uri = registry_uri or more.get("registry_uri")
+    if registry_uri:
+        mlflow.set_registry_uri(registry_uri)
+    session = current_session()
+    info = None if session is None else session.info
+    client = MlflowClient()
+    experiment = _experiment_id(
+        client,
+        experiment_id or more.get("experiment_id"),
+        experiment_name or more.get("experiment_name"),
+        info.experiment_name if info is not None else "Default",
+        makes_named=create_experiment_if_not_exists,
+        artifact_location=artifact_location,
+    )
+    mlflow.end_run()  # that of a trial whose worker this one has
+    found = None
+    if info is not None and (info.attempt > 1 or info.next_checkpoint):
+        found = _earlier_run(client, experiment, info.trial_id)
+    if found is not None:
+        mlflow.start_run(run_id=found.info.run_id)
+    else:
+        texts = {name: str(value) for name, value in {**more.get("tags", {}), **(tags or {})}.items()}
+        if info is not None:
+            texts |= {"trial_name": info.name, _TAG: info.trial_id}
+        mlflow.start_run(
+            experiment_id=experiment,
+            run_name=run_name or more.get("run_name") or (info.name if info is not None else None),
+            tags=texts,
+        )
+    written = {} if found is None else found.data.params
+    new = {name: value for name, value in _params_of(plain_config(plain)).items() if name not in written}
+    if new:
+        mlflow.log_params(new)
+    if session is not None:
+        session.at_end.append(lambda has_failed: mlflow.end_run("FAILED" if has_failed else "FINISHED"))
+    return mlflow
+
+
+def mlflow_mixin(trainable: _F) -> _F:
+    """Ray Tune's decorator of old: MLflow's active run is the trial's, in a function or in a class trainable.
+
+    Args:
+        trainable: A function, or a class trainable. Its configuration holds the arguments of `setup_mlflow` as
+            `config["mlflow"]`.
+
+    Raises:
+        TypeError: If it is neither.
+    """
+    if isinstance(trainable, type) and issubclass(trainable, Trainable):
+        return type(trainable.__name__, (MLflowTrainableMixin, trainable), {"__module__": trainable.__module__})  # type: ignore[return-value]  # a subclass of it
+    if not callable(trainable):
+        raise TypeError(f"mlflow_mixin must be given a function or a subclass of Trainable, but got {shown(trainable)}")
+
+    @functools.wraps(trainable)
+    def train(config: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        setup_mlflow(config, create_experiment_if_not_exists=True)
+        return trainable(config, *args, **kwargs)
+
+    return train  # type: ignore[return-value]  # it has the same signature
+
+
+class MLflowTrainableMixin:
+    """Ray Tune's base class of old: in `class Mine(MLflowTrainableMixin, Trainable)` the active run is the trial's."""
+
+    def setup(self, config: dict[str, Any], **more: Any) -> None:
+        """See `Trainable.setup`."""
+        setup_mlflow(config, create_experiment_if_not_exists=True)
+        super().setup(config, **more)  # type: ignore[misc]  # of Trainable
+
+    def cleanup(self) -> None:
+        """See `Trainable.cleanup`."""
+        try:
+            super().cleanup()  # type: ignore[misc]  # of Trainable
+        finally:
+            load("mlflow", _EXTRA, "mlflow_mixin").end_run()
+
+
+def _experiment_id(
+    client: Any,
+    id: str | None,
+    name: str | None,
+    default: str,
+    *,
+    makes_named: bool = True,
+    artifact_location: str | None = None,
+) -> str:
+    """The id of MLflow's experiment, which is made if need be.
+
+    Raises:
+        ValueError: If there is none of that name, and none is to be made.
+    """
+    id = id or (None if name else os.environ.get(_ID))
+    if id is not None:
+        return str(client.get_experiment(str(id)).experiment_id)
+    name = name or os.environ.get(_NAME)
+    found = client.get_experiment_by_name(name or default)
+    if found is not None:
+        return str(found.experiment_id)
+    if name and not makes_named:
+        raise ValueError(
+            f"MLflow has no experiment {name!r}: make it there, or pass create_experiment_if_not_exists=True"
+        )
+    try:
+        return str(client.create_experiment(name or default, artifact_location))
+    except Exception:  # another trial has made it meanwhile
+        found = client.get_experiment_by_name(name or default)
+        if found is None:
+            raise
+        return str(found.experiment_id)
+
+
+def _earlier_run(client: Any, experiment_id: str, trial_id: str) -> Any:
+    """The run that a trial has from an earlier attempt, or None."""
+    found = client.search_runs([experiment_id], filter_string=f"tags.`{_TAG}` = '{trial_id}'", max_results=1)
+    return found[0] if found else None
+
+
+def _params_of(config: Mapping[str, Any]) -> dict[str, str]:
+    return {_name_of(name): str(value)[:_LONGEST_VALUE] for name, value in config.items()}
+
+
+def _name_of(name: str) -> str:
+    return _REFUSED.sub("_", str(name))[:_LONGEST_NAME]

@@ -1,0 +1,278 @@
+"""Weights & Biases: a run for each trial, written by the driver (`WandbLoggerCallback`) or by the trial (`setup_wandb`).
+
+Needs the package `wandb` (the extra `wandb`), which is loaded when it is used. A trial's run has the trial's id, so
+that an attempt that follows, in a worker or under another driver, goes on with it.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from minitune.base.checks import require, shown
+from minitune.experiment.trial import Trial
+from minitune.integration._tracking import (
+    End,
+    Facts,
+    TrackerCallback,
+    begins_with,
+    check_installed,
+    load,
+    numbers_of,
+    plain_config,
+)
+from minitune.result import CONFIG, DONE, unflatten
+from minitune.trainable.session import current_session
+from minitune.trainable.trainable import Trainable
+
+_EXTRA = "wandb"
+_PROJECT, _GROUP = "WANDB_PROJECT_NAME", "WANDB_GROUP_NAME"
+"""Variables that Ray Tune reads, too."""
+_EXIT_CODES = {End.FINISHED: 0, End.FAILED: 1, End.CUT_SHORT: 130}
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+class WandbLoggerCallback(TrackerCallback):
+    """Sends the configuration and the results of each trial to a run of Weights & Biases.
+
+    The runs are written by a thread of the driver. A service that does not answer costs one warning, not the tuning.
+    Without a network set the variable `WANDB_MODE=offline`; then `wandb sync` sends the runs later. They lie in the
+    trials' directories, unless `dir` or `WANDB_DIR` says otherwise.
+
+    Args:
+        project: The project; by default the variable `WANDB_PROJECT_NAME`, else W&B's own choice.
+        group: The group of the runs; by default the variable `WANDB_GROUP_NAME`, else the name of this run.
+        api_key_file: A file whose first line is the key of the account. By default W&B looks for it as ever.
+        api_key: The key itself. It is not saved with the run: a restored run finds it as W&B does.
+        excludes: Metrics that are left out; `"a"` stands for all below it, too.
+        log_config: Whether the configuration is sent with each result, for schedulers that change it.
+        upload_checkpoints: Whether checkpoints become artifacts.
+        save_checkpoints: The old name of `upload_checkpoints`.
+        upload_timeout: How many seconds the end of the run waits until all is sent.
+        **kwargs: More arguments of `wandb.init()`.
+
+    Raises:
+        ImportError: If there is no wandb.
+        ValueError: If both `api_key` and `api_key_file` are given.
+        OSError: If `api_key_file` cannot be read.
+
+    Example:
+        >>> import minitune as tune
+        >>> from minitune.integration.wandb import WandbLoggerCallback
+        >>> run_config = tune.RunConfig(callbacks=[WandbLoggerCallback(project="mnist")])  # doctest: +SKIP
+    """
+
+    tracker = "wandb"
+
+    def __init__(
+        self,
+        project: str | None = None,
+        group: str | None = None,
+        api_key_file: str | None = None,
+        api_key: str | None = None,
+        excludes: Iterable[str] | None = None,
+        log_config: bool = False,
+        upload_checkpoints: bool = False,
+        save_checkpoints: bool = False,
+        upload_timeout: float = 1800,
+        **kwargs: Any,
+    ):
+        check_installed("wandb", _EXTRA, type(self).__name__)
+        super().__init__(upload_timeout)
+        self.project = project
+        self.group = group
+        self._key = _key_of(api_key, api_key_file)
+        self._excludes = (DONE, *([excludes] if isinstance(excludes, str) else excludes or ()))
+        self._logs_config = log_config
+        self._uploads_checkpoints = upload_checkpoints or save_checkpoints
+        self.kwargs = kwargs
+
+    def __getstate__(self) -> dict[str, Any]:
+        """See `TrackerCallback`; the key stays out of files."""
+        return {**super().__getstate__(), "_key": None}
+
+    def log_trial_save(self, trial: Trial) -> None:
+        """See `LoggerCallback`."""
+        if self._uploads_checkpoints and trial.checkpoint is not None:
+            self._put(trial.trial_id, "save", trial.checkpoint.path)
+
+    def open(self, facts: Facts) -> Any:
+        """See `TrackerCallback`."""
+        options = {"project": self.project, "group": self.group, **self.kwargs}
+        return _init(facts, options, self._key, reinit="create_new", is_quiet=True)
+
+    def restart(self, record: Any, facts: Facts) -> None:
+        """See `TrackerCallback`."""
+        record.config.update(unflatten(facts.config), allow_val_change=True)
+
+    def write(self, record: Any, step: int, result: dict[str, Any]) -> None:
+        """See `TrackerCallback`."""
+        shown_values = numbers_of(result)
+        shown_values.update({name: value for name, value in result.items() if _is_media(value)})
+        record.log({name: value for name, value in shown_values.items() if not begins_with(name, self._excludes)})
+        if self._logs_config:
+            head = f"{CONFIG}/"
+            config = {name.removeprefix(head): value for name, value in result.items() if name.startswith(head)}
+            record.config.update(unflatten(plain_config(config)), allow_val_change=True)
+
+    def save(self, record: Any, facts: Facts, directory: str) -> None:
+        """See `TrackerCallback`; a checkpoint that is gone by then has been replaced by a later one."""
+        if os.path.isdir(directory):
+            artifact = load("wandb", _EXTRA, type(self).__name__).Artifact(f"checkpoint_{facts.name}", type="model")
+            artifact.add_dir(directory)
+            record.log_artifact(artifact)
+
+    def close(self, record: Any, facts: Facts, end: End) -> None:
+        """See `TrackerCallback`."""
+        record.finish(exit_code=_EXIT_CODES[end])
+
+
+def setup_wandb(
+    config: Mapping[str, Any] | None = None,
+    api_key: str | None = None,
+    api_key_file: str | None = None,
+    rank_zero_only: bool = True,
+    **kwargs: Any,
+) -> Any:
+    """Begin a run of Weights & Biases in the calling trial, or go on with the one that the trial has.
+
+    Its id is the trial's, its name the trial's, its group the run's. It ends with the trial's function. In a class
+    trainable call its `finish()` in `cleanup()`. May block, as `wandb.init()` does.
+
+    Args:
+        config: The configuration that is sent. `config["wandb"]`, if it is there, holds more arguments.
+        api_key: The key of the account; by default W&B looks for it as ever.
+        api_key_file: A file whose first line is the key.
+        rank_zero_only: Accepted for Ray Tune's signature: a trial here has one rank.
+        **kwargs: Arguments of `wandb.init()`; they win over all others.
+
+    Returns:
+        What `wandb.init()` returns.
+
+    Raises:
+        ImportError: If there is no wandb.
+        ValueError: If both `api_key` and `api_key_file` are given.
+
+    Example:
+        >>> from minitune.integration.wandb import setup_wandb
+        >>> def train(config):
+        ...     run = setup_wandb(config, project="mnist")
+        ...     run.log({"loss": 0.1})
+    """
+    wandb = load("wandb", _EXTRA, "setup_wandb()")
+    plain = dict(config or {})
+    options = {**plain.pop("wandb", {}), **kwargs}
+    key = _key_of(
+        api_key or options.pop("api_key", None), api_key_file or options.pop("api_key_file", None), "setup_wandb()"
+    )
+    session = current_session()
+    if session is None:
+        return _run(wandb, {"config": unflatten(plain_config(plain)), **options}, key, {})
+    info = session.info
+    path, run_path = info.directory, os.path.dirname(info.directory)
+    facts = Facts(info.trial_id, info.name, info.experiment_name, run_path, path, plain_config(plain), True)
+    run = _init(facts, options, key, reinit="finish_previous", is_quiet=False)
+    session.at_end.append(lambda has_failed: run.finish(exit_code=int(has_failed)))
+    return run
+
+
+def wandb_mixin(trainable: _F) -> _F:
+    """Ray Tune's decorator of old: `wandb.log()` in the function writes to the trial's run.
+
+    Args:
+        trainable: A function, or a class trainable. Its configuration holds the arguments of `setup_wandb` as
+            `config["wandb"]`.
+
+    Raises:
+        TypeError: If it is neither.
+    """
+    if isinstance(trainable, type) and issubclass(trainable, Trainable):
+        return type(trainable.__name__, (WandbTrainableMixin, trainable), {"__module__": trainable.__module__})  # type: ignore[return-value]  # a subclass of it
+    if not callable(trainable):
+        raise TypeError(f"wandb_mixin must be given a function or a subclass of Trainable, but got {shown(trainable)}")
+
+    @functools.wraps(trainable)
+    def train(config: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        setup_wandb(config)
+        return trainable(config, *args, **kwargs)
+
+    return train  # type: ignore[return-value]  # it has the same signature
+
+
+class WandbTrainableMixin:
+    """Ray Tune's base class of old: `class Mine(WandbTrainableMixin, Trainable)` has its trial's run as `self.wandb`.
+
+    The configuration holds the arguments of `setup_wandb` as `config["wandb"]`.
+    """
+
+    wandb: Any = None
+
+    def setup(self, config: dict[str, Any], **more: Any) -> None:
+        """See `Trainable.setup`."""
+        self.wandb = setup_wandb(config)
+        super().setup(config, **more)  # type: ignore[misc]  # of Trainable
+
+    def cleanup(self) -> None:
+        """See `Trainable.cleanup`."""
+        try:
+            super().cleanup()  # type: ignore[misc]  # of Trainable
+        finally:
+            if self.wandb is not None:
+                self.wandb.finish()
+
+
+def _key_of(key: str | None, path: str | None, user: str = "WandbLoggerCallback") -> str | None:
+    """The key of the account, if it is given.
+
+    Raises:
+        ValueError: If it is given twice.
+    """
+    require(not (key and path), f"{user}: only one of api_key and api_key_file", path)
+    if path:
+        with open(os.path.expanduser(path), encoding="utf-8") as file:
+            return file.readline().strip()
+    return key
+
+
+def _init(facts: Facts, options: Mapping[str, Any], key: str | None, *, reinit: str, is_quiet: bool) -> Any:
+    """The run of a trial."""
+    wandb = load("wandb", _EXTRA, "WandbLoggerCallback")
+    given = {name: value for name, value in options.items() if value is not None}
+    arguments: dict[str, Any] = {
+        "id": facts.trial_id,
+        "name": facts.name,
+        "project": os.environ.get(_PROJECT),
+        "group": os.environ.get(_GROUP) or facts.run_name,
+        "resume": "allow",
+        "reinit": reinit,
+        "allow_val_change": True,
+        "config": unflatten(facts.config),
+        "dir": os.environ.get("WANDB_DIR") or facts.path,
+        **given,
+    }
+    # In the driver stdout is not the trial's, and two lines for each trial would hide the table of the run.
+    return _run(wandb, arguments, key, {"console": "off", "silent": True} if is_quiet else {})
+
+
+def _run(wandb: Any, arguments: dict[str, Any], key: str | None, settings: dict[str, Any]) -> Any:
+    given = arguments.get("settings")
+    if given is None or isinstance(given, Mapping):
+        given = wandb.Settings(**{**settings, **(given or {})})
+    if key:
+        given.api_key = key
+    elif {arguments.get("mode"), os.environ.get("WANDB_MODE"), given.mode} <= {None, "online"}:
+        # W&B would ask for the key on the terminal, in the middle of the run.
+        takes_prompt = "prompt" in inspect.signature(wandb.login).parameters
+        if not wandb.login(**({"prompt": False} if takes_prompt else {"timeout": 1})):
+            raise RuntimeError(
+                "no key of an account was found: run `wandb login`, set WANDB_API_KEY, pass api_key, or set "
+                "WANDB_MODE=offline"
+            )
+    return wandb.init(**{**arguments, "settings": given})
+
+
+def _is_media(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] == "wandb"

@@ -1,0 +1,143 @@
+"""TuneBOHB: BOHB's searcher under Ray Tune's name. It is `TPESearch` with `early_stop="rung"`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from minitune.base.checks import is_real, is_whole, require, shown
+from minitune.base.text import warn_once
+from minitune.search.searcher import Metric, Suggestion
+from minitune.search.tpe import TPESearch
+from minitune.space.domains import choice, lograndint, loguniform, randint, uniform
+
+_OPTIONS = {"min_points_in_model": "n_initial_points", "num_samples": "n_candidates"}
+"""The options of BOHB's own package that this model has, and how it calls them; `top_n_percent` is a share here."""
+_OTHER_OPTIONS = ("bandwidth_factor", "min_bandwidth", "random_fraction")
+
+
+class TuneBOHB(TPESearch):
+    """Searches as BOHB does; use it with the scheduler `HyperBandForBOHB`. Needs no other package.
+
+    The model is learned from the highest rung that at least ten trials have reached, as Falkner et al. describe it in
+    "BOHB" (ICML 2018). See `TPESearch` for how a configuration is chosen.
+
+    Args:
+        space: The search space, if it is not that of the run: a dict, or a `ConfigurationSpace` of the package
+            ConfigSpace (1.0 or later) without conditions and forbidden clauses.
+        bohb_config: Options of the model under the names of BOHB's own package: `min_points_in_model`,
+            `top_n_percent` and `num_samples`. Its other options have no effect, which a warning says.
+        metric: Name of the result to optimise; by default the run's.
+        mode: `"min"` or `"max"`.
+        points_to_evaluate: Values for some or all parameters, tried first; the other ones are drawn.
+        seed: Of all draws. It takes precedence over the run's.
+        max_concurrent: How many of its trials may run at once, paused ones left out; 0 for any number.
+
+    Raises:
+        ValueError: If an argument breaks its rule, there is a grid in the space, or a `ConfigurationSpace` holds
+            something that has no counterpart here.
+
+    Example:
+        >>> import minitune as tune
+        >>> from minitune.search.bohb import TuneBOHB
+        >>> config = tune.TuneConfig(
+        ...     metric="loss",
+        ...     mode="min",
+        ...     num_samples=20,
+        ...     search_alg=TuneBOHB(),
+        ...     scheduler=tune.schedulers.HyperBandForBOHB(max_t=9, reduction_factor=3),
+        ... )
+    """
+
+    def __init__(
+        self,
+        space: Any = None,
+        bohb_config: Mapping[str, Any] | None = None,
+        metric: Metric = None,
+        mode: str | list[str] | None = None,
+        points_to_evaluate: Sequence[Mapping[str, Any]] | None = None,
+        seed: int | None = None,
+        max_concurrent: int = 0,
+    ):
+        require(is_whole(max_concurrent) and max_concurrent >= 0, "max_concurrent: an int >= 0", max_concurrent)
+        is_foreign = hasattr(space, "get_default_configuration")  # it is a mapping, too
+        super().__init__(
+            _converted(space) if is_foreign else space,
+            metric,
+            mode,
+            points_to_evaluate,
+            early_stop="rung",
+            seed=seed,
+            **_model_options(bohb_config),
+        )
+        self.max_concurrent = max_concurrent
+
+    def suggest(self, trial_id: str) -> Suggestion:
+        """See `Searcher.suggest`; None while `max_concurrent` trials run.
+
+        Raises:
+            ValueError: If there is no space, metric or mode.
+        """
+        running = sum(not trial.is_paused for trial in self._live.values())
+        return None if 0 < self.max_concurrent <= running else super().suggest(trial_id)
+
+
+def _model_options(given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The arguments of `TPESearch` that BOHB's options mean.
+
+    Raises:
+        ValueError: If they are no dict, or one of them is unknown or out of range.
+    """
+    require(given is None or isinstance(given, Mapping), "bohb_config: None or a dict", given)
+    options: dict[str, Any] = {}
+    for name, value in (given or {}).items():
+        if name == "top_n_percent":
+            require(is_real(value) and 0 < value < 100, "top_n_percent: a number with 0 < top_n_percent < 100", value)
+            options["gamma"] = value / 100
+        elif name in _OPTIONS:
+            if value is not None:
+                options[_OPTIONS[name]] = value
+        elif name in _OTHER_OPTIONS:
+            warn_once(f"bohb_config: {name}={shown(value)} has no effect: this model has no such option")
+        else:
+            known = ", ".join([*_OPTIONS, "top_n_percent", *_OTHER_OPTIONS])
+            raise ValueError(f"bohb_config must hold some of {known}, but got {name!r}")
+    return options
+
+
+def _converted(space: Any) -> dict[str, Any]:
+    """The domains of a `ConfigurationSpace`; the package itself is not needed.
+
+    Raises:
+        ValueError: If it holds conditions, forbidden clauses, or a parameter of another kind.
+    """
+    for kind in ("conditions", "forbidden_clauses"):
+        if getattr(space, kind):
+            raise ValueError(
+                f"a ConfigurationSpace with {kind.replace('_', ' ')} has no counterpart here: give the space as a dict, "
+                "where a parameter that exists with one category only stands inside that category"
+            )
+    return {parameter.name: _domain_of(parameter) for parameter in space.values()}
+
+
+def _domain_of(parameter: Any) -> Any:
+    """The domain of one parameter of a `ConfigurationSpace`; a constant is its value.
+
+    Raises:
+        ValueError: If it is of a kind that has no counterpart.
+    """
+    kind = type(parameter).__name__
+    if kind in ("UniformFloatHyperparameter", "UniformIntegerHyperparameter"):
+        if kind == "UniformIntegerHyperparameter":
+            return (lograndint if parameter.log else randint)(int(parameter.lower), int(parameter.upper) + 1)
+        return (loguniform if parameter.log else uniform)(float(parameter.lower), float(parameter.upper))
+    if kind == "CategoricalHyperparameter" and parameter.weights is None:
+        return choice(list(parameter.choices))
+    if kind == "OrdinalHyperparameter":
+        return choice(list(parameter.sequence))
+    if kind == "Constant":
+        return parameter.value
+    raise ValueError(
+        f"parameter {parameter.name!r} of the ConfigurationSpace is a {kind} of a form that has no counterpart here: give the "
+        "space as a dict of minitune's domains"
+    )

@@ -1,0 +1,195 @@
+"""The callbacks for experiment trackers, with a tracker in memory in the place of a package."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import pickle
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kit import CutAfter, PauseOnce, fit, report_n, resume
+
+import minitune as tune
+from minitune.integration._tracking import End, Facts, TrackerCallback, begins_with, numbers_of
+from minitune.tune.integration.wandb import wandb_mixin
+
+
+class Memory(TrackerCallback):
+    """Keeps what it is told, and on which thread."""
+
+    tracker = "memory"
+
+    def __init__(self, upload_timeout: float = 60.0) -> None:
+        super().__init__(upload_timeout)
+        self.told: list[tuple[Any, ...]] = []
+        self.threads: set[str] = set()
+
+    def open(self, facts: Facts) -> str:
+        self.threads.add(threading.current_thread().name)
+        self.told.append(("open", facts.trial_id, facts.is_new, facts.config))
+        return facts.trial_id
+
+    def restart(self, record: str, facts: Facts) -> None:
+        self.told.append(("restart", record))
+
+    def write(self, record: str, step: int, result: dict[str, Any]) -> None:
+        self.told.append(("write", record, step, result["n"]))
+
+    def close(self, record: str, facts: Facts, end: End) -> None:
+        self.told.append(("close", record, end.name))
+
+    def verbs(self) -> list[str]:
+        return [event[0] for event in self.told]
+
+
+def test_a_trial_that_pauses_has_one_record_written_on_another_thread(tmp_path: Path) -> None:
+    memory = Memory()
+    space = {"a": {"b": 3}, "f": print}
+    (result,) = fit(report_n(3), space, storage_path=tmp_path, callbacks=[memory], scheduler=PauseOnce())
+    assert result.error is None
+    assert memory.verbs() == ["open", "write", "restart", "write", "write", "write", "close"]
+    assert memory.told[0][2:] == (True, {"a/b": 3, "f": "<built-in function print>"})
+    assert [event[2] for event in memory.told if event[0] == "write"][-1] == 3
+    assert memory.told[-1][2] == "FINISHED"
+    assert memory.threads == {"minitune-memory"}
+    assert "minitune-memory" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_a_failed_trial_ends_as_failed_and_a_retry_goes_on(tmp_path: Path) -> None:
+    def fail(config: dict[str, Any]) -> None:
+        tune.report({"n": 1})
+        raise ValueError("no")
+
+    memory = Memory()
+    fit(fail, storage_path=tmp_path, callbacks=[memory], max_failures=1)
+    assert memory.verbs() == ["open", "write", "restart", "write", "close"]
+    assert memory.told[-1][2] == "FAILED"
+
+
+def test_a_restored_run_takes_its_record_up_again(tmp_path: Path) -> None:
+    memory = Memory()
+    with pytest.raises(tune.TuneError):
+        fit(report_n(4), storage_path=tmp_path, callbacks=[CutAfter(2), memory], name="run")
+    assert (memory.told[-1][0], memory.told[-1][2]) == ("close", "CUT_SHORT")
+    other = Memory()
+    resume(report_n(4), path=tmp_path / "run", callbacks=[CutAfter(99), other])
+    assert other.told[0][:3] == ("open", memory.told[0][1], False)
+    assert other.told[-1][2] == "FINISHED"
+
+
+class Opener(tune.Callback):
+    """Lets the tracker go on when all trials are over."""
+
+    def __init__(self, gate: threading.Event) -> None:
+        self.gate = gate
+
+    def on_experiment_end(self, trials: list[tune.Trial], **info: Any) -> None:
+        self.gate.set()
+
+
+def test_a_tracker_that_hangs_does_not_hold_up_the_run(tmp_path: Path) -> None:
+    gate = threading.Event()
+
+    class Slow(Memory):
+        def open(self, facts: Facts) -> str:
+            gate.wait()
+            return super().open(facts)
+
+        def __getstate__(self) -> dict[str, Any]:
+            return {}
+
+    slow = Slow()
+    grid = fit(report_n(3), storage_path=tmp_path, num_samples=3, callbacks=[Opener(gate), slow])
+    assert len(grid) == 3
+    assert slow.verbs().count("write") == 9
+
+
+def test_the_end_of_a_run_waits_no_longer_than_it_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    gate = threading.Event()
+
+    class Stuck(Memory):
+        def write(self, record: str, step: int, result: dict[str, Any]) -> None:
+            gate.wait()
+            super().write(record, step, result)
+
+        def __getstate__(self) -> dict[str, Any]:
+            return {}
+
+    stuck = Stuck(upload_timeout=0.01)
+    grid = fit(report_n(3), storage_path=tmp_path, callbacks=[stuck])
+    (thread,) = [thread for thread in threading.enumerate() if thread.name == "minitune-memory"]
+    gate.set()
+    thread.join()
+    assert grid.num_errors == 0
+    assert "Stuck could not keep up: " in caplog.text
+    assert stuck.verbs() == ["open", "write"]
+
+
+@pytest.mark.parametrize("at", ["open", "write", "restart", "close"])
+def test_a_tracker_that_fails_costs_one_warning(at: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    class Failing(Memory):
+        pass
+
+    def fails(self: Any, *args: Any) -> None:
+        raise OSError("no\nnetwork")
+
+    setattr(Failing, at, fails)
+    with caplog.at_level(logging.WARNING, logger="minitune"):
+        callback = Failing()
+        grid = fit(
+            report_n(3), storage_path=tmp_path, num_samples=3, callbacks=[callback], scheduler=PauseOnce()
+        )
+    assert (len(grid), grid.num_errors) == (3, 0)
+    assert [line for line in caplog.messages if "OSError: no network" in line] == [
+        line for line in caplog.messages if line.startswith("Failing ")
+    ]
+    assert len([line for line in caplog.messages if line.startswith("Failing ")]) == 1
+    if at == "write":
+        assert callback.verbs().count("close") == 3
+
+
+def test_a_tracker_is_saved_without_its_thread_and_works_again() -> None:
+    memory = pickle.loads(pickle.dumps(Memory(7)))
+    assert memory._upload_timeout_s == 7
+    memory._put("a", "end", End.FINISHED)
+    memory.on_experiment_end([])
+    assert memory._thread is None
+
+
+def test_numbers_and_names() -> None:
+    result = {"loss": 1, "on": True, "text": "a", "list": [1], "config/x": 2, "done": True, "nan": float("nan")}
+    assert list(numbers_of(result)) == ["loss", "on", "nan"]
+    assert begins_with("a/b", ("a",))
+    assert not begins_with("ab", ("a",))
+
+
+CALLBACKS = [
+    ("air.integrations.wandb", "WandbLoggerCallback", "wandb", "wandb"),
+    ("tune.logger.wandb", "WandbLoggerCallback", "wandb", "wandb"),
+    ("air.integrations.mlflow", "MLflowLoggerCallback", "mlflow", "mlflow"),
+    ("tune.logger.mlflow", "MLflowLoggerCallback", "mlflow", "mlflow"),
+    ("air.integrations.comet", "CometLoggerCallback", "comet_ml", "comet"),
+    ("tune.integration.comet", "CometLoggerCallback", "comet_ml", "comet"),
+    ("tune.logger.aim", "AimLoggerCallback", "aim", "aim"),
+    ("air.integrations.wandb", "setup_wandb", "wandb", "wandb"),
+    ("tune.integration.mlflow", "setup_mlflow", "mlflow", "mlflow"),
+]
+
+
+@pytest.mark.parametrize(("path", "name", "package", "extra"), CALLBACKS)
+def test_a_package_that_is_not_there_is_named_with_its_extra(
+    path: str, name: str, package: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = getattr(importlib.import_module(f"minitune.{path}"), name)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ImportError, match=rf"{name}.* needs {package}.*pip install 'minitune\[{extra}\]'"):
+        made()
+
+
+def test_a_mixin_refuses_what_is_no_trainable() -> None:
+    with pytest.raises(TypeError, match="wandb_mixin must be given a function or a subclass of Trainable, but got 3"):
+        wandb_mixin(3)  # type: ignore[type-var]  # what is tested
