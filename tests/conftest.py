@@ -34,6 +34,8 @@ from minitune.logger import default_loggers  # noqa: E402
 from minitune.testing.smoke_runs import FILES, KINDS, STRAGGLER_BOUND_S, Snapshot, is_helper, kill  # noqa: E402
 
 MARKER = "MINITUNE_TEST_SESSION"
+TEMPORARY_BYTES = 2 << 30
+"""More than the files of any one test take; those of a test that has passed are removed."""
 FOR_TESTS = ("MINITUNE_TEST_", "MINITUNE_START_METHOD")
 OF_THE_SHELL = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "PYTHONWARNINGS", "PYTHONOPTIMIZE", "PYTHONHASHSEED")
 """Variables by which a user's shell changes the output or the behaviour of the programs that tests start."""
@@ -57,6 +59,9 @@ def pytest_configure() -> None:
     if hasattr(signal, "SIGCHLD"):
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored, nobody hears how a child has ended
     os.umask(0o022)
+    memory = Path("/dev/shm")  # a run syncs its files; on a disk the suite would wait for that a third of its time
+    if memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > TEMPORARY_BYTES:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
     try:
         from hypothesis import settings
     except ImportError:  # then property tests are skipped
