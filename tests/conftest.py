@@ -14,6 +14,7 @@ import compileall
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
@@ -25,13 +26,16 @@ from side_by_side import pytest_runtestloop as pytest_runtestloop
 
 pytest.register_assert_rewrite("kit")
 
-from kit import Script, scaled_s  # noqa: E402  # pytest rewrites the asserts of what is imported from here on
+# pytest rewrites the asserts of what is imported from here on
+from kit import Script, ScriptServer, scaled_s, variables_of_scripts  # noqa: E402
 
 import minitune  # noqa: E402
 from minitune.logger import default_loggers  # noqa: E402
 from minitune.testing.smoke_runs import FILES, KINDS, STRAGGLER_BOUND_S, Snapshot, is_helper, kill  # noqa: E402
 
 MARKER = "MINITUNE_TEST_SESSION"
+TEMPORARY_BYTES = 2 << 30
+"""More than the files of any one test take; those of a test that has passed are removed."""
 FOR_TESTS = ("MINITUNE_TEST_", "MINITUNE_START_METHOD")
 OF_THE_SHELL = ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "PYTHONWARNINGS", "PYTHONOPTIMIZE", "PYTHONHASHSEED")
 """Variables by which a user's shell changes the output or the behaviour of the programs that tests start."""
@@ -55,6 +59,17 @@ def pytest_configure() -> None:
     if hasattr(signal, "SIGCHLD"):
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored, nobody hears how a child has ended
     os.umask(0o022)
+    memory = Path("/dev/shm")  # a run syncs its files; on a disk the suite would wait for that a third of its time
+    if memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > TEMPORARY_BYTES:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
+    try:
+        from hypothesis import settings
+    except ImportError:  # then property tests are skipped
+        return
+    settings.register_profile(
+        "minitune", deadline=None, database=None
+    )  # no timing assertions, no files in the checkout
+    settings.load_profile("minitune")
 
 
 def pytest_report_header() -> str:
@@ -74,9 +89,9 @@ def bound_s() -> Callable[[float], float]:
 
 
 @pytest.fixture
-def script(tmp_path: Path, nothing_left: None) -> Iterator[Script]:
+def script(script_server: ScriptServer | None, tmp_path: Path, nothing_left: None) -> Iterator[Script]:
     """Scripts of a user, as processes of their own; see `kit.Script`."""
-    script = Script(tmp_path)
+    script = Script(tmp_path, script_server)
     yield script
     script.close()
 
@@ -114,6 +129,17 @@ def no_process_left() -> Iterator[None]:
     left = _marked_processes(marker)
     text = kill(left, scaled_s(STRAGGLER_BOUND_S))
     assert not text, f"processes of this session are still alive after its last test: {text}"
+
+
+@pytest.fixture(scope="session")
+def script_server(no_process_left: None, session_temporary: Path) -> Iterator[ScriptServer | None]:
+    """Starts scripts; None where only new interpreters can."""
+    if not sys.platform.startswith("linux"):
+        yield None
+        return
+    server = ScriptServer(variables_of_scripts(**dict.fromkeys(OF_THE_SHELL)))
+    yield server
+    server.close()
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ Look at minitune from the nearest place from which the behaviour shows:
 | a trainable, by itself                 | `FakeDriver`, `pull`, `reports_of`                           | 1 ms  |
 | a run, in this process                 | `fit`, `cut`, `resume`, then `journal_of`, `Log`, `Spy`      | 10 ms |
 | a run with worker processes            | `fit(..., executor="local")`                                 | 0.2 s |
-| a script of a user, from outside       | the fixture `script`, see `Script`; `wait_until`, `is_gone`  | 1 s   |
+| a script of a user, from outside       | the fixture `script`, see `Script`; `wait_until`, `is_gone`  | 0.5 s |
 
 A run in this process takes place on the inline executor: user code runs inside `fit`, one trial at a time, and needs no
 process. With `executor=virtual_executor()` its time is virtual too: `clock.current().sleep(3600)` returns at once, and
@@ -53,6 +53,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import psutil
+from script_server import ForkedScript, ScriptServer
 
 import minitune as tune
 from minitune import (
@@ -805,6 +806,20 @@ def values_of(actor: Any, key: str) -> list[Any]:
 
 # -- a script as a process, seen from outside ------------------------------------------------------------------------
 
+STREAMS: dict[str, Any] = {
+    "stdin": subprocess.DEVNULL,
+    "stdout": subprocess.PIPE,
+    "stderr": subprocess.PIPE,
+    "text": True,
+}
+
+
+def variables_of_scripts(**changes: str | None) -> dict[str, str]:
+    """The variables with which a script starts: it can import the package and prints at once. None removes one."""
+    given = {**os.environ, "PYTHONUNBUFFERED": "1", **changes}
+    given["PYTHONPATH"] = os.pathsep.join(filter(None, [str(REPOSITORY), given.get("PYTHONPATH")]))
+    return {name: value for name, value in given.items() if value is not None}
+
 
 class Script:
     """Scripts and commands of a user, each as a process of its own; the fixture `script` closes it.
@@ -818,9 +833,10 @@ class Script:
     `directory` is the working directory; runs lie below `storage`. A variable that is None is removed.
     """
 
-    def __init__(self, directory: Path):
+    def __init__(self, directory: Path, server: ScriptServer | None = None):
         self.directory = directory
         self.storage = directory / "results"
+        self._server = server
         self._started: list[subprocess.Popen[str]] = []
         self._count = 0
 
@@ -832,29 +848,28 @@ class Script:
         return path
 
     def start(self, source: str, *arguments: str, **environment: str | None) -> subprocess.Popen[str]:
-        """Write a script and start it."""
-        return self.start_command([sys.executable, str(self.write(source)), *arguments], **environment)
+        """Write a script and start it: by the server where that can do it, else as a new interpreter."""
+        command = [str(self.write(source)), *arguments]
+        given = variables_of_scripts(**{"MINITUNE_STORAGE_PATH": str(self.storage), **environment})
+        if self._server is None or not self._server.can_start(given):
+            return self.start_command([sys.executable, *command], **environment)
+        return self._started_as(ForkedScript(command, server=self._server, env=given, cwd=self.directory, **STREAMS))
 
     def start_command(
         self, command: Sequence[str], stdin: str | None = None, cwd: Path | None = None, **environment: str | None
     ) -> subprocess.Popen[str]:
         """Start a command that can import the package. Without `stdin` its standard input is empty."""
-        given = {**os.environ, "MINITUNE_STORAGE_PATH": str(self.storage), "PYTHONUNBUFFERED": "1", **environment}
-        given["PYTHONPATH"] = os.pathsep.join(filter(None, [str(REPOSITORY), given.get("PYTHONPATH")]))
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={name: value for name, value in given.items() if value is not None},
-            cwd=cwd or self.directory,
-        )
-        self._started.append(process)
+        given = variables_of_scripts(**{"MINITUNE_STORAGE_PATH": str(self.storage), **environment})
+        streams = STREAMS if stdin is None else {**STREAMS, "stdin": subprocess.PIPE}
+        process = self._started_as(subprocess.Popen(command, env=given, cwd=cwd or self.directory, **streams))
         if stdin is not None and process.stdin is not None:
             process.stdin.write(stdin)
             process.stdin.close()
             process.stdin = None
+        return process
+
+    def _started_as(self, process: subprocess.Popen[str]) -> subprocess.Popen[str]:
+        self._started.append(process)
         return process
 
     def finish(self, process: subprocess.Popen[str], bound_s: float = 60) -> tuple[str, str]:
@@ -863,9 +878,10 @@ class Script:
 
     def run(self, source: str, *arguments: str, **environment: str | None) -> str:
         """Run a script to its end, which must be a good one; returns its stdout."""
-        done = self.run_command([sys.executable, str(self.write(source)), *arguments], **environment)
-        assert done.returncode == 0, f"exit code {done.returncode}\n{done.stdout}\n{done.stderr}"
-        return done.stdout
+        process = self.start(source, *arguments, **environment)
+        stdout, stderr = self.finish(process)
+        assert process.returncode == 0, f"exit code {process.returncode}\n{stdout}\n{stderr}"
+        return stdout
 
     def run_command(
         self, command: Sequence[str], *, bound_s: float = 60, **options: Any

@@ -7,12 +7,17 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import pytest
 from actor_samples import Counter
 from kit import BOUND_S
 
+from minitune.actor.launcher import start_method
 from minitune.actor.messages import Ended, GroupEvent, Ready, Replied
 from minitune.actor.process import ActorGroup
 from minitune.actor.worker import Hosted
+
+however_it_started = pytest.mark.parametrize("start_method", [start_method()], indirect=True)
+"""For tests of what is the same for every worker: they run with the usual start method only."""
 
 
 class Driver:

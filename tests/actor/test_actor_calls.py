@@ -13,7 +13,7 @@ from concurrent.futures import Executor, Future
 from functools import partial
 
 import pytest
-from actor_driver import Driver
+from actor_driver import Driver, however_it_started
 from actor_samples import Brittle, Counter, Fatal, NeedsTwo, Nester
 from kit import BOUND_S
 
@@ -39,6 +39,7 @@ def test_two_actors_keep_their_state_and_work_at_the_same_time(driver: Driver) -
     assert driver.group.pids() == {}
 
 
+@however_it_started
 def test_an_exception_comes_with_its_traceback_and_the_actor_lives_on(driver: Driver) -> None:
     driver.start("a")
     driver.group.call("a", "fail", "what now")
@@ -54,6 +55,7 @@ def test_an_exception_comes_with_its_traceback_and_the_actor_lives_on(driver: Dr
 @pytest.mark.parametrize(
     "error", [SystemExit(4), KeyboardInterrupt(), StopIteration(2), GeneratorExit(), NeedsTwo(1, 2)], ids=repr
 )
+@however_it_started
 def test_what_is_no_crash_is_a_failed_call(driver: Driver, error: BaseException) -> None:
     driver.start("a")
     driver.group.call("a", "raise_it", error) if not isinstance(error, NeedsTwo) else driver.group.call(
@@ -69,6 +71,7 @@ def _raise_needs_two() -> None:
     raise NeedsTwo(1, 2)
 
 
+@however_it_started
 def test_a_value_that_cannot_travel_is_a_type_error_that_names_it(driver: Driver) -> None:
     driver.start("a")
     driver.group.call("a", "lock")
@@ -79,6 +82,7 @@ def test_a_value_that_cannot_travel_is_a_type_error_that_names_it(driver: Driver
     assert driver.call("a", "add", 1) == 1
 
 
+@however_it_started
 def test_a_value_that_cannot_be_loaded_hurts_only_its_call(driver: Driver) -> None:
     driver.start("a")
     driver.group.call("a", "call", Brittle)
@@ -88,12 +92,14 @@ def test_a_value_that_cannot_be_loaded_hurts_only_its_call(driver: Driver) -> No
     assert driver.call("a", "add", 1) == 1
 
 
+@however_it_started
 def test_a_value_that_ends_whoever_loads_it_ends_the_worker_and_not_the_driver(driver: Driver) -> None:
     driver.start("a")
     driver.group.call("a", "call", Fatal)
     assert driver.ended("a").cause == "exit code 7"
 
 
+@however_it_started
 def test_arguments_that_cannot_be_pickled_are_refused_at_once(driver: Driver) -> None:
     driver.start("a")
     with pytest.raises(TypeError, match=r"argument of echo\(\) cannot be pickled"):
@@ -101,6 +107,7 @@ def test_arguments_that_cannot_be_pickled_are_refused_at_once(driver: Driver) ->
     assert driver.call("a", "add", 1) == 1
 
 
+@however_it_started
 def test_arguments_that_cannot_be_loaded_fail_their_call(driver: Driver) -> None:
     driver.start("a")
     driver.group.call("a", "echo", Brittle())
@@ -108,6 +115,7 @@ def test_arguments_that_cannot_be_loaded_fail_their_call(driver: Driver) -> None
     assert driver.call("a", "add", 1) == 1
 
 
+@however_it_started
 def test_functions_and_closures_travel_both_ways(driver: Driver) -> None:
     driver.start("a")
     base = 5
@@ -116,6 +124,7 @@ def test_functions_and_closures_travel_both_ways(driver: Driver) -> None:
     assert double(4) == 8
 
 
+@however_it_started
 def test_one_call_at_a_time(driver: Driver) -> None:
     driver.start("a")
     driver.group.call("a", "pid")
@@ -124,6 +133,7 @@ def test_one_call_at_a_time(driver: Driver) -> None:
     assert isinstance(driver.next("a"), Replied)
 
 
+@however_it_started
 def test_no_actor_no_call_and_no_second_of_its_name(driver: Driver) -> None:
     with pytest.raises(RuntimeError, match="no actor 'a'"):
         driver.group.call("a", "add", 1)
@@ -133,6 +143,7 @@ def test_no_actor_no_call_and_no_second_of_its_name(driver: Driver) -> None:
         driver.group.start("a", partial(Hosted, factory=Counter))
 
 
+@however_it_started
 def test_too_large_a_message_is_refused_with_size_limit_and_advice(start_method: str) -> None:
     with ActorGroup(limit_bytes=100_000) as group:
         driver = Driver(group)
@@ -160,6 +171,7 @@ def test_large_messages_cross_in_both_directions_at_the_same_time(driver: Driver
         assert driver.next("b").value == data
 
 
+@however_it_started
 def test_a_call_with_plain_arguments_gets_through_while_user_code_blocks(driver: Driver) -> None:
     driver.group.start("a", Nester)
     assert isinstance(driver.next("a"), Ready)
@@ -174,6 +186,7 @@ def test_user_code_runs_on_the_main_thread(driver: Driver) -> None:
     assert driver.call("a", "call", lambda: threading.current_thread() is threading.main_thread())
 
 
+@however_it_started
 def test_a_factory_that_raises_is_a_failed_start(driver: Driver) -> None:
     driver.group.start("a", partial(Hosted, factory=partial(int, "x")))
     event = driver.next("a")
@@ -196,6 +209,7 @@ def test_a_factory_that_exits(driver: Driver) -> None:
     assert (event.cause, event.ready, event.stopped) == ("exit code 5", False, False)
 
 
+@however_it_started
 def test_wait_does_not_block_at_zero_and_ends_by_wake(driver: Driver) -> None:
     driver.start("a")
     assert driver.group.wait(0) == []
@@ -208,6 +222,7 @@ def test_wait_does_not_block_at_zero_and_ends_by_wake(driver: Driver) -> None:
     assert driver.group.wait(0.01) == []
 
 
+@however_it_started
 def test_wake_from_a_signal_handler(driver: Driver) -> None:
     before = signal.signal(signal.SIGALRM, lambda number, frame: driver.group.wake())
     try:
@@ -218,6 +233,7 @@ def test_wake_from_a_signal_handler(driver: Driver) -> None:
         signal.signal(signal.SIGALRM, before)
 
 
+@however_it_started
 def test_a_stopped_worker_holds_up_nobody(driver: Driver) -> None:
     """One worker is frozen in the middle of a big message; the others' answers flow; thawed, its own is whole."""
     frozen = driver.start("frozen")
@@ -246,6 +262,7 @@ class Ring(BaseException):
     pass
 
 
+@however_it_started
 @pytest.mark.parametrize("kind", [Ring, TimeoutError])
 def test_an_alarm_that_raises_in_user_code_does_not_lose_answers(driver: Driver, kind: type[BaseException]) -> None:
     """The user's handler may raise anywhere in the main thread, so also while an answer is sent."""
@@ -292,6 +309,7 @@ class Struck:
         return answer
 
 
+@however_it_started
 def test_an_answer_whose_sending_is_struck_by_an_exception_is_repeated(driver: Driver) -> None:
     driver.group.start("a", Struck)
     assert isinstance(driver.next("a"), Ready)
@@ -339,6 +357,7 @@ group.close()
 """
 
 
+@however_it_started
 def test_end_event_type(driver: Driver) -> None:
     driver.start("a")
     driver.group.kill("a")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from actor_driver import Driver
+from actor_driver import Driver, however_it_started
 from actor_samples import Counter, Family, Sleeper
 from kit import BOUND_S, is_gone, marked_processes, read_pids, wait_until
 
@@ -107,6 +107,7 @@ def _unread_bytes(descriptor: int) -> int:
         return 0
 
 
+@however_it_started
 def test_half_a_message_is_dropped(driver: Driver) -> None:
     pid = driver.start("a")
     driver.group.call("a", "call", bytes, 30_000_000)
@@ -159,6 +160,7 @@ def test_ctrl_c_before_there_is_any_user_code_ends_a_worker_by_that_signal() -> 
     assert process.returncode == -signal.SIGINT
 
 
+@however_it_started
 def test_a_worker_that_garbles_the_channel_is_killed(driver: Driver) -> None:
     driver.start("a")
     driver.group.call("a", "call", _garble)
@@ -172,6 +174,7 @@ def _garble() -> None:
         os.write(descriptor, b"garbage, and enough of it to fill the header of a frame")
 
 
+@however_it_started
 def test_a_worker_that_answers_what_it_was_not_asked_is_killed(driver: Driver) -> None:
     """Else it would be waited for until its calls have got so far."""
     driver.start("a")
@@ -202,6 +205,7 @@ def test_stop_before_the_actor_is_ready(driver: Driver) -> None:
     assert event.stopped
 
 
+@however_it_started
 def test_nothing_but_the_end_follows_a_stop(driver: Driver) -> None:
     driver.start("a")
     driver.group.call("a", "add", 1)
@@ -222,6 +226,7 @@ def test_after_the_grace_period_user_code_is_unwound(driver: Driver, tmp_path: P
     assert "in sleep_and_clean_up" in err.read_text()
 
 
+@however_it_started
 def test_a_stop_shows_the_stacks_if_it_is_told_to(driver: Driver, tmp_path: Path) -> None:
     driver.start("a", partial(Sleeper, str(tmp_path / "pids")), place=Place(stderr=str(tmp_path / "err")))
     driver.group.call("a", "sleep_and_clean_up")
@@ -253,6 +258,7 @@ def test_a_frozen_worker_can_be_stopped(driver: Driver) -> None:
     assert event.exit_code == -9
 
 
+@however_it_started
 def test_a_second_stop_shortens_the_grace_period(driver: Driver, tmp_path: Path) -> None:
     driver.start("a", partial(Sleeper, str(tmp_path / "pids")))
     driver.group.call("a", "sleep")
@@ -312,6 +318,7 @@ def test_descendants_of_a_worker_that_has_crashed_do_not_stay(start_method: str,
         assert [member for member in family if not is_gone(member)] == []
 
 
+@however_it_started
 def test_processes_of_a_trial_that_does_not_stop_may_clean_up(driver: Driver, tmp_path: Path) -> None:
     driver.start("a")
     driver.group.call("a", "call", _ignore_with_child, str(tmp_path))
@@ -327,6 +334,7 @@ def _ignore_with_child(directory: str) -> None:
     Sleeper(os.devnull).ignore_everything()
 
 
+@however_it_started
 def test_a_process_forked_by_the_trial_gets_the_default_for_sigterm(driver: Driver, tmp_path: Path) -> None:
     driver.start("a")
     assert driver.call("a", "call", _terminate_a_child) == -signal.SIGTERM
@@ -343,6 +351,7 @@ def _terminate_a_child() -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
+@however_it_started
 def test_a_forked_child_that_comes_back_from_user_code_does_not_answer(driver: Driver) -> None:
     driver.start("a")
     pid = driver.call("a", "call", _fork_and_return)
@@ -426,7 +435,7 @@ def test_an_exception_in_the_driver_leaves_nothing(start_method: str) -> None:
 _DRIVER = """
 import os, sys, time
 from functools import partial
-from actor_driver import Driver
+from actor_driver import Driver, however_it_started
 from kit import read_pids
 from actor_samples import Family, Sleeper
 from pathlib import Path
@@ -478,6 +487,7 @@ def test_a_signal_to_the_foreground_group_does_not_reach_workers(driver: Driver)
     assert os.getpgid(pid) == os.getsid(pid) == pid
 
 
+@however_it_started
 def test_an_interrupt_in_user_code_is_a_failed_call(driver: Driver, tmp_path: Path) -> None:
     pid = driver.start("a", partial(Sleeper, str(tmp_path / "pids")))
     driver.group.call("a", "sleep")

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from actor_driver import Driver
+from actor_driver import Driver, however_it_started
 from actor_samples import FOREVER_S, Counter, Family, Sleeper
 from kit import BOUND_S, read_pids, wait_until
 
@@ -137,6 +137,7 @@ def _make_dirty() -> None:
     sys.stdout = io.StringIO()
 
 
+@however_it_started
 def test_a_worker_with_a_child_is_not_kept(driver: Driver, tmp_path: Path) -> None:
     driver.start("a", partial(Family, str(tmp_path / "pids")))
     count = driver.call("a", "start_all")
@@ -145,6 +146,7 @@ def test_a_worker_with_a_child_is_not_kept(driver: Driver, tmp_path: Path) -> No
     assert driver.ended("a").cause == "stopped"
 
 
+@however_it_started
 @pytest.mark.parametrize("kind", ["thread", "daemon process"])
 def test_a_worker_with_something_left_is_not_kept(driver: Driver, kind: str) -> None:
     driver.start("a")
@@ -161,6 +163,7 @@ def _leave_daemon() -> None:
     subprocess.run(["sh", "-c", f"setsid sleep {FOREVER_S} &"], check=True)
 
 
+@however_it_started
 def test_a_worker_that_does_not_come_back_is_not_kept(driver: Driver, tmp_path: Path) -> None:
     driver.start("a", partial(Sleeper, str(tmp_path / "pids")))
     driver.group.call("a", "ignore_everything")
@@ -171,6 +174,7 @@ def test_a_worker_that_does_not_come_back_is_not_kept(driver: Driver, tmp_path: 
     assert event.exit_code == -9
 
 
+@however_it_started
 def test_a_parked_worker_that_dies_says_so(driver: Driver) -> None:
     pid = driver.start("a")
     driver.group.stop("a", BOUND_S, keep=True)
@@ -179,6 +183,7 @@ def test_a_parked_worker_that_dies_says_so(driver: Driver) -> None:
     assert driver.ended("a").cause == "SIGKILL (9)"
 
 
+@however_it_started
 def test_a_parked_worker_can_be_stopped_for_good(driver: Driver) -> None:
     driver.start("a")
     driver.group.stop("a", BOUND_S, keep=True)
@@ -187,6 +192,7 @@ def test_a_parked_worker_can_be_stopped_for_good(driver: Driver) -> None:
     assert driver.ended("a").cause == "stopped"
 
 
+@however_it_started
 def test_a_move_that_fails_is_a_loss(driver: Driver, tmp_path: Path) -> None:
     driver.start("a")
     driver.group.stop("a", BOUND_S, keep=True)
@@ -198,6 +204,7 @@ def test_a_move_that_fails_is_a_loss(driver: Driver, tmp_path: Path) -> None:
     assert "missing" in event.cause
 
 
+@however_it_started
 def test_only_a_parked_actor_moves(driver: Driver) -> None:
     driver.start("a")
     with pytest.raises(RuntimeError, match="not parked"):
@@ -207,6 +214,7 @@ def test_only_a_parked_actor_moves(driver: Driver) -> None:
         driver.group.move("a", "b")
 
 
+@however_it_started
 def test_a_stop_that_raises_is_shown_and_ends_the_actor(driver: Driver, tmp_path: Path) -> None:
     driver.start("a", _BadEnd, place=place_in(tmp_path / "a"))
     driver.group.stop("a", BOUND_S, keep=True)
@@ -254,6 +262,7 @@ def test_a_started_event_comes_once(driver: Driver) -> None:
     assert driver.group.wait(0) == []
 
 
+@however_it_started
 def test_a_worker_that_was_to_be_kept_can_be_stopped_for_good(driver: Driver) -> None:
     driver.start("a")
     driver.group.stop("a", BOUND_S, keep=True)

@@ -58,7 +58,7 @@ def curve(config: dict[str, Any]) -> Any:
         yield {"score": value}, rng.random()
 
 
-@hypothesis.settings(max_examples=50, deadline=None, database=None)
+@hypothesis.settings(max_examples=50)
 @hypothesis.given(
     kind=st.sampled_from(["hyperband", "bohb", "stop", "promote", "median"]),
     max_t=st.sampled_from([1, 2, 5, 7, 9, 10, 16, 27, 50]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from typing import Any
 
 import pytest
@@ -248,7 +249,9 @@ def test_a_seed_fixes_the_configurations() -> None:
     )
 
 
-def test_without_a_seed_the_global_generator_decides() -> None:
+def test_without_a_seed_the_global_generator_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("numpy", "numpy.random"):  # whose generator it is where another test has imported that
+        monkeypatch.delitem(sys.modules, name, raising=False)
     state = random.getstate()
     try:
         random.seed(5)

@@ -167,11 +167,8 @@ def test_the_verdict_ends_a_run_that_fails_fast(fail_fast: Any, monkeypatch: pyt
             fit(trainable, space, **settings)
     else:
         grid = fit(trainable, space, **settings)
-        assert [(result.error is None, result.metrics.get("n")) for result in grid] == [
-            (False, 1),
-            (True, 1),
-            (True, None),
-        ]
+        assert [result.error is None for result in grid] == [False, True, True]
+        assert (grid[0].metrics["n"], grid[2].metrics.get("n")) == (1, None)  # the other may not have got that far
 
 
 def test_a_scheduler_may_end_it_before_the_verdict(monkeypatch: pytest.MonkeyPatch, one_cpu: None) -> None:

@@ -179,7 +179,7 @@ def strip_done(log: Log) -> list[str]:
     return [line.removesuffix(" done") for line in log.of("searcher.on_trial_complete")]
 
 
-@hypothesis.settings(max_examples=25, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
+@hypothesis.settings(max_examples=25, suppress_health_check=list(hypothesis.HealthCheck))
 @hypothesis.given(
     kind=st.sampled_from(["class", "function", "saved function"]),
     seed=st.integers(0, 10**6),

@@ -118,7 +118,7 @@ def act(executor: Any, actor_id: str, live: dict[str, None], policy: random.Rand
         st.sampled_from([f"a{number}" for number in range(ACTORS)]), st.integers(-4, 4).filter(bool), max_size=4
     ),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_one_order_of_events(races: tuple[int, int], policy: int, deaths: dict[str, int]) -> None:
     one, other = (drive(random.Random(race), deaths, random.Random(policy)) for race in races)
     assert one == other

@@ -218,8 +218,10 @@ def test_a_run_in_another_thread_leaves_signals_alone(script):
 # -- no place to print -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("buffered", ["", "1"], ids=["buffered", "unbuffered"])
-@pytest.mark.parametrize("place", ["| head -1", "> /dev/full", ">&-"])
+@pytest.mark.parametrize(
+    ("place", "buffered"),
+    [("| head -1", ""), ("> /dev/full", ""), ("> /dev/full", "1"), (">&-", "1")],
+)
 def test_a_run_that_cannot_print_is_completed(script, place, buffered):
     path = script.directory / "driver.py"
     path.write_text(
@@ -230,7 +232,7 @@ def test_a_run_that_cannot_print_is_completed(script, place, buffered):
         for i in range(3):
             report({"i": i})
 
-    results = tuner_of(trainable, range(20), verbose=2).fit()
+    results = tuner_of(trainable, range(20), verbose=2, executor="inline").fit()
     assert len(results) == 20 and not results.num_errors
     open(os.path.join(STORAGE, "done"), "w").close()
     """
@@ -460,8 +462,10 @@ FORKING = """
 """
 
 
-@pytest.mark.parametrize("executor", ["local", "inline"])
-@pytest.mark.parametrize(("leaves", "code"), [("raise", 1), ("exit", 7), ("return", 1)])
+@pytest.mark.parametrize(
+    ("leaves", "code", "executor"),
+    [("raise", 1, "inline"), ("exit", 7, "inline"), ("return", 1, "inline"), ("return", 1, "local")],
+)
 def test_a_child_that_a_plug_in_forks_ends_nothing_of_the_run(script, leaves, code, executor):
     driver = script.start(PRELUDE + FORKING, leaves, executor, MINITUNE_NUM_CPUS="1", MINITUNE_GLOBAL_CHECKPOINT_S="0")
     stdout, stderr = script.finish(driver)

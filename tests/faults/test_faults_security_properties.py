@@ -45,7 +45,7 @@ def _trainable(config: dict[str, Any]) -> None:
     report({"y": 1, **{key: str(value)[:10] for key, value in config.items()}})
 
 
-@settings(max_examples=25, deadline=None, database=None)
+@settings(max_examples=25)
 @given(_names, _names, _names, _names, _values)
 def test_nothing_lies_outside(run: str, trial: str, directory: str, key: str, value: Any) -> None:
     """Each name at its turn, so that one that is refused does not hide the others."""

@@ -42,7 +42,7 @@ def test_no_sizes_lock_driver_and_workers(bound_s: Callable[[float], float]) -> 
             found.update({event.actor_id: event for event in events})
         return found
 
-    @settings(max_examples=15, deadline=None, database=None)
+    @settings(max_examples=15)
     @given(st.lists(st.tuples(_sizes, _sizes), min_size=2, max_size=2))
     def exchange(pairs: list[tuple[int, int]]) -> None:
         for name, (there, back) in zip("ab", pairs, strict=True):

@@ -13,7 +13,6 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 SCRIPTS = HERE / "scripts"
 OUTCOMES = HERE / "outcomes"
-REPOSITORY = HERE.parents[1]
 NAMES = sorted(path.stem for path in SCRIPTS.glob("*.py"))
 
 _IMPORTS = (
@@ -52,12 +51,17 @@ def command(script: Path, how: str) -> tuple[list[str], str | None]:
 
 
 def outcome(script: Path, env: dict[str, str], timeout_s: float, how: str = "file") -> Any:
-    """Run a script to its end; returns what its line of JSON says."""
+    """Run a script to its end as a new interpreter; returns what its line of JSON says."""
     arguments, stdin = command(script, how)
     done = subprocess.run(
         arguments, input=stdin, env=env, cwd=script.parent, capture_output=True, text=True, timeout=timeout_s
     )
-    if done.returncode:
-        raise RuntimeError(f"{script.name} ended with exit code {done.returncode}\n{done.stdout}\n{done.stderr}")
+    return said(script.name, done.returncode, done.stdout, done.stderr)
+
+
+def said(name: str, code: int | None, stdout: str, stderr: str) -> Any:
+    """What a script says that has ended with exit code `code`."""
+    if code:
+        raise RuntimeError(f"{name} ended with exit code {code}\n{stdout}\n{stderr}")
     # not simply the last line: what workers printed may come after it
-    return json.loads([line for line in done.stdout.splitlines() if line.startswith(("{", "["))][-1])
+    return json.loads([line for line in stdout.splitlines() if line.startswith(("{", "["))][-1])

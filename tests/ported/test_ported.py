@@ -6,15 +6,15 @@
 from __future__ import annotations
 
 import json
-import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from unittest.mock import ANY as ANYTHING
 
 import pytest
-from kit import scaled_s
-from ported_scripts import NAMES, OUTCOMES, REPOSITORY, SCRIPTS, environment, outcome, ported
+from kit import STREAMS, scaled_s, variables_of_scripts
+from ported_scripts import NAMES, OUTCOMES, SCRIPTS, environment, outcome, ported, said
+from script_server import ForkedScript, ScriptServer
 
 _BOUND_S = scaled_s(60)
 
@@ -50,14 +50,17 @@ DEPARTURES: dict[str, dict[tuple[str | int, ...], Any]] = {
 }
 
 
-def say(name: str, directory: Path, timeout_s: float, how: str = "file") -> Any:
+def say(name: str, directory: Path, server: ScriptServer | None, how: str = "file") -> Any:
     """What a ported script says."""
     script = directory / f"{name}.py"
     script.write_text(ported((SCRIPTS / f"{name}.py").read_text()))
-    env = environment(directory)
-    env["MINITUNE_EXECUTOR"] = "local" if name in IN_PROCESSES else "inline"
-    env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(REPOSITORY), env.get("PYTHONPATH", "")]))
-    return outcome(script, env, timeout_s, how)
+    executor = "local" if name in IN_PROCESSES else "inline"
+    env = variables_of_scripts(**{**environment(directory), "PYTHONWARNINGS": None, "MINITUNE_EXECUTOR": executor})
+    if server is None or how != "file":
+        return outcome(script, env, _BOUND_S, how)
+    with ForkedScript([str(script)], server=server, env=env, cwd=directory, **STREAMS) as process:
+        stdout, stderr = process.communicate(timeout=_BOUND_S)
+        return said(script.name, process.returncode, stdout, stderr)
 
 
 def expected(name: str) -> Any:
@@ -73,7 +76,7 @@ def expected(name: str) -> Any:
 
 @pytest.fixture(scope="module")
 def saying(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, script_server: ScriptServer | None
 ) -> dict[tuple[str, str], Future[Any]]:
     """What all selected scripts say. A script waits half of its time, so four go side by side."""
     selected = [
@@ -84,7 +87,7 @@ def saying(
     with ThreadPoolExecutor(4) as pool:
         return {
             (one["name"], one["how"]): pool.submit(
-                say, one["name"], tmp_path_factory.mktemp(one["name"]), _BOUND_S, one["how"]
+                say, one["name"], tmp_path_factory.mktemp(one["name"]), script_server, one["how"]
             )
             for one in selected
         }

@@ -107,11 +107,11 @@ class Model(RuleBasedStateMachine):
         assert self.ledger.free() == self.ledger.totals() == {"CPU": 8, "GPU": 4}
 
 
-Model.TestCase.settings = hypothesis.settings(max_examples=60, stateful_step_count=30, deadline=None)
+Model.TestCase.settings = hypothesis.settings(max_examples=60, stateful_step_count=30)
 TestLedger = Model.TestCase
 
 
-@hypothesis.settings(max_examples=200, deadline=None)
+@hypothesis.settings(max_examples=200)
 @hypothesis.given(fraction=st.floats(0.01, 1), devices=st.integers(1, 4))
 def test_places_are_the_sum_over_devices(fraction: float, devices: int) -> None:
     book = Ledger({}, [str(index) for index in range(devices)], environ={})
@@ -123,7 +123,7 @@ def test_places_are_the_sum_over_devices(fraction: float, devices: int) -> None:
     assert places == devices * int(1 / fraction + 1e-9)
 
 
-@hypothesis.settings(max_examples=100, deadline=None)
+@hypothesis.settings(max_examples=100)
 @hypothesis.given(
     sizes=st.lists(st.sampled_from([0.5, 1, 2, 3, 4, 6, 8]), min_size=5, max_size=80),
     gpus=st.lists(st.sampled_from([0, 0, 0.5, 1, 2]), min_size=80, max_size=80),
@@ -149,7 +149,7 @@ def test_everybody_starts_sooner_or_later(sizes: list[float], gpus: list[float],
     assert not waiting
 
 
-@hypothesis.settings(max_examples=50, deadline=None)
+@hypothesis.settings(max_examples=50)
 @hypothesis.given(big=st.sampled_from([2, 4, 8]), data=st.data())
 def test_a_big_one_starts_in_an_endless_stream_of_small_ones(big: float, data: Any) -> None:
     book = Ledger({"CPU": 8}, environ={})

@@ -67,11 +67,9 @@ RUN = """
 @pytest.mark.parametrize(
     ("limit", "at_once", "trials", "worker", "start_method"),
     [
-        (40, 20, 60, "reused", "zygote"),
-        (40, 20, 60, "fresh", "zygote"),
-        (256, 140, 160, "fresh", "zygote"),
-        (40, 20, 24, "reused", "interpreter"),
-        (40, 20, 24, "fresh", "interpreter"),
+        (40, 20, 30, "reused", "zygote"),
+        (40, 20, 30, "fresh", "zygote"),
+        (40, 20, 21, "fresh", "interpreter"),
     ],
 )
 def test_fewer_trials_run_at_a_time_and_none_fails(script, limit, at_once, trials, worker, start_method):

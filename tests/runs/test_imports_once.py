@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
+from kit import Script
 
 from minitune.actor.launcher import start_method
 
@@ -37,48 +33,49 @@ class Stepwise(tune.Trainable):
         return {"x": slow.VALUE, "pid": os.getpid(), "done": True}
 """
 FIT = """
-run = tune.RunConfig(storage_path=os.environ["STORAGE"], verbose=0)
-config = tune.TuneConfig(preload="fresh" not in os.environ["KIND"])
-space = {"i": tune.grid_search([1, 2, 3, 4])}
-grid = tune.Tuner(trainable, param_space=space, tune_config=config, run_config=run).fit()
-print([result.metrics.get("x") for result in grid], {type(error).__name__ for error in grid.errors})
+counted = 1  # the driver has imported it, too
+for trainable in trainables:
+    run = tune.RunConfig(storage_path=os.environ["STORAGE"], verbose=0)
+    config = tune.TuneConfig(preload="fresh" not in os.environ["KIND"])
+    space = {"i": tune.grid_search([1, 2, 3, 4])}
+    grid = tune.Tuner(trainable, param_space=space, tune_config=config, run_config=run).fit()
+    with open(os.environ["IMPORTS"]) as file:
+        total = len(file.readlines())
+    values, errors = [result.metrics.get("x") for result in grid], {type(error).__name__ for error in grid.errors}
+    print(values, errors, total - counted)
+    counted = total
 """
+ONCE, BY_EACH = "[5, 5, 5, 5] set() 1", "[5, 5, 5, 5] set() 4"
 
 
-def imports(tmp_path: Path, script: str, kind: str = "") -> tuple[str, str, int]:
-    """What a script prints on stdout and stderr, and how often others than the driver have imported `slow`.
+def imports(script: Script, source: str, trainables: str, kind: str = "") -> tuple[list[str], str]:
+    """For each trainable what its run has come to and how often others than the driver have imported `slow`; stderr.
 
     That module lies beside the script, or where packages are installed; or a link there leads to it.
     """
-    installed, sources = tmp_path / "lib" / "site-packages", tmp_path / "sources"
+    installed, sources = script.directory / "lib" / "site-packages", script.directory / "sources"
     installed.mkdir(parents=True)
     sources.mkdir()
-    place = installed if "installed" in kind else sources if "linked" in kind else tmp_path
+    place = installed if "installed" in kind else sources if "linked" in kind else script.directory
     (place / "slow.py").write_text(SLOW)
     if "linked" in kind:
         (installed / "slow.py").symlink_to(sources / "slow.py")
-    (tmp_path / "users.py").write_text("import os\n" + USERS)
-    (tmp_path / "script.py").write_text("import os\nos.environ['DRIVER'] = str(os.getpid())\n" + script)
-    env = {"IMPORTS": str(tmp_path / "imports"), "KIND": kind, "STORAGE": str(tmp_path / "storage")}
-    done = subprocess.run(
-        [sys.executable, "script.py"],
-        cwd=tmp_path,
-        env={**os.environ, **env, "PYTHONPATH": os.pathsep.join([str(installed), *filter(None, sys.path)])},
-        capture_output=True,
-        text=True,
-        timeout=120,
+    (script.directory / "users.py").write_text("import os\n" + USERS)
+    begin = f"import os, sys\nos.environ['DRIVER'] = str(os.getpid())\nsys.path.insert(1, {str(installed)!r})\n"
+    process = script.start(
+        begin + source + f"trainables = [{trainables}]\n" + FIT,
+        IMPORTS=str(script.directory / "imports"),
+        KIND=kind,
+        STORAGE=str(script.storage),
     )
-    assert done.returncode == 0, done.stderr
-    pids = (tmp_path / "imports").read_text().split()
-    return done.stdout, done.stderr, len(pids) - 1
+    stdout, stderr = script.finish(process)
+    assert process.returncode == 0, stderr
+    return stdout.splitlines(), stderr
 
 
-@pytest.mark.parametrize("name", ["train", "Stepwise"])
-@pytest.mark.parametrize("place", ["main", "module"])
-def test_imports_of_the_trainables_module_are_done_once(tmp_path: Path, name: str, place: str) -> None:
-    begin = USERS if place == "main" else "import minitune as tune\nfrom users import train, Stepwise\n"
-    found = imports(tmp_path, begin + f"trainable = {name}\n" + FIT)
-    assert found == ("[5, 5, 5, 5] set()\n", "", 1)
+@pytest.mark.parametrize("begin", [USERS, "import minitune as tune\nfrom users import train, Stepwise\n"])
+def test_imports_of_the_trainables_module_are_done_once(script: Script, begin: str) -> None:
+    assert imports(script, begin, "train, Stepwise") == ([ONCE] * 2, "")
 
 
 FIRST = """
@@ -106,98 +103,75 @@ import slow
 """
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        "",
-        "trainable = generator\n",
-        "trainable = tune.with_resources(tune.with_parameters(trainable), {'cpu': 1})\n",
-        "from minitune.trainable import wrap_function\ntrainable = wrap_function(trainable)\n",
-        "trainable = Stepwise\n",
-        "trainable = tune.with_resources(Stepwise, {'cpu': 1})\n",
-    ],
-)
-def test_installed_packages_with_whose_import_a_trainable_begins_are_imported_once(tmp_path: Path, change: str) -> None:
-    assert imports(tmp_path, FIRST + change + FIT, "installed") == ("[5, 5, 5, 5] set()\n", "", 1)
+def test_installed_packages_with_whose_import_a_trainable_begins_are_imported_once(script: Script) -> None:
+    ways = (
+        "trainable",
+        "generator",
+        "tune.with_resources(tune.with_parameters(trainable), {'cpu': 1})",
+        "__import__('minitune.trainable').trainable.wrap_function(trainable)",
+        "Stepwise",
+        "tune.with_resources(Stepwise, {'cpu': 1})",
+    )
+    assert imports(script, FIRST, ", ".join(ways), "installed") == ([ONCE] * len(ways), "")
 
 
 @pytest.mark.parametrize("kind", ["", "linked"])
-@pytest.mark.parametrize("name", ["trainable", "generator", "Stepwise"])
-def test_a_module_of_the_users_own_is_imported_by_each_trial(tmp_path: Path, name: str, kind: str) -> None:
+def test_a_module_of_the_users_own_is_imported_by_each_trial(script: Script, kind: str) -> None:
     """It may draw a number at its import, or open a file: each trial does so itself, in its own directory."""
-    assert imports(tmp_path, FIRST + f"trainable = {name}\n" + FIT, kind) == ("[5, 5, 5, 5] set()\n", "", 4)
+    assert imports(script, FIRST, "trainable, generator, Stepwise", kind) == ([BY_EACH] * 3, "")
 
 
-def test_what_comes_after_a_module_of_the_users_own_is_not_imported_before_it(tmp_path: Path) -> None:
-    script = """
+STOPPED_SHORT = """
 import minitune as tune
 
-def trainable(config):
+def after_the_users_own(config):
     import own
     import slow
     tune.report({"x": slow.VALUE})
-
-import slow
-"""
-    (tmp_path / "own.py").write_text("import sys\nassert 'slow' not in sys.modules, 'imported before'\n")
-    assert imports(tmp_path, script + FIT, "installed") == ("[5, 5, 5, 5] set()\n", "", 4)
-
-
-def test_a_step_imports_only_after_the_setup(tmp_path: Path) -> None:
-    script = """
-import sys
-import minitune as tune
 
 class Base(tune.Trainable):
     def setup(self, config):
         assert "slow" not in sys.modules, "imported before"
 
-class trainable(Base):
+class InAStep(Base):
     def step(self):
         import slow
         return {"x": slow.VALUE, "done": True}
 
-import slow
-"""
-    assert imports(tmp_path, script + FIT, "installed") == ("[5, 5, 5, 5] set()\n", "", 4)
-
-
-@pytest.mark.parametrize(
-    "begin", [FIRST, "import minitune as tune\nfrom users import train as trainable\n"], ids=["function", "module"]
-)
-def test_without_preload_each_trial_imports_everything_itself(tmp_path: Path, begin: str) -> None:
-    """`FIT` sets `preload=False` for what is "fresh"."""
-    assert imports(tmp_path, begin + FIT, "installed fresh") == ("[5, 5, 5, 5] set()\n", "", 4)
-
-
-def test_one_that_fails_there_is_tried_by_each_trial(tmp_path: Path) -> None:
-    stdout, stderr, _ = imports(tmp_path, FIRST + FIT, "installed broken")
-    assert stdout == "[None, None, None, None] {'TrialError(RuntimeError)'}\n"
-    assert "preload" not in stderr
-
-
-def test_other_imports_within_the_function_are_its_own(tmp_path: Path) -> None:
-    """What it does not do first it may not do at all."""
-    script = """
-import minitune as tune
-
-def trainable(config):
+def within(config):
     if config["i"]:
         import slow
         tune.report({"x": slow.VALUE})
 
 import slow
 """
-    assert imports(tmp_path, script + FIT) == ("[5, 5, 5, 5] set()\n", "", 4)
 
 
-def test_a_module_that_starts_a_thread_is_imported_by_each_worker(tmp_path: Path) -> None:
-    found = imports(tmp_path, USERS + "trainable = train\n" + FIT, kind="thread")
-    assert found == ("[5, 5, 5, 5] set()\n", "", 1 + 4)
+def test_what_a_trainable_does_not_import_first_is_not_imported_before_it(script: Script) -> None:
+    """What it does not do first it may not do at all."""
+    (script.directory / "own.py").write_text("import sys\nassert 'slow' not in sys.modules, 'imported before'\n")
+    found = imports(script, STOPPED_SHORT, "after_the_users_own, InAStep, within", "installed")
+    assert found == ([BY_EACH] * 3, "")
 
 
-def test_an_import_that_fails_is_told_by_the_trials_alone(tmp_path: Path) -> None:
-    stdout, stderr, _ = imports(tmp_path, USERS + "trainable = train\n" + FIT, kind="broken")
-    assert stdout == "[None, None, None, None] {'WorkerStartError(RuntimeError)'}\n"
+def test_without_preload_each_trial_imports_everything_itself(script: Script) -> None:
+    """`FIT` sets `preload=False` for what is "fresh"."""
+    begin = FIRST + "from users import train\n"
+    assert imports(script, begin, "trainable, train", "installed fresh") == ([BY_EACH] * 2, "")
+
+
+def test_one_that_fails_there_is_tried_by_each_trial(script: Script) -> None:
+    [found], stderr = imports(script, FIRST, "trainable", "installed broken")
+    assert found.startswith("[None, None, None, None] {'TrialError(RuntimeError)'}")
+    assert "preload" not in stderr
+
+
+def test_a_module_that_starts_a_thread_is_imported_by_each_worker(script: Script) -> None:
+    assert imports(script, USERS, "train", kind="thread") == (["[5, 5, 5, 5] set() 5"], "")
+
+
+def test_an_import_that_fails_is_told_by_the_trials_alone(script: Script) -> None:
+    [found], stderr = imports(script, USERS, "train", kind="broken")
+    assert found.startswith("[None, None, None, None] {'WorkerStartError(RuntimeError)'}")
     assert "preload" not in stderr
     assert stderr.count("not in a worker") <= 4

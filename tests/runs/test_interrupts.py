@@ -195,18 +195,17 @@ def statuses(script) -> list[tuple[str, str]]:
     return [(record["status"], record["cause"]) for record in records if record["type"] == "status"]
 
 
-@pytest.mark.parametrize("kind", ["function", "class"])
 @pytest.mark.parametrize(
-    ("to_workers", "to_driver"),
+    ("to_workers", "to_driver", "kind"),
     [
-        (signal.SIGTERM, signal.SIGTERM),
-        (signal.SIGINT, signal.SIGINT),
-        (signal.SIGHUP, signal.SIGHUP),
-        (signal.SIGUSR1, signal.SIGUSR1),
-        (signal.SIGKILL, signal.SIGTERM),
-        (signal.SIGTERM, signal.SIGKILL),
+        (signal.SIGTERM, signal.SIGTERM, "function"),
+        (signal.SIGINT, signal.SIGINT, "class"),
+        (signal.SIGHUP, signal.SIGHUP, "function"),
+        (signal.SIGUSR1, signal.SIGUSR1, "class"),
+        (signal.SIGKILL, signal.SIGTERM, "class"),
+        (signal.SIGTERM, signal.SIGKILL, "function"),
     ],
-    ids=lambda number: number.name,
+    ids=str,
 )
 def test_trials_that_are_ended_by_signals_shortly_before_the_driver_are_interrupted(
     script, to_workers, to_driver, kind

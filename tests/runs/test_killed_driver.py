@@ -23,13 +23,13 @@ RUN = """
 
     trainable = with_resources(trainable, {"cpu": 1})
     if sys.argv[1] == "fit":
-        space = {"model_id": grid_search([f"model_{i}" for i in range(100)])}
+        space = {"model_id": grid_search([f"model_{i}" for i in range(40)])}
         results = Tuner(trainable, param_space=space, run_config=RunConfig(name="run", verbose=0)).fit()
     else:
         results = Tuner.restore(os.path.join(os.environ["MINITUNE_STORAGE_PATH"], "run"), trainable).fit()
-    assert [r.metrics["score"] for r in results] == [f"model_{i}" for i in range(100)]
+    assert [r.metrics["score"] for r in results] == [f"model_{i}" for i in range(40)]
     assert all(r.metrics["other_data"] is Ellipsis and r.metrics["done"] for r in results)
-    assert results.num_terminated == 100
+    assert results.num_terminated == 40
 """
 
 
@@ -40,7 +40,7 @@ def count(journal: Path, text: bytes) -> int:
 @pytest.mark.parametrize("seed", [1, 2])
 def test_restore_finishes_the_basic_experiment(script, seed):
     journal, witness = script.storage / "run" / "journal", script.directory / "witness"
-    moment = random.Random(seed).randint(1, 95)
+    moment = random.Random(seed).randint(1, 36)
     driver = script.start(RUN, "fit", str(witness))
     script.wait_until(lambda: count(journal, b'"type":"result"') >= moment or driver.poll() is not None)
     workers = psutil.Process(driver.pid).children(recursive=True) if driver.poll() is None else []
@@ -65,7 +65,7 @@ def test_restore_finishes_the_basic_experiment(script, seed):
     for trial in finished:
         name = configs[trial]["model_id"]
         assert runs_after[name] == runs_before[name] == 1, "a finished trial ran again"
-    assert set(runs_after) == {f"model_{i}" for i in range(100)}
+    assert set(runs_after) == {f"model_{i}" for i in range(40)}
     for path in (script.storage / "run").glob("trainable_*/result.json"):
         rows = [json.loads(line) for line in path.read_text().splitlines()]
         recorded = [r for r in after if r["type"] == "result" and r["trial"] == rows[0]["trial_id"]]
@@ -81,15 +81,3 @@ def test_restore_of_what_is_no_run_names_the_path(script):
     assert process.returncode == 1
     assert "RunNotFoundError: there is no run in" in stderr
     assert "nowhere" in stderr
-
-
-def test_a_live_run_refuses_a_second_driver(script):
-    journal = script.storage / "run" / "journal"
-    witness = script.directory / "witness"
-    slow = RUN.replace('return {"score"', 'import time; time.sleep(60)\n        return {"score"')
-    driver = script.start(slow, "fit", str(witness))
-    script.wait_until(lambda: count(journal, b'"type":"start"') >= 1)
-    second = script.start(RUN, "restore", str(witness))
-    _, stderr = script.finish(second)
-    assert "RunLockedError" in stderr
-    assert str(driver.pid) in stderr

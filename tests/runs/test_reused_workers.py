@@ -13,15 +13,17 @@ from kit import fit, report_state
 
 from minitune import get_context, grid_search, report
 
-pytestmark = [
-    pytest.mark.usefixtures("one_cpu"),
-    pytest.mark.parametrize("start_method", ["zygote", "interpreter"]),
-]
+pytestmark = pytest.mark.usefixtures("one_cpu")
+
+
+@pytest.fixture(params=["zygote", "interpreter"])
+def start_method(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a fresh worker is like depends on it."""
+    monkeypatch.setenv("MINITUNE_START_METHOD", request.param)
 
 
 @pytest.fixture(autouse=True)
-def start(start_method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MINITUNE_START_METHOD", start_method)
+def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINITUNE_FORCE_TRIAL_CLEANUP_S", "0.2")
 
 
@@ -41,6 +43,7 @@ def careless(config: dict[str, Any]) -> None:
     os.umask(0)
 
 
+@pytest.mark.usefixtures("start_method")
 def test_files_of_the_next_trial_are_not_open_to_all() -> None:
     umask = os.umask(0o027)
     try:
@@ -80,6 +83,7 @@ def masked(config: dict[str, Any]) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGUSR1])
 
 
+@pytest.mark.usefixtures("start_method")
 def test_handlers_are_those_of_a_fresh_worker() -> None:
     grid = on_one_worker(masked)
     assert grid[0].metrics["handlers"] == grid[1].metrics["handlers"]

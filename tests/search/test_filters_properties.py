@@ -19,7 +19,7 @@ from minitune.space.parameters import config_key, space_size
 hypothesis = pytest.importorskip("hypothesis")
 st = pytest.importorskip("hypothesis.strategies")
 
-SETTINGS = hypothesis.settings(deadline=None, max_examples=12)
+SETTINGS = hypothesis.settings(max_examples=12)
 
 
 class Wandering(Searcher):

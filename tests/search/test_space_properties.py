@@ -18,7 +18,7 @@ from minitune.space.variants import VariantTable, count_variants
 hypothesis = pytest.importorskip("hypothesis")
 st = pytest.importorskip("hypothesis.strategies")
 
-hypothesis.settings.register_profile("search", deadline=None, max_examples=60)
+hypothesis.settings.register_profile("search", max_examples=60)
 SETTINGS = hypothesis.settings.get_profile("search")
 
 STEPS = st.sampled_from([0.1, 0.25, 0.05, 1e-3, 1.0, 2.5, 1e-5, 1 / 3])

@@ -15,7 +15,7 @@ SPACES = spaces(tune.randn(0, 3), tune.qrandn(0, 3, 0.5))
 
 
 @hypothesis.given(SPACES, st.integers(0, 99))
-@hypothesis.settings(deadline=None, max_examples=25)
+@hypothesis.settings(max_examples=25)
 def test_suggestions_lie_in_the_space(space: Any, seed: int) -> None:
     def again(points: list[Any]) -> HyperOptSearch:
         return HyperOptSearch(metric="loss", mode="min", points_to_evaluate=points)
@@ -25,6 +25,6 @@ def test_suggestions_lie_in_the_space(space: Any, seed: int) -> None:
 
 
 @hypothesis.given(SPACES, st.integers(0, 99))
-@hypothesis.settings(deadline=None, max_examples=10)
+@hypothesis.settings(max_examples=10)
 def test_nothing_comes_twice(space: Any, seed: int) -> None:
     check_that_nothing_comes_twice(space, HyperOptSearch(n_initial_points=4), seed)

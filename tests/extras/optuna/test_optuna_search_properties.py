@@ -14,7 +14,7 @@ SPACES = spaces()
 
 
 @hypothesis.given(SPACES, st.integers(0, 99))
-@hypothesis.settings(deadline=None, max_examples=25)
+@hypothesis.settings(max_examples=25)
 def test_suggestions_lie_in_the_space(space: Any, seed: int) -> None:
     def again(points: list[Any]) -> OptunaSearch:
         return OptunaSearch(metric="loss", mode="min", points_to_evaluate=points)
@@ -24,6 +24,6 @@ def test_suggestions_lie_in_the_space(space: Any, seed: int) -> None:
 
 
 @hypothesis.given(SPACES, st.integers(0, 99))
-@hypothesis.settings(deadline=None, max_examples=10)
+@hypothesis.settings(max_examples=10)
 def test_nothing_comes_twice(space: Any, seed: int) -> None:
     check_that_nothing_comes_twice(space, OptunaSearch(), seed)
