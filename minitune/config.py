@@ -310,7 +310,7 @@ def as_config(name: str, config: Any, kind: type[_AnyConfig]) -> _AnyConfig:
     """`config`, or one of its kind with all defaults; a dict of its fields is understood too.
 
     Args:
-        name: Of the argument, for the error text.
+        name: The argument's name, for the error text.
         config: What the user passed, or None.
         kind: Its class.
 

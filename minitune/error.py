@@ -116,7 +116,7 @@ class JournalCorruptError(TuneError):
 
 
 class UntrustedStateError(TuneError):
-    """A file that would have to be unpickled may have been written by somebody else."""
+    """A file that would have to be unpickled may have been written by another user."""
 
 
 class ObjectLostError(TuneError):

@@ -99,7 +99,7 @@ _NUMBERS = (
     "RESTORE_RETRY_NUM",
     "WARN_THRESHOLD_S",
 )
-"""Those that a run asks for by `number_setting`, some of them only when it is under way."""
+"""The settings that a run reads with `number_setting`, some of them only when it is under way."""
 
 
 def setting(name: str, environ: Mapping[str, str] | None = None) -> str:

@@ -158,7 +158,7 @@ def open_own(path: str, flags: int, mode: int = 0o666, *, within: str) -> int:
 
     Raises:
         LinkError: If there is a link.
-        SpecialFileError: If it is no regular file; nothing has waited for anybody at its other end.
+        SpecialFileError: If it is no regular file; this has not waited for a process at its other end.
         OSError: If it cannot be opened.
     """
     with entry_of(path, within) as entry:
@@ -489,7 +489,7 @@ def remove_tree_steps(path: str, within: str) -> Iterator[None]:
 
     Raises:
         LinkError: If there is a link on the way to it.
-        OSError: If something cannot be removed. That it, or something in it, is gone already is no error: another
+        OSError: If something cannot be removed. If it, or something in it, is gone already, this is no error: another
             program may be removing it, too.
     """
     with contextlib.suppress(FileNotFoundError), entry_of(path, within) as entry:

@@ -161,7 +161,7 @@ def _trainable(run: RecordedRun, trial: Trial, script: str | None, arguments: Se
 
     Raises:
         TuneError: If it is not there.
-        UntrustedStateError: If somebody else may have written the kept one.
+        UntrustedStateError: If another user may have written the kept one.
     """
     if script is None:
         return load_trainable(RunDirectory(run.path), trial.experiment_number)
@@ -328,7 +328,7 @@ def _tell_begin(run: RecordedRun, trial: Trial, origin: Origin, kept: str | None
     failure = getattr(trial.error, "summary", lambda: str(trial.error))() if trial.error is not None else ""
     print(f"trial {trial.number} ({trial.trial_id}) of {run.path}: {what}{f': {failure}' if failure else ''}")
     print(f"  config  {short_repr(trial.config)}")
-    print(f"  begins  {'anew' if origin.path is None else f'at {origin.path}'}, seed {trial.seed}")
+    print(f"  begins  {'from scratch' if origin.path is None else f'at {origin.path}'}, seed {trial.seed}")
     if kept:
         print(f"  files   {kept}")
     sys.stdout.flush()
@@ -395,7 +395,7 @@ def _resume_run(path: str, options: argparse.Namespace) -> int:
     Raises:
         TuneError: If it cannot go on.
         ValueError: If it is running, or an option is not for runs.
-        UntrustedStateError: If somebody else may have written the files.
+        UntrustedStateError: If another user may have written the files.
     """
     from minitune.tuner import Tuner
 

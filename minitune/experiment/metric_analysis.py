@@ -17,7 +17,7 @@ _WINDOW = 10
 _LARGEST_INT = 10**300
 """Ints up to here can be added to floats; larger ones count as infinite."""
 _ROWS = 32
-"""So many results wait to be taken in together, which costs a fraction of taking them in one by one."""
+"""The number of results that are counted in together, which costs a fraction of counting them one by one."""
 _SHAPES_KEPT = 256
 
 

@@ -200,7 +200,7 @@ class CSVLoggerCallback(LoggerCallback):
         return text
 
     def _rewrite(self, key: str, table: _Table) -> None:
-        """Write the file anew with the columns that it lacks; the old one is replaced in one step."""
+        """Write the file again with the columns that it lacks; the old one is replaced in one step."""
         columns = list(dict.fromkeys(name for values in table.late.values() for name in values))
         header = self._format([*table.columns, *columns])
         self._files.close(key)

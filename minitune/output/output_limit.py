@@ -1,4 +1,4 @@
-"""A trial that prints without end does not fill the disk: of its output the beginning and the end are kept."""
+"""A trial that prints without end does not fill the disk: only the beginning and the end of its output are kept."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ logger = logging.getLogger("minitune")
 _LIMIT = "OUTPUT_LIMIT_MB"
 _MEGABYTE = 1_000_000
 _LOOK_S = 0.5
-"""Seconds between two looks: what a trial prints in this time may come on top of the limit."""
+"""Seconds between two looks. A file may exceed the limit by the output of this time."""
 _LOOK_MAX_S = 30.0
-"""The same where nothing is printed: after each look that finds nothing new, the next one is twice as far off."""
+"""The longest pause between two looks: after each look that finds nothing new, the pause doubles."""
 _CHUNK_BYTES = 1 << 20
 _LINE_BYTES = 1 << 14
-"""So far a cut is moved, so that it lies between two lines."""
+"""A cut is moved by at most so many bytes to lie between two lines."""
 
 
 def output_limit(names: tuple[str, str]) -> list[Callback]:

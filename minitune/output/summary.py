@@ -264,7 +264,7 @@ def log_failures(analysis: ExperimentAnalysis, may_print: bool = False) -> None:
 def tell_run_ended(analysis: ExperimentAnalysis, elapsed_s: float, is_interrupted: bool) -> None:
     """Append the outcome of a run to the files that the environment names: `STEP_SUMMARY`, `ENDED_RUNS`. Blocks.
 
-    A run within a trial tells nothing. That a file cannot be written is a warning, once.
+    A run within a trial appends nothing. A file that cannot be written causes one warning.
 
     Args:
         analysis: The run's trials.

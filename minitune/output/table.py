@@ -41,7 +41,7 @@ _LOCATION = 2
 _HIDDEN = frozenset((*AUTO_RESULT_KEYS, *DEBUG_METRICS))
 
 _MAX_CELL = 100_000
-"""So many of the last characters of a text are looked at for a cell."""
+"""The number of characters, from the end of a text, that a cell is made of."""
 
 _EXACT_LENGTH = 8
 """Floats with more characters are rounded where a value is shown rounded."""

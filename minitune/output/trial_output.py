@@ -14,7 +14,7 @@ from minitune.experiment.trial import Trial
 from minitune.output.reporters import ProgressReporter
 
 _CHUNK_BYTES = 1_000_000
-"""So much of a file is shown at once at most; the rest follows at the next occasion."""
+"""The largest part of a file that is shown at once; the rest follows at the next look."""
 _LOOK_S = 0.5
 _LATE_S = 2.0
 
@@ -22,11 +22,11 @@ _LATE_S = 2.0
 class TrialOutput(Callback):
     """Shows what trials have written to stdout and stderr, line by line, each under its trial's name.
 
-    It is read from the files that take it anyway, when a trial has reported or ended, and about every second; so
-    trials are never held up by a slow console. Executors without such files print for themselves.
+    It reads the files in which the output goes anyway, when a trial has reported or ended and about every second, so a
+    slow console never delays a trial. Trials of executors without such files print to the console themselves.
 
     Args:
-        reporter: Where the lines go; None, or one that shows no messages: to standard output.
+        reporter: Shows the lines. If it is None, or shows no messages, they go to standard output.
         names: Names of the files in a trial's directory.
     """
 
@@ -40,7 +40,7 @@ class TrialOutput(Callback):
         self._looked_s = 0.0
 
     def on_step_begin(self, iteration: int, trials: list[Trial], **info: Any) -> None:
-        """Look for new output now and then. At the first turn: what an earlier run has left is not shown again."""
+        """Look for new output now and then. The first turn skips the output of an earlier part of the run."""
         if self._shown_bytes is None:
             paths = [path for trial in trials for path in self._paths(trial)]
             self._shown_bytes = {path: os.path.getsize(path) for path in paths if os.path.exists(path)}
@@ -61,7 +61,7 @@ class TrialOutput(Callback):
                 del self._open[trial_id]  # what comes later still is shown at the end of the run
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        """A worker is ready: from now on there may be output."""
+        """A worker is ready: there may be output from now on."""
         self._trials[trial.trial_id] = trial
         self._open[trial.trial_id] = None
 
@@ -72,7 +72,7 @@ class TrialOutput(Callback):
         self._show(trial)
 
     def on_trial_recover(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        """A trial has failed, and will be tried again, by another worker."""
+        """A trial has failed, and another worker will try it again."""
         self._show(trial, at_end=True)
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
@@ -80,7 +80,7 @@ class TrialOutput(Callback):
         self._show(trial, at_end=True)
 
     def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
-        """All workers are gone: what they have written since, a last line without an end included."""
+        """All workers are gone: show the rest of their output, with a last line that has no end."""
         for trial in self._trials.values():
             while self._show(trial, at_end=True):
                 pass
@@ -113,12 +113,12 @@ class TrialOutput(Callback):
         shown[path] = shown.get(path, 0) + len(data)
         self._shown_bytes = shown
         lines = data.decode("utf-8", "replace").removesuffix("\n").split("\n") if data else []
-        # Of a line that was written over and over, such as a progress bar, the last state.
+        # A line that was written over and over, such as a progress bar, is shown in its last state.
         return [without_moves(line.rstrip("\r").rpartition("\r")[2]) for line in lines]
 
 
 class _Printer(ProgressReporter):
-    """Prints messages; there is no other reporter, or one that shows none."""
+    """Prints messages where there is no other reporter, or one that shows none."""
 
     def __init__(self) -> None:
         self._console = Console()

@@ -192,7 +192,7 @@ class AsyncHyperBandScheduler(MetricScheduler):
         grace_period: r: no trial is compared before; in units of `time_attr`.
         reduction_factor: eta, above 1.
         brackets: How many brackets, each starting one level higher than the one before. One is the best choice for
-            nearly everybody: three cost about 1.5 times the work.
+            nearly all trials: three cost about 1.5 times the work.
         stop_last_trials: Whether a trial ends at `max_t`; if not, it runs on unchecked.
         variant: `stop` ends the trials that do not go on. `promote` pauses every trial at every level and resumes the
             best, so that a good trial with a slow start is not lost; trials have to save checkpoints for that.

@@ -201,7 +201,7 @@ class Bracket:
         return closings
 
     def _let_in(self, kept: list[Entry]) -> None:
-        """Those that go on begin their way to the present level; some may be beyond it already."""
+        """Start the members that go on towards the present level; some may be beyond it already."""
         self._entered, self._arrived = len(kept), 0
         for entry in kept:
             member = self.members[entry.trial_id]

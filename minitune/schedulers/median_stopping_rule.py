@@ -43,7 +43,7 @@ class _Curve:
 
     Attributes:
         times: When it reported, ascending.
-        sums: Of the finite scores that count, up to each time.
+        sums: The sums of the finite scores that count, up to each time.
         counts: How many those are.
         best: Its best finite score so far; the worst there is if it has none.
     """
@@ -108,7 +108,7 @@ class MedianStoppingRule(MetricScheduler):
         self._hard_stop = bool(hard_stop)
         self._num_stopped = 0
         self._curves: dict[str, _Curve] = {}
-        # Times at which somebody was compared, and per time the means of all who have come so far, both ascending.
+        # The times at which trials were compared, and per time the means of all that came so far, both ascending.
         self._moments: list[float] = []
         self._means: list[list[float]] = []
         # Only of live trials: those that were paused for good, and when their slices of time began.

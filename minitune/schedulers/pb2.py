@@ -393,7 +393,7 @@ class PB2(PopulationBasedTraining):
         points = [(scale_time(gain.time), scale_score(gain.score), *gain.place) for gain in self._gains]
         here = (scale_time(donor.last_turn), scale_score(donor.turn_score))
         model = GaussianProcess.fitted(points, values)
-        # Those that explore just now: nothing is known of them yet, but less uncertain is it where they are.
+        # The members that explore just now have no result yet, but the model is less uncertain where they are.
         pseudo = [(*here, *place) for place in self._explored.values()]
         certain = GaussianProcess(model.kernel, points + pseudo, values + [0.0] * len(pseudo)) if pseudo else model
         width = math.sqrt(0.2 + max(0.0, math.log(0.4 * len(points))))

@@ -508,7 +508,7 @@ class PopulationBasedTraining(MetricScheduler):
         return all(trial is not None and trial.status == PAUSED for trial in found)
 
     def _take_turns(self, context: SchedulerContext) -> None:
-        """With `synch`: the turn of all members; everybody has been saved. O(n)."""
+        """With `synch`: the turn of all members, which are all saved. O(n)."""
         for member in self._population.lower():
             donor = self._draw_donor(context, member)
             if donor is not None:

@@ -144,7 +144,7 @@ class Population:
         member.last_turn, member.time, member.is_clone = donor.last_turn, donor.time, True
 
     def _compare_at_same_time(self) -> None:
-        """Rank everybody by what it had reached at the largest time that all have reached.
+        """Rank all members by their results at the largest time that all have reached.
 
         O(log n) while that time stays the same, which it does but once in a round; else O(n log n).
         """
@@ -188,7 +188,7 @@ class Population:
         return ends > 0 and (self.rank(member) > len(self) - ends or member.is_worst)
 
     def lower(self) -> list[Member]:
-        """Those for which `is_low` holds, the best first. O(n)."""
+        """The members for which `is_low` holds, the best first. O(n)."""
         return [member for member in self.best(len(self)) if self.is_low(member)]
 
     def best(self, count: int) -> list[Member]:

@@ -25,7 +25,7 @@ from minitune.space.variants import Position, Variant, VariantTable
 logger = logging.getLogger("minitune")
 
 _TRIES_AT_GRID_POINT = 500
-"""So often is a point of a grid drawn anew before it is left out: other points may be better."""
+"""The number of draws for a point of a grid before it is left out: other points may be better."""
 _SAME_DRAWS = 32
 """A function that has given the same value so many times is taken as not random."""
 

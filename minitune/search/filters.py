@@ -137,7 +137,7 @@ class Filter:
 
     @property
     def max_tries(self) -> int:
-        """So many refused proposals in a row are the end."""
+        """The search ends after so many refused proposals in a row."""
         return MAX_TRIES if self._has_admitted else FIRST_TRIES
 
     def judge(self, config: dict[str, Any]) -> Verdict:

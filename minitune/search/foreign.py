@@ -19,7 +19,7 @@ from minitune.space.parameters import Parameter, values_of
 from minitune.space.tree import Path, path_text
 
 LISTED = 1000
-"""Of a longer list of categories a library gets the indices, as numbers: it keeps a weight for each category."""
+"""A library gets a longer list of categories as indices, as numbers: it keeps a weight for each category."""
 
 
 def quantized(domain: Float | Integer, value: float) -> Any:

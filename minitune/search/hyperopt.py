@@ -29,8 +29,8 @@ class HyperOptSearch(Searcher):
         mode: `"min"` or `"max"`.
         points_to_evaluate: Configurations that are tried first; what they lack is drawn. Parameters of HyperOpt's own
             may also be given by label, with HyperOpt's value, which is an index for a choice.
-        n_initial_points: So many configurations are drawn at random before the model is used.
-        random_state_seed: Of all draws. It takes precedence over the run's seed.
+        n_initial_points: The number of configurations that are drawn at random before the model is used.
+        random_state_seed: The seed of all draws. It takes precedence over the run's seed.
         gamma: What share of the trials counts as good; see HyperOpt.
 
     Raises:

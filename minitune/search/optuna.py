@@ -256,7 +256,7 @@ class OptunaSearch(Searcher):
         study_name: Name of the study, by which it is found in a storage; by default `"optuna"`.
         storage: One of `optuna.storages`, or a URL; by default the study is kept in memory, and saved with the run. A
             study that is there already goes on.
-        seed: Of the default sampler. It takes precedence over the run's.
+        seed: The seed of the default sampler. It takes precedence over the run's.
         evaluated_rewards: The values of `points_to_evaluate`, if they are known: those are not tried then.
 
     Raises:

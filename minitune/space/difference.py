@@ -31,7 +31,7 @@ from minitune.space.domains import (
 from minitune.space.tree import Path, is_plain, path_text
 
 _SHOWN = 10
-"""So many differences are told; of the others the number."""
+"""The number of differences that are listed; the others are only counted."""
 
 _ABSENT = object()
 """In place of a value where one of the spaces has no such key."""

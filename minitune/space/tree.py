@@ -172,7 +172,7 @@ def path_key(path: Path) -> tuple[tuple[bool, int, str], ...]:
 
 
 def topmost(paths: list[Path]) -> list[Path]:
-    """Those of `paths` that lie below no other, sorted, each once."""
+    """The paths of `paths` that lie below no other, sorted, each once."""
     known = set(paths)
     return sorted((p for p in known if not any(p[:n] in known for n in range(len(p)))), key=path_key)
 

@@ -707,7 +707,7 @@ class TrialExecutorContract:
             assert time.monotonic() - began_s < self.bound_s
 
     def test_a_wait_ends_when_its_time_is_over(self, tmp_path: Path) -> None:
-        """So much time has passed on the executor's clock, and nothing else has happened."""
+        """Let so much time pass on the executor's clock, while nothing else happens."""
         with self.watch(tmp_path) as watch:
             began_s = watch.executor.now()
 

@@ -408,7 +408,7 @@ def hung(trials: Iterable[Trial], end_s: float, patience_s: float) -> dict[str, 
     """Where in the user's code those trials were that did not stop when asked to, and had long been silent.
 
     A worker that does not end in its grace period writes the stacks of its threads to its standard error, before it is
-    killed. That alone is no hang: a step may just take longer than the grace period.
+    killed. This alone is no hang: a step may just take longer than the grace period.
 
     Args:
         trials: The trials of a run that has ended.
