@@ -62,6 +62,12 @@ FAULTS: list[tuple[str, str, str, str]] = [
         "tests/testing/test_ci_command.py::test_a_run_that_the_budget_cuts_short_passes_and_says_so",
     ),
     (
+        "minitune/output/table.py",
+        "for name, total in self.totals.items() if total and self._used(name)",
+        "for name, total in self.totals.items() if self._used(name)",
+        "tests/plugins/test_progress_reporter.py::test_what_a_machine_does_not_have_is_in_the_block_and_not_in_the_live_view",
+    ),
+    (
         "minitune/output/progress.py",
         "    if total_samples == 1 and any(not isinstance(domain.sampler, Grid) for domain in searched):",
         "    if total_samples == 1:",
@@ -420,6 +426,12 @@ FAULTS: list[tuple[str, str, str, str]] = [
         "tests/storage/test_journal_codec.py::test_large_objects_go_to_a_file_of_their_own",
     ),
     # -- commands ------------------------------------------------------------------------------------------------------
+    (
+        "minitune/cli.py",
+        "        if not isinstance(error, ERRORS):\n            raise\n",
+        "",
+        "tests/test_command_line.py::test_an_error_of_a_command_is_one_line_and_a_defect_is_not_hidden",
+    ),
     (
         "minitune/commands/health.py",
         '    value = max(high for _, high in found) if target.mode == "max" else min(low for low, _ in found)\n',
@@ -910,6 +922,12 @@ FAULTS: list[tuple[str, str, str, str]] = [
         "tests/resources/test_fairness.py::test_equal_requests_do_not_overtake_each_other",
     ),
     # -- experiment ----------------------------------------------------------------------------------------------------
+    (
+        "minitune/experiment/trial.py",
+        "        metrics.update(tail)\n",
+        "        metrics = {**tail, **metrics}\n",
+        "tests/controller/test_driver_disk.py::test_the_automatic_keys_come_in_their_order",
+    ),
     (
         "minitune/experiment/trial.py",
         '(value > best[0] if mode == "max" else value < best[0])',

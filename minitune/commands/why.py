@@ -1,8 +1,8 @@
 """`minitune explain` and `minitune replay`: why a trial was stopped, and how another scheduler would decide.
 
 `explain` shows the decisions in the journal. `replay` simulates a scheduler on the learning curves of the run and
-compares it with FIFO on the same curves. A curve that was cut has no more than its recorded part: the replay then takes
-the trial as ended, so its numbers are too low, and the output says so.
+compares it with FIFO on the same curves. Only the recorded part of a cut curve is known: at its end the replay
+takes the trial as ended, so its numbers are too low, and the output says so.
 """
 
 from __future__ import annotations

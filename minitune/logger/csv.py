@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from minitune.base import files
@@ -254,11 +254,6 @@ def _read_table(path: str, within: str, size: int) -> _Table:
     with files.open_to_read(path, follow=False) as file:
         header = file.readline().decode("utf-8", "replace")
         table.add_columns(next(csv.reader([header]), []))
-        table.rows = sum(block.count(b"\n") for block in _blocks(file))
+        table.rows = sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
     table.size = size
     return table
-
-
-def _blocks(file: Any) -> Iterator[bytes]:
-    while block := file.read(1 << 20):
-        yield block

@@ -74,7 +74,7 @@ class TBXLoggerCallback(LoggerCallback):
             pass
         if len(self._trial_writer) >= self._max_open:
             self._close(next(iter(self._trial_writer)))
-        # The file's name holds no more than the second: an attempt that follows soon would overwrite the one before.
+        # The file's name ends with the second: an attempt within the same second would overwrite the one before.
         # Files are read in the order of their names. The random end keeps others from planting a link there.
         suffix = f".{os.getpid()}.{next(_numbers):09d}.{os.urandom(8).hex()}"
         self._trial_writer[trial] = self._summary_writer_cls(

@@ -39,14 +39,14 @@ def output_limit(names: tuple[str, str]) -> list[Callback]:
 
 
 class OutputLimit(Callback):
-    """Looks at the output files of running trials, on a thread of its own, and cuts the middle out of those too large.
+    """Looks at the output files of running trials, in its own thread, and cuts the middle out of those too large.
 
     All writers append to these files, so they may be cut at any time. Output that is written at the
     moment of a cut may be lost. Executors without such files need no thread, and have none.
 
     Args:
         names: Names of the files in a trial's directory.
-        limit_bytes: How large one may become.
+        limit_bytes: The largest size of a file.
     """
 
     def __init__(self, names: tuple[str, str], limit_bytes: int):
@@ -61,7 +61,7 @@ class OutputLimit(Callback):
         self._thread: threading.Thread | None = None
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
-        """A worker is ready: from now on there may be output."""
+        """A worker is ready: there may be output from now on."""
         if self._has_files is None:
             self._has_files = any(os.path.exists(path) for path in self._paths(trial))
         if not self._has_files:
@@ -101,7 +101,7 @@ class OutputLimit(Callback):
             delay_s = _LOOK_S if self._look() else min(2 * delay_s, _LOOK_MAX_S)
 
     def _look(self) -> bool:
-        """Cut what is too long; whether anything was printed since the last look."""
+        """Cut the files that are too large. Returns whether trials have printed anything since the last look."""
         seen_bytes = 0
         ended, self._ended = self._ended, []
         for trial in [*self._running.copy().values(), *ended]:
@@ -111,7 +111,7 @@ class OutputLimit(Callback):
                     seen_bytes += size_bytes
                     if size_bytes > self._limit_bytes:
                         self._cut(trial, path)
-                except OSError as error:  # there is none, it was removed by the user, or the disk is broken
+                except OSError as error:  # it does not exist, the user has removed it, or the disk is broken
                     logger.debug("%s cannot be kept small: %s", path, error)
         is_new = seen_bytes != self._seen_bytes
         self._seen_bytes = seen_bytes
@@ -135,9 +135,9 @@ class Cut:
     """Where the middle of a file was left out.
 
     Attributes:
-        at_bytes: How long the beginning is that was kept.
-        left_out_bytes: How much followed it.
-        note_bytes: How long the line is that says so.
+        at_bytes: Length of the beginning that was kept.
+        left_out_bytes: Length of the part that was left out.
+        note_bytes: Length of the line that says so.
     """
 
     def __init__(self, at_bytes: int, left_out_bytes: int, note_bytes: int):
@@ -153,9 +153,9 @@ def cut_middle(
 
     Args:
         path: The file.
-        head_bytes: How much of its beginning is kept, up to the end of a line.
-        tail_bytes: Likewise of its end, from the beginning of a line.
-        before: The cut that was made in it before.
+        head_bytes: Length of the beginning that is kept, up to the end of a line.
+        tail_bytes: Length of the end that is kept, from the beginning of a line.
+        before: The earlier cut of this file, if there is one.
         within: See `files.entry_of`; by default the file's directory.
 
     Raises:
@@ -171,7 +171,7 @@ def cut_middle(
         file.seek(begin)
         file.write(note)
         target = begin + len(note)
-        until = source + 4 * tail_bytes  # who prints faster than we copy loses something
+        until = source + 4 * tail_bytes  # a trial that prints faster than this copies loses output
         while source < until:
             file.seek(source)
             chunk = file.read(_CHUNK_BYTES)

@@ -225,10 +225,9 @@ class TuneReporterBase(ProgressReporter):
         self._verbose = 1
         self._prints_errors = True
         self._raised: Trial | None = None
-        self._took_s: float | None = None
         self._begin_s = clock.current().monotonic()
-        self._last_report_s: float | None = None
         self._console = Console()
+        self._reset()
 
     # -- set up --------------------------------------------------------------------------------------------------
 
@@ -261,8 +260,12 @@ class TuneReporterBase(ProgressReporter):
         self._total_samples = total_samples if total_samples is not None else self._total_samples
         now = clock.current()
         self._begin_s = now.monotonic() - (max(0.0, now.time() - start_time) if start_time is not None else 0.0)
-        self._took_s = None
-        self._last_report_s = None
+        self._reset()
+
+    def _reset(self) -> None:
+        """Forget the run before, if there was one. Called at the construction and by `setup`."""
+        self._took_s: float | None = None
+        self._last_report_s: float | None = None
 
     def run_took(self, seconds: float) -> None:
         """See `ProgressReporter.run_took`."""
@@ -561,34 +564,21 @@ class CLIReporter(ScreenReporter):
 class SnapshotReporter(TuneReporterBase):
     """A reporter that can take a `Snapshot` of the run. Its arguments are those of `TuneReporterBase`."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._info = table.RunInfo()
-        self._budget_s: float | None = None  # after so many seconds the run ends anyway
-        self._forget()
+    time_budget_s: float | None = None
+    """Seconds after which the run ends anyway; None: there is no such limit."""
 
     def note_run(self, info: table.RunInfo) -> None:
         """See `ProgressReporter.note_run`. Snapshots are made of these data."""
         self._info = info
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
+        super()._reset()
+        self._info = table.RunInfo()
         self._ended_before: int | None = None  # trials that had ended before a resumed run went on
         self._kinds: dict[str, Hashable] = {}
         self._ranked_by: str | None = None
         self._ranked: set[str] = set()
         self._best_ended: list[Trial] = []
-
-    def setup(
-        self,
-        start_time: float | None = None,
-        total_samples: int | None = None,
-        metric: str | None = None,
-        mode: str | None = None,
-        **kwargs: Any,
-    ) -> None:
-        """See `ProgressReporter.setup`."""
-        super().setup(start_time, total_samples, metric, mode, **kwargs)
-        self._forget()
 
     def _note_beginning(self, trials: Sequence[Trial]) -> None:
         if self._ended_before is None:
@@ -615,13 +605,13 @@ class SnapshotReporter(TuneReporterBase):
         )
 
     def _pace(self, statuses: Mapping[str, Sequence[Trial]]) -> Snapshot:
-        """A snapshot that says no more than how far the run has come, and when it will end."""
+        """A snapshot of the run's progress and its expected end alone."""
         elapsed_s, total, before = self._elapsed_s(), self._total(), self._ended_before or 0
         ended = len(statuses[TERMINATED]) + len(statuses[ERROR]) - before
         to_end = None if total is None or self._info.ending else total - before
         left_s = seconds_left(elapsed_s, ended, to_end, [_part_done(trial) for trial in statuses[RUNNING]])
-        if self._budget_s is not None:
-            budget_s = max(0.0, self._budget_s - elapsed_s)
+        if self.time_budget_s is not None:
+            budget_s = max(0.0, self.time_budget_s - elapsed_s)
             left_s = budget_s if left_s is None else min(left_s, budget_s)
         return Snapshot(
             title=os.path.basename(self._info.path),
@@ -709,30 +699,14 @@ class LiveReporter(ScreenReporter, SnapshotReporter):
 
     time_budget_s: float | None = None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._budget_s = self.time_budget_s
-        self._begin()
-
-    def _begin(self) -> None:
+    def _reset(self) -> None:
+        super()._reset()
         self._has_begun = False
         self._has_news = True
         self._wait_s = self._cost_s = 0.0
         self._pause_s = _FIRST_LINE_S
         self._line_s = time.monotonic() + _FIRST_LINE_S  # of the real clock: it is for people
         self._told: set[Hashable] = set()
-
-    def setup(
-        self,
-        start_time: float | None = None,
-        total_samples: int | None = None,
-        metric: str | None = None,
-        mode: str | None = None,
-        **kwargs: Any,
-    ) -> None:
-        """See `ProgressReporter.setup`."""
-        super().setup(start_time, total_samples, metric, mode, **kwargs)
-        self._begin()
 
     # -- when ------------------------------------------------------------------------------------------------------
 
@@ -855,21 +829,12 @@ class JupyterNotebookReporter(SnapshotReporter):
             ) from error
         if not in_notebook():
             logger.warning("JupyterNotebookReporter shows HTML, but this is no notebook; a CLIReporter shows text")
-        self._handle: Any = None
+
+    def _reset(self) -> None:
+        super()._reset()
+        self._handle: Any = None  # each run has a place of its own
         self._has_shown = False
         self._end = ""
-
-    def setup(
-        self,
-        start_time: float | None = None,
-        total_samples: int | None = None,
-        metric: str | None = None,
-        mode: str | None = None,
-        **kwargs: Any,
-    ) -> None:
-        """See `ProgressReporter.setup`. Each run has a place of its own."""
-        super().setup(start_time, total_samples, metric, mode, **kwargs)
-        self._handle, self._has_shown, self._end = None, False, ""
 
     def report(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> None:
         """Show a status block in place of the last one."""

@@ -46,7 +46,7 @@ class Screen:
         self._lock = threading.RLock()
         self._drawn: list[str] = []
         self._drawn_columns = 0
-        self._tail = ""  # what was printed last and has no end of line yet
+        self._tail = ""  # the last line that was printed, while it has no end
         self._is_bridged = False  # whether the block stands a line below the unfinished one
         self._is_ours = False  # whether what is being written is our own
         self._covered: list[tuple[Any, Any, Any]] = []
@@ -69,7 +69,7 @@ class Screen:
     def draw(self, lines: Sequence[str]) -> None:
         """Show `lines` in place of those that are there. Blocks as printing does.
 
-        In the background (`&`, or stopped and sent there) nothing is drawn: the terminal belongs to others.
+        In the background (`&`, or stopped and sent there) nothing is drawn: the terminal belongs to another program.
 
         Args:
             lines: As many, and as wide, as `size` allows.
@@ -129,11 +129,11 @@ class Screen:
         return f"\r\x1b[{rows}A" if rows else ""
 
     def _give_way(self) -> None:
-        """Take the block off the screen, and the cursor to where others had left it."""
+        """Take the block off the screen, and move the cursor back to the end of the other output."""
         if not self._drawn:
             return
         columns = self.size()[0] + 1
-        # From its second line on: to erase a whole screen makes some terminals keep what was there for scrolling back.
+        # From its second line on: when a whole screen is erased, some terminals keep its lines for scrolling back.
         text = f"{self._way_up(columns)}\x1b[K\n\x1b[J\x1b[1A"
         if self._is_bridged:
             column = width_of(without_codes(self._tail)) % columns
@@ -143,11 +143,11 @@ class Screen:
         self._forget(tail=self._tail)
 
     def _forget(self, tail: str = "") -> None:
-        """There is no block on the screen."""
+        """Note that there is no block on the screen."""
         self._drawn, self._tail, self._is_bridged, self.is_erased = [], tail, False, True
 
     def _note(self, text: str) -> None:
-        """Others have printed `text`."""
+        """Note that other code has printed `text`."""
         self._tail = (self._tail + text).rpartition("\n")[2].rpartition("\r")[2]
 
     def _write(self, text: str) -> None:
@@ -165,10 +165,10 @@ class Screen:
         except (OSError, ValueError, AttributeError):
             return True  # it is not our controlling terminal, so job control does not apply
 
-    # -- those who print meanwhile ---------------------------------------------------------------------------------
+    # -- when other code prints ------------------------------------------------------------------------------------
 
     def _cover(self, stream: Any) -> None:
-        """See to it that the block gives way to what is written to `stream`, if that is a terminal."""
+        """Make the block give way to output on `stream`, if that is a terminal."""
         if not is_terminal(stream):
             return
         write, before = stream.write, getattr(stream, "__dict__", {}).get("write")
@@ -193,7 +193,7 @@ class Screen:
         self._covered.append((stream, covered, before))
 
     def _uncover(self) -> None:
-        self._is_ours = True  # for those who have kept the function
+        self._is_ours = True  # for code that has kept the function
         while self._covered:
             stream, covered, before = self._covered.pop()
             if getattr(stream, "__dict__", {}).get("write") is covered:
@@ -202,7 +202,7 @@ class Screen:
                     stream.write = before
 
     def _watch_sigcont(self) -> None:
-        """Know when a shell has stopped us and let us go on: it has printed below the block meanwhile."""
+        """Note when a shell has stopped us and let us go on: it has printed below the block in between."""
         self._sigcont: Callable[[int, FrameType | None], None] | None = None
         if sys.platform == "win32":
             return

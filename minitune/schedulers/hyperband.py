@@ -362,11 +362,11 @@ class HyperBandScheduler(MetricScheduler):
         return self._answer(bracket, member, entry, at, closings)
 
     def on_trial_complete(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> None:
-        """The others need not wait for it any more."""
+        """The others do not wait for it any more."""
         self._leave(tune_controller, trial, TERMINATED)
 
     def on_trial_remove(self, tune_controller: SchedulerContext, trial: Trial) -> None:
-        """The others need not wait for it any more."""
+        """The others do not wait for it any more."""
         self._leave(tune_controller, trial, TERMINATED)
 
     def on_trial_error(self, tune_controller: SchedulerContext, trial: Trial) -> None:

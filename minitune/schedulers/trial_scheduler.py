@@ -197,7 +197,7 @@ class TrialScheduler:
     def chooses_in_order(self) -> bool:
         """Whether `choose_trial_to_run` starts what has waited longest, as it does here, whatever has been reported.
 
-        Such a scheduler need not be asked again before something has started, ended or come.
+        Such a scheduler is asked again only after a trial has started, ended or come.
         """
         return getattr(self.choose_trial_to_run, "__func__", None) is TrialScheduler.choose_trial_to_run
 

@@ -118,7 +118,7 @@ def find_unresolved(value: Any, path: Path = ()) -> Iterator[tuple[Path, Domain]
 
 
 def find_constants(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Find the leaves of `value` that need not be resolved; see `find_unresolved`."""
+    """Find the leaves of `value` without anything to resolve; see `find_unresolved`."""
     if as_domain(value) is not None:
         return
     if isinstance(value, dict):

@@ -59,7 +59,7 @@ class Stopper:
         return False
 
     def seconds_left(self) -> float | None:
-        """Seconds after which the driver asks `stop_all` again even if nothing happens; None: it need not.
+        """Seconds after which the driver asks `stop_all` again even if nothing happens; None: never.
 
         By default it is one second for a class with a `stop_all` of its own, and None for the others.
         """
