@@ -114,8 +114,8 @@ def run(
         resume: Go on with the run of this name if there is one, else begin: True or `"AUTO"`, with suffixes such as
             `"AUTO+ERRORED"`.
         resume_config: The same in detail.
-        reuse_actors: Whether the worker of a trial that has ended well is handed on.
-        raise_on_failed_trial: Raise if a trial has not ended well, unless the run was interrupted.
+        reuse_actors: Whether the worker of a trial that has finished is handed on.
+        raise_on_failed_trial: Raise if a trial has not finished, unless the run was interrupted.
         callbacks: Called at every turn of events.
         max_concurrent_trials: At most so many trials run at a time.
         keep_checkpoints_num: Old name of `CheckpointConfig.num_to_keep`.
@@ -369,7 +369,7 @@ def _keep_checkpoints_as_before(plan: Plan, run: RunDirectory) -> None:
 
 
 def _raise_incomplete(outcome: Outcome) -> None:
-    """Raise if trials have not ended well."""
+    """Raise if trials have not finished."""
     incomplete = [trial for trial in outcome.trials if trial.status != TERMINATED]
     if incomplete:
         first = next((trial.error for trial in incomplete if trial.error is not None), None)

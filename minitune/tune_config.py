@@ -36,7 +36,7 @@ class TuneConfig(Config):
         num_samples: How often the space is sampled (the whole grid each time); -1 means without end.
         max_concurrent_trials: At most so many trials run at a time; None means as many as the resources allow.
         time_budget_s: Seconds, or a timedelta, after which the run ends; None and 0 mean no limit.
-        reuse_actors: Hand the worker of a trial that has ended well on to the next one.
+        reuse_actors: Hand the worker of a finished trial on to the next one.
         trial_name_creator: Makes a trial's name from the trial.
         trial_dirname_creator: Makes the name of a trial's directory from the trial.
         chdir_to_trial_dir: Old form of the variable `RAY_CHDIR_TO_TRIAL_DIR`: whether a worker works in the directory
@@ -57,7 +57,7 @@ class TuneConfig(Config):
             ended from outside: there a limit is noticed when the trial reports.
         on_duplicate: What becomes of a configuration that this run has tried before. `"allow"`: it is tried again.
             `"resample"`: another one is drawn, and the search ends when there is none. `"reuse"`: its trial ends at
-            once with the last result of the earlier one; where that has not ended well by then, it runs. Numbers are
+            once with the last result of the earlier one; where that has not finished by then, it runs. Numbers are
             equal by value (1 and 1.0, but not True), NaN is equal to itself.
         constraints: Functions of the configuration that must return True, such as `[lambda c: c["low"] < c["high"]]`.
             What violates one is drawn anew; points of a grid that do are left out. Where a searcher suggests nothing

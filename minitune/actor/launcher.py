@@ -26,7 +26,7 @@ class Listener(Protocol):
         """There is a process."""
 
     def on_refused(self, reason: str) -> None:
-        """No process could be made, and nobody is to blame."""
+        """No process could be made; this does not count as a failure of the trial."""
 
     def on_lost(self, reason: str) -> None:
         """What carries the process has failed; it will die of that."""

@@ -54,8 +54,8 @@ def arm_stack_dump() -> None:
 def dump_stacks() -> None:
     """Write the stacks of all threads to standard error.
 
-    Whoever holds the interpreter's lock can do that safely; a signal handler, which does not, may read a stack that
-    another thread is just changing, and crash. So the signal is only for those who never let go of that lock.
+    A thread that holds the interpreter's lock can do that safely. A signal handler does not hold it: it may read a
+    stack that another thread is just changing, and crash. So the signal is only for code that keeps this lock.
     """
     if sys.platform != "win32" and hasattr(signal, "SIGUSR2"):
         faulthandler.unregister(signal.SIGUSR2)

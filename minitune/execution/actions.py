@@ -102,7 +102,7 @@ class TrialActions:
         self._hooks.paused(trial)
 
     def end(self, live: Live, reason: str) -> None:
-        """A trial with a worker ends well, or is interrupted."""
+        """A trial with a worker finishes, or is interrupted."""
         trial = live.trial
         if self._state.interrupted and not live.ends_by_itself:
             self.let_go(live)
@@ -307,7 +307,7 @@ class Reuse:
         self._num_known = 0
 
     def find(self, trial: Trial) -> Trial | None:
-        """The first trial that has tried the same and has ended well; None for a trial that has begun already."""
+        """The first trial that has tried the same and has finished; None for a trial that has begun already."""
         while self._num_known < len(self._state.trials):
             known = self._state.trials[self._num_known]
             self._by_key.setdefault(config_key(known.config), []).append(known)

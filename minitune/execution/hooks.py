@@ -439,7 +439,7 @@ class Hooks:
         self._call(self.search_alg.on_unpause, trial, trial.trial_id)
 
     def completed(self, trial: Trial) -> None:
-        """A running trial ends well; its last result is set, its status still RUNNING."""
+        """A running trial finishes; its last result is set, its status still RUNNING."""
         flat = flatten(trial.last_result)
         self._call(self.scheduler.on_trial_complete, trial, self.context, trial, flat)
         self._call(self.search_alg.on_trial_complete, trial, trial.trial_id, result=flat)
@@ -499,7 +499,8 @@ class Hooks:
             _raise_told(hook, trial, error)
         finally:
             taken_s = time.monotonic() - begin_s
-            if taken_s > self._slow_s and getattr(hook, "__name__", "") != "on_experiment_end":  # no trial waits by then
+            # When the experiment ends, no trial waits any more.
+            if taken_s > self._slow_s and getattr(hook, "__name__", "") != "on_experiment_end":
                 self._warn_slow(_hook_name(hook), taken_s)
         if os.getpid() != self._pid:
             raise forked_error(_hook_name(hook))

@@ -172,7 +172,7 @@ class Launcher:
             try:
                 has_room = self._executor.can_start(trial.resources, waiter=trial.trial_id)
                 if not has_room and not self._state.live and not self._state.leaving:
-                    self._drop_claims(candidates)  # what there is, is kept for one that nobody chooses
+                    self._drop_claims(candidates)  # the free rest is kept for one that is not chosen
                     has_room = self._executor.can_start(trial.resources, waiter=trial.trial_id)
             except TuneError as error:  # a worker that cannot be killed has taken its resources with it
                 self._refusal = Refusal(trial, TrialError(str(error)))

@@ -1,7 +1,7 @@
 """TrialExecutor: who runs actors; and the events by which it tells what became of them.
 
 An actor is an object somewhere else, called by method name, with at most one call in flight. Its id is the fence: an
-event of an actor that was let go names an id that nobody waits for any more.
+event of an actor that was let go names an id that the driver no longer waits for.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ class TrackerCallback(LoggerCallback):
             try:
                 records[trial_id] = (self.open(value), value)
             except Exception as error:
-                # The next trial would fail, too, after as long a wait: trackers try again and again before they give up.
+                # The next trial would fail after as long a wait, too: trackers try several times before they give up.
                 self._warn(
                     "open", f"opens no more records in {self.tracker} ({_text_of(error)}); the run goes on without them"
                 )
@@ -206,7 +206,9 @@ class TrackerCallback(LoggerCallback):
             pass
         left_out = self._left_out + (max(1, self._events.qsize()) if thread.is_alive() else 0)
         if left_out:
-            logger.warning("%s could not keep up: %d events did not reach %s", type(self).__name__, left_out, self.tracker)
+            logger.warning(
+                "%s could not keep up: %d events did not reach %s", type(self).__name__, left_out, self.tracker
+            )
         self._is_given_up.set()  # if it still runs, it ends with the event that it is at
         self._begin()
 

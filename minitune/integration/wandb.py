@@ -1,4 +1,4 @@
-"""Weights & Biases: a run for each trial, written by the driver (`WandbLoggerCallback`) or by the trial (`setup_wandb`).
+"""Weights & Biases: a run for each trial. The driver writes it (`WandbLoggerCallback`) or the trial (`setup_wandb`).
 
 Needs the package `wandb` (the extra `wandb`), which is loaded when it is used. A trial's run has the trial's id, so
 that an attempt that follows, in a worker or under another driver, goes on with it.

@@ -4,7 +4,7 @@ Rules. Of each trial the newest checkpoint stays, and the best k by score (witho
 *pinned* stays: it is being loaded, or belongs to a donor. Where checkpoints are settled (brought to the disk for good),
 the newest settled one stays too, since a power cut may take the newer ones. A checkpoint that no rule keeps is
 *surplus*: with `num_to_keep` it goes at once, without it when the run's budget of bytes is exceeded, the oldest first.
-If the budget is exceeded even so, checkpoints of trials that have ended well go, the oldest first and the best of them
+If the budget is exceeded even so, checkpoints of finished trials go, the oldest first and the best of them
 last of all: no resume needs them. Beyond that the budget gives way: what a resume needs is never removed.
 
 Order on disk: the caller writes a `drop` record for what it gets from here, then calls `remove`. So a checkpoint that
@@ -285,7 +285,7 @@ class CheckpointManager:
                 continue  # gone already: it was in the heap twice
             if heap is not self._ended and self._is_needed(entry):
                 continue  # one that was better or newer has been discarded; it will be reconsidered like any other
-            # of a trial that has ended well nothing is needed after a power cut, either
+            # of a finished trial nothing is needed after a power cut, either
             is_settled = heap is not self._ended and self._is_settled(entry)
             if entry is spared or entry.key in self._pins or is_settled:
                 in_use.append(entry)
@@ -315,7 +315,7 @@ class CheckpointManager:
         return self._budget_bytes is not None and self.total_bytes > self._budget_bytes
 
     def _best_ended(self) -> _Entry | None:
-        """The best checkpoint of the trials that have ended well; the newest if there is no score."""
+        """The best checkpoint of the finished trials; the newest if there is no score."""
         living = (entry for entry in self._ended if self._entries.get(entry.key) is entry)
         return max(living, key=lambda entry: self._final_score.of(entry.kept.metrics, entry.age), default=None)
 

@@ -141,7 +141,7 @@ class ObjectStore:
         self._durability = durability
         self._unsynced: list[str] = []
         self._loaded: dict[str, Any] = {}
-        # By id, the newest values that nobody can change: with it they are known again without a look at their content.
+        # By id, the newest values that cannot be changed: with it they are known again without a look at their content.
         self._known: OrderedDict[int, tuple[Any, StoredValue]] = OrderedDict()
         self._sizes: set[int] = set()  # of the others
 
@@ -287,7 +287,7 @@ class ObjectStore:
 
         Args:
             name: Its name.
-            keep: Whether whoever asks for it again gets the same object.
+            keep: Whether the next request for it gets the same object.
 
         Raises:
             TuneError: If the file is missing or is not what its name says.

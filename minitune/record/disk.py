@@ -438,7 +438,7 @@ class Disk:
         if self._descriptor is None:
             return os.path.isdir(self._directory)
         try:
-            # both anew: some file systems number what nobody has open anew
+            # ask for both: some file systems give a file that is not open a new number
             return os.path.samestat(os.stat(self._directory), os.fstat(self._descriptor))
         except OSError:
             return False

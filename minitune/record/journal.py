@@ -11,12 +11,12 @@ survives the death of the process, because it is in the kernel's hands; what a p
 
 The file is also looked at after each sync, or once a second where nothing is synced: it must be at its path, and as
 long as what was written. If it was removed or replaced, it is written again from the descriptor, which still leads to
-it; a second later, for somebody may be removing the whole run. If it was cut, or others have written to it, nobody
-knows what it says, and the run ends.
+it; a second later, for somebody may be removing the whole run. If it was cut, or others have written to it, its
+content cannot be relied on, and the run ends.
 
 A killed writer or a power cut leaves at most a torn end behind: lines without a good one after them. At the next open
-it is set aside in a file of its own and cut off. A bad line *before* good ones is damage of another kind: nobody can
-say what it held, so the journal is refused until somebody decides.
+it is set aside in a file of its own and cut off. A bad line *before* good ones is damage of another kind: its
+content is lost, so the journal is refused until the user decides.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ class Journal:
 
         Raises:
             TuneError: If it could not be written, naming path and reason. Nothing of the record stays in the journal,
-                so `append` may be tried again, unless a sync has failed: after that nobody knows what is on the disk.
+                so `append` may be tried again, unless a sync has failed: after that the disk's content is unknown.
         """
         descriptor = self._usable()
         line = self._with_objects(lambda objects: self._append(descriptor, record, objects))
@@ -263,7 +263,7 @@ class Journal:
     def _sync_lines(self, descriptor: int, lines: bytes) -> None:
         """Sync the file, of which `lines` have not been synced yet.
 
-        After a failed sync nobody knows what is on the disk, and another one may claim that all is well. So the lines
+        After a failed sync the content of the disk is unknown, and another sync may report success. So the lines
         are written once more, through a new descriptor, which takes the place of the old one if that works.
         """
         try:

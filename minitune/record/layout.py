@@ -263,7 +263,7 @@ def create_run_directory(
             f"({error.strerror or error}); choose another storage_path"
         ) from error
     if path != os.path.join(root, chosen):
-        level = logging.INFO if name is None else logging.WARNING  # nobody misses a name that nobody has chosen
+        level = logging.INFO if name is None else logging.WARNING  # a name that was drawn is of no interest
         logger.log(level, "a run is already at %s; this one goes to %s", os.path.join(root, chosen), path)
     return RunDirectory(path)
 
@@ -479,7 +479,7 @@ def clean_trial_directory(run_path: str, trial_directory: str, recorded: Contain
 
 
 def retire_checkpoint(trial_directory: str, number: int) -> str | None:
-    """Take a surplus checkpoint out of sight, to be removed later: nobody shall see half of one.
+    """Take a surplus checkpoint out of sight, to be removed later: half of one must never be seen.
 
     Args:
         trial_directory: The trial's directory.

@@ -39,7 +39,7 @@ _UNWRITTEN_PATIENCE_S = 10.0
 
 _CLOCK_STEP_S = 5.0
 
-_WINDOWS_LOCK_POSITION = 1 << 30  # the lock is mandatory there: put it where nobody reads
+_WINDOWS_LOCK_POSITION = 1 << 30  # the lock is mandatory there: put it where no reader comes
 
 logger = logging.getLogger("minitune")
 
@@ -380,7 +380,7 @@ def check_trusted(path: str | os.PathLike[str]) -> None:
 
     Unpickling runs whatever code the pickle's author wrote. So `path`, the directory around it if it is a file,
     and what is read from it if it is a directory (pickles, the journal, the objects, the trials' directories) must
-    belong to the current user or to root, and nobody else may be able to write there. `MINITUNE_TRUST=1` skips the
+    belong to the current user or to root, and no other user may be able to write there. `MINITUNE_TRUST=1` skips the
     check. On Windows there is none.
 
     Args:
@@ -410,7 +410,7 @@ def check_trusted(path: str | os.PathLike[str]) -> None:
 
 
 def _check_owner(path: str) -> None:
-    if sys.platform == "win32":  # access lists there say more than these modes; whoever restores runs the author's code
+    if sys.platform == "win32":  # access lists there say more than these modes; a restore runs the author's code
         return
     found = os.lstat(path)
     mode = stat.S_IMODE(found.st_mode)

@@ -177,14 +177,14 @@ class OpenRun:
         return StateKeeper(self.run, self.recorder, hooks, context, self.of_kind(records.STATE))
 
     def read(self) -> Iterator[records.Record]:
-        """The records so far, objects included: this executes code of whoever wrote them."""
+        """The records so far, objects included: this executes code of their author."""
         return journal.read(self.run.journal, unpickle=True)
 
     def scan(self, listened_from: int | None = 0) -> Iterator[tuple[int, records.Record]]:
         """Like `read`, each with where it begins, in bytes.
 
         Args:
-            listened_from: From where on somebody needs each single result; None if nobody does. The results of trials
+            listened_from: From where on each single result is needed; None: from nowhere. The results of trials
                 that have ended before may be left out where the records of their ends have the sums.
         """
         from minitune.record.story import SummedUp

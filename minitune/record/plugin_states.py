@@ -1,7 +1,7 @@
 """What a resumed run takes over besides the journal: states of plug-ins, the loggers' files, references of `put`.
 
 A replay of the journal gives most plug-ins all that they knew. Their own states are saved besides, for what no replay
-brings back: random numbers that nobody has seeded, the time that is left of a budget, what callbacks have counted.
+brings back: random numbers without a seed, the time that is left of a budget, what callbacks have counted.
 Each state stands for the journal up to an offset; a resume takes it over there and tells the plug-in only of what came
 after it. Where there is no state that can be taken over, the plug-in hears everything from the beginning.
 
@@ -207,7 +207,7 @@ class StateLoader:
         return min((offset for offset, *_ in self._waiting), default=None)
 
     def begin(self, hooks: Hooks) -> None:
-        """The replay begins: whoever takes over a state later hears nothing until then."""
+        """The replay begins: a plug-in that takes over a state later hears nothing until then."""
         for _, component, _, _ in self._waiting:
             if component == SEARCHER:
                 hooks.exchange(search_alg=_Silence())
@@ -217,7 +217,7 @@ class StateLoader:
                 hooks.exchange(stopper=NoopStopper())
 
     def reach(self, offset: int | None, hooks: Hooks, trials: Mapping[str, Trial]) -> None:
-        """The replay has come to the record at `offset` (None: to the end): whoever saved here goes on from here.
+        """The replay has come to the record at `offset` (None: to the end): plug-ins that saved here go on from here.
 
         Raises:
             TuneError: If a state cannot be taken over.
@@ -248,7 +248,7 @@ class StateLoader:
             hooks.exchange(stopper=plugin)
 
     def _fits(self, component: str, plugin: Any, record: records.Record) -> bool:
-        """Try it on a copy: a plug-in that refuses the state, and has taken over half of it, could not begin anew."""
+        """Try it on a copy: a plug-in that refuses the state after taking over half of it could not start again."""
         try:
             copy = deepcopy(plugin)
         except Exception:  # it holds something that has no copy: there is only one way to find out
@@ -328,7 +328,7 @@ def _plugin(hooks: Hooks, component: str) -> Any:
 
 
 class _Anybody(dict[str, Trial]):
-    """Trials for a trial run: whoever is asked for is there."""
+    """Trials for a trial run: each id that is asked for is there."""
 
     def __missing__(self, trial_id: str) -> Trial:
         return Trial("", trial_id=trial_id)

@@ -202,7 +202,7 @@ class Recorder:
         return files.LinkError(trial.local_path) if stat.S_ISLNK(mode) else NotADirectoryError(trial.local_path)
 
     def worker_is_gone(self, trial: Trial) -> None:
-        """A worker has gone in the midst of something: remove checkpoints that it wrote and nobody has heard of.
+        """A worker has gone in the midst of something: remove checkpoints that it wrote and never reported.
 
         What cannot be removed now is, at the next attempt or when the run is opened again.
         """
@@ -343,7 +343,7 @@ class Recorder:
 
 
 def _is_worth_a_sum(trial: Trial) -> bool:
-    """Whether to sum up a trial's results when it ends: many of them, and nobody may ask for its state in between."""
+    """Whether to sum up a trial's results when it ends: many of them, and no resume may need its state in between."""
     return trial.report_count >= _RESULTS_WORTH_A_SUM and trial.attempt == 1 and trial.next_checkpoint == 0
 
 

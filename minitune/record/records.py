@@ -237,8 +237,8 @@ def status(trial: str, status: str, cause: str = "", sum_of_results: Mapping[str
         trial: The trial's id.
         status: The new status.
         cause: Why.
-        sum_of_results: What the trial's results so far have come to, if there are many: see `Trial.sum_up`. Whoever
-            knows it need not read them.
+        sum_of_results: What the trial's results so far have come to, if there are many: see `Trial.sum_up`. A
+            reader that knows it need not read them.
     """
     record = {KIND: STATUS, "trial": trial, "status": status, "cause": cause, "at": clock.current().time()}
     if sum_of_results is not None:
@@ -292,7 +292,7 @@ def close(reason: str, took_s: float | None = None) -> Record:
 
     Args:
         reason: Why.
-        took_s: How long it was at work, in seconds by a clock that nobody sets; the field is there only if that is
+        took_s: How long it was at work, in seconds by a clock that cannot be set; the field is there only if that is
             known.
     """
     record = {KIND: CLOSE, "reason": reason, "at": clock.current().time()}

@@ -60,11 +60,11 @@ class SavedStates(Protocol):
         ...
 
     def begin(self, hooks: Hooks) -> None:
-        """The replay begins: whoever takes over a state later hears nothing until then."""
+        """The replay begins: a plug-in that takes over a state later hears nothing until then."""
         ...
 
     def reach(self, offset: int | None, hooks: Hooks, trials: dict[str, Trial]) -> None:
-        """The replay has come to the record at `offset` (None: to the end): whoever saved here goes on from here."""
+        """The replay has come to the record at `offset` (None: the end): plug-ins that saved here go on from here."""
         ...
 
 
@@ -107,7 +107,7 @@ class Replay:
 
         Args:
             scan: Reads the journal: the records, in order, each with its offset. It is told from which offset on
-                somebody needs each single result; None if nobody does.
+                each single result is needed; None: from nowhere.
             choice: What becomes of the trials.
 
         Raises:

@@ -160,7 +160,7 @@ def _add(parts: dict[str, bytes], large: list[Any], name: str, value: Any) -> No
 
 
 def load_tuner_file(run: RunDirectory) -> RecordedTuner:
-    """Read `tuner.pkl`. This executes code of whoever wrote it.
+    """Read `tuner.pkl`. This executes code of its author.
 
     Args:
         run: The run's directory.
@@ -194,7 +194,7 @@ def load_tuner_file(run: RunDirectory) -> RecordedTuner:
 
 
 def load_param_space(run: RunDirectory) -> dict[str, Any] | None:
-    """The search space with which a run began. This executes code of whoever wrote the file.
+    """The search space with which a run began. This executes code of the file's author.
 
     Args:
         run: The run's directory.
@@ -312,7 +312,7 @@ def write_trainable_file(run: RunDirectory, data: bytes) -> None:
 def load_trainable(
     run: RunDirectory, number: int = 0, *, way_out: str = "pass the script that it comes from: --script {}"
 ) -> Any:
-    """The trainable of a run. This executes code of whoever wrote it.
+    """The trainable of a run. This executes code of its author.
 
     Args:
         run: The run's directory.

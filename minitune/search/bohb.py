@@ -114,8 +114,8 @@ def _converted(space: Any) -> dict[str, Any]:
     for kind in ("conditions", "forbidden_clauses"):
         if getattr(space, kind):
             raise ValueError(
-                f"a ConfigurationSpace with {kind.replace('_', ' ')} has no counterpart here: give the space as a dict, "
-                "where a parameter that exists with one category only stands inside that category"
+                f"a ConfigurationSpace with {kind.replace('_', ' ')} has no counterpart here: give the space as a "
+                "dict, where a parameter that exists with one category only stands inside that category"
             )
     return {parameter.name: _domain_of(parameter) for parameter in space.values()}
 
@@ -138,6 +138,6 @@ def _domain_of(parameter: Any) -> Any:
     if kind == "Constant":
         return parameter.value
     raise ValueError(
-        f"parameter {parameter.name!r} of the ConfigurationSpace is a {kind} of a form that has no counterpart here: give the "
-        "space as a dict of minitune's domains"
+        f"parameter {parameter.name!r} of the ConfigurationSpace is a {kind} of a form that has no counterpart here: "
+        "give the space as a dict of minitune's domains"
     )

@@ -481,7 +481,7 @@ def refuse_async(function: Any, name: str) -> None:
     ways = (function, type(function).__call__)
     if any(inspect.iscoroutinefunction(way) or inspect.isasyncgenfunction(way) for way in ways):
         raise TypeError(
-            f"{name} is an async function, which nobody awaits in a trial: make it a plain function, and run the "
+            f"{name} is an async function, which a trial does not await: make it a plain function, and run the "
             "asynchronous part inside it with asyncio.run(...)"
         )
 

@@ -72,7 +72,7 @@ def with_parameters(trainable: Any, **kwargs: Any) -> Any:
         trainable: A function, called as `fn(config, **kwargs)`, or a Trainable subclass, set up as
             `setup(config, **kwargs)`.
         **kwargs: The values, or references of `put` to them. A later call with the same name replaces the value.
-            A trial may write to large arrays in them, which nobody else sees; treat all else as read-only.
+            A trial may write to large arrays in them, which no other trial sees; treat all else as read-only.
 
     Returns:
         A new trainable of the same name and resources; the given one stays as it is.
