@@ -335,7 +335,7 @@ FAULTS: list[tuple[str, str, str, str]] = [
         "minitune/actor/worker.py",
         "        self._is_asked_to_stop = False\n        self._send(Returned(message.number))",
         "        self._send(Returned(message.number))",
-        "tests/runs/test_reused_workers.py::test_a_signal_that_nobody_has_asked_for_ends_the_process",
+        "tests/runs/test_reused_workers.py::test_a_signal_that_no_one_has_asked_for_ends_the_process",
     ),
     (
         "minitune/actor/worker.py",
@@ -1102,7 +1102,7 @@ FAULTS: list[tuple[str, str, str, str]] = [
         "minitune/schedulers/pbt.py",
         "other is not member and not other.is_worst and self._can_give(context, other)",
         "other is not member and self._can_give(context, other)",
-        "tests/plugins/test_pbt.py::test_nobody_is_copied_where_nobody_has_a_number",
+        "tests/plugins/test_pbt.py::test_no_one_is_copied_where_no_one_has_a_number",
     ),
     (
         "minitune/schedulers/pbt.py",

@@ -57,7 +57,7 @@ def pytest_configure() -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in this process press Ctrl-C, too
     if hasattr(signal, "SIGCHLD"):
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored, nobody hears how a child has ended
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it is ignored, no one hears how a child has ended
     os.umask(0o022)
     memory = Path("/dev/shm")  # a run syncs its files; on a disk the suite would wait for that a third of its time
     if memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > TEMPORARY_BYTES:

@@ -93,7 +93,7 @@ def test_a_value_that_cannot_be_loaded_hurts_only_its_call(driver: Driver) -> No
 
 
 @however_it_started
-def test_a_value_that_ends_whoever_loads_it_ends_the_worker_and_not_the_driver(driver: Driver) -> None:
+def test_a_value_that_ends_its_loader_ends_the_worker_and_not_the_driver(driver: Driver) -> None:
     driver.start("a")
     driver.group.call("a", "call", Fatal)
     assert driver.ended("a").cause == "exit code 7"
@@ -234,7 +234,7 @@ def test_wake_from_a_signal_handler(driver: Driver) -> None:
 
 
 @however_it_started
-def test_a_stopped_worker_holds_up_nobody(driver: Driver) -> None:
+def test_a_stopped_worker_holds_up_no_one(driver: Driver) -> None:
     """One worker is frozen in the middle of a big message; the others' answers flow; thawed, its own is whole."""
     frozen = driver.start("frozen")
     driver.start("other")

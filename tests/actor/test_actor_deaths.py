@@ -366,7 +366,7 @@ def _fork_and_return() -> int:
     return os.getpid()
 
 
-def test_no_process_to_be_had_is_nobodys_fault(start_method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_process_to_be_had_is_no_ones_fault(start_method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with ActorGroup() as group:
         driver = Driver(group)
         monkeypatch.setattr(sys, "executable", "/no/such/interpreter")

@@ -44,7 +44,7 @@ def test_large_messages_cross_in_both_directions(pump: Driver) -> None:
     assert pump.call("a", "echo", data) == data
 
 
-def test_a_stopped_worker_holds_up_nobody(pump: Driver) -> None:
+def test_a_stopped_worker_holds_up_no_one(pump: Driver) -> None:
     frozen = pump.start("frozen")
     pump.start("other")
     pump.group.call("frozen", "call", bytes, 30_000_000)

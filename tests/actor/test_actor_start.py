@@ -57,7 +57,7 @@ def spares_of(driver: Driver) -> list[int]:
 
 def test_where_workers_come_and_go_quickly_one_is_forked_ahead(zygote: Driver) -> None:
     zygote.start("a")
-    assert spares_of(zygote) == [], "nobody has gone yet"
+    assert spares_of(zygote) == [], "no one has gone yet"
     zygote.stop("a")
     zygote.start("b")
     wait_until(lambda: zygote.group.wait(0) == [] and len(spares_of(zygote)) == 1, "there is a spare worker")
@@ -67,7 +67,7 @@ def test_where_workers_come_and_go_quickly_one_is_forked_ahead(zygote: Driver) -
     wait_until(lambda: zygote.group.wait(0) == [] and len(spares_of(zygote)) == 1, "there is another one")
 
 
-def test_a_spare_worker_that_dies_is_nobodys_trouble(zygote: Driver) -> None:
+def test_a_spare_worker_that_dies_is_no_ones_trouble(zygote: Driver) -> None:
     zygote.start("a")
     zygote.stop("a")
     zygote.start("b")
@@ -139,7 +139,7 @@ def test_a_frozen_zygote_does_not_keep_a_stop_from_ending(zygote: Driver, monkey
 
 
 @pytest.mark.parametrize("number", [errno.EAGAIN, errno.ENOMEM, errno.EMFILE], ids=errno.errorcode.get)
-def test_a_fork_that_fails_is_nobodys_fault(zygote: Driver, number: int) -> None:
+def test_a_fork_that_fails_is_no_ones_fault(zygote: Driver, number: int) -> None:
     """No limit holds for root, so the zygote's own call is made to fail, by way of a preload."""
     zygote.group.preload(partial(_break_calls, number))
     zygote.group.start("a", partial(Hosted, factory=Counter))

@@ -97,7 +97,7 @@ def test_a_paused_trial_waits_likewise() -> None:
     state.has_left("t0")
     assert next(iter(state.paused.values()), None) is trial
     assert state.is_startable(trial)
-    state.has_left("nobody")
+    state.has_left("unknown")
 
 
 def test_a_changed_request_keeps_a_trial_in_the_queue() -> None:

@@ -310,7 +310,7 @@ def _report(behaviour: Behaviour, failure: Failure, step: int, metrics: dict[Any
 
 
 def _change(metrics: dict[Any, Any]) -> None:
-    """What the trainable does to its metrics after they were reported must reach nobody."""
+    """What the trainable does to its metrics after they were reported must reach no one."""
     metrics["score"] = "changed after the report"
     metrics["eval"]["loss"] = "changed after the report"
     metrics["eval"]["deep"]["tuple"][1].append("changed after the report")

@@ -223,7 +223,7 @@ def _result_lines(masker: Masker, result: Any) -> list[str]:
 
 
 def _grid_lines(plan: Plan, grid: ResultGrid) -> list[str]:
-    lines = [f"{len(grid)} trials, {grid.num_errors} errors, {grid.num_terminated} ended well, {grid.interrupted}"]
+    lines = [f"{len(grid)} trials, {grid.num_errors} errors, {grid.num_terminated} finished, {grid.interrupted}"]
     for scope in ("last", "all", "avg", "last-5-avg"):
         try:
             lines.append(

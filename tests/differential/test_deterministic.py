@@ -1,4 +1,4 @@
-"""`deterministic=True`: what learns from results decides the same in each run, whoever is fast and whoever is slow."""
+"""`deterministic=True`: what learns from results decides the same in each run, however fast each trial is."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ def test_a_hang_is_a_failure_and_those_who_wait_for_it_have_not_hung(tmp_path: P
         grid = Tuner(
             Hanging, param_space={**SPACE, "failures": choice([0, 0, 1])}, tune_config=config, run_config=run
         ).fit()
-        assert not grid.errors  # nobody has used up two attempts
+        assert not grid.errors  # no one has used up two attempts
         tables.append(table(grid))
         assert executor.now() < 10_000
     assert tables[0] == tables[1]

@@ -1,4 +1,4 @@
-"""A seed is a seed: model-free search gives the same table however many workers there are and whoever is first."""
+"""A seed is a seed: model-free search gives the same table however many workers there are and whichever is first."""
 
 from __future__ import annotations
 

@@ -72,8 +72,8 @@ def test_a_registered_name_names_the_trials() -> None:
 def test_an_unknown_argument_or_trainable() -> None:
     with pytest.raises(TypeError, match="nmae"):
         run(count, nmae="x")  # type: ignore[call-arg]
-    with pytest.raises(TuneError, match="no trainable is registered as 'nobody'"):
-        run("nobody", verbose=0)
+    with pytest.raises(TuneError, match="no trainable is registered as 'unknown'"):
+        run("unknown", verbose=0)
     with pytest.raises(TuneError, match="a trainable must be given"):
         run([], verbose=0)
     with pytest.raises(TuneError, match="a trainable must be a function"):

@@ -252,7 +252,7 @@ def test_a_run_that_cannot_print_is_completed(script, place, buffered):
 # -- stopped, killed, twice --------------------------------------------------------------------------------------------
 
 
-def test_a_driver_that_was_stopped_takes_nobody_for_late(script):
+def test_a_driver_that_was_stopped_takes_no_one_for_late(script):
     """The trials report every 10 ms and may take 0.5 s; the driver is frozen for longer than that."""
     driver = script.start(
         PRELUDE
@@ -291,7 +291,7 @@ def test_a_live_run_is_locked_and_free_at_once_when_its_driver_was_killed(script
 
 @pytest.mark.parametrize("lines", [1, 150])
 def test_what_report_has_returned_for_is_on_record_when_the_driver_is_killed(script, lines):
-    """And what nobody has heard of is not told twice by the run that goes on."""
+    """And what no one has heard of is not told twice by the run that goes on."""
     witness = script.directory / "witness"
     source = (
         PRELUDE
@@ -648,7 +648,7 @@ def test_a_callback_that_hangs_at_the_end_holds_nothing_but_itself(script):
     assert "KeyboardInterrupt" in stderr
 
 
-# -- runs within runs, and a driver with nobody above it ---------------------------------------------------------------
+# -- runs within runs, and a driver with no one above it ---------------------------------------------------------------
 
 NESTED = (
     PRELUDE

@@ -114,7 +114,7 @@ def test_a_result_that_only_the_record_cannot_hold_is_on_record_as_text(script):
 
 
 def test_a_report_that_is_too_large_is_refused_where_it_is_made(script):
-    """Three gigabytes take none: they are zeros that nobody has touched, and are counted, not copied."""
+    """Three gigabytes take none: they are zeros that no one has touched, and are counted, not copied."""
     stdout = script.run(
         PRELUDE
         + """

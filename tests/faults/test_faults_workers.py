@@ -27,7 +27,7 @@ PRELUDE = """
 
 
 @pytest.mark.parametrize("number", ["SIGKILL", "SIGSTOP"])
-def test_half_a_report_does_not_count_and_delays_nobody_else(script, number):
+def test_half_a_report_does_not_count_and_delays_no_one_else(script, number):
     """It is hit while 50 MB are on their way; if it was only frozen, the other one kills it when it is done itself."""
     code = (
         PRELUDE
@@ -385,7 +385,7 @@ FAMILY = (
     + """
     import subprocess
 
-    # whoever is between it and us is gone when the command has ended
+    # the processes between it and us are gone when the command has ended
     DAEMON = (
         "import os, time\\nmiddle = os.fork()\\nif middle: os.waitpid(middle, 0)\\n"
         "else:\\n os.setsid()\\n if os.fork() == 0: time.sleep(600)\\nos._exit(0)"

@@ -62,7 +62,7 @@ def fit_with(path: Path, callback: Any) -> Result:
 
 
 def test_validations_are_reported_and_saved_but_not_the_check_before(tmp_path: Path, module: Any) -> None:
-    callback = module.TuneReportCheckpointCallback({"loss": "val_loss", "other": "nobody"}, filename="trainer.ckpt")
+    callback = module.TuneReportCheckpointCallback({"loss": "val_loss", "other": "unknown"}, filename="trainer.ckpt")
     result = fit_with(tmp_path, callback)
     assert result.error is None
     assert (result.metrics["loss"], result.metrics["training_iteration"]) == (0.75, 2)

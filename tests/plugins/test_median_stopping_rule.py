@@ -62,7 +62,7 @@ def test_only_those_are_compared_with_that_have_come_as_far() -> None:
     assert ask(scheduler, flat, 101, 0) == "STOP"
 
 
-def test_within_the_grace_period_nobody_ends_and_nothing_counts() -> None:
+def test_within_the_grace_period_no_one_ends_and_nothing_counts() -> None:
     scheduler = rule(grace_period=2.5)
     for trial in two_curves(scheduler):
         end(scheduler, trial, 10, 1000)
@@ -74,7 +74,7 @@ def test_within_the_grace_period_nobody_ends_and_nothing_counts() -> None:
     assert ask(early, make_trial(2), 5, 2) == "CONTINUE", "1000 came too early to count"
 
 
-def test_with_too_few_others_nobody_ends() -> None:
+def test_with_too_few_others_no_one_ends() -> None:
     scheduler = rule(min_samples_required=2)
     rising, flat = two_curves(scheduler)
     end(scheduler, rising, 10, 1000)
@@ -105,7 +105,7 @@ def test_what_is_no_finite_number_is_left_out_of_means_and_nothing_else_is_worst
     for number in range(3):
         for t, value in enumerate([bad, 1.0, bad, 1.0, 1.0], 1):
             ask(scheduler, make_trial(number), t, value)
-    assert ask(scheduler, make_trial(3), 1, bad) == "CONTINUE", "nobody has anything to compare with at 1"
+    assert ask(scheduler, make_trial(3), 1, bad) == "CONTINUE", "no one has anything to compare with at 1"
     assert ask(scheduler, make_trial(3), 2, 1.0) == "CONTINUE"
     assert [ask(scheduler, make_trial(4), t, bad) for t in (1, 5)] == ["CONTINUE", "STOP"]
 
@@ -151,7 +151,7 @@ def test_late_and_sparse_reports() -> None:
     assert report(2, 3.5, 1.0) == "STOP"
 
 
-def test_a_soft_stop_pauses_for_good_and_lets_run_on_unchecked_when_nobody_else_waits() -> None:
+def test_a_soft_stop_pauses_for_good_and_lets_run_on_unchecked_when_no_one_else_waits() -> None:
     trials = [make_trial(number) for number in range(4)]
     context = FakeContext(trials)
     context.supply = "OPEN"
@@ -183,7 +183,7 @@ def test_while_the_search_algorithm_has_none_paused_ones_go_on_only_if_nothing_r
     assert rule().choose_trial_to_run(context) is trials[0]
 
 
-def test_nobody_makes_room_unless_asked_to() -> None:
+def test_no_one_makes_room_unless_asked_to() -> None:
     context = FakeContext([make_trial(1), make_trial(2)])
     scheduler = rule()
     assert [ask(scheduler, context.trials[0], t, 1, context) for t in range(1, 20)] == ["CONTINUE"] * 19
@@ -201,7 +201,7 @@ def test_with_slices_of_time_a_trial_makes_room_for_those_that_wait() -> None:
     run_trial(second)
     run_trial(first)
     assert ask(scheduler, first, 5, 1, context) == "CONTINUE"
-    assert ask(scheduler, first, 8, 1, context) == "CONTINUE", "nobody waits"
+    assert ask(scheduler, first, 8, 1, context) == "CONTINUE", "no one waits"
 
 
 def test_what_belongs_to_a_trial_goes_with_it_and_what_it_reported_stays() -> None:

@@ -121,7 +121,7 @@ def test_a_mode_must_be_known() -> None:
         pbt(synch=True).set_search_properties(None, None, num_samples=-1)
 
 
-def test_a_metric_that_nobody_has_named_is_asked_for_by_that_word() -> None:
+def test_a_metric_that_no_one_has_named_is_asked_for_by_that_word() -> None:
     scheduler = pbt(metric=None)
     assert scheduler.set_search_properties(None, None)
     context, (trial,) = members(scheduler, 1)
@@ -283,7 +283,7 @@ def test_who_has_failed_without_a_checkpoint_becomes_a_copy_of_one_that_has_a_nu
         assert donor in trials[2:]
 
 
-def test_nobody_is_copied_where_nobody_has_a_number() -> None:
+def test_no_one_is_copied_where_no_one_has_a_number() -> None:
     scheduler = pbt(quantile_fraction=0.5)
     context, trials = members(scheduler, 4)
     for trial in trials:
@@ -325,7 +325,7 @@ def test_no_share_means_no_exploit() -> None:
     assert not loop.exploits()
 
 
-def test_without_a_checkpoint_nobody_is_copied() -> None:
+def test_without_a_checkpoint_no_one_is_copied() -> None:
     loop = loop_of(pbt(), 1, 2, 3, 4, saves=False)
     for _ in range(10):
         loop.step()
@@ -409,7 +409,7 @@ def test_a_custom_function_sees_and_makes_the_final_config() -> None:
 # -- time-sharing ------------------------------------------------------------------------------------------------------
 
 
-def test_members_share_the_room_and_nobody_starves() -> None:
+def test_members_share_the_room_and_no_one_starves() -> None:
     loop = loop_of(pbt(), *range(1, 9), room=2)
     for _ in range(200):
         loop.step()
@@ -420,7 +420,7 @@ def test_members_share_the_room_and_nobody_starves() -> None:
     assert any("makes room for a trial that waits" in decision.reason for _, decision in loop.decisions)
 
 
-def test_nobody_makes_room_where_nobody_waits() -> None:
+def test_no_one_makes_room_where_no_one_waits() -> None:
     loop = loop_of(pbt(quantile_fraction=0), 1, 2)
     for _ in range(10):
         loop.step()
@@ -430,7 +430,7 @@ def test_nobody_makes_room_where_nobody_waits() -> None:
 # -- waiting for each other ------------------------------------------------------------------------------------------
 
 
-def test_with_synch_nobody_goes_on_before_all_have_come() -> None:
+def test_with_synch_no_one_goes_on_before_all_have_come() -> None:
     scheduler = pbt(synch=True)
     loop = loop_of(scheduler, 1, 2, 3, 4)
     for trial in loop.trials[:3]:

@@ -107,7 +107,7 @@ class AsksForAPause(FIFOScheduler):
         assert tune_controller._resource_updater.get_num_gpus() >= 0
         assert tune_controller.search_alg.total_samples == 2
         assert tune_controller.get_trial(trial.trial_id) is trial
-        assert tune_controller.get_trial("nobody") is None
+        assert tune_controller.get_trial("unknown") is None
         if result["training_iteration"] == 2 and self.asked < 2:
             self.asked += 1
             tune_controller.pause_trial(trial, should_checkpoint=False)

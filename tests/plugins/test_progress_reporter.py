@@ -1,4 +1,4 @@
-"""What reporters show, how often, how much of it, and what happens when nobody can read it."""
+"""What reporters show, how often, how much of it, and what happens when no one can read it."""
 
 from __future__ import annotations
 
@@ -331,7 +331,7 @@ def test_a_trial_that_never_began_ends_without_a_word(capsys: pytest.CaptureFixt
     assert capsys.readouterr().out == "Trial train_t0004 ended after 0 iterations\n"
 
 
-# -- nobody to read ------------------------------------------------------------------------------------------------
+# -- no one to read ------------------------------------------------------------------------------------------------
 
 
 class Broken(io.StringIO):

@@ -77,7 +77,7 @@ def test_a_trial_shrinks_when_others_join_but_not_below_what_it_came_with() -> N
         assert reported(scheduler, context, trial) == [{"CPU": max(2, 8 - 2 * n)}]
 
 
-def test_nobody_is_given_what_another_one_was_given_just_now() -> None:
+def test_no_one_is_given_what_another_one_was_given_just_now() -> None:
     scheduler = ResourceChangingScheduler()
     context = machine(scheduler, {"cpu": 1}, cpus=4, count=3)
     first, second, _ = context.trials
@@ -124,7 +124,7 @@ def test_the_best_trial_gets_all_that_is_free() -> None:
     scheduler = ResourceChangingScheduler(None, DistributeResourcesToTopJob(metric="n", mode="max"))
     context = machine(scheduler, {"cpu": 1})
     one, two, three, _ = context.trials
-    assert reported(scheduler, context, one, 5) == [{"CPU": 5}], "nobody else has reported"
+    assert reported(scheduler, context, one, 5) == [{"CPU": 5}], "no one else has reported"
     assert reported(scheduler, context, two, 7) == [{"CPU": 1}], "nothing is left"
     end(scheduler, context, one)
     assert reported(scheduler, context, three, math.nan) == [{"CPU": 1}]

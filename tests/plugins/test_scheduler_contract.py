@@ -60,7 +60,7 @@ class TestMedianThatPauses(SchedulerContract):
 
 
 class TestPBT(SchedulerContract):
-    settings: dict[str, Any] = {}  # noqa: RUF012 - nobody changes it
+    settings: dict[str, Any] = {}  # noqa: RUF012 - no one changes it
 
     def make_scheduler(self) -> TrialScheduler:
         return PopulationBasedTraining(
@@ -73,11 +73,11 @@ class TestPBT(SchedulerContract):
 
 
 class TestPBTInStep(TestPBT):
-    settings = {"synch": True}  # noqa: RUF012 - nobody changes it
+    settings = {"synch": True}  # noqa: RUF012 - no one changes it
 
 
 class TestPBTByTurns(TestPBT):
-    settings = {"compare_at": "turn"}  # noqa: RUF012 - nobody changes it
+    settings = {"compare_at": "turn"}  # noqa: RUF012 - no one changes it
 
 
 class TestPB2(SchedulerContract):

@@ -1,4 +1,4 @@
-"""The ledger is exact, never idle without a reason, and nobody starves: whatever is asked, in any order."""
+"""The ledger is exact, never idle without a reason, and no one starves: whatever is asked, in any order."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_everybody_starts_sooner_or_later(sizes: list[float], gpus: list[float],
             break
         if book.owed() is None:
             assert not any(book.can_acquire(request) for request in waiting.values())
-        assert running, "nobody runs, but some wait"
+        assert running, "no one runs, but some wait"
         book.release(f"{running.pop(random.randrange(len(running)))}#1")
     assert not waiting
 

@@ -19,7 +19,7 @@ def grid() -> ResultGrid:
 
 @pytest.fixture
 def forbid_unpickling(grid: ResultGrid) -> None:
-    """Whoever loads one of the run's pickles is found out: they are no pickles any more."""
+    """A test that loads one of the run's pickles fails: they are no pickles any more."""
     for directory, _, names in os.walk(grid.experiment_path):
         for name in names:
             if name.endswith(".pkl"):

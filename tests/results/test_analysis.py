@@ -83,11 +83,11 @@ def test_the_default_metric(grid: ResultGrid) -> None:
     with pytest.raises(ValueError, match="'best'"):
         ExperimentAnalysis(grid.experiment_path, default_mode="best")
     assert ExperimentAnalysis(grid.experiment_path, default_mode="max").default_metric == "_metric"
-    nobody = ExperimentAnalysis(grid.experiment_path, default_metric="nothing", default_mode="max")
-    assert nobody.best_trial is None
-    assert nobody.best_config is None
+    unknown = ExperimentAnalysis(grid.experiment_path, default_metric="nothing", default_mode="max")
+    assert unknown.best_trial is None
+    assert unknown.best_config is None
     with pytest.raises(ValueError, match="'nothing'"):
-        _ = nobody.best_result
+        _ = unknown.best_result
 
 
 def test_a_directory_without_a_run_is_refused(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_a_lone_trial_is_checked_only_if_a_metric_is_known() -> None:
         fit(lambda config: {"a": 1}, {}, name="metric").get_best_result("b", "max")
 
 
-def test_a_metric_that_nobody_has_reported_is_refused_with_those_that_are_there() -> None:
+def test_a_metric_that_no_one_has_reported_is_refused_with_those_that_are_there() -> None:
     def train(config: dict[str, Any]) -> dict[str, Any]:
         return {"loss": 1, "eval": {"acc": 2}, **({f"m{i}": i for i in range(30)} if config["many"] else {})}
 

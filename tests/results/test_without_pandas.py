@@ -1,4 +1,4 @@
-"""Data frames need pandas; whoever does not have it is told what does not."""
+"""Data frames need pandas; without it the error says what works."""
 
 from __future__ import annotations
 

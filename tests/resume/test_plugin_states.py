@@ -106,7 +106,7 @@ def test_a_searcher_that_was_told_of_an_interrupt_does_not_remember_that(results
 
 
 class Unrepeatable(Searcher):
-    """Draws from a generator that nobody seeds, and remembers what it has proposed, in the manner of Ray Tune."""
+    """Draws from a generator that no one seeds, and remembers what it has proposed, in the manner of Ray Tune."""
 
     def __init__(self) -> None:
         super().__init__(metric="score", mode="max")

@@ -144,7 +144,7 @@ def test_ways_to_end_that_are_no_crash(script):
     )
     assert iterations == (1, 1, 1, 1, 1, 1, 2)
     assert len(set(pids)) == 5, "a worker whose trial has failed is not handed on"
-    assert len(set(pids[4:])) == 1, "one whose trial has ended well is"
+    assert len(set(pids[4:])) == 1, "one whose trial has finished is"
 
 
 def test_a_checkpoint_whose_report_was_never_sent_does_not_count(script):

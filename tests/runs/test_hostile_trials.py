@@ -28,7 +28,7 @@ PRELUDE = """
 # -- trials that break their own process -------------------------------------------------------------------------------
 
 
-def test_closed_descriptors_hurt_nobody_but_the_trial_that_closes_its_channel(script):
+def test_closed_descriptors_hurt_no_one_but_the_trial_that_closes_its_channel(script):
     stdout = script.run(
         PRELUDE
         + """

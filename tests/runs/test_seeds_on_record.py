@@ -1,4 +1,4 @@
-"""A run knows its seed, whoever chose it, and each trial its own: the same ones in every attempt and after a resume."""
+"""A run knows its seed, chosen or drawn, and each trial its own: the same ones in every attempt and after a resume."""
 
 from __future__ import annotations
 

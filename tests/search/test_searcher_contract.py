@@ -22,7 +22,7 @@ class TestTPE(SearcherContract):
 
 
 class TestTPEBelowCategories(SearcherContract):
-    param_space = {  # noqa: RUF012 - nobody changes it
+    param_space = {  # noqa: RUF012 - no one changes it
         "model": choice([{"kind": "linear", "l2": loguniform(1e-4, 1.0)}, {"kind": "tree", "depth": choice([1, 2, 3])}])
     }
 

@@ -208,8 +208,8 @@ def test_explain_prints_sentences(tmp_path: Path, capsys: pytest.CaptureFixture[
     told = json.loads(capsys.readouterr().out)
     assert (told["action"], told["iteration"]) == ("STOP", 1)
 
-    assert cli.main(["explain", path, "nobody"]) == 1
-    assert "there is no trial 'nobody'" in capsys.readouterr().err
+    assert cli.main(["explain", path, "unknown"]) == 1
+    assert "there is no trial 'unknown'" in capsys.readouterr().err
 
 
 def test_failures_are_explained_too(tmp_path: Path) -> None:

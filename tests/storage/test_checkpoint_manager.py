@@ -279,7 +279,7 @@ def test_a_resumed_run_goes_on_with_what_is_there(tmp_path: Path) -> None:
     assert resumed.manager.total_bytes == 20
 
 
-def test_removal_goes_through_the_housekeeper_and_nobody_sees_half_of_it(tmp_path: Path) -> None:
+def test_removal_goes_through_the_housekeeper_and_no_one_sees_half_of_it(tmp_path: Path) -> None:
     with Housekeeper() as housekeeper:
         manager = CheckpointManager(CheckpointConfig(num_to_keep=1), housekeeper=housekeeper)
         run = Run(tmp_path, manager)

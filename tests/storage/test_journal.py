@@ -528,7 +528,7 @@ def test_a_large_object_is_on_the_disk_before_its_record_and_the_driver_does_not
         log.append(run_record())
         log.sync()
         owners.names.clear()
-        monkeypatch.setattr(Housekeeper, "sync_soon", lambda *arguments: None)  # nobody else syncs now
+        monkeypatch.setattr(Housekeeper, "sync_soon", lambda *arguments: None)  # no one else syncs now
         log.append(trial_with(b"y" * 2_000_000))
         assert owners.names == []
         (mark,) = (tmp_path / "objects").glob("*.unsynced")

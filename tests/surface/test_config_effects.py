@@ -322,7 +322,7 @@ def _(storage: str) -> None:
 
 
 def _resumed(storage: str, **choice: Any) -> list[int]:
-    """The attempts of a trial that ends well at the second one, and of its successors, after a resume."""
+    """The attempts of a trial that finishes at the second one, and of its successors, after a resume."""
     run = {"name": "run", "storage_path": storage, "verbose": 0, "raise_on_failed_trial": False}
     minitune.run(fails, config={"failures": 1}, **run)
     again = minitune.run(fails, config={"failures": 1}, resume_config=ResumeConfig(**choice), **run)

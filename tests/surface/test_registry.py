@@ -37,10 +37,10 @@ def test_bad_names_and_functions():
 
 
 def test_unknown_names():
-    with pytest.raises(TuneError, match="nobody"):
-        get_trainable_cls("nobody")
-    with pytest.raises(TuneError, match="nobody"):
-        validate_trainable("nobody")
+    with pytest.raises(TuneError, match="unknown"):
+        get_trainable_cls("unknown")
+    with pytest.raises(TuneError, match="unknown"):
+        validate_trainable("unknown")
 
 
 def test_environments():

@@ -268,7 +268,7 @@ def test_stop_while_the_function_works_hits_the_next_report(driver: FakeDriver) 
     settle(stopped)
     assert seen == ["stopped"]
     assert settle(pulled) == Report(None, None, True)
-    assert not list((driver.directory / "t_00000").iterdir()), "a checkpoint that nobody will hear of is not copied"
+    assert not list((driver.directory / "t_00000").iterdir()), "a checkpoint that no one will hear of is not copied"
 
 
 def test_who_catches_the_stop_gets_it_again(driver: FakeDriver) -> None:
@@ -382,7 +382,7 @@ def test_an_exception_that_strikes_in_report_leaves_the_hand_over_in_order(drive
 
 
 def test_an_exception_that_ends_the_function_in_report_is_told_at_the_next_pull(driver: FakeDriver) -> None:
-    """It struck between two pulls, as one out of a signal handler may; the trial must not count as ended well."""
+    """It struck between two pulls, as one out of a signal handler may; the trial must not count as finished."""
     if not hasattr(signal, "pthread_kill"):
         pytest.skip("needs signals")
 

@@ -101,5 +101,5 @@ def test_a_worker_whose_trial_has_failed_is_not_handed_on(
     ).fit()
     assert [result.error is None for result in grid] == [False, True, False, True]
     first, second, third, fourth = (result.metrics["pid_now"] for result in grid)
-    assert second == third, "the worker of a trial that has ended well is handed on"
+    assert second == third, "the worker of a finished trial is handed on"
     assert len({first, second, fourth}) == 3, "one whose trial has failed is not"

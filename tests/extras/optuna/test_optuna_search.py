@@ -277,7 +277,7 @@ def test_duplicates_and_constraints(tmp_path: Path) -> None:
     assert all(result.config["x"] < 0.05 for result in grid)
 
 
-def test_nothing_is_said_that_nobody_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_said_that_no_one_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     before = optuna.logging.get_verbosity()
     searching().suggest("0")
     assert capsys.readouterr() == ("", "")

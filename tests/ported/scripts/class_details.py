@@ -37,7 +37,7 @@ class Base(Trainable):
     def cleanup(self):
         with open(os.path.join(HERE, f"cleanup_{self.trial_id[-5:]}"), "w") as f:
             f.write(" ".join(self.calls))
-        raise RuntimeError("nobody cares")
+        raise RuntimeError("no one cares")
 
 
 class Child(Base):
