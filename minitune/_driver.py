@@ -452,7 +452,7 @@ class Interrupts:
 
 # -- settings of the controller --------------------------------------------------------------------------------------
 def _settings(plan: Plan, seed: int, executor: TrialExecutor, run_name: str) -> RunSettings:
-    """What the controller needs to know. The trainables are stored with the executor, in the run's directory."""
+    """The settings of the controller. The trainables are stored with the executor, in the run's directory."""
     tune = plan.tune_config
     ahead = setting("MAX_PENDING_TRIALS")
     usual_ahead = tune.max_concurrent_trials if tune.deterministic else None  # "auto" would depend on the machine

@@ -88,12 +88,12 @@ def run(
             Those of a list run together, in one directory under the first one's name; what an `Experiment` says of
             itself counts, not the argument of the same name here.
         name: The run's name.
-        metric: What is optimised.
+        metric: The metric to optimise.
         mode: `"min"` or `"max"`.
         stop: When a trial stops.
         time_budget_s: When the run stops.
         config: The search space.
-        resources_per_trial: What each trial needs, such as `{"cpu": 2}`; not together with `with_resources`.
+        resources_per_trial: The resources of each trial, such as `{"cpu": 2}`; not together with `with_resources`.
         num_samples: How often the space is sampled; -1 means without end.
         storage_path: The directory that holds runs.
         storage_filesystem: Accepted for Ray Tune's signature; only None is possible.
@@ -288,7 +288,7 @@ def parse_resume(resume: bool | str | None, resume_config: ResumeConfig | None =
         resume_config: In its place.
 
     Returns:
-        What becomes of the trials; None for a new run.
+        The treatment of the trials; None for a new run.
 
     Raises:
         TypeError: If `resume_config` is something else.
@@ -340,7 +340,7 @@ def _warn_old(name: str, field: str) -> None:
 
 
 def _driver(plan: Plan, choice: ResumeConfig | None, tells_if_new: bool) -> Driver:
-    """Who goes on with the run that is there, if that is wanted; else who begins one."""
+    """The tuner that goes on with the existing run, if that is wanted; else one for a new run."""
     from minitune._driver import Driver
 
     path = plan.experiment.path

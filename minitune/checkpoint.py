@@ -45,7 +45,7 @@ class Gone:
     """An attribute that Ray Tune once had: reading it raises an AttributeError that tells what to write instead.
 
     Args:
-        instead: What to do, as an imperative.
+        instead: The way out, as an imperative.
     """
 
     def __init__(self, instead: str):
@@ -447,7 +447,7 @@ def _copy(source: str | os.PathLike[str], names: list[str], target: str, within:
 
     Args:
         source: Where the names are.
-        names: What is copied.
+        names: The entries to copy.
         target: Where to. Files that are there are replaced.
         within: See `files.entry_of`.
     """

@@ -44,7 +44,7 @@ class Tuner:
     Args:
         trainable: A function of the configuration, a `Trainable` subclass, or a registered name.
         param_space: The search space: a dict whose values may be domains, grids, and dicts or lists of these.
-        tune_config: What is searched for, and how.
+        tune_config: The goal of the search, and its means.
         run_config: Where the run lies, what it shows, how it fails.
 
     Raises:
@@ -109,7 +109,7 @@ class Tuner:
         return self._grid
 
     def _driver(self) -> Driver:
-        """Who begins the run, or goes on with one. What that takes is loaded while the process for workers comes up."""
+        """The driver of a new run, or of one that goes on. It is loaded while the process for workers comes up."""
         from minitune._driver import Driver
 
         if self._resumption is None and not is_on("RESUME"):
@@ -178,7 +178,7 @@ class Tuner:
             param_space: The same space again, to refresh objects in it; by default the recorded one. If values or
                 domains differ, a warning names them. New trials are drawn from this one, unless the run has ended.
             storage_filesystem: Accepted for Ray Tune's signature; only None is possible.
-            _resume_config: What the three flags say, in detail and in their place.
+            _resume_config: The same as the three flags, in detail, and in their place.
             tune_config: Replaces the recorded one.
             run_config: Replaces the recorded one.
             add_samples: Extend the run: so many samples (of a grid, rounds) more than it has had so far.

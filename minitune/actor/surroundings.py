@@ -1,4 +1,4 @@
-"""What surrounds the code in a worker: kept at the start, changed for a place, put back for the next one."""
+"""The surroundings of the code in a worker: kept at the start, changed for a place, put back for the next one."""
 
 from __future__ import annotations
 

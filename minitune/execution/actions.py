@@ -31,10 +31,10 @@ class TrialActions:
     """Does what was decided about trials.
 
     Args:
-        executor: Who runs actors.
+        executor: Runs the actors.
         state: The trials; kept true.
         hooks: The plug-ins, told of each turn of events.
-        recorder: Who writes it down.
+        recorder: Writes the events to the journal.
     """
 
     def __init__(self, executor: TrialExecutor, state: RunState, hooks: Hooks, recorder: Recorder):
@@ -294,7 +294,7 @@ class Reuse:
     Args:
         state: The trials of the run.
         hooks: The plug-ins: for them the trial begins, reports once and ends.
-        recorder: Who writes that down.
+        recorder: Writes the events to the journal.
         actions: Carries out its steps.
     """
 

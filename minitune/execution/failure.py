@@ -90,7 +90,7 @@ class AfterFailure(Enum):
 
 
 def after_failure(config: FailureConfig, trial: Trial, *, final: bool) -> AfterFailure:
-    """What follows a failure, now that `trial.num_failures` counts it.
+    """The consequence of a failure, now that `trial.num_failures` counts it.
 
     Args:
         config: Whether a failure ends the run.
@@ -297,7 +297,7 @@ class Deadlines:
         trial_timeout_s: Seconds for one attempt of a trial, from the start of its worker, or None.
 
     Attributes:
-        are_set: Whether there is any limit. Who asks that first saves the calls.
+        are_set: Whether there is any limit. A caller that asks this first saves the calls.
     """
 
     def __init__(self, report_timeout_s: float | None, trial_timeout_s: float | None):
@@ -348,7 +348,7 @@ def raised_error(remote: RemoteError, *, starting: bool) -> TrialError:
     """The error of a trial whose trainable has raised.
 
     Args:
-        remote: What the worker said.
+        remote: The worker's error.
         starting: True if the trainable could not even be loaded or set up.
     """
     remote = remote.with_sources()

@@ -46,7 +46,7 @@ class DriverContext:
     Args:
         state: The trials of the run.
         search_alg: The run's search algorithm.
-        totals: What the executor has, by resource name.
+        totals: The executor's resources, by name.
     """
 
     def __init__(self, state: RunState, search_alg: SearchAlgorithm, totals: Mapping[str, float]):
@@ -181,10 +181,10 @@ class Hooks:
         stopper: Stops trials, or all of them.
         callbacks: The callbacks, in their order.
         state: The trials.
-        totals: What the executor has, by resource name.
+        totals: The executor's resources, by name.
 
     Attributes:
-        context: What a scheduler sees of the run: the first argument of its hooks.
+        context: The scheduler's view of the run: the first argument of its hooks.
         stops_run: Whether the stopper can end the run.
         turns_loop: Whether a plug-in wants the loop to turn although nothing happens.
         hears_turns: Whether a callback hears of each turn.
@@ -291,7 +291,7 @@ class Hooks:
             after_error: True if an exception is on its way out: those of the hooks are logged then.
 
         Raises:
-            TuneError: What the first hook that raised has raised.
+            TuneError: The error of the first hook that raised.
         """
         first: TuneError | None = None
         for listener in self._listeners["on_experiment_end"]:
@@ -366,7 +366,7 @@ class Hooks:
             ends: True if the trial has ended by itself.
 
         Returns:
-            What to do.
+            The decision.
         """
         reason = ""
         if self._asks_stopper and self._call(self.stopper, trial, trial.trial_id, result):
@@ -399,7 +399,7 @@ class Hooks:
             trial: The trial.
             result: The result as it was recorded, nested.
             flat: The same on one level.
-            decision: What was decided then; the plug-ins' answers of today play no part.
+            decision: The decision at that time; the plug-ins' answers of today play no part.
         """
         if self._asks_stopper:
             self._call(self.stopper, trial, trial.trial_id, result)

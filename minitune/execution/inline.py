@@ -80,7 +80,7 @@ class _UserThread:
 
     @property
     def executor(self) -> Executor:
-        """What user code is submitted to."""
+        """The executor of user code."""
         return self._executor
 
     def end(self, timeout_s: float) -> None:
@@ -124,7 +124,7 @@ class InlineTrialExecutor:
     """Runs actors as threads of this process, one at a time.
 
     Args:
-        machine: What may be reserved.
+        machine: The resources that may be reserved.
         clock: The clock of the run; a `VirtualClock` simulates.
     """
 

@@ -42,10 +42,10 @@ class Launcher:
     """Brings trials into being and gives them workers.
 
     Args:
-        executor: Who runs actors.
+        executor: Runs the actors.
         state: The trials of the run.
         hooks: The plug-ins.
-        recorder: Who writes down what happens.
+        recorder: Writes the events to the journal.
         actions: Carries out what the scheduler asks for when it chooses.
 
     Attributes:
@@ -273,7 +273,7 @@ class Launcher:
 
 
 def _why_not_sent(trial: Trial, error: TypeError) -> str:
-    """What is wrong with a trial that cannot be pickled for its worker, by the place in its configuration."""
+    """Name the part of a trial that cannot be pickled for its worker, by its place in the configuration."""
     try:
         require_picklable(trial.config, f"the configuration of trial {trial.name}")
     except TypeError as named:

@@ -44,7 +44,7 @@ def place(wants: Sequence[int], free: Mapping[str, int]) -> Placement | None:
 
     Args:
         wants: One per bundle.
-        free: What is free on each device, by id.
+        free: The free part of each device, by id.
 
     Returns:
         The devices of each bundle, or None if there is no room.
@@ -79,7 +79,7 @@ def place_on(wants: Sequence[int], free: Mapping[str, int], devices: Sequence[st
 
     Args:
         wants: One per bundle.
-        free: What is free on each device, by id.
+        free: The free part of each device, by id.
         devices: Ids; all are to be used.
 
     Returns:
@@ -175,7 +175,7 @@ class _Group:
     """The waiters with one and the same request: they fit, or do not fit, together.
 
     Attributes:
-        request: What each of them waits for.
+        request: The resources that each of them waits for.
         overtaken: How often the group's oldest member of the time has been overtaken.
         members: By waiter, its place in the line and the value of `overtaken` when it came; the oldest first.
     """
@@ -354,8 +354,8 @@ class Ledger:
         """Whether `acquire` may be called now: there is room, and it is not kept for an owed waiter.
 
         Args:
-            request: What would be held.
-            waiter: Who asks. If refused, it waits from its first refusal on, until it acquires, or `forget`.
+            request: The resources that would be held.
+            waiter: The caller's id. If refused, it waits from its first refusal on, until it acquires, or `forget`.
             gpu_ids: See `acquire`. A refusal for want of just these devices makes no waiter.
 
         Raises:
@@ -395,12 +395,12 @@ class Ledger:
         Args:
             holder: A name that holds nothing now. The wait of a waiter with this name ends, or with the part of it
                 before the last `#`.
-            request: What to hold.
+            request: The resources to hold.
             gpu_ids: Insist on exactly these devices, in this order (that of `Allocation.gpu_ids`): for a process that
                 runs already and has them in its environment.
 
         Returns:
-            What was taken. The `env` of each bundle is complete for a child process that is to work in it.
+            The resources that were taken. The `env` of each bundle is complete for a child process that works in it.
 
         Raises:
             RuntimeError: If there is no room, or `holder` holds something.
@@ -578,8 +578,8 @@ def to_units(amount: float, total_units: int) -> int:
     So a third of a GPU is 3,333 and not 3,334, of which only two would fit on one device.
 
     Args:
-        amount: What is asked for; at least 0.
-        total_units: What it is asked of, in 1/10,000.
+        amount: The amount that is asked for; at least 0.
+        total_units: The device's total, in 1/10,000.
 
     Returns:
         The count; 0 for 0 only.
@@ -602,7 +602,7 @@ def allocation_env(allocation: Allocation, environ: Mapping[str, str]) -> dict[s
     """The variables to set in the environment of a trial's own process, before any user code is imported.
 
     Args:
-        allocation: What the trial was given. Its process sees all of the trial's devices, and has the threads of the
+        allocation: The trial's resources. Its process sees all of the trial's devices, and has the threads of the
             first bundle.
         environ: The environment that it inherits; what the user has set there stays.
 
@@ -634,7 +634,7 @@ def _env(cpus: float, gpu_ids: Sequence[str] | None, environ: Mapping[str, str])
     then the user's wish.
 
     Args:
-        cpus: What the process is given.
+        cpus: The CPUs of the process.
         gpu_ids: The devices that it is to see. None, for a trial without GPUs, hides nothing: libraries may well use
             a device that the ledger does not count. Empty, for a bundle without GPUs in a trial that has some, hides
             those.

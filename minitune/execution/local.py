@@ -57,11 +57,11 @@ class _Actor:
     Attributes:
         actor_id: The actor.
         process: Name of its process within the group; a parked process keeps its life under a new name.
-        request: What it asked for.
-        allocation: What it was given.
+        request: The resources that it asked for.
+        allocation: The resources that it has.
         directory: Where its output goes, or None.
         reuse_key: Key under which it may be parked.
-        factory: What makes its object in its process, or in a fresh one if a reset fails.
+        factory: Makes its object in its process, or in a fresh one if a reset fails.
         factory_file: The file that holds it, if it is large; it is removed when the actor ends.
         reset_deadline_s: Until when the reset in flight must be over, or None.
     """
@@ -86,7 +86,7 @@ class LocalTrialExecutor:
     """Runs actors as processes of this machine.
 
     Args:
-        machine: What may be reserved.
+        machine: The resources that may be reserved.
         directory: Gives an existing directory for the values that are stored once; they are removed at the end. It is
             asked when the first one is stored: before that, nothing is on disk.
         output_names: Names of the files, in an actor's directory, that take its stdout and stderr.
@@ -448,7 +448,7 @@ def _has_one_thread(env: Mapping[str, str | None]) -> bool:
     The user's own settings count here as well, so a wish for more threads costs the preload.
 
     Args:
-        env: What is set for the worker, over the environment of this process.
+        env: The variables that are set for the worker, over the environment of this process.
     """
     if env.get("OMP_NUM_THREADS", os.environ.get("OMP_NUM_THREADS")) != "1":
         return False

@@ -39,7 +39,7 @@ class _Actor:
     Attributes:
         actor_id: Its name.
         due: Logical time and number of the call in flight, or of the exit; None while it is not asked for anything.
-        answer: What has come and waits for its turn.
+        answer: The event that has come and waits for its turn.
         end: How it has ended, which may have come before the caller has taken its last answer.
     """
 
@@ -52,11 +52,11 @@ class _Actor:
 class OrderedExecutor:
     """Puts the events of another executor into logical order; see the module.
 
-    What is free is counted here too: resources count as held until the caller has been told of the exit. So what can
+    Free resources are counted here too: resources count as held until the caller has been told of the exit. So what can
     start depends on the requests and on the machine's totals, never on who was faster.
 
     Args:
-        executor: Who runs the actors.
+        executor: Runs the actors.
         window: So many actors its user wants to have side by side, on every machine.
     """
 
@@ -205,7 +205,7 @@ class OrderedExecutor:
         heapq.heappush(self._queue, (*actor.due, actor))
 
     def _keep(self, event: Event) -> None:
-        """Something has arrived. What has died with an answer on its way ends after that, as it would have."""
+        """Something has arrived. An actor that died with an answer on its way ends after that answer."""
         actor = self._actors.get(event.actor_id)
         if actor is None:
             return

@@ -48,7 +48,7 @@ OpenCurve = Callable[[dict[str, Any], Any, int], Iterator[Step]]
 
 @dataclass(frozen=True)
 class Costs:
-    """What takes virtual time beside the steps themselves, and what goes wrong.
+    """The costs in virtual time besides the steps themselves, and the failures.
 
     Attributes:
         start_delay_s: Seconds from the start of a worker to its first step; a worker that is reused needs none.
@@ -78,7 +78,7 @@ class _Actor:
     Attributes:
         actor_id: Its name.
         info: The trial.
-        request: What it asked for.
+        request: The resources that it asked for.
         reuse_key: With which it may be parked.
         began_s: When it was started.
         rng: Of its failures; None if nothing fails.
@@ -111,7 +111,7 @@ _Due = tuple[float, int, Event, _Actor]
 
 @dataclass
 class Usage:
-    """What a simulation has used.
+    """The resources that a simulation has used.
 
     Attributes:
         worker_s: Virtual seconds for which workers were held, all together.
@@ -132,9 +132,9 @@ class SimulatedExecutor:
     """Runs trials on learning curves; see the module.
 
     Args:
-        machine: What may be reserved.
+        machine: The resources that may be reserved.
         open_curve: Gives the curves.
-        costs: What takes time beside the steps, and what goes wrong.
+        costs: The costs in time besides the steps, and the failures.
     """
 
     isolates = False

@@ -160,11 +160,11 @@ class Live:
     Attributes:
         trial: The trial.
         actor_id: Its actor.
-        decision: What is to be done once the save in flight is over.
+        decision: The decision to carry out once the save in flight is over.
         requested: What was asked for from outside (a scheduler about another trial, the end of the run); it is
             carried out when the call in flight has returned.
         ends_by_itself: True if the trainable has said that it is done.
-        allocation: What the actor was given; None until it is ready.
+        allocation: The actor's resources; None until it is ready.
         idle: True while no call is in flight, within the handling of one event.
         begun_s: When the worker was asked for, by the executor's clock.
         ready_s: When it was ready; infinite until then.
@@ -236,7 +236,7 @@ class RunState:
     Attributes:
         settings: The settings of the run.
         supply: Whether the searcher may give more trials: `OPEN`, `WAITING` or `ENDED`.
-        requests: What the scheduler has asked for and what is not carried out yet.
+        requests: The scheduler's requests that are not carried out yet.
         deadlines: The time that each actor has left.
         setbacks: The losses of workers in a row, which say when to start none.
         trials: Every trial of the run.

@@ -31,7 +31,7 @@ class Started(NamedTuple):
         actor_id: The actor.
         pid: Its process; the driver's own if the executor has no processes.
         host: Name of the machine.
-        allocation: What it was given.
+        allocation: The resources that it has.
         reused: True if a parked actor was taken.
     """
 
@@ -120,8 +120,8 @@ class TrialExecutor(Protocol):
         """Whether `start` with this request would find room now.
 
         Args:
-            request: What would be reserved.
-            waiter: Who asks. A waiter that is overtaken too often is owed its resources: what becomes free is then
+            request: The resources that would be reserved.
+            waiter: The caller's id. If a waiter is overtaken too often, resources that become free are
                 kept for it. `start` for an actor whose id begins with `<waiter>#`, or `forget`, ends the wait.
 
         Raises:
@@ -149,7 +149,7 @@ class TrialExecutor(Protocol):
         Args:
             actor_id: A name never used before with this executor.
             factory: Makes the object; it must be picklable.
-            request: What to reserve.
+            request: The resources to reserve.
             directory: An existing directory for the actor's output files, which is also its working directory.
             reuse_key: A parked actor with this key and this request may be taken: its `reset(*reset_args, allocation)`
                 is called. If that returns False, raises or takes longer than 2 s, a fresh actor is made instead.

@@ -69,10 +69,10 @@ class TuneController:
     """Runs the trials of one run to their ends.
 
     Args:
-        executor: Who runs actors.
+        executor: Runs the actors.
         state: The trials; those of an earlier part of the run, if it is resumed. It has the settings, too.
         hooks: The plug-ins.
-        recorder: Who writes down what happens.
+        recorder: Writes the events to the journal.
 
     Attributes:
         failed_fast: The trial whose failure has ended the run, or None.
@@ -261,7 +261,7 @@ class TuneController:
     def _stop_overdue(self) -> None:
         """End the workers of trials that have broken a time limit; the trials fail when they are gone.
 
-        What lies in the channels is read first: the driver itself may have been stopped all the while.
+        Messages in the channels are read first: the driver itself may have been stopped for that time.
         """
         if self._deadlines.seconds_left(self._executor.now()) != 0:
             return
@@ -479,7 +479,7 @@ class TuneController:
 
         Args:
             trial: The trial.
-            record: What lies in its directory.
+            record: The checkpoint in its directory.
             reported: True if it came with a report, whose record in the journal names it already.
         """
         self._hooks.checkpointed(trial, Checkpoint(os.path.join(trial.local_path, record.directory)))

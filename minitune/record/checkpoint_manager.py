@@ -45,7 +45,7 @@ class Surplus(NamedTuple):
 
     Attributes:
         trial: Whose it was.
-        record: What lies on disk.
+        record: The checkpoint on the disk.
     """
 
     trial: Trial
@@ -81,7 +81,7 @@ class CheckpointManager:
         *configs: `num_to_keep` and score of each experiment; the first one's budget is that of the run.
         metric: By which the best of the ended trials is known where there is no score attribute, or None.
         mode: `"max"` or `"min"`, for `metric`.
-        housekeeper: Who removes and settles; by default the caller's own thread does, and `remove` blocks.
+        housekeeper: Removes and settles; by default the caller's own thread does, and `remove` blocks.
         settles: Whether checkpoints are brought to the disk in the background (durability `batched`).
 
     Raises:
@@ -123,7 +123,7 @@ class CheckpointManager:
             kept: What `Trial.record_checkpoint` has returned.
 
         Returns:
-            What is to go now, in order of age.
+            The checkpoints to remove now, in order of age.
         """
         previous = trial.checkpoints[-2] if len(trial.checkpoints) > 1 else None
         self._register(trial, kept)
@@ -137,7 +137,7 @@ class CheckpointManager:
         """Take in a trial of a resumed run with all its checkpoints.
 
         Returns:
-            What is to go now.
+            The checkpoints to remove now.
         """
         for kept in trial.checkpoints:
             self._register(trial, kept)
@@ -151,7 +151,7 @@ class CheckpointManager:
         """The trial is TERMINATED or ERROR: what it holds on to may go if the budget demands it.
 
         Returns:
-            What is to go now.
+            The checkpoints to remove now.
         """
         if trial.status == TERMINATED:  # an ERROR may be resumed, from its newest checkpoint
             for kept in trial.checkpoints:
@@ -168,7 +168,7 @@ class CheckpointManager:
         """Give up one pin; nothing happens if there is none.
 
         Returns:
-            What is to go now.
+            The checkpoints to remove now.
         """
         key = (trial.trial_id, record.number)
         self._pins[key] -= 1
@@ -180,7 +180,7 @@ class CheckpointManager:
         """A checkpoint turned out to be damaged or refused: it goes, and the one before it is the newest now.
 
         Returns:
-            What is to go now, this one first; nothing if it is pinned.
+            The checkpoints to remove now, this one first; nothing if it is pinned.
         """
         entry = self._entries.get((trial.trial_id, record.number))
         if entry is None or entry.key in self._pins:
@@ -208,7 +208,7 @@ class CheckpointManager:
             logger.warning("checkpoint %s of %s could not be removed: %s", surplus.record.number, surplus.trial, error)
 
     def collect(self) -> list[Surplus]:
-        """What is to go by now; `add` and the others call it. Call it when settling may have released something.
+        """The checkpoints to remove by now. `add` and the others call it; call it also after settling.
 
         Returns:
             Checkpoints in order of age; they have left `Trial.checkpoints`.
@@ -225,7 +225,7 @@ class CheckpointManager:
         Blocks where a checkpoint waits for that, for as long as `Housekeeper.close` may.
 
         Returns:
-            What is to go now.
+            The checkpoints to remove now.
         """
         if (self._doomed or self._candidates) and self._housekeeper is not None:
             self._housekeeper.close()
@@ -333,7 +333,7 @@ class _Limit(NamedTuple):
 
     @classmethod
     def of(cls, config: CheckpointConfig) -> _Limit:
-        """What a config says."""
+        """The rules of a config."""
         attribute = config.checkpoint_score_attribute
         return cls(config.num_to_keep, _Score(attribute, config.checkpoint_score_order if attribute else "max"))
 

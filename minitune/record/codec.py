@@ -47,7 +47,7 @@ from minitune.record import records
 logger = logging.getLogger("minitune")
 
 LARGE_BYTES = 1_000_000
-"""What takes more than about this in a record goes into a file of its own."""
+"""A value of more than about so many bytes in a record goes into a file of its own."""
 
 INLINE_LIMIT_BYTES = 64 * 1024
 """Pickles up to this size stand in the record itself."""
@@ -68,7 +68,7 @@ _KNOWN = 16
 _UNCHANGEABLE = frozenset({bytes, str})
 
 _ITEM_BYTES = 16
-"""What a small value takes in a record, about."""
+"""The size of a small value in a record, about."""
 
 _SMALL = frozenset({int, float, bool, type(None)})
 
@@ -267,7 +267,7 @@ class ObjectStore:
     def by_reference(self, record: Mapping[str, Any]) -> dict[str, Any]:
         """A record with what is large in it put into files. Blocks while they are written.
 
-        Dicts, lists and tuples are walked. What is large there is replaced where it is: texts, bytes and arrays, and
+        Dicts, lists and tuples are walked. Large values there are replaced where they are: texts, bytes and arrays, and
         containers of much that is small.
 
         Args:
@@ -415,7 +415,7 @@ def _members(container: Any) -> Iterable[Any]:
 
 
 def short_text(value: Any) -> str:
-    """What to show instead of an object, in `TEXT_LIMIT` characters."""
+    """The text to show instead of an object, in `TEXT_LIMIT` characters."""
     text = _REPR.repr(value).encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= TEXT_LIMIT else text[: TEXT_LIMIT - 3] + "..."
 
@@ -546,7 +546,7 @@ def from_tree(tree: Any, unpickle: bool, objects: ObjectStore | None, keep: bool
     """The value of a tree.
 
     Args:
-        tree: What the JSON parser has returned.
+        tree: The result of the JSON parser.
         unpickle: Whether pickles are loaded.
         objects: Where large ones lie, or None.
         keep: Whether equal large ones, also of other trees, are one object.

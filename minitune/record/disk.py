@@ -44,7 +44,7 @@ SETTLE_PERIOD_S = 1.0
 """A trial's checkpoints are settled at most once in this time."""
 
 CLOSE_LIMIT_S = 10.0
-"""How long the end of a run waits for deletions and settling. What is left over is removed at the next open."""
+"""How long the end of a run waits for deletions and settling. The rest is removed at the next open."""
 
 RESERVE_BYTES = 64 * 1024
 
@@ -63,7 +63,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Syncable(Protocol):
-    """What can be synced from another thread: a journal."""
+    """A file that can be synced from another thread: a journal."""
 
     def sync(self) -> None:
         """Bring everything written so far to the disk. Blocks; raises nothing, keeps its failure."""
@@ -115,7 +115,7 @@ class Housekeeper:
         """Remove a directory, a file or a link that lies in the run. Does not block; a failure is logged.
 
         Args:
-            path: What is removed.
+            path: The file or directory to remove.
             within: See `files.entry_of`.
         """
         with self._changed:
@@ -256,7 +256,7 @@ class Housekeeper:
 
         Args:
             steps: The chore.
-            what: What it does, for the log.
+            what: Its purpose, for the log.
             path: To what.
             again: Called if there is no descriptor left for it now.
 
@@ -421,7 +421,7 @@ class Disk:
         return waited_s >= PATIENCE_S or (not self.has_gone and self._held_bytes < RESERVE_BYTES // 2)
 
     def loss(self) -> TuneError | None:
-        """What a run has to raise that has ended because its directory is gone; None if it is not gone."""
+        """The error of a run that has ended because its directory is gone; None if it is not gone."""
         if not self.has_gone:
             return None
         return TuneError(

@@ -1,4 +1,4 @@
-"""Who else has to do with a run's directory: another driver at work on it, or another user who may have written it.
+"""Guards a run's directory against another driver at work on it, and against files that another user may have written.
 
 `RunLock` keeps a second driver out, and is free at once when its holder dies, however that happens. A POSIX record lock
 goes with its process and is not inherited over a fork, so no worker can keep it. It has two weaknesses: it does not
@@ -54,7 +54,7 @@ _OBJECTS_DIRECTORY = "objects"
 
 
 class Holder(NamedTuple):
-    """Who holds a lock.
+    """The holder of a lock.
 
     Attributes:
         pid: The process.
@@ -197,7 +197,7 @@ class RunLock:
 
 
 def read_holder(path: str | os.PathLike[str]) -> Holder | None:
-    """Who holds the lock at `path`; None if it is free. For display: it may change at any moment.
+    """The holder of the lock at `path`; None if it is free. For display: it may change at any moment.
 
     Args:
         path: The lock's file.

@@ -1,4 +1,4 @@
-"""What a resumed run takes over besides the journal: states of plug-ins, the loggers' files, references of `put`.
+"""All that a resumed run takes over besides the journal: states of plug-ins, files of loggers, references of `put`.
 
 A replay of the journal gives most plug-ins all that they knew. Their own states are saved besides, for what no replay
 brings back: random numbers without a seed, the time that is left of a budget, what callbacks have counted.
@@ -80,9 +80,9 @@ class StateKeeper:
 
     Args:
         run: The run's directory.
-        recorder: Who writes down what was saved.
+        recorder: Writes to the journal which states were saved.
         hooks: The plug-ins.
-        context: What the scheduler sees of the run: a state that refers to it does not hold it.
+        context: The scheduler's view of the run: a state that refers to it does not hold it.
         past: The records of states that were saved before.
     """
 
@@ -173,7 +173,7 @@ class StateLoader:
     Args:
         run: The run's directory.
         hooks: The fresh plug-ins.
-        context: What the scheduler sees of the run.
+        context: The scheduler's view of the run.
         past: The records of states, in order.
         wanted: Whether a component may take over a state at all.
     """
@@ -308,7 +308,7 @@ def innermost(search_alg: SearchAlgorithm) -> Searcher | None:
 
 
 def kind_of(plugin: Any) -> str:
-    """What a plug-in is, by class; for several callbacks, that there are some: they are told apart one by one."""
+    """The class of a plug-in; of several callbacks only that there are some: they are told apart one by one."""
     if isinstance(plugin, tuple):
         return "callbacks"
     names = [type(plugin).__qualname__]

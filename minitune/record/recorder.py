@@ -192,7 +192,7 @@ class Recorder:
         return trial.local_path
 
     def directory_fault(self, trial: Trial) -> OSError | None:
-        """What is wrong with the directory of a trial that has been started; None if it is there."""
+        """The fault of the directory of a trial that has been started; None if it is there."""
         try:
             mode = os.lstat(trial.local_path).st_mode
         except OSError:
@@ -204,7 +204,7 @@ class Recorder:
     def worker_is_gone(self, trial: Trial) -> None:
         """A worker has gone in the midst of something: remove checkpoints that it wrote and never reported.
 
-        What cannot be removed now is, at the next attempt or when the run is opened again.
+        Files that cannot be removed now are removed at the next attempt, or when the run is opened again.
         """
         if trial.custom_dirname is not None:
             with contextlib.suppress(OSError):
@@ -359,7 +359,7 @@ def _told(text: str, trial: Trial) -> Iterator[None]:
 
 
 class _Changeable(NamedTuple):
-    """What plug-ins may change about a trial."""
+    """The facts of a trial that plug-ins may change."""
 
     config: dict[str, Any]
     tag: str

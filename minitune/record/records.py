@@ -40,7 +40,7 @@ SUM = "sum_of_results"
 FINISHED = "finished"
 """The reason of a `close` record if every trial has had its way."""
 ENDED = "ended: "
-"""What it begins with if the run was ended before its trials, for good."""
+"""The beginning of the reason if the run was ended before its trials, for good."""
 INTERRUPTED = "interrupted"
 """It, if a signal has ended the run, so that it can go on."""
 
@@ -62,7 +62,7 @@ def run(
 
     Args:
         name: The run's name.
-        metric: What is optimised, or None.
+        metric: The metric to optimise, or None.
         mode: `"max"`, `"min"` or None.
         seed: The run's seed, or None.
         space_keys: The flattened keys of the search space.
@@ -122,7 +122,7 @@ def trial(
         number: Its place in the order of submission.
         config: Its configuration.
         seed: Its seed.
-        resources: What it asks for.
+        resources: The resources that it asks for.
         name: Its name.
         directory: Name of its directory below the run's, or an empty text if it has none yet.
         tag: Its experiment tag.
@@ -179,7 +179,7 @@ def result(
         decision: CONTINUE, PAUSE, STOP or NOOP.
         reason: Why.
         checkpoint: Committed with this very record.
-        facts: What the reason rests on; the field is there only if there are any.
+        facts: The facts behind the reason; the field is there only if there are any.
     """
     record = {
         KIND: RESULT,
@@ -203,7 +203,7 @@ def checkpoint(trial: str, attempt: int, number: int, checkpoint: CheckpointReco
         trial: The trial's id.
         attempt: The attempt that wrote it.
         number: The report that it belongs to.
-        checkpoint: What was written.
+        checkpoint: The checkpoint that was written.
     """
     fields = _checkpoint_fields(checkpoint)
     return {KIND: CHECKPOINT, "trial": trial, "attempt": attempt, "number": number, "checkpoint": fields}
@@ -237,7 +237,7 @@ def status(trial: str, status: str, cause: str = "", sum_of_results: Mapping[str
         trial: The trial's id.
         status: The new status.
         cause: Why.
-        sum_of_results: What the trial's results so far have come to, if there are many: see `Trial.sum_up`. A
+        sum_of_results: The sum of the trial's results so far, if there are many: see `Trial.sum_up`. A
             reader that knows it need not read them.
     """
     record = {KIND: STATUS, "trial": trial, "status": status, "cause": cause, "at": clock.current().time()}
@@ -251,7 +251,7 @@ def state(component: str, plugin: str, files: Mapping[str, str], offset: int) ->
 
     Args:
         component: Such as `searcher`.
-        plugin: What it is, by class: only the like of it can take the state over.
+        plugin: Its class: only a plug-in of the same class can take the state over.
         files: By name, below the run's directory, the SHA-256 of each file's content.
         offset: Length of the journal that the state stands for, in bytes.
     """
@@ -277,7 +277,7 @@ def change(
         trial: The trial's id.
         config: Its configuration, or None if that is what it was.
         tag: Its experiment tag, likewise.
-        resources: What it asks for, likewise.
+        resources: The resources that it asks for, likewise.
         evaluated_params: The searched parameters by path; the field is there only if they have changed.
     """
     fields = None if resources is None else _resource_fields(resources)
@@ -331,7 +331,7 @@ def checkpoint_of(record: Mapping[str, Any]) -> CheckpointRecord | None:
 
 
 def resources_of(record: Mapping[str, Any]) -> Resources:
-    """What the trial of a `trial` or `change` record asks for.
+    """The resources that the trial of a `trial` or `change` record asks for.
 
     Raises:
         ValueError: If the fields are not what they should be.

@@ -1,4 +1,4 @@
-"""What a run needs to go on: `tuner.pkl`, `trainable.pkl`, or the user's script, run up to its `fit()`.
+"""The files that a run needs to go on: `tuner.pkl`, `trainable.pkl`, or the user's script, run up to its `fit()`.
 
 `tuner.pkl` holds configs and the space, each component pickled on its own, so that one that cannot be loaded any more
 costs only itself. `trainable.pkl` holds the trainables, so that a trial can be run again by its name alone. Without
@@ -70,7 +70,7 @@ class RecordedTuner:
         run_config: How it was run.
         checkpoint_configs: Which checkpoints each experiment kept.
         lost: Names of the settings that could not be pickled, such as `tune_config.search_alg`.
-        objects: What the large values in it come from: while somebody holds that, they are loaded once.
+        objects: The store of the large values in it: while it is in use, they are loaded once.
     """
 
     trainable_name: str
@@ -96,10 +96,10 @@ class TunerContent:
 
 
 def dump_tuner(recorded: RecordedTuner) -> TunerContent:
-    """Pickle what a `tuner.pkl` is to hold. What cannot be pickled is left out, with a warning, and spoils nothing.
+    """Pickle the content of a `tuner.pkl`. Parts that cannot be pickled are left out, with a warning.
 
     Args:
-        recorded: What it is to hold.
+        recorded: Its content.
     """
     parts: dict[str, bytes] = {"trainable_name": pickle.dumps(recorded.trainable_name)}
     large: list[Any] = []
@@ -317,7 +317,7 @@ def load_trainable(
     Args:
         run: The run's directory.
         number: Of the experiment.
-        way_out: What to do without it, where the script goes into the braces.
+        way_out: The way out without it; the script goes into the braces.
 
     Raises:
         TuneError: If it was not kept, or cannot be loaded; the text says what to do instead.
