@@ -221,7 +221,8 @@ def _trials(name: str) -> _Listing:
         f", {run.not_drawn} not drawn{'' if state.name in (FINISHED_RUN, STOPPED) else ' yet'}" if run.not_drawn else ""
     )
     heading = f"{run.path}: {len(rows)} {'trial' if len(rows) == 1 else 'trials'}{more}, {state.text}"
-    return _Listing(rows, shown, heading, ["trial", *([run.metric] if run.metric else own[:1]), *searched])
+    vital = ["trial", *([run.metric] if run.metric else own[:1]), *searched, "status"]
+    return _Listing(rows, shown, heading, vital)
 
 
 def _row(trial: Trial) -> Row:
