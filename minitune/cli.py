@@ -15,10 +15,11 @@ from collections.abc import Sequence
 from minitune._version import __version__
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "ls": ("commands.look", "List the trials of a run."),
-    "lsx": ("commands.look", "List the runs in a directory."),
+    "ls": ("commands.look", "List runs, or the trials of one."),
+    "lsx": ("commands.look", "List runs; `ls` does it, too."),
     "show": ("commands.look", "Show a run, or all about one of its trials."),
     "best": ("commands.look", "Show the best trial of a run: value, step, checkpoint, configuration."),
+    "compare": ("commands.look", "Put runs side by side."),
     "watch": ("commands.watch", "Watch a run from another terminal until it ends."),
     "logs": ("commands.watch", "Show, and follow, what a trial prints."),
     "resume": ("commands.again", "Go on with a run that was interrupted or killed."),

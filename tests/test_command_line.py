@@ -104,7 +104,7 @@ def test_an_error_of_a_command_is_one_line_and_a_defect_is_not_hidden(
 
     monkeypatch.setattr("minitune.commands.look.existing_run", defect)
     with pytest.raises(AssertionError, match="a defect of the command"):
-        cli.main(["ls"])
+        cli.main(["best"])
 
 
 def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:

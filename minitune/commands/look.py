@@ -1,4 +1,4 @@
-"""`minitune ls`, `lsx`, `show` and `best`: the trials of a run, the runs in a directory, and all about one of them.
+"""`minitune ls`, `lsx`, `show`, `best`, `compare`: runs, their trials, all about one of them, runs side by side.
 
 These commands only look. A run may be live, killed or damaged, and nothing of it is unpickled. With `--json` programs
 get the same facts with all digits.
@@ -42,8 +42,8 @@ from minitune.error import TuneError
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, TERMINATED
 from minitune.experiment.trial import SCOPES, KeptCheckpoint, Trial, best_of, best_trial, is_number, why_no_best
 from minitune.output.table import Table, metrics_of, short_repr
-from minitune.record.layout import last_error_text
-from minitune.record.story import RecordedRun, TrialDecision, read_decisions
+from minitune.record.layout import is_run, last_error_text
+from minitune.record.story import RecordedRun, TrialDecision, find_runs, read_decisions
 from minitune.result import AUTO_RESULT_KEYS, CONFIG, TIME_TOTAL_S, TRAINING_ITERATION, TRIAL_ID, flatten
 
 Row = dict[str, Any]
@@ -77,15 +77,18 @@ Facts = dict[str, Any]
 
 
 def add_parser(commands: Commands) -> None:
-    """Add the parsers of `minitune ls`, `lsx`, `show` and `best`."""
+    """Add the parsers of these commands."""
     parser = _add_listing(
-        commands, "ls", "List the trials of a run: status, parameters, last result. The run may be live, or killed."
+        commands,
+        "ls",
+        "List the runs in a directory, the newest first; or the trials of a run: status, parameters, last result. A "
+        "run may be live, or killed.",
     )
-    parser.add_argument("run", nargs="?", default=LAST, help=f"{RUN_HELP} (default: {LAST})")
-    parser.set_defaults(command=lambda options: _list(_trials(options), options))
-    parser = _add_listing(commands, "lsx", "List the runs in a directory: how each of them stands, and its trials.")
-    parser.add_argument("directory", nargs="?", help="where to look (default: the storage path)")
-    parser.set_defaults(command=lambda options: _list(_experiments(options), options))
+    parser.add_argument("run", nargs="?", help=f"{RUN_HELP}; or a directory of runs (default: the storage path)")
+    parser.set_defaults(command=ls)
+    parser = _add_listing(commands, "lsx", "List the runs in a directory, the newest first. The same as `minitune ls`.")
+    parser.add_argument("run", nargs="?", metavar="directory", help="where to look (default: the storage path)")
+    parser.set_defaults(command=lambda options: _list(_experiments(options.run), options))
     parser = commands.add_parser(
         "show",
         description="Show a run, or all about one of its trials.",
@@ -108,6 +111,17 @@ def add_parser(commands: Commands) -> None:
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.set_defaults(command=best)
+    parser = commands.add_parser(
+        "compare",
+        description="Put runs side by side: how they stand, what they tried, and the best of each.",
+        epilog="The exit status is 1 if there is no such run, or the runs optimise different metrics and --metric is "
+        "not given, else 0.",
+    )
+    parser.add_argument("runs", nargs="+", metavar="RUN", help=RUN_HELP)
+    parser.add_argument("--metric", help="what is compared (default: as in the runs)")
+    parser.add_argument("--mode", choices=("min", "max"), help="default: as in the runs")
+    parser.add_argument("--json", action="store_true", help="one JSON object for each run")
+    parser.set_defaults(command=compare)
 
 
 def _add_listing(commands: Commands, name: str, description: str) -> argparse.ArgumentParser:
@@ -139,13 +153,29 @@ def _count(text: str) -> int:
 # -- ls, lsx -----------------------------------------------------------------------------------------------------------
 
 
-class _Listing:
-    """Rows, what is shown of them unless columns are asked for, and a line about them all."""
+def ls(options: argparse.Namespace) -> int:
+    """Run `minitune ls`."""
+    directory = local_path(options.run) if options.run else ""
+    if not options.run or (os.path.isdir(directory) and not is_run(directory) and any(find_runs(directory))):
+        return _list(_experiments(options.run), options)
+    return _list(_trials(options.run), options)
 
-    def __init__(self, rows: list[Row], shown: list[str], heading: str):
+
+class _Listing:
+    """Rows, and how they are shown.
+
+    Attributes:
+        rows: One for each trial, or run.
+        shown: The columns that are shown unless others are asked for.
+        heading: A line about them all.
+        vital: The columns that are dropped last where the terminal is narrow.
+    """
+
+    def __init__(self, rows: list[Row], shown: list[str], heading: str, vital: Sequence[str] = ()):
         self.rows = rows
         self.shown = shown
         self.heading = heading
+        self.vital = vital
 
     def columns(self) -> list[str]:
         """All columns, in the order in which they come."""
@@ -168,7 +198,7 @@ def _list(listing: _Listing, options: argparse.Namespace) -> int:
         print(f"{len(rows)} rows are in {options.output}")
     else:
         print(listing.heading if len(rows) == len(listing.rows) else f"{listing.heading}; shown: {len(rows)}")
-        _print_table(rows, columns or listing.shown)
+        _print_table(rows, columns or listing.shown, listing.vital)
         for row in rows:
             if row.get("state") == DAMAGED:
                 print(f"{row['name']} is damaged: {row['why']}")
@@ -178,10 +208,10 @@ def _list(listing: _Listing, options: argparse.Namespace) -> int:
 # -- rows --------------------------------------------------------------------------------------------------------------
 
 
-def _trials(options: argparse.Namespace) -> _Listing:
+def _trials(name: str) -> _Listing:
     from minitune.output.table import infer_metrics
 
-    run, state = read_standing(existing_run(options.run))
+    run, state = read_standing(existing_run(name))
     rows = [_row(trial) for trial in run.trials]
     searched = sorted({f"{CONFIG}/{name}" for trial in run.trials for name in trial.evaluated_params})
     own = infer_metrics(run.trials, [run.metric] if run.metric else [], 4)
@@ -191,7 +221,8 @@ def _trials(options: argparse.Namespace) -> _Listing:
         f", {run.not_drawn} not drawn{'' if state.name in (FINISHED_RUN, STOPPED) else ' yet'}" if run.not_drawn else ""
     )
     heading = f"{run.path}: {len(rows)} {'trial' if len(rows) == 1 else 'trials'}{more}, {state.text}"
-    return _Listing(rows, shown, heading)
+    vital = ["trial", *([run.metric] if run.metric else own[:1]), *searched, "status"]
+    return _Listing(rows, shown, heading, vital)
 
 
 def _row(trial: Trial) -> Row:
@@ -211,13 +242,13 @@ def _row(trial: Trial) -> Row:
     }
 
 
-def _experiments(options: argparse.Namespace) -> _Listing:
-    from minitune.record.story import find_runs, read_overview
+def _experiments(where: str | None) -> _Listing:
+    from minitune.record.story import read_overview
 
-    directory = local_path(options.directory or default_storage_path())
-    if options.directory and not os.path.isdir(directory):
+    directory = local_path(where or default_storage_path())
+    if where and not os.path.isdir(directory):
         raise NotADirectoryError(f"there is no directory {directory}")
-    rows = []
+    dated: list[tuple[float, Row]] = []
     for path in find_runs(directory):
         row: Row = {"name": path[len(directory) :].lstrip("/\\")}
         try:
@@ -226,7 +257,7 @@ def _experiments(options: argparse.Namespace) -> _Listing:
         except (TuneError, OSError) as error:
             damage = error
         if damage is not None:
-            rows.append({**row, "state": DAMAGED, "why": str(damage), "path": path})
+            dated.append((0.0, {**row, "state": DAMAGED, "why": str(damage), "path": path}))
             continue
         counts = seen.counts()
         row |= {"state": state_of(path, seen.close_reason).name, "total_trials": len(seen.statuses)}
@@ -235,7 +266,9 @@ def _experiments(options: argparse.Namespace) -> _Listing:
         row["left"] = sum(count for status, count in counts.items() if status not in _ENDED_STATUSES)
         row["not_drawn"] = seen.not_drawn
         row |= {"begun": _date(seen.begun_s), "last_updated": _date(seen.updated_s)}
-        rows.append({**row, "trainable": seen.trainable_name, "metric": seen.metric, "mode": seen.mode, "path": path})
+        row |= {"trainable": seen.trainable_name, "metric": seen.metric, "mode": seen.mode, "path": path}
+        dated.append((seen.begun_s, row))
+    rows = [row for _, row in sorted(dated, key=lambda pair: -pair[0])]
     counted = ["total_trials", "terminated", "error", "not_started", "left", "not_drawn"]
     shown = ["name", "state", *counted, "begun", "last_updated"]
     return _Listing(rows, shown, f"{directory}: {len(rows)} run{'' if len(rows) == 1 else 's'}")
@@ -323,24 +356,31 @@ def _column(name: str, listing: _Listing) -> str:
 # -- showing -----------------------------------------------------------------------------------------------------------
 
 
-def _print_table(rows: Sequence[Row], columns: Sequence[str]) -> None:
-    """A table of the columns that have a value anywhere, as many as fit on the terminal, if there is one."""
+def _print_table(rows: Sequence[Row], columns: Sequence[str], vital: Sequence[str]) -> None:
+    """A table of the columns that have a value anywhere, as many as fit on the terminal, if there is one.
+
+    Args:
+        rows: The rows.
+        columns: In their order.
+        vital: The first of them stay longest; all other columns go before, from the right.
+    """
     if not rows:
         return
     columns = [name for name in columns if any(row.get(name) is not None for row in rows)]
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    kept = len(columns)
-    lines = _table(rows, columns)
-    while width is not None and len(lines[0]) > width and kept > 1:
-        kept -= 1
-        lines = _table(rows, columns[:kept])
+    first_to_go = [name for name in reversed(columns) if name not in vital]
+    first_to_go += [name for name in reversed(vital) if name in columns]
+    kept, dropped = list(columns), 0
+    while True:
+        lines = Table(kept, [[row.get(name) for name in kept] for row in rows], 40).lines()
+        if width is None or len(lines[0]) <= width or len(kept) == 1:
+            break
+        dropped += 1
+        kept = [name for name in columns if name not in first_to_go[:dropped]]
     print("\n".join(lines))
-    if kept < len(columns):
-        print(f"left out, for lack of space: {', '.join(columns[kept:])}; choose with --columns")
-
-
-def _table(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
-    return Table(columns, [[row.get(name) for name in columns] for row in rows], 40).lines()
+    if dropped:
+        left_out = [name for name in columns if name not in kept]
+        print(f"left out, for lack of space: {', '.join(left_out)}; choose with --columns")
 
 
 # -- show, best --------------------------------------------------------------------------------------------------------
@@ -378,6 +418,52 @@ def best(options: argparse.Namespace) -> int:
         raise ValueError(f"{run.path} does not say what is best; pass --metric and --mode")
     _tell(_about_best(run, state, metric, mode, options.scope), options.json)
     return 0
+
+
+def compare(options: argparse.Namespace) -> int:
+    """Run `minitune compare`.
+
+    Raises:
+        ValueError: If the runs optimise different metrics and none is given.
+    """
+    found = [read_standing(existing_run(name)) for name in options.runs]
+    goals = {(options.metric or run.metric, options.mode or run.mode) for run, _ in found}
+    metric, mode = goals.pop()
+    if goals or metric is None or mode is None:
+        raise ValueError("the runs do not agree on what is best; pass --metric and --mode")
+    columns = [_compared(run, state, metric, mode) for run, state in found]
+    if options.json:
+        for column in columns:
+            print(json_text.dumps(column))
+        return 0
+    names = list(dict.fromkeys(name for column in columns for name in column if name != "run"))
+    heads = [os.path.basename(run.path) for run, _ in found]
+    if len(set(heads)) < len(heads):
+        heads = [run.path for run, _ in found]
+    rows = [[name, *(column.get(name) for column in columns)] for name in names]
+    print("\n".join(Table(["", *heads], rows, 40).lines()))
+    return 0
+
+
+def _compared(run: RecordedRun, state: RunState, metric: str, mode: str) -> Row:
+    """What is said of one of several runs."""
+    best = best_trial(run.trials, metric, mode, "all")
+    row: Row = {
+        "run": run.path,
+        "state": state.name,
+        "trainable": run.trainable_name,
+        "begun": _date(run.begun_s),
+        "trials": len(run.trials),
+        "failed": sum(trial.status == ERROR for trial in run.trials),
+        "not started": sum(trial.shown_status == NOT_STARTED for trial in run.trials),
+        "reports": sum(trial.report_count for trial in run.trials),
+        "seconds of training": sum(float(trial.last_result.get(TIME_TOTAL_S) or 0) for trial in run.trials),
+        f"best {metric}": best and best.analysis.get(metric, mode),
+        "best trial": best and _named(best),
+    }
+    if best is not None:
+        row |= {f"{CONFIG}/{name}": value for name, value in flatten(best.config).items()}
+    return row
 
 
 # -- facts -------------------------------------------------------------------------------------------------------------

@@ -74,6 +74,10 @@ _RENAMED: dict[str, tuple[str, Callable[[Any], Any]]] = {
 OLD_KEYWORDS = _WITHOUT_EFFECT | _RENAMED.keys()
 
 
+class RuntimeEnv(dict[str, Any]):
+    """An environment for `init(runtime_env=...)`, which has no effect: trials see the environment of the script."""
+
+
 def resources_to_json(resources: Resources | None) -> str | None:
     """A request for resources as JSON text.
 

@@ -13,6 +13,7 @@ import pytest
 from command_runs import fit_three, train
 from kit import fit
 
+import minitune as tune
 from minitune import ResultGrid, RunConfig, TuneConfig, Tuner
 from minitune.analysis import ExperimentAnalysis
 
@@ -29,7 +30,7 @@ def rows(minitune: Minitune, *arguments: str) -> list[dict[str, object]]:
 def test_a_run_is_named_by_path_or_name_and_the_newest_is_the_default(minitune: Minitune, storage: Path) -> None:
     by_path = minitune("ls", storage / "run")
 
-    assert by_path == minitune("ls", "run") == minitune("list-trials", "last") == minitune("ls")
+    assert by_path == minitune("ls", "run") == minitune("list-trials", "last")
     assert by_path[1].startswith(f"{storage / 'run'}: 3 trials, finished\n")
 
 
@@ -78,7 +79,8 @@ def test_mistakes_are_told_in_one_line_with_the_way_out(minitune: Minitune, argu
 
 def test_without_any_run_that_is_said(minitune: Minitune, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINITUNE_STORAGE_PATH", str(tmp_path))
-    for command in ("ls", "show", "best", "watch", "explain", "replay"):
+    assert minitune("ls") == (0, f"{tmp_path}: 0 runs\n", "")
+    for command in ("show", "best", "watch", "explain", "replay"):
         status, out, err = minitune(command)
         assert (status, out, err.startswith(f"there is no run below {tmp_path} yet; ")) == (1, "", True)
 
@@ -91,6 +93,54 @@ def test_runs_are_listed_with_what_has_become_of_them(minitune: Minitune, storag
     assert (row["name"], row["state"], row["total_trials"]) == ("run", "finished", 3)
     assert (row["terminated"], row["error"], row["left"]) == (2, 1, 0)
     assert minitune("lsx", storage)[1].startswith(f"{storage}: 1 run\n")
+
+
+def test_ls_lists_runs_the_newest_first_or_the_trials_of_one(minitune: Minitune, tmp_path: Path) -> None:
+    for name in ("b", "c", "a"):
+        fit(lambda config: {"loss": 1}, storage_path=str(tmp_path), name=name)
+    rows = [json.loads(line)["name"] for line in minitune("ls", tmp_path, "--json")[1].splitlines()]
+    assert rows == ["a", "c", "b"]
+    assert minitune("ls", tmp_path) == minitune("lsx", tmp_path)
+    assert minitune("ls", tmp_path / "c")[1].startswith(f"{tmp_path / 'c'}: 1 trial")
+
+
+def test_runs_are_put_side_by_side(minitune: Minitune, tmp_path: Path) -> None:
+    for name, values in (("first", [3, 1]), ("second", [2, 5])):
+        space = {"x": tune.grid_search(values)}
+        fit(
+            lambda config: {"loss": config["x"]},
+            space,
+            storage_path=str(tmp_path),
+            name=name,
+            metric="loss",
+            mode="min",
+        )
+    paths = (tmp_path / "first", tmp_path / "second")
+    status, out, _ = minitune("compare", *paths)
+    assert status == 0
+    table = [[cell.strip() for cell in line.split("|")[1:-1]] for line in out.splitlines()]
+    assert ["", "first", "second"] in table
+    assert ["best loss", "1", "2"] in table
+    assert ["config/x", "1", "2"] in table
+    first, second = map(json.loads, minitune("compare", *paths, "--json", "--mode", "max")[1].splitlines())
+    assert (first["best loss"], second["best loss"], second["trials"]) == (3, 5, 2)
+    assert first["run"] == str(paths[0])
+
+    fit(lambda config: {"other": 1}, storage_path=str(tmp_path), name="third", metric="other", mode="max")
+    status, _, err = minitune("compare", paths[0], tmp_path / "third")
+    assert (status, "do not agree on what is best; pass --metric and --mode" in err) == (1, True)
+
+
+def test_a_narrow_terminal_keeps_parameters_and_the_objective_longest(
+    minitune: Minitune, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "48")
+    head, dropped = (minitune("ls", "run")[1].splitlines()[index] for index in (2, -1))
+    assert "loss" in head
+    assert "config/" in head
+    assert "status" in head
+    assert dropped.startswith("left out, for lack of space: trial_id")
 
 
 def test_a_trial_is_shown_by_number_id_name_or_directory(minitune: Minitune, storage: Path) -> None:

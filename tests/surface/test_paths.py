@@ -61,13 +61,12 @@ PATHS = """
     tune.suggest:BasicVariantGenerator,ConcurrencyLimiter,Repeater,Searcher tune.suggest.suggestion:Searcher
     tune.suggest.basic_variant:BasicVariantGenerator tune.suggest.optuna:OptunaSearch
     tune.suggest.hyperopt:HyperOptSearch tune.suggest.nevergrad:NevergradSearch
-    tune.suggest.variant_generator:generate_variants train.torch:TorchCheckpoint
+    tune.suggest.variant_generator:generate_variants train.torch:TorchCheckpoint runtime_env:RuntimeEnv
 """
 
 LEFT_OUT = """
     remote ScalingConfig rllib data serve util.joblib rllib.algorithms.ppo cluster_utils tune.config_parser
     train.lightning train.xgboost tune.search.skopt tune.suggest.dragonfly
-    tune.examples.mnist_pytorch
 """
 
 

@@ -1,10 +1,11 @@
-"""TorchCheckpoint against the real package."""
+"""Old forms that need PyTorch, against the real package."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 from minitune.train.torch import TorchCheckpoint
+from minitune.tune.examples import mnist_pytorch
 
 import minitune as tune
 
@@ -20,3 +21,15 @@ def test_weights_and_modules_come_back() -> None:
         checkpoint.get_model()
     with pytest.raises(ValueError, match="preprocessor must be None"):
         TorchCheckpoint.from_model(model, preprocessor=1)
+
+
+def test_the_network_of_the_examples_learns() -> None:
+    torch.manual_seed(0)
+    pictures, labels = torch.zeros(256, 1, 28, 28), torch.arange(256) % 2
+    pictures[labels == 1, :, :14] = 1.0
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(pictures, labels), batch_size=32)
+    model = mnist_pytorch.ConvNet()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    for _ in range(3):
+        mnist_pytorch.train_func(model, optimizer, loader)
+    assert mnist_pytorch.test(model, loader) == 1.0

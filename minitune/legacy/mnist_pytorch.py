@@ -1,0 +1,91 @@
+"""`tune.examples.mnist_pytorch`: the small network, its data and its loops, which scripts import. Needs PyTorch."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from minitune.trainable.session import report
+
+EPOCH_SIZE = 512
+"""Pictures that `train_func` looks at, so that an epoch takes a moment."""
+TEST_SIZE = 256
+"""Pictures that `test_func` looks at."""
+
+
+class ConvNet(nn.Module):  # type: ignore[misc]  # without PyTorch installed, its base has no type
+    """One convolution of three filters and one linear layer, for pictures of 28 by 28 in ten classes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.convolution = nn.Conv2d(1, 3, kernel_size=3)
+        self.classes = nn.Linear(3 * 8 * 8, 10)
+
+    def forward(self, pictures: torch.Tensor) -> torch.Tensor:
+        """Logarithms of probabilities, of shape (n, 10), for pictures of shape (n, 1, 28, 28)."""
+        pooled = functional.relu(functional.max_pool2d(self.convolution(pictures), 3))
+        return functional.log_softmax(self.classes(pooled.flatten(1)), dim=1)
+
+
+def get_data_loaders(batch_size: int = 64) -> tuple[Any, Any]:
+    """Loaders of MNIST for training and test. Needs torchvision. Blocks the first time: it downloads to `~/data`."""
+    from torchvision import datasets, transforms
+
+    scaled = transforms.Compose([transforms.ToTensor(), transforms.Normalize((0.1307,), (0.3081,))])
+    loaders = [
+        torch.utils.data.DataLoader(
+            datasets.MNIST(os.path.expanduser("~/data"), train=train, download=True, transform=scaled),
+            batch_size=batch_size,
+            shuffle=True,
+        )
+        for train in (True, False)
+    ]
+    return loaders[0], loaders[1]
+
+
+def train_func(model: nn.Module, optimizer: Any, train_loader: Any, device: Any = None) -> None:
+    """Train for about `EPOCH_SIZE` pictures."""
+    device = device or torch.device("cpu")
+    model.train()
+    seen = 0
+    for pictures, labels in train_loader:
+        if seen > EPOCH_SIZE:
+            return
+        seen += len(pictures)
+        optimizer.zero_grad()
+        loss = functional.nll_loss(model(pictures.to(device)), labels.to(device))
+        loss.backward()
+        optimizer.step()
+
+
+def test_func(model: nn.Module, data_loader: Any, device: Any = None) -> float:  # noqa: PT028  # it is no test
+    """The share of right answers on about `TEST_SIZE` pictures."""
+    device = device or torch.device("cpu")
+    model.eval()
+    right = seen = 0
+    with torch.no_grad():
+        for pictures, labels in data_loader:
+            if seen > TEST_SIZE:
+                break
+            right += int((model(pictures.to(device)).argmax(1) == labels.to(device)).sum())
+            seen += len(pictures)
+    return right / seen
+
+
+train, test = train_func, test_func
+"""The names in earlier versions."""
+
+
+def train_mnist(config: dict[str, Any]) -> None:
+    """A trainable: learning rate `lr`, `momentum`; reports `mean_accuracy` until it is stopped."""
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    train_loader, test_loader = get_data_loaders()
+    model = ConvNet().to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=config["lr"], momentum=config["momentum"])
+    while True:
+        train_func(model, optimizer, train_loader, device)
+        report({"mean_accuracy": test_func(model, test_loader, device)})
