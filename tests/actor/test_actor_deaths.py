@@ -38,7 +38,7 @@ def test_exit_codes_are_named(driver: Driver) -> None:
     assert event.pid > 0
 
 
-@pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM", "SIGABRT", "SIGFPE", "SIGILL", "SIGBUS"])
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGBUS"])
 def test_signals_are_named(driver: Driver, name: str) -> None:
     driver.start("a")
     number = getattr(signal, name)

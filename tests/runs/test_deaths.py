@@ -438,29 +438,38 @@ def test_a_trial_that_kills_its_parent_again_and_again_fails_and_the_others_go_o
     assert killer[2] in (script.trial_directories()[0] / "error.txt").read_text()
 
 
-HOLDERS = {
-    "fork": "child = os.fork()\n        if child == 0: time.sleep(600)",
-    "multiprocessing": "import multiprocessing\n"
-    "        child = multiprocessing.get_context('fork').Process(target=time.sleep, args=(600,))\n"
-    "        child.start(); child = child.pid",
-    "popen": "import subprocess\n        child = subprocess.Popen(['sleep', '600'], close_fds=False).pid",
-}
+def test_a_child_that_holds_the_channel_hides_no_death(script):
+    stdout = script.run(
+        PRELUDE
+        + """
+    import multiprocessing, subprocess
 
+    def by_fork():
+        child = os.fork()
+        if not child:
+            time.sleep(600)
+        return child
 
-@pytest.mark.parametrize("holder", HOLDERS)
-def test_a_child_that_holds_the_channel_hides_no_death(script, holder):
-    source = """
+    def by_multiprocessing():
+        child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,))
+        child.start()
+        return child.pid
+
+    def by_subprocess():
+        return subprocess.Popen(["sleep", "600"], close_fds=False).pid
+
     def trainable(config):
-        HOLD
-        report({"child": child})
+        report({"child": [by_fork, by_multiprocessing, by_subprocess][config["x"]]()})
         os.kill(os.getpid(), signal.SIGKILL)
 
-    [result] = fit(trainable, [0])
-    print(result.metrics["child"], str(result.error).splitlines()[0])
-    """.replace("HOLD", HOLDERS[holder])
-    child, _, error = script.run(PRELUDE + source).partition(" ")
-    assert "SIGKILL (9)" in error
-    assert is_gone(int(child))
+    print(json.dumps([[r.metrics["child"], str(r.error).splitlines()[0]] for r in fit(trainable, [0, 1, 2])]))
+    """
+    )
+    ends = json.loads(stdout)
+    assert len(ends) == 3
+    for child, error in ends:
+        assert "SIGKILL (9)" in error
+        assert is_gone(child)
 
 
 def test_what_was_reported_before_death_is_recorded_first(script):

@@ -57,7 +57,7 @@ RUN = """
 """
 
 
-@pytest.mark.parametrize(("how", "moment"), [("async", 12), ("async", 45), ("synch", 40)])
+@pytest.mark.parametrize(("how", "moment"), [("async", 12), ("synch", 40)])
 def test_a_population_goes_on_after_its_driver_was_killed(script, how, moment):
     journal, files = script.storage / "run" / "journal", script.storage / "run" / "pbt_global.txt"
     driver = script.start(RUN, "fit", how)
