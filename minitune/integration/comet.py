@@ -18,6 +18,8 @@ from minitune.integration._tracking import End, Facts, TrackerCallback, check_in
 from minitune.result import CONFIG
 
 _EXTRA = "comet"
+_NO_WATCH = "COMET_DISABLE_AUTO_LOGGING"
+"""The variable without which Comet, once it is loaded, watches other libraries in the process."""
 _OFF = ("auto_output_logging", "log_git_metadata", "log_git_patch", "log_env_cpu", "log_env_gpu", "log_code")
 """Options of an experiment that watch the calling process. That is the driver, which is not what a trial is about."""
 
@@ -78,12 +80,14 @@ class CometLoggerCallback(TrackerCallback):
         """See `TrackerCallback`: without the lines that Comet prints about each experiment."""
         log = logging.getLogger("comet_ml")
         level = log.level
-        # As soon as it is loaded, it would begin to watch other libraries in this process.
-        os.environ.setdefault("COMET_DISABLE_AUTO_LOGGING", "1")
+        has_variable = _NO_WATCH in os.environ
+        os.environ.setdefault(_NO_WATCH, "1")
         try:
             yield
         finally:
             log.setLevel(level)
+            if not has_variable:
+                os.environ.pop(_NO_WATCH, None)
 
     def open(self, facts: Facts) -> Any:
         """See `TrackerCallback`."""
@@ -103,7 +107,8 @@ class CometLoggerCallback(TrackerCallback):
             experiment = make(previous_experiment=key, **options)
         set_global_experiment(None)  # otherwise the next experiment would end this one
         experiment.set_name(facts.name)
-        experiment.add_tags(self.tags)
+        if self.tags:
+            experiment.add_tags(self.tags)
         experiment.log_other("Created from", "minitune")
         experiment.log_other("trial_id", facts.trial_id)
         experiment.log_parameters(facts.config)

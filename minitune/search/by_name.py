@@ -15,6 +15,7 @@ from minitune.search.searcher import Searcher
 _BY_NAME = {
     "variant_generator": "basic_variant:BasicVariantGenerator",
     "random": "basic_variant:BasicVariantGenerator",
+    "bayesopt": "bayesopt:BayesOptSearch",
     "bohb": "bohb:TuneBOHB",
     "hyperopt": "hyperopt:HyperOptSearch",
     "nevergrad": "nevergrad:NevergradSearch",

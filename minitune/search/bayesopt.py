@@ -1,0 +1,322 @@
+"""BayesOptSearch: Gaussian processes by the package `bayesian-optimization` (the extra `bayesopt`)."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from minitune.base.checks import is_whole, require
+from minitune.result import DEFAULT_METRIC
+from minitune.search.foreign import checked_points, evaluated_values, nested, quantized, usable
+from minitune.search.searcher import FINISHED, Searcher, Suggestion, no_space, require_mode
+from minitune.space.domains import Float, LogUniform, Normal, Quantized
+from minitune.space.parameters import Parameter, draw, parameters
+from minitune.space.tree import has_unresolved_values, overlay
+
+_UTILITIES = {"kind": "ucb", "kappa": 2.576, "xi": 0.0}
+_DEFAULT_SEED = 42
+
+
+class BayesOptSearch(Searcher):
+    """Models the metric by a Gaussian process, and tries what promises most; for spaces of real numbers only.
+
+    Parameters that are drawn from a logarithmic scale are modelled on that scale, and those with a step are rounded to
+    it. The first `random_search_steps` configurations are drawn uniformly. It learns of a trial when the trial ends.
+
+    Args:
+        space: The search space, if it is not that of the run: a dict of this library's domains, or of pairs of bounds.
+        metric: Name of the result to optimise; by default the run's.
+        mode: `"min"` or `"max"`.
+        points_to_evaluate: Configurations that are tried first; what they lack is drawn.
+        utility_kwargs: What a point is judged by: `kind` is `"ucb"` with `kappa`, or `"ei"` or `"poi"` with `xi`.
+        random_state: Seed of all draws. The run's seed takes the place of the default.
+        random_search_steps: How many configurations are drawn before the model is asked.
+        verbose: Passed to the package.
+        patience: After so many suggestions in a row that were made before the search is over; they are not tried.
+        skip_duplicate: False: such suggestions are tried again, and the search goes on.
+        analysis: An `ExperimentAnalysis` with trials to learn from.
+
+    Raises:
+        ImportError: If the package is not there.
+        ValueError: If an argument breaks its rule, or a parameter is no real number between bounds.
+
+    Example:
+        >>> import minitune as tune
+        >>> from minitune.search.bayesopt import BayesOptSearch
+        >>> search = BayesOptSearch({"x": (0, 1)}, metric="loss", mode="min")  # doctest: +SKIP
+        >>> config = tune.TuneConfig(search_alg=search, num_samples=20)  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        space: Mapping[str, Any] | None = None,
+        metric: str | None = None,
+        mode: str | None = None,
+        points_to_evaluate: Sequence[Mapping[str, Any]] | None = None,
+        utility_kwargs: Mapping[str, Any] | None = None,
+        random_state: int = _DEFAULT_SEED,
+        random_search_steps: int = 10,
+        verbose: int = 0,
+        patience: int = 5,
+        skip_duplicate: bool = True,
+        analysis: Any = None,
+    ):
+        _import_package()
+        require(metric is None or isinstance(metric, str), "metric: None or the name of one metric", metric)
+        require(mode in (None, "min", "max"), "mode: None, 'min' or 'max'", mode)
+        super().__init__(metric, mode)
+        require(space is None or isinstance(space, Mapping), "space: None or a dict", space)
+        require(is_whole(random_state), "random_state: an int", random_state)
+        good = is_whole(random_search_steps) and random_search_steps >= 0
+        require(good, "random_search_steps: an int >= 0", random_search_steps)
+        require(is_whole(patience) and patience >= 1, "patience: an int >= 1", patience)
+        good = utility_kwargs is None or (isinstance(utility_kwargs, Mapping) and utility_kwargs.keys() <= {*_UTILITIES})
+        require(good, f"utility_kwargs: a dict with some of {', '.join(_UTILITIES)}", utility_kwargs)
+        self._utility: dict[str, Any] = {**_UTILITIES, **(utility_kwargs or {})}
+        require(self._utility["kind"] in ("ucb", "ei", "poi"), "kind: 'ucb', 'ei' or 'poi'", self._utility["kind"])
+        self._points = list(checked_points(points_to_evaluate))
+        self._seed = random_state
+        self._rng = random.Random(random_state)
+        self._drawn_left = random_search_steps
+        self._verbose = verbose
+        self._patience = patience
+        self._skips_duplicates = skip_duplicate
+        self._repeated = 0
+        self._tried: set[tuple[float, ...]] = set()
+        self._live: dict[str, dict[str, float]] = {}
+        self._known: list[tuple[dict[str, float], float]] = []
+        self._later: list[tuple[dict[str, Any], float]] = []
+        self._space: dict[str, Any] | None = None
+        self._optimizer: Any = None
+        self._has_own_space = bool(space)
+        if space:
+            is_ours = has_unresolved_values(dict(space))
+            self._set_space(dict(space) if is_ours else {name: _between(name, pair) for name, pair in space.items()})
+        if analysis is not None:
+            self.add_evaluated_trials(analysis, str(metric or analysis.default_metric))
+
+    # -- setting up ----------------------------------------------------------------------------------------------------
+
+    @property
+    def own_space(self) -> dict[str, Any] | None:
+        """See `Searcher.own_space`."""
+        return self._space if self._has_own_space else None
+
+    def first_points(self) -> Sequence[Mapping[str, Any]]:
+        """See `Searcher.first_points`."""
+        return self._points
+
+    def set_search_properties(self, metric: Any, mode: str | list[str] | None, config: Any, **spec: Any) -> bool:
+        """See `Searcher.set_search_properties`.
+
+        Raises:
+            ValueError: If a parameter is no real number between bounds.
+        """
+        super().set_search_properties(metric, mode, config, **spec)
+        if self._has_own_space:
+            return False
+        self._set_space(config or {})
+        return True
+
+    def set_seed(self, seed: int) -> None:
+        """See `Searcher.set_seed`."""
+        if self._seed == _DEFAULT_SEED:
+            self._seed = seed
+            self._rng = random.Random(seed)
+
+    def _set_space(self, space: dict[str, Any]) -> None:
+        for parameter in parameters(space):
+            if not isinstance(parameter.domain, Float) or isinstance(_sampler_of(parameter), Normal):
+                raise ValueError(
+                    "BayesOptSearch searches real numbers between bounds, such as uniform(0, 1), but parameter "
+                    f"{parameter.name!r} is {parameter.domain.domain_str}; TPESearch takes all kinds"
+                )
+        for point in self._points:
+            overlay(space, nested(point, space), unknown_keys=False)  # refuses parameters that there are not
+        self._space = space
+        self._optimizer = None
+        later, self._later = self._later, []
+        for config, target in later:
+            self._known.append((self._values_of(config), target))
+
+    # -- the loop ------------------------------------------------------------------------------------------------------
+
+    def suggest(self, trial_id: str) -> Suggestion:
+        """See `Searcher.suggest`.
+
+        Raises:
+            ValueError: If there is no space or mode.
+        """
+        optimizer = self._ready()
+        if self._points:
+            values, given = self._values_of(point := self._points.pop(0)), nested(point, self._space or {})
+            self._live[trial_id] = values
+            self._tried.add(tuple(values.values()))
+            return overlay(self._config(values), given, unknown_keys=False)[0]
+        while True:
+            if optimizer is None or self._drawn_left > 0:
+                self._drawn_left -= 1
+                values = {name: self._rng.uniform(*bounds) for name, bounds in self._bounds().items()}
+            else:
+                values = {name: float(value) for name, value in optimizer.suggest().items()}
+            config = self._config(values)
+            key = tuple(self._values_of(config).values())
+            if key not in self._tried or not self._skips_duplicates:
+                break
+            self._repeated += 1
+            if self._repeated >= self._patience:
+                return FINISHED
+            if self._drawn_left <= 0:  # the model would say the same again
+                self._drawn_left = 1
+        self._repeated = 0
+        self._tried.add(key)
+        self._live[trial_id] = values
+        return config
+
+    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
+        """See `Searcher.on_trial_complete`; of a trial without a value the model does not hear."""
+        values = self._live.pop(trial_id, None)
+        value: Any = (result or {}).get(str(self._metric or DEFAULT_METRIC))
+        if values is not None and not error and usable(value) and math.isfinite(value):
+            self._learn(values, float(value))
+
+    def _learn(self, values: dict[str, float], value: float) -> None:
+        require_mode(self)
+        target = -value if self._mode == "min" else value
+        self._known.append((values, target))
+        if self._optimizer is not None:
+            self._optimizer.register(params=values, target=target)
+
+    # -- warm start ----------------------------------------------------------------------------------------------------
+
+    def add_evaluated_point(
+        self,
+        parameters: dict[str, Any],
+        value: float,
+        error: bool = False,
+        pruned: bool = False,
+        intermediate_values: list[float] | None = None,
+    ) -> None:
+        """See `Searcher.add_evaluated_point`.
+
+        Raises:
+            ValueError: If there is no mode yet.
+        """
+        if error or not usable(value) or not math.isfinite(value):
+            return
+        require_mode(self)
+        if self._space is None:
+            self._later.append((dict(parameters), -float(value) if self._mode == "min" else float(value)))
+        else:
+            self._learn(self._values_of(parameters), float(value))
+
+    # -- state ---------------------------------------------------------------------------------------------------------
+
+    def get_state(self) -> dict[str, Any]:
+        """See `Searcher.get_state`: all that is known of the space; not the space and the arguments."""
+        names = ("_points", "_seed", "_drawn_left", "_repeated", "_tried", "_live", "_known", "_later")
+        random_state = None if self._optimizer is None else self._optimizer._random_state
+        return {"rng": self._rng.getstate(), "random_state": random_state} | {
+            name: getattr(self, name) for name in names
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """See `Searcher.set_state`."""
+        state = dict(state)
+        self._rng.setstate(state.pop("rng"))
+        random_state = state.pop("random_state")
+        self.__dict__.update(state)
+        self._optimizer = None
+        if random_state is not None:
+            self._ready()._random_state.set_state(random_state.get_state())
+
+    # -- within --------------------------------------------------------------------------------------------------------
+
+    def _ready(self) -> Any:
+        """The package's optimizer; None for a space with nothing in it to be found."""
+        if self._space is None:
+            raise no_space(self)
+        require_mode(self)
+        bounds = self._bounds()
+        if self._optimizer is None and bounds:
+            bayes_opt = _import_package()
+            kind, xi = self._utility["kind"], self._utility["xi"]
+            if kind == "ucb":
+                judge = bayes_opt.acquisition.UpperConfidenceBound(kappa=self._utility["kappa"])
+            else:
+                chosen = "ExpectedImprovement" if kind == "ei" else "ProbabilityOfImprovement"
+                judge = getattr(bayes_opt.acquisition, chosen)(xi=xi)
+            self._optimizer = bayes_opt.BayesianOptimization(
+                None,
+                bounds,
+                acquisition_function=judge,
+                random_state=self._seed % 2**32,
+                verbose=self._verbose,
+                allow_duplicate_points=True,
+            )
+            for values, target in self._known:
+                self._optimizer.register(params=values, target=target)
+        return self._optimizer
+
+    def _bounds(self) -> dict[str, tuple[float, float]]:
+        """The bounds of each parameter that may differ, on the scale on which it is modelled."""
+        bounds = {}
+        for each in parameters(self._space or {}):
+            low, high = _scaled(each, each.domain.lower), _scaled(each, each.domain.upper)
+            if low < high:
+                bounds[each.name] = (low, high)
+        return bounds
+
+    def _values_of(self, config: Mapping[str, Any]) -> dict[str, float]:
+        """The values of a configuration on the scale of the model; what it lacks, or has outside, is drawn."""
+        found, _ = evaluated_values(self._space or {}, config)
+        by_name = {each.name: each for each in parameters(self._space or {})}
+        return {
+            name: _scaled(by_name[name], found[name]) if name in found else self._rng.uniform(*bounds)
+            for name, bounds in self._bounds().items()
+        }
+
+    def _config(self, values: Mapping[str, float]) -> dict[str, Any]:
+        def choose(parameter: Parameter) -> float:
+            domain = parameter.domain
+            if parameter.name not in values:  # it has one value only
+                return float(domain.lower)
+            value = values[parameter.name]
+            value = math.exp(value) if isinstance(_sampler_of(parameter), LogUniform) else value
+            value = min(max(value, domain.lower), domain.upper)
+            return quantized(domain, value) if isinstance(domain.get_sampler(), Quantized) else value  # type: ignore[no-any-return]  # a float
+
+        config: dict[str, Any] = draw(self._space, choose)
+        return config
+
+
+def _sampler_of(parameter: Parameter) -> Any:
+    sampler = parameter.domain.get_sampler()
+    return sampler.get_sampler() if isinstance(sampler, Quantized) else sampler
+
+
+def _scaled(parameter: Parameter, value: float) -> float:
+    return math.log(value) if isinstance(_sampler_of(parameter), LogUniform) else float(value)
+
+
+def _between(name: str, pair: Any) -> Any:
+    """The domain that a pair of bounds means, as the package has them."""
+    from minitune.space.domains import uniform
+
+    good = isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) == 2
+    require(good, f"space: for {name!r} a domain or a pair of bounds", pair)
+    return uniform(*pair)
+
+
+def _import_package() -> Any:
+    try:
+        import bayes_opt
+        import bayes_opt.acquisition
+    except ImportError as error:
+        raise ImportError(
+            f"BayesOptSearch needs bayesian-optimization 2 or later ({error}); install it with: "
+            "pip install 'minitune[bayesopt]', or use TPESearch, which needs nothing"
+        ) from error
+    return bayes_opt
