@@ -499,7 +499,9 @@ class Hooks:
             _raise_told(hook, trial, error)
         finally:
             taken_s = time.monotonic() - begin_s
-            if taken_s > self._slow_s and getattr(hook, "__name__", "") != "on_experiment_end":  # no trial waits by then
+            if (
+                taken_s > self._slow_s and getattr(hook, "__name__", "") != "on_experiment_end"
+            ):  # no trial waits by then
                 self._warn_slow(_hook_name(hook), taken_s)
         if os.getpid() != self._pid:
             raise forked_error(_hook_name(hook))

@@ -19,7 +19,17 @@ from typing import TYPE_CHECKING, Any
 
 from minitune import clock as clocks
 from minitune.actor.launcher import nesting_depth
-from minitune.actor.messages import THREAD_CAPS, Ended, Failed, GroupEvent, Parked, Place, Ready, Replied
+from minitune.actor.messages import (
+    STOP_SWALLOWED_EXIT,
+    THREAD_CAPS,
+    Ended,
+    Failed,
+    GroupEvent,
+    Parked,
+    Place,
+    Ready,
+    Replied,
+)
 from minitune.actor.process import ActorGroup
 from minitune.base import descriptors
 from minitune.base.pickling import dumps, dumps_small
@@ -266,7 +276,7 @@ class LocalTrialExecutor:
             self._is_short = True
             logger.warning(
                 "no more than %d trial(s) run at a time for now: this process may have %s files open (ulimit -n), each "
-                "worker takes two of them, and the driver needs some. Raise the limit, or lower max_concurrent_trials",
+                "worker takes three of them, the driver needs some. Raise the limit, or lower max_concurrent_trials",
                 len(self._by_process),
                 descriptors.limit(),
             )
@@ -420,6 +430,8 @@ class LocalTrialExecutor:
             self._losses[_trial_of(actor.actor_id)] += 1
         elif not event.lost:
             self._losses.pop(_trial_of(actor.actor_id), None)
+        if event.exit_code == STOP_SWALLOWED_EXIT and event.stopped:
+            logger.warning("trial %s: %s", _trial_of(actor.actor_id), event.cause)
         kind = "stopped" if event.stopped else "lost" if event.orphaned else "refused" if event.lost else "died"
         return Exited(
             actor.actor_id,

@@ -206,7 +206,9 @@ class TrackerCallback(LoggerCallback):
             pass
         left_out = self._left_out + (max(1, self._events.qsize()) if thread.is_alive() else 0)
         if left_out:
-            logger.warning("%s could not keep up: %d events did not reach %s", type(self).__name__, left_out, self.tracker)
+            logger.warning(
+                "%s could not keep up: %d events did not reach %s", type(self).__name__, left_out, self.tracker
+            )
         self._is_given_up.set()  # if it still runs, it ends with the event that it is at
         self._begin()
 

@@ -140,9 +140,7 @@ def test_a_tracker_that_fails_costs_one_warning(at: str, tmp_path: Path, caplog:
     setattr(Failing, at, fails)
     with caplog.at_level(logging.WARNING, logger="minitune"):
         callback = Failing()
-        grid = fit(
-            report_n(3), storage_path=tmp_path, num_samples=3, callbacks=[callback], scheduler=PauseOnce()
-        )
+        grid = fit(report_n(3), storage_path=tmp_path, num_samples=3, callbacks=[callback], scheduler=PauseOnce())
     assert (len(grid), grid.num_errors) == (3, 0)
     assert [line for line in caplog.messages if "OSError: no network" in line] == [
         line for line in caplog.messages if line.startswith("Failing ")
