@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 from minitune import clock as clocks
 from minitune.actor.launcher import nesting_depth
 from minitune.actor.messages import (
-    STOP_SWALLOWED_EXIT,
     THREAD_CAPS,
     Ended,
     Failed,
@@ -430,8 +429,6 @@ class LocalTrialExecutor:
             self._losses[_trial_of(actor.actor_id)] += 1
         elif not event.lost:
             self._losses.pop(_trial_of(actor.actor_id), None)
-        if event.exit_code == STOP_SWALLOWED_EXIT and event.stopped:
-            logger.warning("trial %s: %s", _trial_of(actor.actor_id), event.cause)
         kind = "stopped" if event.stopped else "lost" if event.orphaned else "refused" if event.lost else "died"
         return Exited(
             actor.actor_id,

@@ -94,7 +94,7 @@ class Session:
         check_stopping: Set likewise: raises `TrialStopped` if the trial is to stop.
         checkpoint: What to go on from: the restored one, later the last one reported.
         last_record: The last checkpoint that was reported in this attempt, or None.
-        at_end: What is called on the function's thread when it has ended, with whether it has failed; in a function only.
+        at_end: Called on the function's thread when it has ended, with whether it has failed; in a function only.
     """
 
     def __init__(self, info: TrialInfo, allocation: Allocation, fields: AutoFields):

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from minitune import Callback, ResultGrid, RunConfig, TuneConfig, Tuner, grid_search, report
+from minitune.cli import main
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="needs signals")
 
@@ -175,7 +176,10 @@ def _deaf(config: dict[str, Any]) -> None:
 
 
 def test_a_trial_that_swallows_its_stop_leaves_at_its_next_reports_and_is_named(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("TUNE_FORCE_TRIAL_CLEANUP_S", "3600")  # nothing but the worker itself ends it in time
     grid = Tuner(
@@ -184,4 +188,6 @@ def test_a_trial_that_swallows_its_stop_leaves_at_its_next_reports_and_is_named(
     assert not grid.errors
     assert grid[0].metrics["training_iteration"] == 3
     assert "has caught TrialStopped and gone on" in caplog.text
+    assert main(["explain", grid.experiment_path, grid[0].metrics["trial_id"]]) == 0
+    assert "has caught TrialStopped and gone on" in capsys.readouterr().out
     assert "has caught TrialStopped and gone on" in Path(grid[0].path, "stderr").read_text()
