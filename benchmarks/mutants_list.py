@@ -1322,8 +1322,8 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/trainable/function_runner.py",
-        "            if pull is None or pull.done():\n                self._late_error = error\n",
-        "            pass\n",
+        "            if not self._reports.settle():\n                self._is_stopping = True\n            self._has_ended",
+        "            self._has_ended",
         "tests/trainable/test_function_runner.py::test_an_exception_that_ends_the_function_in_report_is_t"
         "old_at_the_next_pull",
     ),
@@ -1346,10 +1346,9 @@ FAULTS: list[tuple[str, str, str, str]] = [
         "tests/trainable/test_seeding.py::test_an_attempt_after_a_failure_has_other_luck_and_the_same_in_each_run",
     ),
     (
-        "minitune/trainable/session.py",
-        "            if self.check_stopping is not None:\n"
-        "                self.check_stopping()  # not after the copy: the driver would never hear of it\n",
-        "",
+        "minitune/trainable/function_runner.py",
+        "            self._check_stopping()\n            self._goes_on(self._reports.settle())\n",
+        "            self._reports.settle()\n",
         "tests/trainable/test_function_runner.py::test_stop_while_the_function_works_hits_the_next_report",
     ),
     (

@@ -123,6 +123,13 @@ class ObjectLostError(TuneError):
     """The value behind a reference of `put()` does not exist any more."""
 
 
+STOP_SWALLOWED = (
+    "its code has caught TrialStopped and gone on: a bare `except:` or an `except BaseException:` around report() does "
+    "that; use `except Exception:`"
+)
+"""What is said of a trial that does not let its stop through."""
+
+
 class TrialStopped(BaseException):
     """Raised out of `report()` in a trial that is to stop, so that `with` and `finally` blocks run.
 

@@ -3,7 +3,7 @@
 The driver's end never blocks, in either direction, so a worker that is stopped in the middle of a message holds up no
 other one. The worker's end blocks: its control thread always reads, so two ends that write at once cannot lock each
 other out. Where the driver cannot select on a pipe (Windows), threads block on a `Connection` in its stead; the frames
-are the same.
+are the same. A worker has a second channel, the report pipe (see `reports`).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from functools import partial
+from contextlib import suppress
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from minitune.actor.loop import READ, WRITE, Loop
 from minitune.actor.messages import (
@@ -31,10 +31,7 @@ from minitune.actor.messages import (
     encode,
 )
 
-if TYPE_CHECKING:
-    from minitune.actor.turnstile import Turnstile
-
-_CHUNK_BYTES = 64 * 1024  # larger buffers are mapped and unmapped by each read: ten times the cost (measured)
+CHUNK_BYTES = 64 * 1024  # larger buffers are mapped and unmapped by each read: ten times the cost (measured)
 _NO_SIGNAL: int = getattr(socket, "MSG_NOSIGNAL", 0)
 """A write to a dead worker must not kill a driver in which the user has put SIGPIPE back to its default."""
 
@@ -53,7 +50,13 @@ class ChannelClosedError(Exception):
 
     @classmethod
     def of(cls, error: OSError) -> ChannelClosedError:
-        """Tell by the error number whose fault it was."""
+        """Tell by the error number whose fault it was.
+
+        Raises:
+            OSError: `error` itself, if it has no number: a signal handler has raised it, such as `TimeoutError()`.
+        """
+        if error.errno is None:
+            raise error
         return cls(str(error), is_ours=error.errno in (errno.EBADF, errno.ENOTSOCK))
 
 
@@ -76,6 +79,21 @@ def socket_pair() -> tuple[socket.socket, socket.socket]:
     finally:
         first.close()
         second.close()
+
+
+def worker_sockets() -> tuple[list[socket.socket], list[socket.socket]]:
+    """The two ends of a worker's control channel and of its report pipe: those of the driver, and those of the worker.
+
+    Raises:
+        OSError: If there are no descriptors left.
+    """
+    control = socket_pair()
+    try:
+        return tuple(map(list, zip(control, socket_pair(), strict=True)))  # type: ignore[return-value]  # two of two
+    except OSError:
+        for end in control:
+            end.close()
+        raise
 
 
 class DriverEnd(Protocol):
@@ -200,7 +218,7 @@ class Channel:
             BlockingIOError: If there is nothing to read now.
         """
         try:
-            data = self._socket.recv(_CHUNK_BYTES)
+            data = self._socket.recv(CHUNK_BYTES)
         except BlockingIOError:
             raise
         except OSError as error:
@@ -217,34 +235,27 @@ class Channel:
 
 
 class End(Protocol):
-    """One end of a connection of bytes, as a worker uses it: its methods may block."""
+    """One end of a connection of bytes, as a worker uses it: its methods block, and raise OSError if it is broken.
 
-    def receive(self) -> bytes:
-        """The next bytes, empty at the end of file.
+    A signal handler of the user's may raise in the main thread between any two instructions of Python. What `send` and
+    `receive` return must not be lost to that, so where there are signals these two are C functions: `list.extend` over
+    `map` calls them and keeps their results without an instruction of Python in between.
+    """
 
-        Raises:
-            OSError: If the connection is broken.
-        """
+    def receive(self, limit_bytes: int, /) -> bytes:
+        """The next bytes, so many at most; empty at the end of file."""
         ...
 
-    def send_all(self, data: bytes) -> None:
-        """Send bytes.
+    def send(self, data: bytes | memoryview, flags: int, /) -> int:
+        """Send bytes with the flags of a socket; returns how many of them are on their way."""
+        ...
 
-        Raises:
-            OSError: If the connection is broken.
-        """
+    def wait(self) -> object:
+        """Wait until there is something to receive."""
         ...
 
     def identity(self) -> int:
-        """A number that tells this connection from any other file that may come to have its descriptor.
-
-        Raises:
-            OSError: If the descriptor was closed.
-        """
-        ...
-
-    def turnstile(self) -> Turnstile | None:
-        """Lets two threads read in turns; None where that is not possible."""
+        """A number that tells this connection from any other file that may come to have its descriptor."""
         ...
 
 
@@ -254,39 +265,48 @@ class SocketEnd:
     def __init__(self, end: socket.socket):
         end.setblocking(True)
         self._socket = end
-        self._wait: Callable[[], object] = lambda: None
+        self.receive: Callable[[int], bytes] = end.recv
+        self.send: Callable[[bytes | memoryview, int], int] = end.send
+        self.wait: Callable[[], object] = lambda: None
         if sys.platform == "linux":  # where `recv` would be woken whenever the driver reads what we have sent
             poll = select.poll()
             poll.register(end.fileno(), select.POLLIN)
-            self._wait = poll.poll
-
-    def receive(self) -> bytes:
-        """See `End.receive`."""
-        self._wait()
-        return self._socket.recv(_CHUNK_BYTES)
-
-    def send_all(self, data: bytes) -> None:
-        """See `End.send_all`."""
-        self._socket.sendall(data, _NO_SIGNAL)
+            self.wait = poll.poll
 
     def identity(self) -> int:
         """See `End.identity`."""
         return os.fstat(self._socket.fileno()).st_ino
 
-    def turnstile(self) -> Turnstile | None:
-        """See `End.turnstile`."""
-        if sys.platform != "linux":
-            return None
-        from minitune.actor.turnstile import Turnstile
 
-        try:
-            return Turnstile(self._socket)
-        except OSError:  # there is no descriptor left
-            return None
+class Outgoing:
+    """A frame on its way out. If a signal handler raises in the midst of `send`, the next `send` goes on from there.
+
+    Args:
+        message: What to send.
+        limit_bytes: The longest body allowed.
+
+    Raises:
+        ValueError: If it is too long.
+    """
+
+    def __init__(self, message: Message, limit_bytes: int):
+        self._data = b"".join(encode(message, limit_bytes))
+        self._sent: list[int] = []
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether any of it is on its way."""
+        return bool(self._sent)
+
+    def send(self, end: End) -> None:
+        """Send what is left. Blocks."""
+        while (begin := sum(self._sent)) < len(self._data):
+            rest = memoryview(self._data)[begin:] if begin else self._data
+            self._sent.extend(map(end.send, (rest,), (_NO_SIGNAL,)))  # see `End`
 
 
 class WorkerChannel:
-    """The worker's end: the control thread reads, for short times the user's does; any thread sends. All of it blocks.
+    """The worker's end of the control channel: one thread reads, any thread sends. All of it blocks.
 
     Args:
         end: The connection, used in blocking mode.
@@ -297,10 +317,9 @@ class WorkerChannel:
         self.send_limit_bytes = limit_bytes
         self._end = end
         self._reader = FrameReader(limit_bytes)
+        self._outgoing: deque[Outgoing] = deque()
         self._lock = threading.RLock()
         self._identity = end.identity()
-        self._turnstile: Turnstile | None = None
-        self._wants_turns = False
 
     def receive(self, handle: Callable[[Message], object]) -> None:
         """Wait for what comes next, and handle each message that it completes. Blocks.
@@ -309,24 +328,9 @@ class WorkerChannel:
             ChannelClosedError: If the driver is gone or the descriptor was closed.
             ProtocolError: See `FrameReader.feed`.
         """
-        turnstile = self._turnstile
-        if turnstile is None:
-            self._take_in(self._end.receive, handle)
-            if self._wants_turns:
-                self._wants_turns, self._turnstile = False, self._end.turnstile()
-            return
         try:
-            turnstile.wait()
-        except OSError as error:
-            raise ChannelClosedError.of(error) from error
-        with turnstile.reading:
-            self._take_in(partial(turnstile.receive, _CHUNK_BYTES), handle)
-
-    def _take_in(self, read: Callable[[], bytes], handle: Callable[[Message], object]) -> None:
-        try:
-            data = read()
-        except BlockingIOError:  # the user's thread has taken it
-            return
+            self._end.wait()
+            data = self._end.receive(CHUNK_BYTES)
         except OSError as error:
             raise ChannelClosedError.of(error) from error
         if not data:
@@ -334,87 +338,67 @@ class WorkerChannel:
         for message in self._reader.feed(data):
             handle(message)
 
-    def expect(self, message: Message, is_needed: Callable[[], bool], handle: Callable[[], object]) -> None:
-        """Wait for one message on the user's thread, and handle it; return if another one comes first.
-
-        At first that is not possible: nothing happens, but from the next message on it may be.
-
-        Args:
-            message: The message.
-            is_needed: Whether there is still anything to wait for.
-            handle: See `Turnstile.expect`.
-
-        Raises:
-            OSError: If the channel is broken, which the control thread finds out as well.
-            BaseException: What a signal handler of the user's raises.
-        """
-        turnstile = self._turnstile
-        if turnstile is None:
-            self._wants_turns = True
-            return
-        with turnstile.reading:
-            if is_needed() and self._reader.is_between_frames:
-                turnstile.expect(encode(message)[0], handle)
-
     def send(self, message: Message) -> None:
         """Send a message. Blocks until it is on its way. Not for a process that was forked from the worker.
+
+        If a signal handler raises meanwhile, the message may or may not be in the queue; `flush` sends what is in it.
 
         Raises:
             ValueError: If it is too long; nothing was sent.
             ChannelClosedError: If the driver is gone or the descriptor was closed.
         """
-        parts = encode(message, self.send_limit_bytes)
-        if sum(map(len, parts)) <= ATOMIC_BYTES or threading.get_ident() != threading.main_thread().ident:
-            self._write(parts)
-        else:
-            self._write_elsewhere(parts)
+        self._outgoing.append(Outgoing(message, self.send_limit_bytes))
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what was left when a signal handler raised. Blocks.
+
+        Raises:
+            ChannelClosedError: If the driver is gone or the descriptor was closed.
+        """
+        self.check()
+        try:
+            with self._lock:
+                while self._outgoing:
+                    self._outgoing[0].send(self._end)
+                    self._outgoing.popleft()
+        except OSError as error:
+            raise ChannelClosedError.of(error) from error
 
     def let_go(self) -> None:
-        """Release the lock of `send` where an exception of a signal handler kept this thread from it.
+        """Release the lock of `flush`, if the exception of a signal handler has kept this thread from it.
 
-        CPython checks for signals between the last line of a `with` block and the release. A control thread that then
-        waited for the lock would wait for ever.
+        CPython may look for signals between the last line of a `with` block and the release.
         """
-        try:
+        with suppress(RuntimeError):  # this thread does not hold it
             while True:
                 self._lock.release()
-        except RuntimeError:  # this thread does not hold it
-            return
 
-    def _write_elsewhere(self, parts: list[bytes]) -> None:
-        """Write from another thread: a signal handler of the user's that raises runs in the main one only.
+    def check(self) -> None:
+        """Find out whether user code has closed the descriptor: its number may be that of another file by now.
 
-        A small frame goes out in one system call, which such an exception cannot tear; a large one takes many.
+        Raises:
+            ChannelClosedError: If it has.
         """
-        failures: list[ChannelClosedError] = []
+        check_identity(self._end, self._identity)
 
-        def write() -> None:
-            try:
-                self._write(parts)
-            except ChannelClosedError as error:
-                failures.append(error)
 
-        thread = threading.Thread(target=write, daemon=True)
-        try:
-            thread.start()
-        except RuntimeError:  # there are no more threads to be had
-            self._write(parts)
-        else:
-            thread.join()
-        if failures:
-            raise failures[0]
+def check_identity(end: End, identity: int) -> None:
+    """See `WorkerChannel.check`.
 
-    def _write(self, parts: list[bytes]) -> None:
-        try:
-            if self._end.identity() != self._identity:  # closed by user code, and the number used again
-                raise ChannelClosedError("the number of its descriptor is another file now", is_ours=True)
-            with self._lock:
-                for part in parts:
-                    self._end.send_all(part)
-        except OSError as error:
-            if error.errno is None:  # not from the system but from a signal handler: TimeoutError, say
-                raise
-            raise ChannelClosedError.of(error) from error
+    Args:
+        end: The end to look at.
+        identity: What `end.identity()` was at the start.
+
+    Raises:
+        ChannelClosedError: If it is another file now, or none.
+    """
+    try:
+        found = end.identity()
+    except OSError as error:
+        raise ChannelClosedError.of(error) from error
+    if found != identity:
+        raise ChannelClosedError("the number of its descriptor is another file now", is_ours=True)
 
 
 # -- over a connection -------------------------------------------------------------------------------------------------
@@ -433,7 +417,7 @@ class Connection(Protocol):
         """Receive what was sent in one piece."""
         ...
 
-    def send_bytes(self, buf: bytes) -> None:
+    def send_bytes(self, buf: bytes | memoryview) -> None:
         """Send one piece."""
         ...
 
@@ -521,25 +505,26 @@ class PumpedChannel:
 
 
 class ConnectionEnd:
-    """A worker's end over a `multiprocessing` connection; an `End`."""
+    """A worker's end over a `multiprocessing` connection; an `End`, where no signal strikes between two lines."""
 
     def __init__(self, end: Connection):
         self._connection = end
 
-    def receive(self) -> bytes:
-        """See `End.receive`."""
+    def wait(self) -> None:
+        """See `End.wait`: `receive` waits."""
+
+    def receive(self, limit_bytes: int, /) -> bytes:
+        """See `End.receive`; a piece that was sent is received as a whole."""
         try:
             return self._connection.recv_bytes()
         except EOFError:
             return b""
 
-    def send_all(self, data: bytes) -> None:
-        """See `End.send_all`."""
+    def send(self, data: bytes | memoryview, flags: int, /) -> int:
+        """See `End.send`."""
         self._connection.send_bytes(data)
+        return len(data)
 
     def identity(self) -> int:
         """See `End.identity`."""
         return self._connection.fileno() if os.name == "nt" else os.fstat(self._connection.fileno()).st_ino
-
-    def turnstile(self) -> None:
-        """See `End.turnstile`: a pipe of Windows can only be waited for by the thread that reads it."""

@@ -13,15 +13,17 @@ from minitune.actor.process_tree import TRIAL_VARIABLE
 from minitune.actor.surroundings import line_buffer_c_output, move_high
 
 
-def main(handle: int, is_pumped: bool) -> NoReturn:
+def main(handle: int, reports: int, is_pumped: bool) -> NoReturn:
     """Serve the driver. Never returns.
 
     Args:
-        handle: The inherited end of the channel: a descriptor, on Windows a handle.
-        is_pumped: Whether the driver's end is a `PumpedChannel`.
+        handle: The inherited end of the control channel: a descriptor, on Windows a handle.
+        reports: The same of the report pipe.
+        is_pumped: Whether the driver's ends are each a `PumpedChannel`.
     """
     line_buffer_c_output()
-    worker.main(worker.Seat(end=_end(handle, is_pumped), marker=os.environ[TRIAL_VARIABLE]))
+    end, pipe = _end(handle, is_pumped), _end(reports, is_pumped)
+    worker.main(worker.Seat(end=end, reports=pipe, marker=os.environ[TRIAL_VARIABLE]))
 
 
 def _end(handle: int, is_pumped: bool) -> End:

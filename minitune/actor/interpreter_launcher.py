@@ -10,13 +10,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from minitune.actor import process_tree
-from minitune.actor.channel import Channel, DriverEnd, PumpedChannel, socket_pair
+from minitune.actor.channel import Channel, DriverEnd, PumpedChannel, worker_sockets
 from minitune.actor.launcher import Listener, interpreter_command, marker_of, starting_directory, worker_environment
 from minitune.actor.loop import Loop
 from minitune.actor.messages import CLOSE_S, INTERPRETER_HELLO_S, QUIET_PASSES, SWEEP_TICK_S
@@ -80,31 +80,31 @@ class InterpreterLauncher:
 
     # -- Launcher ----------------------------------------------------------------------------------------------
 
-    def launch(self, listener: Listener, preload: bool, alone: bool = False) -> tuple[str, DriverEnd]:
+    def launch(self, listener: Listener, preload: bool, alone: bool = False) -> tuple[str, DriverEnd, DriverEnd]:
         """See `Launcher.launch`. There is nothing between the driver and a worker, so each is alone."""
         token = next(self._tokens)
         if self._is_pumped:
             from multiprocessing import Pipe
 
-            first, second = Pipe()
-            pumped = PumpedChannel(first, self._limit_bytes)
+            (first, theirs), (second, their_reports) = Pipe(), Pipe()
+            pumped, reports = PumpedChannel(first, self._limit_bytes), PumpedChannel(second, self._limit_bytes)
             self._threads = [thread for thread in self._threads if thread.ident is None or thread.is_alive()]
-            self._threads += pumped.threads
-            self._loop.call_later(0.0, partial(self._start, token, listener, second))
-            return token, pumped
-        ours, theirs = socket_pair()
-        self._loop.call_later(0.0, partial(self._start, token, listener, theirs))
-        return token, Channel(ours, self._limit_bytes)
+            self._threads += pumped.threads + reports.threads
+            self._loop.call_later(0.0, partial(self._start, token, listener, (theirs, their_reports)))
+            return token, pumped, reports
+        ours, worker_ends = worker_sockets()
+        self._loop.call_later(0.0, partial(self._start, token, listener, worker_ends))
+        return token, Channel(ours[0], self._limit_bytes), Channel(ours[1], self._limit_bytes)
 
-    def adopt(self, token: str, listener: Listener, end: socket.socket) -> None:
+    def adopt(self, token: str, listener: Listener, ends: Sequence[socket.socket]) -> None:
         """Start a worker that another launcher of the group has named and could not make.
 
         Args:
             token: Its name.
             listener: See `Launcher.launch`.
-            end: Its end of the channel; closed here.
+            ends: Its ends of the control channel and the report pipe; closed here.
         """
-        self._loop.call_later(0.0, partial(self._start, token, listener, end))
+        self._loop.call_later(0.0, partial(self._start, token, listener, ends))
 
     def signal(self, token: str, number: int, whole_group: bool) -> None:
         """See `Launcher.signal`."""
@@ -153,13 +153,13 @@ class InterpreterLauncher:
 
     # -- start -------------------------------------------------------------------------------------------------
 
-    def _start(self, token: str, listener: Listener, end: Any) -> None:
-        """Start a worker; `end` is its end of the channel, and is closed here."""
+    def _start(self, token: str, listener: Listener, ends: Sequence[Any]) -> None:
+        """Start a worker; `ends` are its ends of the control channel and the report pipe, and are closed here."""
         marker = marker_of(self._run_id, token)
-        with end:
+        with ends[0], ends[1]:
             try:
                 self._ensure_guard()
-                popen = self._open_process(token, end.fileno())
+                popen = self._open_process(token, [end.fileno() for end in ends])
             except OSError as error:
                 listener.on_refused(f"no process could be made: {error}")
                 return
@@ -167,12 +167,13 @@ class InterpreterLauncher:
         listener.on_started(popen.pid)
         self._watch(launched)
 
-    def _open_process(self, token: str, handle: int) -> subprocess.Popen[bytes]:
-        command = interpreter_command("minitune.actor.interpreter", handle, self._is_pumped)
+    def _open_process(self, token: str, handles: list[int]) -> subprocess.Popen[bytes]:
+        command = interpreter_command("minitune.actor.interpreter", *handles, self._is_pumped)
         env = worker_environment(self._run_id, token)
         if sys.platform == "win32":
-            os.set_handle_inheritable(handle, True)
-            info = subprocess.STARTUPINFO(lpAttributeList={"handle_list": [handle]})
+            for handle in handles:
+                os.set_handle_inheritable(handle, True)
+            info = subprocess.STARTUPINFO(lpAttributeList={"handle_list": handles})
             flags = subprocess.CREATE_NEW_PROCESS_GROUP  # Ctrl-C is the driver's affair
             return subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, env=env, startupinfo=info, creationflags=flags, close_fds=True
@@ -181,7 +182,7 @@ class InterpreterLauncher:
             command,
             stdin=subprocess.DEVNULL,
             env=env,
-            pass_fds=[handle],
+            pass_fds=handles,
             start_new_session=True,
             cwd=starting_directory(),
         )

@@ -49,7 +49,7 @@ class Launcher(Protocol):
         """How long a worker may take to its first word."""
         ...
 
-    def launch(self, listener: Listener, preload: bool, alone: bool = False) -> tuple[str, DriverEnd]:
+    def launch(self, listener: Listener, preload: bool, alone: bool = False) -> tuple[str, DriverEnd, DriverEnd]:
         """Make a worker.
 
         Args:
@@ -58,7 +58,7 @@ class Launcher(Protocol):
             alone: Whether nothing that carries it may carry others, too.
 
         Returns:
-            Its name, for the other methods, and the driver's end of its channel.
+            Its name, for the other methods, and the driver's ends of its control channel and its report pipe.
 
         Raises:
             OSError: If there are no descriptors left.

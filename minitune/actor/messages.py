@@ -9,6 +9,9 @@
       | <-- Returned(0) | Raised(0, error)
       | Call(n, method, payload) -->                              obj.method(*args), on the control thread
       | <-- Returned(n, payload) | Raised(n, error)               when the value, or the Future that it is, is done
+      | <== Reported(n, payload)                                  or, while the method goes on: a value, and a question
+      | ==> Call(n + k, method) | Quit(n + k)                     the answer: go on as call n + k, or come to an end
+      | <== Returned(n + k, payload) | Raised(n + k, error)       the method has ended
       | Quit(n) -->                                               obj.stop(); exit 0
       | Show() -->                                                the stacks of all threads go to standard error
       |     after the grace period: Show, SIGTERM; then the whole tree is killed
@@ -23,6 +26,9 @@
 
 Calls go in strict turns: one call, one reply; `n` grows by one. Payloads are opaque bytes: a frame's envelope is plain
 data, so a bad object can hurt only the process that loads it.
+
+Double arrows stand for the report pipe, a second channel. A method that reports holds the user's thread, which writes
+and reads that pipe itself (see `reports`). Each Reported gets one answer, also if the driver has sent Quit meanwhile.
 
 A message travels as a frame: magic, version, kind, call number, length (64 bit), CRC32 of all that and of the body,
 then the body. Texts in a body are fields, each behind its length. The limits on times and sizes for both ends stand
@@ -88,6 +94,8 @@ OOM_SCORE = 500
 """Added to a worker's score: where memory runs out, the kernel is to choose a worker, never the driver."""
 CHANNEL_LOST_EXIT = 113
 """Exit code of a worker that finds its channel closed by the code that it runs."""
+STOP_SWALLOWED_EXIT = 116
+"""Exit code of a worker that was told to stop, and whose code has caught that and gone on."""
 NO_THREAD_EXIT = 114
 """Exit code of a worker that got no thread before any user code ran."""
 FORBIDDEN_EXIT = 115
@@ -198,6 +206,13 @@ class Returned(NamedTuple):
     payload: bytes = b""
 
 
+class Reported(NamedTuple):
+    """Worker to driver, on the report pipe: the call goes on, has this value to report and waits for an answer."""
+
+    number: int
+    payload: bytes
+
+
 class Raised(NamedTuple):
     """Worker to driver: the call has raised; the worker lives on."""
 
@@ -205,7 +220,7 @@ class Raised(NamedTuple):
     error: RemoteError
 
 
-Message = Boot | Call | Quit | Show | Move | Hello | Returned | Raised
+Message = Boot | Call | Quit | Show | Move | Hello | Returned | Reported | Raised
 
 
 # -- events of an ActorGroup -------------------------------------------------------------------------------------------
@@ -404,6 +419,7 @@ _KINDS: list[tuple[type[Message], Callable[[Any], _Body], Callable[[int, bytes],
     (Returned, lambda returned: (b"", returned.payload), Returned),
     (Raised, _from_error, _to_error),
     (Show, lambda show: (b"", b""), lambda number, body: Show()),
+    (Reported, lambda reported: (b"", reported.payload), Reported),
 ]
 """The kinds of messages, numbered from 1: how each becomes a body, and a message again."""
 

@@ -1,4 +1,4 @@
-"""Packets: the messages between driver and zygote, each with a descriptor if there is one. Linux only.
+"""Packets: the messages between driver and zygote, each with descriptors if there are some. Linux only.
 
 This module loads next to nothing, since the zygote loads it before it can fork the first worker.
 """
@@ -13,22 +13,25 @@ import sys
 if sys.platform != "linux":
     raise ImportError("the zygote needs Linux; other systems start a new interpreter per worker")
 
+from collections.abc import Sequence
+
 from minitune.actor.messages import as_text, join_fields, split_fields
 
 PACKET_BYTES = 128 * 1024
 """The longest packet between driver and zygote."""
+_MOST_DESCRIPTORS = 2
 
 
-def send_packet(end: socket.socket, fields: list[str], descriptor: int | None = None) -> None:
-    """Send one packet, with a descriptor if there is one. Never blocks.
+def send_packet(end: socket.socket, fields: list[str], descriptors: Sequence[int] = ()) -> None:
+    """Send one packet, with up to two descriptors. Never blocks.
 
-    Where too many descriptors are on their way already, the packet goes without it, and the receiver sees that.
+    Where too many descriptors are on their way already, the packet goes without them, and the receiver sees that.
 
     Raises:
         BlockingIOError: If the other end has to read first.
         OSError: If it is gone, or nothing can be sent.
     """
-    rights = [] if descriptor is None else [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))]
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
     data = [join_fields(fields)]
     try:
         end.sendmsg(data, rights, socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
@@ -38,19 +41,19 @@ def send_packet(end: socket.socket, fields: list[str], descriptor: int | None = 
         end.sendmsg(data, (), socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
 
 
-def receive_packet(end: socket.socket) -> tuple[list[str], int | None] | None:
+def receive_packet(end: socket.socket) -> tuple[list[str], list[int]] | None:
     """Receive one packet.
 
     Returns:
-        Its fields and the descriptor that came with it (None if we have none left), or None at the end.
+        Its fields and the descriptors that came with it (fewer if we have none left), or None at the end.
 
     Raises:
         OSError: If nothing can be received now.
     """
-    data, rights, _, _ = end.recvmsg(PACKET_BYTES, socket.CMSG_SPACE(4), socket.MSG_CMSG_CLOEXEC)
+    data, rights, _, _ = end.recvmsg(PACKET_BYTES, socket.CMSG_SPACE(4 * _MOST_DESCRIPTORS), socket.MSG_CMSG_CLOEXEC)
     descriptors = array.array("i")
     for _, _, packed in rights:
         descriptors.frombytes(packed[: len(packed) - len(packed) % 4])
     if not data:
         return None
-    return [as_text(value) for value in split_fields(data)], descriptors[0] if descriptors else None
+    return [as_text(value) for value in split_fields(data)], list(descriptors)

@@ -37,6 +37,7 @@ from minitune.actor.messages import (
     NO_THREAD_EXIT,
     PARK_S,
     SHOW_S,
+    STOP_SWALLOWED_EXIT,
     TERM_TO_KILL_S,
     Boot,
     Call,
@@ -53,6 +54,7 @@ from minitune.actor.messages import (
     Raised,
     Ready,
     Replied,
+    Reported,
     Returned,
     Show,
     encode,
@@ -60,7 +62,7 @@ from minitune.actor.messages import (
 from minitune.actor.process_tree import MemoryKills
 from minitune.base import files
 from minitune.base.files import search_path
-from minitune.error import RemoteError
+from minitune.error import STOP_SWALLOWED, RemoteError
 
 if TYPE_CHECKING:
     from minitune.actor.template import Template
@@ -115,7 +117,10 @@ class ActorProcess:
         self.token = ""
         self.pid = 0
         self.phase = Phase.STARTING
-        self._channel: DriverEnd  # made by `start`
+        self._channel: DriverEnd  # made by `start`, like the report pipe
+        self._reports: DriverEnd
+        self._method = ""  # the last one that was called
+        self._open_method = ""  # what goes on in the worker, if it has reported and waits for an answer
         self._loop = loop
         self._launcher = launcher
         self._emit = emit
@@ -149,11 +154,12 @@ class ActorProcess:
         frame = encode(boot, boot.limit_bytes)
         hello_s = self._launcher.hello_s
         self._memory_kills.look()
-        self.token, self._channel = self._launcher.launch(self, preload, alone)
+        self.token, self._channel, self._reports = self._launcher.launch(self, preload, alone)
         self._channel.send_frames(frame)
         self._place = boot.place
         self._set_timer(hello_s, lambda: self.kill(f"no sign of life within {hello_s:g} s of its start"))
-        self._channel.watch(self._loop, self._read)
+        self._channel.watch(self._loop, lambda: self._read(self._channel))
+        self._reports.watch(self._loop, lambda: self._read(self._reports))
 
     def call(self, method: str, payload: bytes) -> None:
         """Send a call. Replied, Failed or Ended follows. During a move the worker comes to it after that.
@@ -165,6 +171,9 @@ class ActorProcess:
         call = Call(self._number + 1, method, payload)
         if self.phase is Phase.MOVING and self._number == self._move_number:
             self._send(call)
+        elif self.phase is Phase.IDLE and method == self._open_method:  # the one that waits goes on
+            self._answer_report(call)
+            self.phase = Phase.BUSY
         elif self.phase is Phase.IDLE:
             self._send(call)
             self.phase = Phase.BUSY
@@ -181,6 +190,8 @@ class ActorProcess:
             return
         if dump:
             self._show()
+        if self._open_method:
+            self._answer_report(Quit(self._number))
         if self.phase is not Phase.STOPPING:
             self._parks = keep and self.phase in (Phase.IDLE, Phase.BUSY)
             self._send(Quit(self._number + 1, self._parks))
@@ -219,6 +230,14 @@ class ActorProcess:
     def _send(self, *messages: Call | Quit | Move) -> None:
         self._channel.send(*messages)
         self._number = messages[-1].number
+        if isinstance(messages[-1], Call):
+            self._method = messages[-1].method
+
+    def _answer_report(self, answer: Call | Quit) -> None:
+        """Answer what the worker has reported: each report gets one answer."""
+        self._reports.send(answer)
+        self._number = answer.number
+        self._open_method = ""
 
     # -- the stop ladder ---------------------------------------------------------------------------------------
 
@@ -335,6 +354,8 @@ class ActorProcess:
             return "stopped"
         if self._exit_code == CHANNEL_LOST_EXIT:
             return CHANNEL_CLOSED
+        if self._exit_code == STOP_SWALLOWED_EXIT and self._is_stopped:
+            return f"it was told to stop, but {STOP_SWALLOWED}"
         evidence = self._memory_kills.claim() if self._exit_code == -9 and not self._is_stopped else ""
         words = describe_exit(self._exit_code)
         return f"{words}, {OUT_OF_MEMORY}: {evidence}" if evidence else words
@@ -342,28 +363,29 @@ class ActorProcess:
     # -- the channel -------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Close the channel. Any number of times."""
+        """Close the channels. Any number of times."""
         self._channel.close()
+        self._reports.close()
 
-    def _read(self) -> bool:
+    def _read(self, channel: DriverEnd) -> bool:
         """Handle what one read brings.
 
         Returns:
             Whether there may be more.
         """
         try:
-            for message in self._channel.receive():
+            for message in channel.receive():
                 self._on_message(message)
         except BlockingIOError:
             return False
         except ChannelClosedError:
-            self._channel.unwatch()
+            channel.unwatch()
             if not self._is_dead and self.phase not in (Phase.STOPPING, Phase.DYING):
                 until = self._loop.time() + KILL_CONFIRM_S
                 self._set_timer(EOF_S, lambda: self._judge_closed_channel(until))
             return False
         except ProtocolError as error:
-            self._channel.unwatch()
+            channel.unwatch()
             self.kill(f"protocol: {error}")
             return False
         return True
@@ -380,11 +402,12 @@ class ActorProcess:
 
     def _drain(self) -> None:
         """Read until it would block: end-of-file may never come, if a child of the dead process holds the channel."""
-        while self._read():
-            pass
+        for channel in (self._channel, self._reports):
+            while self._read(channel):
+                pass
 
     def _on_message(self, message: Message) -> None:
-        if isinstance(message, (Returned, Raised)):
+        if isinstance(message, (Reported, Returned, Raised)):
             if message.number > self._number:
                 raise ProtocolError(f"call {message.number} was answered, but the last one was {self._number}")
             if message.number > self._answered:  # else it is a repetition, or comes too late
@@ -397,8 +420,13 @@ class ActorProcess:
         else:
             raise ProtocolError(f"a driver does not expect {type(message).__name__}")
 
-    def _on_reply(self, reply: Returned | Raised) -> None:
+    def _on_reply(self, reply: Reported | Returned | Raised) -> None:
         """One answer. After a stop none counts but the one to the stop itself."""
+        if isinstance(reply, Reported):
+            if self.phase is not Phase.BUSY:  # it was on its way when the stop was sent
+                self._answer_report(Quit(self._number))
+                return
+            self._open_method = self._method
         if self.phase is Phase.MOVING:
             self._on_moved(reply)
         if self.phase is Phase.BUSY and reply.number == self._number:
@@ -413,7 +441,7 @@ class ActorProcess:
             self.phase = Phase.PARKED
             self._emit(Parked(self.actor_id))
 
-    def _on_made(self, reply: Returned | Raised) -> None:
+    def _on_made(self, reply: Reported | Returned | Raised) -> None:
         self._set_timer(None)
         self.phase = Phase.IDLE
         if isinstance(reply, Raised):
@@ -422,7 +450,7 @@ class ActorProcess:
             self._is_ready = True
             self._emit(Ready(self.actor_id, self.pid))
 
-    def _on_moved(self, reply: Returned | Raised) -> None:
+    def _on_moved(self, reply: Reported | Returned | Raised) -> None:
         """The answer to a move; or that to the call after it, which says that the move has succeeded."""
         if reply.number == self._move_number and isinstance(reply, Raised):
             self._give_up_move(reply.error.last_line())
@@ -430,7 +458,7 @@ class ActorProcess:
         self._set_timer(None)
         self.phase = Phase.BUSY if self._number > self._move_number else Phase.IDLE
 
-    def _outcome(self, reply: Returned | Raised) -> GroupEvent:
+    def _outcome(self, reply: Reported | Returned | Raised) -> GroupEvent:
         if isinstance(reply, Raised):
             return Failed(self.actor_id, reply.error)
         if not reply.payload:

@@ -37,7 +37,7 @@ class Template:
     def __init__(self, run_id: str, keep_descendants: bool, needed: Sequence[str] = ()):
         self.run_id = run_id
         self.end, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._unsent: deque[tuple[list[str], socket.socket | IO[bytes] | None]] = deque()
+        self._unsent: deque[tuple[list[str], Sequence[socket.socket | IO[bytes]]]] = deque()
         try:
             with theirs:
                 self.popen = subprocess.Popen(
@@ -61,7 +61,7 @@ class Template:
         """Whether `flush` has to be called when the socket can be written to."""
         return bool(self._unsent)
 
-    def send(self, fields: list[str], attached: socket.socket | IO[bytes] | None = None) -> None:
+    def send(self, fields: list[str], attached: Sequence[socket.socket | IO[bytes]] = ()) -> None:
         """Send a packet, now or later; closes what goes with it."""
         self._unsent.append((fields, attached))
         self.flush()
@@ -71,14 +71,14 @@ class Template:
         while self._unsent:
             fields, attached = self._unsent[0]
             try:
-                send_packet(self.end, fields, None if attached is None else attached.fileno())
+                send_packet(self.end, fields, [each.fileno() for each in attached])
             except BlockingIOError:
                 return
             except OSError:
                 pass
             self._unsent.popleft()
-            if attached is not None:
-                attached.close()
+            for each in attached:
+                each.close()
 
     def drop(self) -> None:
         """End it if it was not asked for a worker yet, or is closed already. Blocks for a moment."""
@@ -97,8 +97,8 @@ class Template:
     def close(self) -> None:
         """Let it kill everything and leave. Blocks for `CLOSE_S` seconds at most. Any number of times."""
         for _, attached in self._unsent:
-            if attached is not None:
-                attached.close()
+            for each in attached:
+                each.close()
         self._unsent.clear()
         if self.end.fileno() < 0 or os.getpid() != self._driver_pid:
             return

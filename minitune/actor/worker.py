@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError, Executor, Future
 from dataclasses import dataclass
 from functools import partial
+from itertools import starmap
 from queue import SimpleQueue
 from types import FrameType
 from typing import Any, NoReturn, TypeVar
@@ -29,6 +30,7 @@ from minitune.actor.messages import (
     CHANNEL_LOST_EXIT,
     NO_THREAD_EXIT,
     OOM_SCORE,
+    STOP_SWALLOWED_EXIT,
     SWEEP_TICK_S,
     Boot,
     Call,
@@ -41,42 +43,38 @@ from minitune.actor.messages import (
     Returned,
     Show,
 )
+from minitune.actor.reports import ReportPipe, pickled
 from minitune.actor.surroundings import Surroundings, arm_stack_dump, dump_stacks
-from minitune.base.pickling import UserCodeNeededError, dump_value, load_plain, load_value
+from minitune.base.pickling import UserCodeNeededError, load_plain, load_value
 from minitune.error import RemoteError, TrialStopped
 
 _T = TypeVar("_T")
+_MOST_ATTEMPTS = 1000
+"""So often no signal handler raises in one short piece of our own work: it is the work that fails."""
 
 
 # -- the user's thread -------------------------------------------------------------------------------------------------
-class _Task:
-    """One callable, and the Future for its outcome if a caller asks for it."""
+class _Task(Future[Any]):
+    """One piece of work, and the Future of its outcome.
 
-    __slots__ = ("function", "future", "is_begun")
+    A signal handler of the user's may raise while the main thread holds the Future's lock, and leave it locked for all
+    other threads. So in a worker only the main thread looks into it; the control thread queues work behind it instead.
 
-    def __init__(self, function: Callable[[], Any], future: Future[Any] | None):
-        self.function, self.future = function, future
-        self.is_begun = False
-
-
-class TurnQueue:
-    """A queue of tokens: waiting for one, the user's thread may do what the control thread would have to do.
-
-    Args:
-        wait_otherwise: Called on the main thread with what tells whether there is still no token; returns soon after
-            one was put, or when it can do no more.
+    Attributes:
+        function: What to call.
+        repeats: Call it again until it returns: it is ours, so what it raises comes from a signal handler.
+        is_begun: Whether it was called.
+        returned: Its value once it has returned. A list, since only C code can keep the value of a call without an
+            instruction in between, where a signal handler might raise.
     """
 
-    def __init__(self, wait_otherwise: Callable[[Callable[[], bool]], object]):
-        self._tokens: SimpleQueue[None] = SimpleQueue()
-        self._wait_otherwise = wait_otherwise
-        self.put = self._tokens.put
-
-    def get(self) -> None:
-        """Take a token. Blocks until there is one."""
-        if self._tokens.empty() and threading.current_thread() is threading.main_thread():
-            self._wait_otherwise(self._tokens.empty)
-        self._tokens.get()
+    def __init__(self, function: Callable[[], Any], repeats: bool):
+        super().__init__()
+        self.function = function
+        self.repeats = repeats
+        self.is_begun = False
+        self.returned: list[Any] = []
+        self.attempts = 0
 
 
 class MainThreadExecutor(Executor):
@@ -86,18 +84,20 @@ class MainThreadExecutor(Executor):
     handler raises while no user code runs is dropped.
 
     Attributes:
-        new_turns: Makes a queue of tokens for code that waits on the user's thread in the midst of a call.
+        new_reports: Makes the way of a function's reports to the driver, if there is one of its own.
+        let_go: Called on the main thread after a stray exception, to release the locks that it may still hold.
     """
 
     def __init__(self) -> None:
-        self.new_turns: Callable[[], SimpleQueue[None] | TurnQueue] = SimpleQueue
+        self.new_reports: Callable[[], ReportPipe] | None = None
+        self.let_go: Callable[[], object] = lambda: None
         self._tasks: deque[_Task] = deque()
         self._tokens: SimpleQueue[None] = SimpleQueue()
         self._is_shut = False
         self._is_interruptible = False
 
     def submit(self, function: Callable[..., _T], /, *args: Any, **kwargs: Any) -> Future[_T]:
-        """Queue a call. Never blocks.
+        """Queue a call of user code. Never blocks.
 
         Args:
             function: What to call on the user's thread.
@@ -112,17 +112,16 @@ class MainThreadExecutor(Executor):
         """
         if self._is_shut:
             raise RuntimeError("nothing can be submitted to the user's thread any more: the worker is leaving")
-        future: Future[_T] = Future()
-        self._put(_Task(partial(function, *args, **kwargs) if args or kwargs else function, future))
-        return future
+        return self._put(_Task(partial(function, *args, **kwargs) if args or kwargs else function, repeats=False))
 
-    def post(self, function: Callable[..., object], /, *args: Any) -> None:
-        """The same for a call whose outcome does not matter; what it raises is dropped."""
-        self._put(_Task(partial(function, *args), None))
+    def post(self, function: Callable[..., object], /, *args: Any) -> Future[Any]:
+        """Queue a call of ours, which is repeated until it returns: what it raises comes from a signal handler."""
+        return self._put(_Task(partial(function, *args), repeats=True))
 
-    def _put(self, task: _Task) -> None:
+    def _put(self, task: _Task) -> _Task:
         self._tasks.append(task)
         self._tokens.put(None)
+        return task
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Make `run` return once the calls that are queued are done.
@@ -134,8 +133,7 @@ class MainThreadExecutor(Executor):
         self._is_shut = True
         if cancel_futures:
             for task in list(self._tasks):
-                if task.future is not None:
-                    task.future.cancel()
+                task.cancel()
         self._tokens.put(None)
 
     @property
@@ -154,61 +152,61 @@ class MainThreadExecutor(Executor):
             self._is_interruptible = False
             raise TrialStopped("the actor was told to stop and its grace period is over")
 
-    def run(self, settle: Callable[[], object], depth: int = 8) -> None:
+    def run(self, depth: int = 8) -> None:
         """Serve until `shutdown`. Blocks; what a signal handler raises between two pieces of user code is dropped.
 
         Args:
-            settle: Called after each piece, and after such an exception, which may have hit the sending of an answer.
             depth: How many loops are nested. A second exception may strike while the first one is handled, where no
                 `try` holds; the loop around drops that one. On a busy machine an interval timer strikes at each step.
         """
         while True:
             try:
                 if depth:
-                    self.run(settle, depth - 1)
+                    self.run(depth - 1)
                 else:
-                    settle()
-                    self._serve(settle)
+                    self.let_go()
+                    self._serve()
                 return
             except BaseException:
                 self._is_interruptible = False
 
-    def _serve(self, settle: Callable[[], object]) -> None:
-        """The loop. A task leaves the queue only when it is answered, so that none is lost to a stray exception."""
+    def _serve(self) -> None:
+        """The loop. A task leaves the queue only when it is done, so that none is lost to a stray exception."""
         while True:
             while self._tasks:
                 self._run_one(self._tasks[0])
                 self._tasks.popleft()
-                settle()
             if self._is_shut:
                 return
             self._tokens.get()
 
     def _run_one(self, task: _Task) -> None:
-        future = task.future
-        if task.is_begun:  # a stray exception came between its end and its answer
-            if future is not None and not future.done():
-                future.set_exception(RuntimeError("the call was interrupted by a signal handler that raised"))
+        """Run a task, or bring it to its end after a stray exception."""
+        if task.done():
             return
-        task.is_begun = True
-        if future is not None and not future.set_running_or_notify_cancel():
+        if task.repeats:
+            task.attempts += 1
+            if task.attempts > _MOST_ATTEMPTS:
+                os._exit(1)
+            task.set_result(task.function())
             return
-        try:
-            value = self._call(task)
-        except BaseException as error:
-            self._is_interruptible = False
-            if future is not None:
-                future.set_exception(error)
+        error: BaseException = RuntimeError("the call was interrupted by a signal handler that raised")
+        if not task.is_begun:
+            task.is_begun = True
+            if not task.set_running_or_notify_cancel():
+                return
+            try:
+                self._is_interruptible = True
+                task.returned.extend(starmap(task.function, ((),)))
+                self._is_interruptible = False
+                error = StopIteration()  # or the list would not be empty
+            except BaseException as raised:
+                self._is_interruptible = False
+                error = raised
+        if task.returned:
+            task.set_result(task.returned[0])
         else:
-            if future is not None:
-                future.set_result(value)
-
-    def _call(self, task: _Task) -> Any:
-        self._is_interruptible = True
-        try:
-            return task.function()
-        finally:
-            self._is_interruptible = False
+            task.set_exception(error)
 
 
 class Hosted:
@@ -243,12 +241,14 @@ class Seat:
     """The things that a new worker has at its start.
 
     Attributes:
-        end: Its end of the channel.
+        end: Its end of the control channel.
+        reports: Its end of the report pipe.
         marker: The text that all that it starts will show in its environment.
         reaper_pid: The process that becomes the parent of this worker's orphans; 0 if it is unknown.
     """
 
     end: End
+    reports: End
     marker: str
     reaper_pid: int = 0
 
@@ -283,13 +283,12 @@ class Worker:
         self._pid = os.getpid()
         self._channel = WorkerChannel(seat.end)
         self._executor = MainThreadExecutor()
-        self._executor.new_turns = partial(TurnQueue, self._wait_for_repetition)
+        self._executor.let_go = self._channel.let_go
+        self._executor.new_reports = partial(ReportPipe, seat.reports, seat.reports.identity(), self)
         self._object: Any = None
         self._surroundings: Surroundings | None = None
         self._is_asked_to_stop = False
-        self._last_call = Call(0, "")
-        self._answered = -1
-        self._unanswered: tuple[int, Future[Any]] | None = None
+        self._last_call = 0
         self._is_moving = False  # and if that fails, for ever
         self._untold_move = 0
         self._mask: Iterable[int] = ()
@@ -311,12 +310,12 @@ class Worker:
         first, *others = arrived
         if not isinstance(first, Boot):
             raise ProtocolError(f"the first message must be Boot, but got {type(first).__name__}")
-        self._answer_when_done(0, self._executor.submit(self._make, first))
+        self._executor.post(self._answer, 0, self._executor.submit(self._make, first))
         try:
             _thread.start_new_thread(self._control, (others,))  # half a millisecond sooner than by `threading`
         except RuntimeError:  # the system has none left
             os._exit(NO_THREAD_EXIT)
-        self._executor.run(settle=self._answer_again)
+        self._executor.run()
         self._leave()
 
     def _make(self, boot: Boot) -> None:
@@ -365,14 +364,16 @@ class Worker:
         else:
             _die_of(number)
 
-    def _leave(self) -> NoReturn:
+    def _leave(self, exit_code: int = 0) -> NoReturn:
         """Flush and go. The interpreter's own shutdown would wait for foreign threads and children."""
-        for stream in (sys.stdout, sys.stderr):
-            try:
-                stream.flush()
-            except Exception:  # user code has closed it or put something else there
-                continue
-        os._exit(0)
+        try:
+            for stream in (sys.stdout, sys.stderr):
+                try:
+                    stream.flush()
+                except Exception:  # user code has closed it or put something else there
+                    continue
+        finally:
+            os._exit(exit_code)
 
     # -- the control thread ------------------------------------------------------------------------------------
 
@@ -388,7 +389,7 @@ class Worker:
             while True:
                 self._channel.receive(self._on_message)
         except ChannelClosedError as error:
-            self._on_channel_lost(error)
+            self.on_channel_lost(error)
         except BaseException:
             traceback.print_exc()
             os._exit(1)
@@ -408,9 +409,7 @@ class Worker:
 
     def _on_call(self, call: Call) -> None:
         """Plain arguments are loaded here: a call must get through while user code blocks the main thread."""
-        if call.number <= self._answered:  # the user's thread was interrupted when it was about to take this out
-            return
-        self._last_call = call
+        self._last_call = call.number
         if self._is_moving:
             self._executor.post(self._load_and_invoke, call)
             return
@@ -445,23 +444,15 @@ class Worker:
         except BaseException as error:
             self._send(Raised(call.number, RemoteError.of(error)))
             return
-        if isinstance(value, Future):
-            self._tell_move()
-            self._answer_when_done(call.number, value)
-        else:
+        if not isinstance(value, (Future, ReportPipe)):
             self._untold_move = 0  # this says it, too
             self._answer_value(call.number, value)
-
-    def _wait_for_repetition(self, is_needed: Callable[[], bool]) -> None:
-        """On the user's thread, in the midst of a call: it has been answered, and the same call is expected again."""
-        self._answer_again()
-        again = Call(self._last_call.number + 1, self._last_call.method)
-        self._channel.expect(again, is_needed, partial(self._repeat, again))
-
-    def _repeat(self, call: Call) -> None:
-        """Call a method that returns a Future; if that is not done, the same one again."""
-        self._answer_when_done(call.number, getattr(self._object, call.method)())
-        self._last_call = call
+            return
+        self._tell_move()
+        if isinstance(value, _Task):
+            self._executor.post(self._answer, call.number, value)
+        elif isinstance(value, Future):
+            value.add_done_callback(partial(self._answer, call.number))
 
     def _on_quit(self, message: Quit) -> None:
         self._is_asked_to_stop = True
@@ -474,7 +465,9 @@ class Worker:
             traceback.print_exc()
             message = Quit(message.number)
             value = None
-        if isinstance(value, Future):
+        if isinstance(value, _Task):
+            self._executor.post(self._after_stop, message, value)
+        elif isinstance(value, Future):
             value.add_done_callback(partial(self._after_stop, message))
         else:
             self._after_stop(message, None)
@@ -545,30 +538,16 @@ class Worker:
 
     # -- answers -----------------------------------------------------------------------------------------------
 
-    def _answer_when_done(self, number: int, future: Future[Any]) -> None:
-        self._unanswered = number, future
-        future.add_done_callback(partial(self._answer, number))
-
-    def _answer_again(self) -> None:
-        """Repeat the answer that an exception, of a signal handler say, has hit; the driver drops a second one."""
-        self._channel.let_go()
-        unanswered = self._unanswered
-        if unanswered is not None and unanswered[1].done():
-            self._answer(*unanswered)
-
     def _answer(self, number: int, future: Future[Any]) -> None:
-        self._answered = max(self._answered, number)
         error = CancelledError() if future.cancelled() else future.exception()
         if error is not None:
             self._send(Raised(number, RemoteError.of(error)))
         else:
             self._answer_value(number, future.result())
-        if self._unanswered is not None and self._unanswered[0] == number:
-            self._unanswered = None
 
     def _answer_value(self, number: int, value: Any) -> None:
         try:
-            payload = b"" if value is None else dump_value(value)
+            payload = b"" if value is None else pickled(value)
         except MemoryError:
             self._send_no_memory(number)
             return
@@ -590,14 +569,41 @@ class Worker:
         self._send(Raised(number, RemoteError.of(MemoryError("there is no memory left to send this to the driver"))))
 
     def _send(self, message: Message) -> None:
-        if os.getpid() != self._pid:  # user code forked, and the child has come back from it into ours
-            self._leave()
+        self.leave_if_forked()
         try:
             self._channel.send(message)
         except ChannelClosedError as error:
-            self._on_channel_lost(error)
+            self.on_channel_lost(error)
 
-    def _on_channel_lost(self, error: ChannelClosedError) -> NoReturn:
+    # -- for the report pipe -----------------------------------------------------------------------------------
+
+    def run_function(self, run: Callable[[], object], end: Callable[[BaseException | None], object]) -> Future[Any]:
+        """See `reports.Host`."""
+        running = self._executor.submit(run)
+        return self._executor.post(lambda: end(running.exception()))
+
+    def call_number(self) -> int:
+        """See `reports.Host`."""
+        return self._last_call
+
+    def check(self) -> int:
+        """See `reports.Host`."""
+        try:
+            self._channel.check()
+        except ChannelClosedError as error:
+            self.on_channel_lost(error)
+        return self._channel.send_limit_bytes
+
+    def leave_if_forked(self) -> None:
+        """See `reports.Host`: user code has forked, and the child has come back from it into ours."""
+        if os.getpid() != self._pid:
+            self._leave()
+
+    def leave_unheard(self) -> NoReturn:
+        """See `reports.Host`."""
+        self._leave(STOP_SWALLOWED_EXIT)
+
+    def on_channel_lost(self, error: ChannelClosedError) -> NoReturn:
         """End at once. The driver is gone, so nothing that we have started must stay; or user code cut us off."""
         if error.is_ours:
             try:

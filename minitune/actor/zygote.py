@@ -30,7 +30,7 @@ import sys
 import time
 import traceback
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NoReturn
 
@@ -40,11 +40,7 @@ if sys.platform != "linux":
 import fcntl  # noqa: F401 - loaded here once, for all workers
 import resource  # noqa: F401 - loaded here once, for all workers
 
-from minitune.actor import (
-    process_tree,
-    turnstile,  # noqa: F401 - loaded here once, for all workers
-    worker,
-)
+from minitune.actor import process_tree, worker
 from minitune.actor.channel import SocketEnd
 from minitune.actor.messages import (
     CLOSE_S,
@@ -94,7 +90,7 @@ class Zygote:
         self._workers: dict[str, _Worker] = {}
         self._by_pid: dict[int, _Worker] = {}
         self._sweeping: dict[str, _Worker] = {}
-        self._unsent: deque[tuple[list[str], int | None]] = deque()
+        self._unsent: deque[tuple[list[str], Sequence[int]]] = deque()
         self._driver = os.pidfd_open(driver_pid)
         if os.getppid() != driver_pid:  # it died before we looked, so that the descriptor may be a stranger's
             os._exit(0)
@@ -146,18 +142,20 @@ class Zygote:
             packet = None
         if packet is None:
             self._end_all()
-        (kind, *fields), descriptor = packet
-        if kind == "fork" and descriptor is not None:
+        (kind, *fields), descriptors = packet
+        if kind == "fork" and len(descriptors) == 2:
             token, marker = fields
-            return self._fork(token, marker, descriptor)
+            return self._fork(token, marker, descriptors)
         if kind == "fork":
+            for descriptor in descriptors:
+                os.close(descriptor)
             self._tell(["refused", fields[0], NO_DESCRIPTOR])
         elif kind == "kill":
             self._kill(*fields)
         elif kind == "signal":
             self._signal(*fields)
-        elif kind == "preload" and descriptor is not None:
-            self._tell(["preloaded", *self._preload(descriptor)])
+        elif kind == "preload" and descriptors:
+            self._tell(["preloaded", *self._preload(descriptors[0])])
         elif kind == "preload":
             self._tell(["preloaded", NO_DESCRIPTOR, ""])
         elif kind == "setup":
@@ -172,28 +170,33 @@ class Zygote:
             importlib.import_module(module)
         gc.freeze()
 
-    def _tell(self, fields: list[str], descriptor: int | None = None) -> None:
+    def _tell(self, fields: list[str], descriptors: Sequence[int] = ()) -> None:
         """Send to the driver, now or later. Waiting for one that does not read would keep us from seeing it die."""
-        self._unsent.append((fields, descriptor))
+        self._unsent.append((fields, descriptors))
         self._flush()
 
     def _flush(self) -> None:
         while self._unsent:
-            fields, descriptor = self._unsent[0]
+            fields, descriptors = self._unsent[0]
             try:
-                send_packet(self._end, fields, descriptor)
+                send_packet(self._end, fields, descriptors)
             except BlockingIOError:
                 return
             except OSError:  # the driver is gone, or has closed; both are told in another way
                 pass
             self._unsent.popleft()
-            if descriptor is not None:
+            for descriptor in descriptors:
                 os.close(descriptor)
 
     # -- workers -----------------------------------------------------------------------------------------------
 
-    def _fork(self, token: str, marker: str, channel: int) -> worker.Seat | None:
+    def _fork(self, token: str, marker: str, channels: Sequence[int]) -> worker.Seat | None:
         """Make a worker.
+
+        Args:
+            token: Its name.
+            marker: What all that it starts will show.
+            channels: Its ends of the control channel and of the report pipe; closed here.
 
         Returns:
             In the child what it needs, in the parent None.
@@ -203,14 +206,16 @@ class Zygote:
         except OSError as error:
             reason = f"no process could be made: {error.strerror} (errno {error.errno})"
             if error.errno in FORBIDDEN:
-                self._tell(["forbidden", token, reason], channel)
+                self._tell(["forbidden", token, reason], channels)
             else:
-                os.close(channel)
+                for channel in channels:
+                    os.close(channel)
                 self._tell(["refused", token, reason])
             return None
         if pid == 0:
-            return self._become_worker(marker, channel)
-        os.close(channel)
+            return self._become_worker(marker, channels)
+        for channel in channels:
+            os.close(channel)
         tracked = self._workers[token] = self._by_pid[pid] = _Worker(token, marker, pid)
         try:
             pidfd = os.pidfd_open(pid)  # before it can be reaped, so it means this process and no other
@@ -218,10 +223,10 @@ class Zygote:
             self._tell(["refused", token, f"no descriptor was left to watch the process: {error.strerror}"])
             self._kill(tracked.token)
             return None
-        self._tell(["forked", token, str(pid)], pidfd)
+        self._tell(["forked", token, str(pid)], [pidfd])
         return None
 
-    def _become_worker(self, marker: str, channel: int) -> worker.Seat:
+    def _become_worker(self, marker: str, channels: Sequence[int]) -> worker.Seat:
         """The first steps of a forked child. The order matters: first nothing must be able to outlive the zygote."""
         self._prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
         if os.getppid() != self._pid:  # the zygote died before the line above
@@ -231,15 +236,15 @@ class Zygote:
         for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGCHLD):
             signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        end = SocketEnd(socket.socket(fileno=move_high(channel)))
+        end, reports = (SocketEnd(socket.socket(fileno=move_high(channel))) for channel in channels)
         # Only what the zygote itself opened: a file that a preloaded import has opened must keep its number.
-        unsent = [descriptor for _, descriptor in self._unsent if descriptor is not None]
-        for descriptor in (channel, self._driver, self._wakeup, self._wakeup_in, *unsent):
+        unsent = [descriptor for _, descriptors in self._unsent for descriptor in descriptors]
+        for descriptor in (*channels, self._driver, self._wakeup, self._wakeup_in, *unsent):
             os.close(descriptor)
         self._end.close()
         _show_marker(self._marker_address, marker)
         _reseed()
-        return worker.Seat(end=end, marker=marker, reaper_pid=self._pid)
+        return worker.Seat(end=end, reports=reports, marker=marker, reaper_pid=self._pid)
 
     def _signal(self, token: str, number: str, whole_group: str) -> None:
         """Send a signal to a worker. Only we can do it safely: we know whether its number is still its own."""

@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING
 if sys.platform != "linux":
     raise ImportError("the zygote needs Linux; other systems start a new interpreter per worker")
 
-from minitune.actor.channel import Channel, DriverEnd, socket_pair
+from minitune.actor.channel import Channel, DriverEnd, worker_sockets
 from minitune.actor.launcher import Listener, marker_of
 from minitune.actor.loop import READ, WRITE, Loop, Timer
 from minitune.actor.messages import (
@@ -51,7 +51,7 @@ class _Launched:
     began_s: float
     template: Template | None = None
     is_alone: bool = False
-    worker_end: socket.socket | None = None
+    worker_ends: Sequence[socket.socket] = ()
     pid: int = 0
     pidfd: int = -1
 
@@ -107,7 +107,7 @@ class ZygoteLauncher:
         self._held: dict[str, _Launched] = {}
         self._tokens = map(str, itertools.count(1))
         self._spare: _Launched | None = None
-        self._spare_end: socket.socket | None = None
+        self._spare_ends: Sequence[socket.socket] = ()
         self._lives_are_short = False
         self._is_closed = False
         self._interpreters: InterpreterLauncher | None = None
@@ -119,25 +119,23 @@ class ZygoteLauncher:
 
     # -- Launcher ----------------------------------------------------------------------------------------------
 
-    def launch(self, listener: Listener, preload: bool, alone: bool = False) -> tuple[str, DriverEnd]:
+    def launch(self, listener: Listener, preload: bool, alone: bool = False) -> tuple[str, DriverEnd, DriverEnd]:
         """See `Launcher.launch`."""
         if self._interpreters is not None:
             return self._interpreters.launch(listener, preload, alone)
+        launched, ours = (None if alone else self._take_spare(preload)) or self._new(listener)
         if alone:
-            launched, ours = self._new(listener)
             self._loop.call_later(0.0, lambda: self._place_alone(launched))
-            return launched.token, Channel(ours, self._limit_bytes)
-        launched, ours = self._take_spare(preload) or self._new(listener)
-        if launched.template is None:
+        elif launched.template is None:
             self._loop.call_later(0.0, lambda: self._place(launched, preload))
         else:
             launched.listener = listener
             launched.began_s = self._loop.time()
             if launched.pid:
                 self._loop.call_later(0.0, lambda: listener.on_started(launched.pid))
-        if self._lives_are_short:
+        if self._lives_are_short and not alone:
             self._loop.call_later(0.0, lambda: self._fork_ahead(preload))
-        return launched.token, Channel(ours, self._limit_bytes)
+        return launched.token, Channel(ours[0], self._limit_bytes), Channel(ours[1], self._limit_bytes)
 
     def signal(self, token: str, number: int, whole_group: bool) -> None:
         """See `Launcher.signal`."""
@@ -221,7 +219,7 @@ class ZygoteLauncher:
         except OSError as error:
             self._give_up_preload(f"it could not be handed over: {error}")
             return
-        self._send(template, ["preload"], file)
+        self._send(template, ["preload"], [file])
         self._preloading += 1
         self._set_preload_timer()
 
@@ -334,21 +332,21 @@ class ZygoteLauncher:
         if self._spare is not None or template is None or self._is_closed or not has_room_for_worker():
             return
         try:
-            spare, self._spare_end = self._new(_Nobody(self._drop_spare))
+            spare, self._spare_ends = self._new(_Nobody(self._drop_spare))
         except OSError:  # no descriptors left, which the next launch will say
             return
         self._spare = spare
         self._ask(template, spare)
 
-    def _take_spare(self, preload: bool) -> tuple[_Launched, socket.socket] | None:
-        """The spare worker with our end of its channel, if there is one of the right template and it lives."""
-        spare, ours = self._spare, self._spare_end
-        if spare is None or ours is None or spare.template is not self._ready_template(preload):
+    def _take_spare(self, preload: bool) -> tuple[_Launched, Sequence[socket.socket]] | None:
+        """The spare worker with our ends of its channels, if there is one of the right template and it lives."""
+        spare, ours = self._spare, self._spare_ends
+        if spare is None or spare.template is not self._ready_template(preload):
             return None
         if spare.is_dead:
             self._drop_spare()
             return None
-        self._spare = self._spare_end = None
+        self._spare, self._spare_ends = None, ()
         return spare, ours
 
     def _ready_template(self, preload: bool) -> Template | None:
@@ -358,29 +356,28 @@ class ZygoteLauncher:
         return self._bare
 
     def _drop_spare(self) -> None:
-        """It has died, or is not needed any more: without its channel it ends."""
-        self._spare = None
-        if self._spare_end is not None:
-            self._spare_end.close()
-            self._spare_end = None
+        """It has died, or is not needed any more: without its channels it ends."""
+        for end in self._spare_ends:
+            end.close()
+        self._spare, self._spare_ends = None, ()
 
     # -- workers -----------------------------------------------------------------------------------------------
 
-    def _new(self, listener: Listener) -> tuple[_Launched, socket.socket]:
-        """A worker that is not given to an actor yet, and our end of its channel.
+    def _new(self, listener: Listener) -> tuple[_Launched, Sequence[socket.socket]]:
+        """A worker that is not given to an actor yet, and our ends of its control channel and its report pipe.
 
         Raises:
             OSError: If there are no descriptors left.
         """
-        ours, theirs = socket_pair()
+        ours, theirs = worker_sockets()
         token = next(self._tokens)
-        launched = _Launched(token, marker_of(self._run_id, token), listener, self._loop.time(), worker_end=theirs)
+        launched = _Launched(token, marker_of(self._run_id, token), listener, self._loop.time(), worker_ends=theirs)
         self._launched[token] = launched
         return launched, ours
 
     def _place(self, launched: _Launched, preload: bool) -> None:
         """Ask the right template for a worker."""
-        if launched.token not in self._launched or launched.worker_end is None:
+        if launched.token not in self._launched or not launched.worker_ends:
             return
         try:
             template = self._choose(preload)
@@ -406,8 +403,8 @@ class ZygoteLauncher:
 
     def _ask(self, template: Template, launched: _Launched) -> None:
         launched.template = template
-        worker_end, launched.worker_end = launched.worker_end, None
-        self._send(template, ["fork", launched.token, launched.marker], worker_end)
+        worker_ends, launched.worker_ends = launched.worker_ends, ()
+        self._send(template, ["fork", launched.token, launched.marker], worker_ends)
 
     def _choose(self, preload: bool) -> Template | None:
         """The template for a worker; None while it is still loading."""
@@ -426,19 +423,17 @@ class ZygoteLauncher:
         self._forget(launched)
         launched.listener.on_refused(reason)
 
-    def _on_forbidden(self, launched: _Launched, reason: str, worker_end: int | None) -> None:
-        """The zygote may not fork; it gives the worker's end of the channel back."""
+    def _on_forbidden(self, launched: _Launched, reason: str, worker_ends: Sequence[int]) -> None:
+        """The zygote may not fork; it gives the worker's ends of the channels back."""
         self._use_interpreters(reason)
-        if worker_end is None or self._interpreters is None:
-            self._refuse(launched, reason)
+        ends = [socket.socket(fileno=descriptor) for descriptor in worker_ends]
+        if len(ends) == 2 and launched is not self._spare and self._interpreters is not None:
+            self._forget(launched)
+            self._interpreters.adopt(launched.token, launched.listener, ends)
             return
-        end = socket.socket(fileno=worker_end)
-        self._forget(launched)
-        if launched is self._spare:
+        for end in ends:
             end.close()
-            self._drop_spare()
-        else:
-            self._interpreters.adopt(launched.token, launched.listener, end)
+        self._refuse(launched, reason)  # which drops a spare one
 
     def _use_interpreters(self, reason: str) -> None:
         """From now on: forking is not possible here, and that will not change."""
@@ -460,8 +455,8 @@ class ZygoteLauncher:
         self._launched.pop(launched.token, None)
         self._held.pop(launched.token, None)
         self._unwatch_worker(launched)
-        if launched.worker_end is not None:
-            launched.worker_end.close()
+        for end in launched.worker_ends:
+            end.close()
         if launched.is_alone and launched.template is not None:
             launched.template.dismiss()  # its death will be told
 
@@ -477,7 +472,7 @@ class ZygoteLauncher:
 
     # -- the socket --------------------------------------------------------------------------------------------
 
-    def _send(self, template: Template, fields: list[str], attached: socket.socket | IO[bytes] | None = None) -> None:
+    def _send(self, template: Template, fields: list[str], attached: Sequence[socket.socket | IO[bytes]] = ()) -> None:
         template.send(fields, attached)
         if template.has_unsent and template.end.fileno() >= 0:
             self._loop.watch(template.end.fileno(), lambda mask: self._on_socket(template, mask), READ | WRITE)
@@ -502,20 +497,20 @@ class ZygoteLauncher:
             return isinstance(error, BlockingIOError) and template.popen.poll() is None
         if packet is None:
             return False
-        (kind, *fields), descriptor = packet
+        (kind, *fields), descriptors = packet
         if kind == "preloaded":
             self._on_preloaded(template, *fields)
             return True
         launched = self._launched.get(fields[0])
         if launched is None:
-            if descriptor is not None:
+            for descriptor in descriptors:
                 os.close(descriptor)
         elif kind == "forked":
-            self._on_forked(launched, int(fields[1]), descriptor)
+            self._on_forked(launched, int(fields[1]), descriptors[0] if descriptors else None)
         elif kind == "refused":
             self._refuse(launched, fields[1])
         elif kind == "forbidden":
-            self._on_forbidden(launched, fields[1], descriptor)
+            self._on_forbidden(launched, fields[1], descriptors)
         else:
             code = int(fields[1]) if fields[1] else None
             if kind == "exited":

@@ -1,6 +1,6 @@
 """Descriptors: how many files a driver may have open, and who may use how many of them.
 
-Each worker costs the driver two descriptors. If workers took all that there are (`ulimit -n`: 256 on macOS, 1024 on
+Each worker costs the driver three descriptors. If workers took all that there are (`ulimit -n`: 256 on macOS, 1024 on
 most Linux systems), the driver could not even open the file for a trial's next result. So a part of the limit is kept
 from workers: for files that stay open (loggers keep fewer open where the limit is low) and for those that are open for
 a moment. Where no more workers fit in, fewer run at a time.
@@ -14,8 +14,8 @@ import sys
 import time
 from typing import NamedTuple
 
-_PER_WORKER = 2
-"""The channel, and what tells of the death."""
+_PER_WORKER = 3
+"""The control channel, the report pipe, and what tells of the death."""
 _FOR_A_MOMENT = 12
 """To start a process, write a file, save a state, sync, look at the machine: not all of it at once."""
 _MOST_FOR_FILES = 192

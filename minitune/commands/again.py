@@ -267,7 +267,7 @@ class _Rerun:
         with _surroundings(own, allocation_env(allocation, os.environ)):
             thread = threading.Thread(target=self._drive, args=(info, allocation, start), name="minitune-rerun")
             thread.start()
-            self._main.run(lambda: None)
+            self._main.run()
             thread.join()
 
     def _drive(self, info: TrialInfo, allocation: Allocation, start: str | None) -> None:

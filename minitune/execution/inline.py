@@ -75,7 +75,7 @@ class _UserThread:
 
     def __init__(self, name: str):
         self._executor = MainThreadExecutor()
-        self._thread = threading.Thread(target=self._executor.run, args=(_nothing,), name=name, daemon=True)
+        self._thread = threading.Thread(target=self._executor.run, name=name, daemon=True)
         self._thread.start()
 
     @property
@@ -87,10 +87,6 @@ class _UserThread:
         """Let the thread end when its queue is empty. Blocks until then, at most `timeout_s` seconds."""
         self._executor.shutdown()
         self._thread.join(timeout_s)
-
-
-def _nothing() -> None:
-    """No answer can be lost here to an exception out of a signal handler: those run on the driver's thread."""
 
 
 @dataclass

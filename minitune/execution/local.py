@@ -19,7 +19,16 @@ from typing import TYPE_CHECKING, Any
 
 from minitune import clock as clocks
 from minitune.actor.launcher import nesting_depth
-from minitune.actor.messages import THREAD_CAPS, Ended, Failed, GroupEvent, Parked, Place, Ready, Replied
+from minitune.actor.messages import (
+    THREAD_CAPS,
+    Ended,
+    Failed,
+    GroupEvent,
+    Parked,
+    Place,
+    Ready,
+    Replied,
+)
 from minitune.actor.process import ActorGroup
 from minitune.base import descriptors
 from minitune.base.pickling import dumps, dumps_small
@@ -266,7 +275,7 @@ class LocalTrialExecutor:
             self._is_short = True
             logger.warning(
                 "no more than %d trial(s) run at a time for now: this process may have %s files open (ulimit -n), each "
-                "worker takes two of them, and the driver needs some. Raise the limit, or lower max_concurrent_trials",
+                "worker takes three of them, the driver needs some. Raise the limit, or lower max_concurrent_trials",
                 len(self._by_process),
                 descriptors.limit(),
             )

@@ -201,6 +201,10 @@ class Recorder:
             return None
         return files.LinkError(trial.local_path) if stat.S_ISLNK(mode) else NotADirectoryError(trial.local_path)
 
+    def note(self, trial_id: str, text: str) -> None:
+        """Keep something about a trial for those who read the run; see `records.note`."""
+        self._journal.append(records.note(trial_id, text))
+
     def worker_is_gone(self, trial: Trial) -> None:
         """A worker has gone in the midst of something: remove checkpoints that it wrote and never reported.
 

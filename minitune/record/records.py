@@ -33,6 +33,7 @@ STATE = "state"
 EXTEND = "extend"
 CHANGE = "change"
 CLOSE = "close"
+NOTE = "note"
 
 SUM = "sum_of_results"
 """The field of a `status` record that stands for all results of its trial, where there is one."""
@@ -244,6 +245,16 @@ def status(trial: str, status: str, cause: str = "", sum_of_results: Mapping[str
     if sum_of_results is not None:
         record[SUM] = sum_of_results
     return record
+
+
+def note(trial: str, text: str) -> Record:
+    """Something about a trial that only its reader needs to know.
+
+    Args:
+        trial: The trial's id.
+        text: A clause, such as `it was told to stop, but ...`.
+    """
+    return {KIND: NOTE, "trial": trial, "text": text}
 
 
 def state(component: str, plugin: str, files: Mapping[str, str], offset: int) -> Record:

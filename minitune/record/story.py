@@ -810,6 +810,8 @@ class Decisions:
             self._on_status(self._of(record), record["status"], record["cause"])
         elif kind == records.EXPLOIT:
             self._on_exploit(self._of(record), record)
+        elif kind == records.NOTE:
+            self._of(record).add(STOP, record["text"])
         elif kind == records.START and record.get("directory"):
             self.by_directory[record["directory"]] = self._of(record).decisions
         elif kind == records.RUN:

@@ -2,16 +2,18 @@
 
 Theory
 ------
-Two threads take turns. The control side calls `pull()`, which returns a Future at once. The user's thread runs until
-`report()`, which resolves that Future and waits for the next pull::
+Two sides take turns. The control side asks for the next report; the user's thread runs until `report()` hands one over,
+and waits there until it is asked for the next one::
 
-    control   pull ------------------> (Future done) ...... pull ------------------> (Future done)
+    control   pull ------------------> (answer) ........... pull ------------------> (answer)
     user            runs ... report()                            returns ... report()
 
-Invariant: while user code runs outside of `report()`, exactly one Future is pending. A pull is one entry in a
-`SimpleQueue`, whose `get` waits in C without polling and, on the main thread, still lets signal handlers run; or in a
-queue of the user's thread itself, which may then do the control side's work and pull while it waits. A stop is one more
-entry and a flag: whoever waits wakes up, sees the flag, and raises `TrialStopped` in the user's frame.
+How a report gets to the other side, and the user's thread is woken, is the affair of `Reports`. In a worker of its own
+it is a pipe to the driver, which the user's thread writes and reads itself. Elsewhere it is `HandOver`.
+
+What a report changes here (it counts an iteration) is prepared aside and committed when the report counts. So if the
+exception of a signal handler comes up in `report()`, either all of it has happened or nothing. Several threads of the
+function may report: one at a time, so that the driver sees the iterations in their order.
 """
 
 from __future__ import annotations
@@ -20,16 +22,19 @@ import copy
 import functools
 import inspect
 import logging
+import sys
 import threading
 from collections.abc import Callable, Generator
 from concurrent.futures import Executor, Future, wait
+from contextlib import suppress
 from numbers import Number
 from queue import SimpleQueue
-from typing import Any
+from types import FrameType
+from typing import Any, Protocol
 
 from minitune.base.checks import shown
 from minitune.checkpoint import Checkpoint
-from minitune.error import TrialStopped
+from minitune.error import STOP_SWALLOWED, TrialStopped
 from minitune.experiment.trial import TrialInfo
 from minitune.resources import Allocation, Resources
 from minitune.result import DEFAULT_METRIC, DONE, RESULT_DUPLICATE, Report
@@ -45,13 +50,109 @@ _END = Report(metrics=None, done=True)
 
 _OLD_PARAMETERS = frozenset({"checkpoint_dir", "reporter"})
 """Parameters of functions in older versions of Ray Tune, which were given by name."""
-
 _STANDALONE_STOP_S = 10.0
 """How long a function that is used without a driver may take to unwind."""
+_DEAF = 3
+"""A thread that gets `TrialStopped` so often has caught it, and was not just in a `finally` block that reports."""
+_ATTEMPTS = 3
+"""Failures to complete the last result, in a row, until it is believed that no signal handler has raised them."""
+
+
+class Reports(Protocol):
+    """The way of one function's reports to the control side. Strict turns: each report has one answer."""
+
+    def start(self, run: Callable[[], object], end: Callable[[BaseException | None], object]) -> Any:
+        """Run the function on the user's thread, then `end` with what it has raised.
+
+        Returns:
+            What an actor's `stop` returns: done when `end` is.
+        """
+
+    def pull(self) -> Any:
+        """Ask for the next report. Returns what an actor's `train` returns."""
+
+    def stop(self) -> None:
+        """Wake a report that waits for its answer; `exchange` returns False."""
+
+    def settle(self) -> bool:
+        """End what was interrupted, before anything else is handed over; returns whether the function may go on."""
+
+    def exchange(self, report: Report, commit: Callable[[], object]) -> bool:
+        """Hand over a report, call `commit` when it counts, and wait for the answer; returns as `settle` does."""
+
+    def end(self, last_word: Report | BaseException) -> None:
+        """Hand over what the function has come to."""
+
+    def abandon(self) -> None:
+        """The function does not hear the stop: end it by force, where that is possible."""
+
+
+class HandOver:
+    """The way of reports between two threads of one process.
+
+    Args:
+        user_thread: One thread; the function is submitted to it.
+    """
+
+    def __init__(self, user_thread: Executor):
+        self._user_thread = user_thread
+        self._turns: SimpleQueue[None] = SimpleQueue()  # its `get` still lets signal handlers run
+        self._pull: Future[Report] | None = None  # the latest one, answered (done) or not
+        self._is_stopped = False
+
+    def start(self, run: Callable[[], object], end: Callable[[BaseException | None], object]) -> Future[None]:
+        """See `Reports.start`."""
+
+        def both() -> None:
+            error = None
+            try:
+                run()
+            except BaseException as raised:
+                error = raised
+            end(error)
+
+        return self._user_thread.submit(both)
+
+    def pull(self) -> Future[Report]:
+        """See `Reports.pull`. As long as it is not answered, it is the same one, however often it is asked for."""
+        if self._pull is None or self._pull.done():
+            self._pull = Future()
+        self._turns.put(None)
+        return self._pull
+
+    def stop(self) -> None:
+        """See `Reports.stop`."""
+        self._is_stopped = True
+        self._turns.put(None)
+
+    def settle(self) -> bool:
+        """See `Reports.settle`: wait until there is a pull that is not answered."""
+        while not self._is_stopped and (self._pull is None or self._pull.done()):
+            self._turns.get()
+        return not self._is_stopped
+
+    def exchange(self, report: Report, commit: Callable[[], object]) -> bool:
+        """See `Reports.exchange`."""
+        commit()
+        if self._pull is not None:
+            self._pull.set_result(report)
+        return self.settle()
+
+    def end(self, last_word: Report | BaseException) -> None:
+        """See `Reports.end`."""
+        if self._pull is None or self._pull.done():  # it is stopped, and nothing was asked for
+            return
+        if isinstance(last_word, BaseException):
+            self._pull.set_exception(last_word)
+        else:
+            self._pull.set_result(last_word)
+
+    def abandon(self) -> None:
+        """See `Reports.abandon`: a thread cannot be ended by force."""
 
 
 class FunctionRunner:
-    """Runs one function once. All methods but `_hand_over` belong to the control side and never block.
+    """Runs one function once. `pull` and `stop` belong to the control side and never block.
 
     Args:
         function: The user's function.
@@ -64,133 +165,161 @@ class FunctionRunner:
         self._function = _modern(function)
         self._config = config
         self._session = session
-        self._user_thread = user_thread
-        self._lock = threading.Lock()  # orders a pull against the end of the function; held for a few instructions
-        self._reporting = threading.Lock()  # one report at a time, should the function report from several threads
-        new_turns: Callable[[], SimpleQueue[None]] = getattr(user_thread, "new_turns", SimpleQueue)
-        self._turns = new_turns()
-        # The latest pull, answered (done) or not. It is never cleared: an exception out of a signal handler may strike
-        # between any two lines, and then a Future taken out of here would be lost.
-        self._pull: Future[Report] | None = None
-        self._late_error: BaseException | None = None
-        self._is_started = False
+        new_reports: Callable[[], Reports] | None = getattr(user_thread, "new_reports", None)
+        self._reports: Reports = HandOver(user_thread) if new_reports is None else new_reports()
+        self._reporting = threading.RLock()  # one report at a time, should the function report from several threads
+        self._reporter = 0  # the thread that reports; a wrong one if a signal handler has ended its report
+        self._running: Any = None
         self._is_stopping = False
         self._has_ended = False
-        self._unwound: Future[None] = Future()
+        self._stops_heard: dict[int, int] = {}
+        # What the function has returned, and what a generator has returned then. Lists: see `_run`.
+        self._returned: list[Any] = []
+        self._drained: list[Any] = []
+        self._last_word: Report | BaseException | None = None
         session.hand_over, session.check_stopping = self._hand_over, self._check_stopping
 
     @property
     def is_started(self) -> bool:
         """Whether the function was ever asked for a report."""
-        return self._is_started
+        return self._running is not None
 
     @property
     def has_ended(self) -> bool:
         """Whether the user's code has unwound, or will never start."""
         return self._has_ended
 
-    def pull(self) -> Future[Report]:
+    def pull(self) -> Any:
         """Ask for the next report.
 
         Returns:
-            Resolved by the next `report()`, by the function's exception, or with `Report(None, done=True)` once it
-            has returned. As long as that has not happened it is the same one, however often it is asked for.
+            What an actor's `train` returns: it comes to the next report, to the function's exception, or to
+            `Report(None, done=True)` once it has returned.
         """
-        with self._lock:
-            future = self._pull
-            if future is None or future.done():
-                future = Future()
-                if self._has_ended:
-                    error, self._late_error = self._late_error, None
-                    _resolve(future, error)
-                    return future
-                self._pull = future
-        if self._is_started:
-            self._turns.put(None)
-        else:
-            self._is_started = True
-            self._user_thread.submit(self._main)
-        return future
+        if self._has_ended:
+            return _END
+        answer = self._reports.pull()
+        if self._running is None:
+            self._running = self._reports.start(self._run, self._end)
+        return answer
 
-    def stop(self) -> Future[None]:
+    def stop(self) -> Any:
         """End the function: its current or next `report()` raises `TrialStopped`.
 
         Returns:
-            Done when the user's code has unwound.
+            None if the user's code has unwound, or a Future that is done when it has.
         """
         self._is_stopping = True
-        if self._is_started:
-            self._turns.put(None)
-        elif not self._has_ended:
-            self._has_ended = True
-            self._unwound.set_result(None)
-        return self._unwound
+        self._reports.stop()
+        self._has_ended = self._has_ended or self._running is None
+        return None if self._has_ended else self._running
 
     # -- on the user's thread --------------------------------------------------------------------------------------
 
-    def _hand_over(self, report: Report) -> None:
-        """Answer the pull and wait for the next one. Called by `report()`, on any thread of the trial."""
-        with self._reporting:
-            pull = self._await_pull()  # waits only if an exception had ended the wait of the previous report
-            pull.set_result(report)
-            if not report.has_returned:
-                self._await_pull()
+    def _hand_over(self, make: Callable[[], tuple[Report, Callable[[], object]]]) -> None:
+        """Hand over a report and wait for the next pull. Called by `report()`, on any thread of the trial.
 
-    def _await_pull(self) -> Future[Report]:
-        """The pull that is to be answered; blocks until there is one.
+        Args:
+            make: Makes the report, and what is to be done when it counts.
 
         Raises:
+            RuntimeError: If a signal handler reports that has interrupted a report.
             TrialStopped: If the trial is to stop, or the function has returned while another thread reports.
         """
-        while True:
+        thread = threading.get_ident()
+        if self._reporter == thread:
+            if _is_within(FunctionRunner._hand_over):
+                raise RuntimeError(
+                    "report() was called by a signal handler that has interrupted report(): set a flag in the handler, "
+                    "and report where the flag is seen"
+                )
+            self._let_go()
+        with self._reporting:
+            self._reporter = thread
             self._check_stopping()
-            if self._pull is not None and not self._pull.done():
-                return self._pull
-            self._turns.get()
+            self._goes_on(self._reports.settle())
+            self._goes_on(self._reports.exchange(*make()))
+            self._reporter = 0
+
+    def _let_go(self) -> None:
+        """Release the lock, if a signal handler has kept this thread from it."""
+        with suppress(RuntimeError):  # this thread does not hold it
+            while True:
+                self._reporting.release()
+
+    def _goes_on(self, may: bool) -> None:
+        if not may:
+            self._is_stopping = True
+        self._check_stopping()
 
     def _check_stopping(self) -> None:
         """Raise TrialStopped if the trial is to stop, or the function has returned while another thread reports."""
-        if self._is_stopping or self._has_ended:
-            raise TrialStopped("the trial is stopped; let this exception through, so that the trial can end")
+        if not self._is_stopping and not self._has_ended:
+            return
+        thread = threading.get_ident()
+        times = self._stops_heard[thread] = self._stops_heard.get(thread, 0) + 1
+        if times == _DEAF and self._is_stopping:
+            logger.warning("the trial was told to stop, but %s", STOP_SWALLOWED)
+            self._reports.abandon()
+        raise TrialStopped("the trial is stopped; let this exception through, so that the trial can end")
 
-    def _main(self) -> None:
-        """The whole life of the function; never raises."""
-        error: BaseException | None = None
+    def _run(self) -> None:
+        """Run the function.
+
+        C code keeps what it has returned, so the exception of a signal handler after its end makes no failure of it.
+        """
+        has_failed = False
         with self._session.bound():
             try:
                 self._session.seed_generators(self._session.fields.iteration)
                 self._session.fields.begin()
-                self._take_return_value(self._function(self._config))
-            except BaseException as raised:
-                error = None if is_clean_end(raised) else raised
-            for finish in self._session.at_end:
-                try:
-                    finish(error is not None)
-                except Exception as raised:
-                    logger.warning("after the end of the trial's function: %s: %s", type(raised).__name__, raised)
-        if isinstance(error, AttributeError) and error.obj is self._config:
-            error.args = (f"{error}; the configuration is a dict: write config[{error.name!r}]",)
-        if error is not None and self._is_stopping:
-            logger.warning("the trial was stopped, and its function raised while it unwound", exc_info=error)
-            error = None
-        with self._lock:
-            self._has_ended = True
-            pull = self._pull
-            if pull is None or pull.done():
-                self._late_error = error
-        self._turns.put(None)  # for another thread of the trial's that still waits in report()
-        if pull is not None and not pull.done():
-            _resolve(pull, error)
-        self._unwound.set_result(None)
+                self._returned.extend(map(self._function, (self._config,)))
+                if self._returned and isinstance(self._returned[0], Generator):
+                    self._drained.extend(map(self._drain, self._returned))
+                if not any(value is not None for value in self._drained or self._returned):
+                    self._session.hand_over_made()
+            except BaseException as error:
+                has_failed = not is_clean_end(error)
+                raise
+            finally:
+                for finish in self._session.at_end:
+                    try:
+                        finish(has_failed)
+                    except Exception as error:
+                        logger.warning("after the end of the trial's function: %s: %s", type(error).__name__, error)
 
-    def _take_return_value(self, value: Any) -> None:
-        """Report what the function returned, if that is a last result; run it, if it is a generator."""
-        if isinstance(value, Generator):
-            value = self._drain(value)
-        if value is not None:
-            self._session.report(self._as_metrics(value, "returned"), has_returned=True)
-        else:
-            self._session.hand_over_made()
+    def _end(self, error: BaseException | None) -> None:
+        """Hand over what the function has come to. In a worker this is repeated if a signal handler raises."""
+        self._let_go()
+        with self._reporting:
+            if not self._reports.settle():
+                self._is_stopping = True
+            self._has_ended = True  # before the last word: once that is heard, the next pull may come
+            if self._last_word is None:
+                self._last_word = self._come_to(error)
+            self._reports.end(self._last_word)
+
+    def _come_to(self, error: BaseException | None) -> Report | BaseException:
+        """The last word: an error, or a report of what was returned."""
+        values = self._drained or [value for value in self._returned if not isinstance(value, Generator)]
+        if not values and error is not None and not is_clean_end(error):
+            if isinstance(error, AttributeError) and error.obj is self._config:
+                error.args = (f"{error}; the configuration is a dict: write config[{error.name!r}]",)
+            if not self._is_stopping:
+                return error
+            logger.warning("the trial was stopped, and its function raised while it unwound", exc_info=error)
+        if self._is_stopping or not values or values[0] is None:
+            return _END
+        attempts = 0
+        while True:
+            try:
+                report, commit = self._session.complete(self._as_metrics(values[0], "returned"))
+                commit()
+                return report
+            except BaseException as raised:
+                attempts += 1
+                if attempts == _ATTEMPTS:
+                    return raised
 
     def _drain(self, generator: Generator[Any, Any, Any]) -> Any:
         """Report whatever `generator` yields; returns what it returns.
@@ -224,6 +353,14 @@ class FunctionRunner:
             f"a trainable function must return or yield a dict of metrics, a number or None, but it {verb} "
             f"{type(value).__name__}: {value!r:.200}{_place_of(self._function)}{way_out(value)}"
         )
+
+
+def _is_within(function: Callable[..., Any]) -> bool:
+    """Whether `function` calls the caller of the function that asks, at whatever depth."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_code is not function.__code__:
+        frame = frame.f_back
+    return frame is not None
 
 
 def old_parameters(function: Any) -> frozenset[str]:
@@ -270,13 +407,6 @@ def _place_of(function: Any) -> str:
     function = getattr(function, "function", function)  # with values or resources bound to it
     code = getattr(function, "__code__", None)
     return f" ({function.__name__}, {code.co_filename}, line {code.co_firstlineno})" if code is not None else ""
-
-
-def _resolve(future: Future[Report], outcome: BaseException | None) -> None:
-    if outcome is None:
-        future.set_result(_END)
-    else:
-        future.set_exception(outcome)
 
 
 class _DaemonThread(Executor):
@@ -337,9 +467,11 @@ class FunctionTrainable(Trainable):
         Raises:
             BaseException: What the function has raised.
         """
-        report = self._tune_runner.pull().result()
+        answer = self._tune_runner.pull()
+        report: Report = answer.result() if isinstance(answer, Future) else answer
         while report.metrics is None and not report.done:  # a checkpoint by itself
-            report = self._tune_runner.pull().result()
+            answer = self._tune_runner.pull()
+            report = answer.result() if isinstance(answer, Future) else answer
         if report.metrics is None:
             result = {**self._tune_last_result, DONE: True, RESULT_DUPLICATE: True}
         else:
@@ -400,7 +532,8 @@ class FunctionTrainable(Trainable):
             logger.warning("the function of %s did not end within %g s", self.trial_name, _STANDALONE_STOP_S)
 
     def _tune_unwind(self) -> bool:
-        return bool(wait([self._tune_runner.stop()], _STANDALONE_STOP_S).done)
+        running = self._tune_runner.stop()
+        return running is None or bool(wait([running], _STANDALONE_STOP_S).done)
 
 
 def wrap_function(train_func: UserFunction, name: str | None = None) -> type[FunctionTrainable]:

@@ -84,8 +84,8 @@ class FunctionActor:
         self._session = Session(info, allocation, fields)
         self._runner = FunctionRunner(self._function, info.config, self._session, self._user_thread)
 
-    def train(self) -> Future[Report]:
-        """Ask for the next report; the first call starts the function."""
+    def train(self) -> Any:
+        """Ask for the next report; the first call starts the function. See `FunctionRunner.pull`."""
         return self._runner.pull()
 
     def save(self) -> CheckpointRecord | None:
@@ -120,12 +120,8 @@ class FunctionActor:
         self._prepare(info, allocation)
         return True
 
-    def stop(self) -> Future[None]:
-        """End the function: its current or next `report()` raises `TrialStopped`.
-
-        Returns:
-            Done when the user's code has unwound.
-        """
+    def stop(self) -> Any:
+        """End the function: its current or next `report()` raises `TrialStopped`. See `FunctionRunner.stop`."""
         return self._runner.stop()
 
 

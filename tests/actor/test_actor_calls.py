@@ -9,8 +9,8 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import Executor, Future
 from functools import partial
+from typing import Any
 
 import pytest
 from actor_driver import Driver, however_it_started
@@ -285,36 +285,22 @@ def _arm_raising_timer(kind: type[BaseException]) -> None:
     signal.setitimer(signal.ITIMER_REAL, 0.005, 0.005)
 
 
-class StruckFuture(Future[str]):
-    """The first time that its result is asked for, to be sent, an exception comes up."""
+class Struck:
+    """The first time that it is pickled, to be sent, an exception comes up."""
 
     is_struck = False
 
-    def result(self, timeout: float | None = None) -> str:
-        if not self.is_struck:
-            self.is_struck = True
+    def __reduce__(self) -> tuple[Any, ...]:
+        if not Struck.is_struck:
+            Struck.is_struck = True
             raise TimeoutError("raised by a signal handler")
-        return super().result(timeout)
-
-
-class Struck:
-    """Its last piece of work is over when the sending of its answer is struck: nothing follows that would repeat it."""
-
-    def __init__(self, executor: Executor):
-        self._executor = executor
-
-    def work(self) -> Future[str]:
-        answer = StruckFuture()
-        self._executor.submit(answer.set_result, "done")
-        return answer
+        return str, ("done",)
 
 
 @however_it_started
 def test_an_answer_whose_sending_is_struck_by_an_exception_is_repeated(driver: Driver) -> None:
-    driver.group.start("a", Struck)
-    assert isinstance(driver.next("a"), Ready)
-
-    assert driver.call("a", "work") == "done"
+    driver.start("a")
+    assert driver.call("a", "call", Struck) == "done"
 
 
 def test_main_module_objects_and_no_guard(tmp_path: object, start_method: str) -> None:
@@ -332,6 +318,7 @@ def test_main_module_objects_and_no_guard(tmp_path: object, start_method: str) -
 _SCRIPT = """
 import pickle
 from functools import partial
+from typing import Any
 from minitune.actor.process import ActorGroup
 from minitune.actor.messages import Replied
 from minitune.actor.worker import Hosted

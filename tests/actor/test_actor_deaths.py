@@ -149,7 +149,7 @@ def test_ctrl_c_before_there_is_any_user_code_ends_a_worker_by_that_signal() -> 
         "from minitune.actor.channel import SocketEnd\n"
         "ours, theirs = socket.socketpair()\n"
         "print('here', flush=True)\n"
-        "worker.main(worker.Seat(SocketEnd(theirs), 'marker'))\n"
+        "worker.main(worker.Seat(SocketEnd(theirs), SocketEnd(socket.socketpair()[1]), 'marker'))\n"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None

@@ -394,7 +394,7 @@ def test_an_exception_that_ends_the_function_in_report_is_told_at_the_next_pull(
     def fn(config: dict[str, Any]) -> None:
         report({"x": 0})
 
-    struck, ended = threading.Event(), threading.Event()
+    struck = threading.Event()
     queue = MainThread()
     actor = FunctionActor(fn, driver.info(), queue, Allocation())
     answers: list[Any] = []
@@ -404,7 +404,6 @@ def test_an_exception_that_ends_the_function_in_report_is_told_at_the_next_pull(
         while not struck.is_set():
             signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
             struck.wait(0.01)
-        ended.wait(BOUND_S)
         answers.append(actor.train().exception(BOUND_S))
 
     before = signal.signal(signal.SIGUSR1, on_signal)
@@ -412,7 +411,6 @@ def test_an_exception_that_ends_the_function_in_report_is_told_at_the_next_pull(
         thread = threading.Thread(target=control)
         thread.start()
         queue.run_one()
-        ended.set()
         thread.join(BOUND_S)
     finally:
         signal.signal(signal.SIGUSR1, before)

@@ -1,16 +1,18 @@
-"""A signal handler of the user's that raises while `report()` waits for the driver."""
+"""A signal handler of the user's that raises while `report()` is at work, and reports from several threads."""
 
 from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from minitune import Callback, RunConfig, Tuner, report
+from minitune import Callback, ResultGrid, RunConfig, TuneConfig, Tuner, grid_search, report
+from minitune.cli import main
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="needs signals")
 
@@ -53,3 +55,139 @@ def test_what_it_raises_comes_out_of_report_and_no_report_is_lost(tmp_path: Path
     grid = Tuner(_reporting, run_config=RunConfig(storage_path=str(tmp_path), verbose=0, callbacks=[ringing])).fit()
     assert not grid.errors
     assert ringing.seen[:REPORTS] == list(range(REPORTS))
+
+
+class _Seen(Callback):
+    """The iterations of the reports, in the order in which they arrive."""
+
+    def __init__(self) -> None:
+        self.iterations: list[int] = []
+
+    def on_trial_result(self, iteration: int, trials: Any, trial: Any, result: dict[str, Any], **info: Any) -> None:
+        self.iterations.append(result["training_iteration"])
+
+
+def _fit(trainable: Any, path: Path, seen: _Seen, space: dict[str, Any] | None = None, **settings: Any) -> ResultGrid:
+    return Tuner(
+        trainable,
+        param_space=space or {},
+        tune_config=TuneConfig(**settings),
+        run_config=RunConfig(storage_path=str(path), verbose=0, callbacks=[seen]),
+    ).fit()
+
+
+def _under_alarms(config: dict[str, Any]) -> None:
+    """Single shots with delays of all lengths that a report takes, or one interval timer that goes on after the end."""
+
+    def ring(number: int, frame: Any) -> None:
+        if is_armed:  # else it is the function's own mistake
+            raise TimeoutError
+
+    is_armed = False
+    signal.signal(signal.SIGALRM, ring)
+    if config["interval_s"]:
+        signal.setitimer(signal.ITIMER_REAL, config["interval_s"], config["interval_s"])
+    for i in range(config["reports"]):
+        try:
+            is_armed = True
+            if not config["interval_s"]:
+                signal.setitimer(signal.ITIMER_REAL, 1e-6 * (1 + 7 * i % 500))
+            report({"i": i, "text": "x" * config["size"]})
+            is_armed = False
+        except TimeoutError:
+            is_armed = False
+    is_armed = bool(config["interval_s"])  # nor is what comes up after its end a failure of the function
+
+
+@pytest.mark.parametrize("start_method", ["zygote", "interpreter"])
+def test_alarms_that_raise_anywhere_in_report_end_no_trial_and_leave_no_gap(
+    start_method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINITUNE_START_METHOD", start_method)
+    seen = _Seen()
+    alarms = [(0.0, 400, 0), (0.005, 400, 0), (0.005, 20, 1_000_000)]
+    space = {"alarm": grid_search([dict(zip(("interval_s", "reports", "size"), one, strict=True)) for one in alarms])}
+    grid = _fit(lambda config: _under_alarms(config["alarm"]), tmp_path, seen, space, max_concurrent_trials=1)
+    assert not grid.errors
+    starts = [at for at, iteration in enumerate(seen.iterations) if iteration == 1]
+    assert starts
+    for begin, end in zip(starts, [*starts[1:], len(seen.iterations)], strict=True):
+        assert seen.iterations[begin:end] == list(range(1, end - begin + 1))
+
+
+def _alarmed_and_reused(config: dict[str, Any]) -> None:
+    _under_alarms({"interval_s": 0.005, "reports": 10, "size": 0})
+
+
+def test_a_worker_whose_timer_goes_on_is_used_again(tmp_path: Path) -> None:
+    seen = _Seen()
+    grid = _fit(_alarmed_and_reused, tmp_path, seen, num_samples=6, reuse_actors=True, max_concurrent_trials=1)
+    assert not grid.errors
+    assert seen.iterations.count(1) == 6
+
+
+def _reports_in_handler(config: dict[str, Any]) -> None:
+    errors = []
+
+    def ring(number: int, frame: Any) -> None:
+        try:
+            report({"of": "handler"})
+        except RuntimeError as error:
+            errors.append(str(error))
+
+    signal.signal(signal.SIGALRM, ring)
+    while not errors:
+        signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+        report({"of": "function"})
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    report({"of": "function", "error": errors[0]})
+
+
+def test_a_handler_that_has_interrupted_report_must_not_report(tmp_path: Path) -> None:
+    grid = _fit(_reports_in_handler, tmp_path, _Seen())
+    assert not grid.errors
+    assert "has interrupted report()" in grid[0].metrics["error"]
+
+
+def _reports_from_threads(config: dict[str, Any]) -> None:
+    def work() -> None:
+        for _ in range(50):
+            report({"x": 1})
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def test_reports_from_several_threads_arrive_in_the_order_of_their_iterations(tmp_path: Path) -> None:
+    seen = _Seen()
+    assert not _fit(_reports_from_threads, tmp_path, seen).errors
+    assert seen.iterations == list(range(1, 201))
+
+
+def _deaf(config: dict[str, Any]) -> None:
+    while True:
+        try:
+            report({"x": 1})
+        except:  # noqa: E722 - the mistake that is tried
+            pass
+
+
+def test_a_trial_that_swallows_its_stop_leaves_at_its_next_reports_and_is_named(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("TUNE_FORCE_TRIAL_CLEANUP_S", "3600")  # nothing but the worker itself ends it in time
+    grid = Tuner(
+        _deaf, run_config=RunConfig(storage_path=str(tmp_path), verbose=0, stop={"training_iteration": 3})
+    ).fit()
+    assert not grid.errors
+    assert grid[0].metrics["training_iteration"] == 3
+    assert "has caught TrialStopped and gone on" in caplog.text
+    assert main(["explain", grid.experiment_path, grid[0].metrics["trial_id"]]) == 0
+    assert "has caught TrialStopped and gone on" in capsys.readouterr().out
+    assert "has caught TrialStopped and gone on" in Path(grid[0].path, "stderr").read_text()

@@ -1,0 +1,211 @@
+"""ReportPipe: the way of one function's reports to the driver, beside the control channel.
+
+While a function runs, it holds the user's thread. Each `report()` is one exchange on a pipe of its own: that thread
+writes the report, reads the answer and goes on. The control thread takes no part in it, so neither thread has to wake
+the other, and the control thread hears a stop at any time.
+
+The exception of a signal handler
+---------------------------------
+A signal handler of the user's may raise between any two instructions of the main thread. So each step of an exchange
+is kept where it can be found again, and can be done again:
+
+- A report counts once its frame is sent whole. `Outgoing` knows how much of a frame is on its way. The next user of the
+  pipe, another report or the end of the function, sends the rest. A frame of which nothing was sent is dropped, as if
+  `report()` had not been called.
+- A report whose answer was not taken stays open. The next user of the pipe takes that answer first. So reports and
+  answers alternate, none comes twice, and an answer is never taken for that to another report.
+- What has been read is kept until the exchange is over.
+- The end of the function is queued behind the function as a piece of work that is repeated until it is done.
+
+The driver answers each report, with Quit if the trial has to stop. No lock and no Future is shared with the control
+thread. The caller sees to it that one thread uses the pipe at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Protocol
+
+from minitune.actor.channel import CHUNK_BYTES, ChannelClosedError, End, Outgoing, check_identity
+from minitune.actor.messages import Call, FrameReader, Message, ProtocolError, Quit, Raised, Reported, Returned
+from minitune.base.pickling import dump_value
+from minitune.error import RemoteError
+
+_ATTEMPTS = 3
+
+
+def pickled(value: Any) -> bytes:
+    """Pickle an answer. The first failures may come from a signal handler, so only the third one is believed.
+
+    Raises:
+        BaseException: See `dump_value`.
+    """
+    for _ in range(_ATTEMPTS - 1):
+        with suppress(BaseException):
+            return dump_value(value)
+    return dump_value(value)
+
+
+class Host(Protocol):
+    """The worker, as the pipe sees it."""
+
+    def run_function(self, run: Callable[[], object], end: Callable[[BaseException | None], object]) -> Any:
+        """Queue `run`, and behind it `end` with what it has raised. Returns what tells that both are done."""
+
+    def call_number(self) -> int:
+        """The number of the last call on the control channel."""
+
+    def check(self) -> int:
+        """Find out whether the control channel is there; returns the longest body that may be sent."""
+
+    def on_channel_lost(self, error: ChannelClosedError) -> None:
+        """End the process."""
+
+    def leave_if_forked(self) -> None:
+        """End the process if it is not the worker but a child of it."""
+
+    def leave_unheard(self) -> None:
+        """End the process: it was told to stop, and the user's code does not."""
+
+
+class _Exchange:
+    """A frame, and the answer to it if it has one.
+
+    Attributes:
+        frame: What is sent.
+        commit: Called when it is sent; any number of times.
+        received: What has come of the answer.
+    """
+
+    __slots__ = ("commit", "frame", "received")
+
+    def __init__(self, frame: Outgoing, commit: Callable[[], object]):
+        self.frame = frame
+        self.commit = commit
+        self.received: list[bytes] = []
+
+
+class ReportPipe:
+    """The reports of one function.
+
+    Args:
+        end: The worker's end of the pipe.
+        identity: What `end.identity()` was at the start.
+        host: The worker.
+    """
+
+    def __init__(self, end: End, identity: int, host: Host):
+        self._end = end
+        self._identity = identity
+        self._host = host
+        self._number = 0
+        self._goes_on = True
+        self._open: _Exchange | None = None
+        self._last: Outgoing | None = None
+
+    # -- on the control thread -------------------------------------------------------------------------------------
+
+    def start(self, run: Callable[[], object], end: Callable[[BaseException | None], object]) -> Any:
+        """Have the function run as the call that came last; see `Host.run_function`."""
+        self._number = self._host.call_number()
+        return self._host.run_function(run, end)
+
+    def pull(self) -> ReportPipe:
+        """Stands for an answer that comes through this pipe."""
+        return self
+
+    def stop(self) -> None:
+        """Nothing needs to be woken: the driver answers the report that is open."""
+
+    # -- on the user's threads, one at a time ------------------------------------------------------------------------
+
+    def settle(self) -> bool:
+        """Bring the exchange to its end that a signal handler has interrupted, if there is one. Blocks.
+
+        Returns:
+            Whether the function may go on.
+        """
+        if self._open is not None:
+            if self._open.frame.has_begun:
+                self._finish(self._open)
+            self._open = None
+        return self._goes_on
+
+    def exchange(self, report: Any, commit: Callable[[], object]) -> bool:
+        """Send a report and wait for the answer. `settle` comes first.
+
+        Args:
+            report: Any object that can be pickled.
+            commit: Called once the report counts; any number of times.
+
+        Returns:
+            Whether the function may go on.
+
+        Raises:
+            Exception: If the report cannot be pickled, or is too long; nothing was sent.
+        """
+        limit_bytes = self._host.check()
+        self._open = exchange = _Exchange(Outgoing(Reported(self._number, dump_value(report)), limit_bytes), commit)
+        self._finish(exchange)
+        return self._goes_on
+
+    def end(self, last_word: Any) -> None:
+        """Send what the function has come to, an exception or a value. If it is interrupted, it has to be repeated."""
+        self._host.leave_if_forked()
+        if not self._goes_on:  # the driver waits for nothing any more
+            return
+        if self._last is None:
+            self._last = self._frame_of(last_word)
+        try:
+            check_identity(self._end, self._identity)
+            self._last.send(self._end)
+        except (OSError, ChannelClosedError) as error:
+            self._on_error(error)
+
+    def abandon(self) -> None:
+        """The function has caught the stop and goes on: end the process."""
+        self._host.leave_unheard()
+
+    def _frame_of(self, last_word: Any) -> Outgoing:
+        limit_bytes = self._host.check()
+        if not isinstance(last_word, BaseException):
+            try:
+                return Outgoing(Returned(self._number, pickled(last_word)), limit_bytes)
+            except BaseException as error:
+                last_word = error
+        return Outgoing(Raised(self._number, RemoteError.of(last_word)), limit_bytes)
+
+    def _finish(self, exchange: _Exchange) -> None:
+        """Send what is left of a report, and take the answer. Blocks."""
+        try:
+            check_identity(self._end, self._identity)
+            exchange.frame.send(self._end)
+            exchange.commit()
+            answer = self._answer_in(exchange.received)
+            while answer is None:
+                self._end.wait()
+                exchange.received.extend(map(self._end.receive, (CHUNK_BYTES,)))  # see `End`
+                answer = self._answer_in(exchange.received)
+        except (OSError, ChannelClosedError) as error:
+            self._on_error(error)
+            return
+        if isinstance(answer, Call):
+            self._number = answer.number
+        elif isinstance(answer, Quit):
+            self._goes_on = False
+        else:
+            raise ProtocolError(f"{type(answer).__name__} is no answer to a report")
+        self._open = None
+
+    @staticmethod
+    def _answer_in(received: list[bytes]) -> Message | None:
+        """The answer, if all of it has come."""
+        if not received:
+            return None
+        if not received[-1]:
+            raise ChannelClosedError("end of file")
+        return next(iter(FrameReader().feed(b"".join(received))), None)
+
+    def _on_error(self, error: OSError | ChannelClosedError) -> None:
+        self._host.on_channel_lost(error if isinstance(error, ChannelClosedError) else ChannelClosedError.of(error))
