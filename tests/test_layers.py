@@ -26,7 +26,7 @@ LAYERS: dict[str, str] = {
     "plugins": "search.* schedulers.* stopper.* logger.* callback",
     "worker": """
         trainable.* context registry
-        legacy legacy.trainables legacy.track legacy.torch_checkpoint legacy.mnist_pytorch legacy.verbosity
+        legacy legacy.trainables legacy.track legacy.torch_checkpoint legacy.verbosity
     """,
     "actor": "actor.*",
     "executors": """
