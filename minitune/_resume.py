@@ -73,7 +73,7 @@ class Fresh:
 
 @dataclass
 class Resumption:
-    """What is wanted of an earlier run.
+    """The wanted treatment of an earlier run.
 
     Attributes:
         run: The run's directory.
@@ -232,7 +232,7 @@ def run_to_resume(plan: Plan) -> RunDirectory | None:
     with the same parameters goes on all the same; any other one stays as it is, and a new run begins.
 
     Args:
-        plan: What would be run.
+        plan: The plan of the run.
 
     Returns:
         Its directory; None if nothing is set, or there is no such run.

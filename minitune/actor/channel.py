@@ -282,7 +282,7 @@ class Outgoing:
     """A frame on its way out. If a signal handler raises in the midst of `send`, the next `send` goes on from there.
 
     Args:
-        message: What to send.
+        message: The message to send.
         limit_bytes: The longest body allowed.
 
     Raises:

@@ -47,7 +47,7 @@ class _Launched:
 
 
 class InterpreterLauncher:
-    """Starts an interpreter per worker. What it costs is 50 ms and more each, and a look at all processes at its end.
+    """Starts an interpreter per worker. Each costs 50 ms and more, and a look at all processes at its end.
 
     Args:
         loop: The driver's loop.

@@ -20,7 +20,7 @@ START_METHOD_VARIABLE = "MINITUNE_START_METHOD"
 
 
 class Listener(Protocol):
-    """Who is told of a process. `on_gone` or `on_refused` is the last call, and the only one that must come."""
+    """Hears the events of a process. `on_gone` or `on_refused` is the last call, and the only one that must come."""
 
     def on_started(self, pid: int) -> None:
         """There is a process."""
@@ -29,7 +29,7 @@ class Listener(Protocol):
         """No process could be made; this does not count as a failure of the trial."""
 
     def on_lost(self, reason: str) -> None:
-        """What carries the process has failed; it will die of that."""
+        """The process that carries this one has failed; this one will die of that."""
 
     def on_dead(self) -> None:
         """The process is dead."""
@@ -53,7 +53,7 @@ class Launcher(Protocol):
         """Make a worker.
 
         Args:
-            listener: Who is told. Never called from within this method.
+            listener: Gets the events. Never called from within this method.
             preload: Whether what was preloaded is of use to it.
             alone: Whether nothing that carries it may carry others, too.
 
@@ -87,7 +87,7 @@ class Launcher(Protocol):
 
 
 def new_run_id() -> str:
-    """What identifies a group: 16 hexadecimal digits."""
+    """The mark of a group: 16 hexadecimal digits."""
     return os.urandom(8).hex()
 
 

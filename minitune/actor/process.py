@@ -98,7 +98,7 @@ class ActorProcess:
     Args:
         actor_id: Its name.
         loop: The group's loop.
-        launcher: What makes and kills the process.
+        launcher: Makes and kills the process.
         emit: Takes the events.
         on_ended: Called once, after the last event.
         memory_kills: What the kernel says of those that it has killed for lack of memory.
@@ -650,7 +650,7 @@ class ActorGroup:
             actor_id: The parked actor.
             new_actor_id: A name never used before in this group.
             place: The new surroundings; by default the driver's.
-            call: What to call there: a method and the tuple of its arguments, pickled with cloudpickle. Sent along, it
+            call: The first call: a method and the tuple of its arguments, pickled with cloudpickle. Sent along, it
                 costs each side one awakening less.
 
         Raises:

@@ -349,10 +349,10 @@ class Sweep:
 
     Args:
         loop: Calls us back between two passes.
-        markers: What the victims show in their environment.
+        markers: The marks of the victims, in their environment.
         roots: Asked before each pass for processes to kill with their trees, whatever they show.
         on_done: Called with whether something survived. Never from within the constructor.
-        hunt: Who was hit already.
+        hunt: The processes that were hit already.
     """
 
     def __init__(

@@ -73,9 +73,9 @@ class _Exchange:
     """A frame, and the answer to it if it has one.
 
     Attributes:
-        frame: What is sent.
+        frame: The frame that is sent.
         commit: Called when it is sent; any number of times.
-        received: What has come of the answer.
+        received: The part of the answer that has come.
     """
 
     __slots__ = ("commit", "frame", "received")

@@ -61,7 +61,7 @@ class _Task(Future[Any]):
     other threads. So in a worker only the main thread looks into it; the control thread queues work behind it instead.
 
     Attributes:
-        function: What to call.
+        function: The function to call.
         repeats: Call it again until it returns: it is ours, so what it raises comes from a signal handler.
         is_begun: Whether it was called.
         returned: Its value once it has returned. A list, since only C code can keep the value of a call without an
@@ -100,7 +100,7 @@ class MainThreadExecutor(Executor):
         """Queue a call of user code. Never blocks.
 
         Args:
-            function: What to call on the user's thread.
+            function: The function to call on the user's thread.
             args: Its arguments.
             kwargs: Its keyword arguments.
 

@@ -332,7 +332,7 @@ class ZygoteLauncher:
         if self._spare is not None or template is None or self._is_closed or not has_room_for_worker():
             return
         try:
-            spare, self._spare_ends = self._new(_Nobody(self._drop_spare))
+            spare, self._spare_ends = self._new(_Unused(self._drop_spare))
         except OSError:  # no descriptors left, which the next launch will say
             return
         self._spare = spare
@@ -528,7 +528,7 @@ class ZygoteLauncher:
             self._loop.watch(pidfd, lambda mask: self._on_worker_dead(launched))
 
 
-class _Nobody:
+class _Unused:
     """Listens for a spare worker: whatever goes wrong with it, there is none then.
 
     Args:

@@ -61,7 +61,7 @@ _INT = re.compile(r"[+-]?\d{1,4000}")
 _FLOAT = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?inf|nan", re.IGNORECASE)
 
 _IDENTITY = (TRIAL_ID, TRAINING_ITERATION, TIMESTAMP)
-"""What tells a report from all others."""
+"""The keys that tell a report from all others."""
 
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 
@@ -447,7 +447,7 @@ def flat_row(result: Mapping[str, Any], delimiter: str = "/") -> Row:
 
     Args:
         result: The result.
-        delimiter: What joins the keys.
+        delimiter: Joins the keys.
     """
     top = {key: value for key, value in result.items() if not isinstance(value, Mapping)}
     nested = flatten({key: value for key, value in result.items() if isinstance(value, Mapping)}, delimiter)

@@ -72,8 +72,8 @@ def add_parser(commands: Commands) -> None:
         "rerun",
         usage="minitune rerun [options] RUN [TRIAL] [-- ARGUMENTS]",
         description="Run one trial again, here: with its configuration, seed and start checkpoint, up to where it had "
-        "come. breakpoint() works in it. Nothing of the run is changed. What follows -- is the command line (sys.argv) "
-        "that it, and the script, see.",
+        "come. breakpoint() works in it. Nothing of the run is changed. It, and the script, see the arguments behind "
+        "-- as their command line (sys.argv).",
         epilog="The exit status is 0 if the trial has not failed this time, 3 if it has, 1 if it cannot be run again.",
     )
     parser.add_argument("run", help=f"{RUN_HELP}; or a trial's directory")

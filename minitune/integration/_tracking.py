@@ -1,4 +1,4 @@
-"""What the callbacks for experiment trackers have in common: a thread of their own, and one record for each trial.
+"""The common part of the callbacks for experiment trackers: a thread of their own, and one record for each trial.
 
 The driver's loop must not wait for a tracker, which may write to a slow disk or ask the network. So the hooks only take
 down what has happened, and one thread tells the tracker. That thread alone touches the tracker's objects. It lives from
@@ -40,7 +40,7 @@ _PATIENCE_S = 5.0
 
 @dataclass(frozen=True)
 class Facts:
-    """What a tracker is told of a trial when the trial starts.
+    """The facts about a trial that a tracker gets when the trial starts.
 
     Attributes:
         trial_id: Unique within the run.

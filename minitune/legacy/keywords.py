@@ -33,7 +33,7 @@ _WITHOUT_EFFECT = frozenset(
 
 
 def modern(function: str, old: Mapping[str, Any], takes: frozenset[str]) -> dict[str, Any]:
-    """What old keywords are called today. Each one is named in one warning.
+    """Give old keywords their names of today. Each one is named in one warning.
 
     Args:
         function: The function that was called, for messages.

@@ -72,7 +72,9 @@ class BayesOptSearch(Searcher):
         good = is_whole(random_search_steps) and random_search_steps >= 0
         require(good, "random_search_steps: an int >= 0", random_search_steps)
         require(is_whole(patience) and patience >= 1, "patience: an int >= 1", patience)
-        good = utility_kwargs is None or (isinstance(utility_kwargs, Mapping) and utility_kwargs.keys() <= {*_UTILITIES})
+        good = utility_kwargs is None or (
+            isinstance(utility_kwargs, Mapping) and utility_kwargs.keys() <= {*_UTILITIES}
+        )
         require(good, f"utility_kwargs: a dict with some of {', '.join(_UTILITIES)}", utility_kwargs)
         self._utility: dict[str, Any] = {**_UTILITIES, **(utility_kwargs or {})}
         require(self._utility["kind"] in ("ucb", "ei", "poi"), "kind: 'ucb', 'ei' or 'poi'", self._utility["kind"])

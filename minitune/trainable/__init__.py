@@ -1,4 +1,4 @@
-"""What runs in a worker: trainables, and what they can call."""
+"""The code that runs in a worker: trainables, and the functions that they can call."""
 
 from minitune._alias import submodules
 from minitune.trainable.function_runner import FunctionRunner, FunctionTrainable, wrap_function

@@ -65,7 +65,7 @@ class Reports(Protocol):
         """Run the function on the user's thread, then `end` with what it has raised.
 
         Returns:
-            What an actor's `stop` returns: done when `end` is.
+            The result of an actor's `stop`: done when `end` is.
         """
 
     def pull(self) -> Any:
@@ -173,7 +173,7 @@ class FunctionRunner:
         self._is_stopping = False
         self._has_ended = False
         self._stops_heard: dict[int, int] = {}
-        # What the function has returned, and what a generator has returned then. Lists: see `_run`.
+        # The result of the function, and the result of a generator after that. Lists: see `_run`.
         self._returned: list[Any] = []
         self._drained: list[Any] = []
         self._last_word: Report | BaseException | None = None
@@ -193,7 +193,7 @@ class FunctionRunner:
         """Ask for the next report.
 
         Returns:
-            What an actor's `train` returns: it comes to the next report, to the function's exception, or to
+            The result of an actor's `train`: it comes to the next report, to the function's exception, or to
             `Report(None, done=True)` once it has returned.
         """
         if self._has_ended:
@@ -340,7 +340,7 @@ class FunctionRunner:
                 error = raised
 
     def _as_metrics(self, value: Any, verb: str) -> dict[str, Any]:
-        """What the function has returned or yielded, as metrics.
+        """The value that the function has returned or yielded, as metrics.
 
         Raises:
             ValueError: If it is none; the text says where the function is, which no frame does any more.
@@ -410,7 +410,7 @@ def _place_of(function: Any) -> str:
 
 
 class _DaemonThread(Executor):
-    """Runs each call on a daemon thread of its own: a function that nobody stops must not hold the interpreter."""
+    """Runs each call on a daemon thread of its own: a function that is never stopped must not hold the interpreter."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = Future()
@@ -465,7 +465,7 @@ class FunctionTrainable(Trainable):
             The result; after the function has returned, the last one again, with `done`.
 
         Raises:
-            BaseException: What the function has raised.
+            BaseException: The error of the function.
         """
         answer = self._tune_runner.pull()
         report: Report = answer.result() if isinstance(answer, Future) else answer
@@ -541,7 +541,7 @@ def wrap_function(train_func: UserFunction, name: str | None = None) -> type[Fun
 
     Args:
         train_func: A function of one positional argument.
-        name: What trials are called after; by default the function's name.
+        name: The name that trials are called after; by default the function's name.
 
     Returns:
         A subclass of FunctionTrainable with that name.

@@ -86,13 +86,13 @@ class Session:
 
     Args:
         info: The trial.
-        allocation: What it was given.
+        allocation: The resources that it has.
         fields: Completes its results.
 
     Attributes:
         hand_over: Set by what runs a function; None in a class trainable, which returns its results instead.
         check_stopping: Set likewise: raises `TrialStopped` if the trial is to stop.
-        checkpoint: What to go on from: the restored one, later the last one reported.
+        checkpoint: The checkpoint to go on from: the restored one, later the last one reported.
         last_record: The last checkpoint that was reported in this attempt, or None.
         at_end: Called on the function's thread when it has ended, with whether it has failed; in a function only.
     """
@@ -348,7 +348,7 @@ class AutoFields:
         """Go on from the result that a checkpoint belongs to; `{}` starts from nothing.
 
         Args:
-            metrics: That result. What is missing in it counts as 0.
+            metrics: That result. A value that is missing in it counts as 0.
         """
         self.iteration = int(_number(metrics.get(TRAINING_ITERATION), 0))
         self.time_total_s = float(_number(metrics.get(TIME_TOTAL_S), 0.0))
@@ -509,7 +509,7 @@ def check_metrics(metrics: dict[Any, Any]) -> None:
     """Refuse metrics that could not reach the driver. Plain numbers and text cost next to nothing.
 
     Args:
-        metrics: What the user reports.
+        metrics: The metrics that the user reports.
 
     Raises:
         TypeError: If a value, at whatever depth, cannot be pickled and loaded again; the text names key, type and

@@ -470,8 +470,8 @@ def refuse_async(function: Any, name: str) -> None:
     """Refuse a function, or an object with a `__call__`, that is `async def`.
 
     Args:
-        function: What would be called.
-        name: What it is called, for the message.
+        function: The function that would be called.
+        name: Its name, for the message.
 
     Raises:
         TypeError: If it is asynchronous.

@@ -49,11 +49,11 @@ def make_trial_actor(
         trainable: Handle of a function or a Trainable subclass.
         info: The trial.
         user_thread: One thread, for all user code.
-        allocation: What the trial was given.
+        allocation: The trial's resources.
         env_creators: Handles of environment creators by the names under which the trial may ask for them.
 
     Raises:
-        BaseException: What loading the trainable, or the `setup` of a class, raises.
+        BaseException: Any error of loading the trainable, or of the `setup` of a class.
     """
     for name, creator in (env_creators or {}).items():
         register_env(name, creator.get())
@@ -70,7 +70,7 @@ class FunctionActor:
         function: The user's function.
         info: The trial.
         user_thread: One thread, on which the function runs.
-        allocation: What the trial was given.
+        allocation: The trial's resources.
     """
 
     def __init__(self, function: UserFunction, info: TrialInfo, user_thread: Executor, allocation: Allocation):
@@ -132,7 +132,7 @@ class ClassActor:
         kind: The user's class.
         info: The trial.
         user_thread: One thread, on which all methods of the class run.
-        allocation: What the trial was given.
+        allocation: The trial's resources.
     """
 
     def __init__(self, kind: type[Trainable], info: TrialInfo, user_thread: Executor, allocation: Allocation):

@@ -1,4 +1,4 @@
-"""What is done to trainables before they run: values and resources bound to them, names, checks."""
+"""The preparation of trainables before they run: values and resources bound to them, names, checks."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class BoundFunction:
         function: The user's function.
         parameters: Values that are given to it as keywords.
         handles: Likewise, but stored once per run and loaded when the function is called.
-        resources: What a trial needs: a request, a function of the configuration, or None.
+        resources: The resources of a trial: a request, a function of the configuration, or None.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ def as_function(trainable: Any) -> Callable[[dict[str, Any]], Any]:
 
 
 def trainable_name(trainable: Any) -> str:
-    """What a trainable is called, for display and for the names of trials and runs.
+    """The name of a trainable, for display and for the names of trials and runs.
 
     Args:
         trainable: A trainable, or its registered name.
@@ -186,7 +186,7 @@ def trainable_name(trainable: Any) -> str:
 
 
 def trainable_resources(trainable: Any, config: dict[str, Any]) -> Resources | None:
-    """What a trial of `trainable` with this configuration asks for.
+    """The resources that a trial of `trainable` with this configuration asks for.
 
     Args:
         trainable: Any trainable.
@@ -210,7 +210,7 @@ def validate_trainable(trainable: Any) -> None:
     """Refuse what cannot be a trainable.
 
     Args:
-        trainable: What the user passed.
+        trainable: The trainable as the user passed it.
 
     Raises:
         TypeError: If it is neither callable nor a Trainable subclass, or asynchronous.
