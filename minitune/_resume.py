@@ -35,7 +35,7 @@ from minitune.record.plugin_states import (
     renew_references,
     saves_itself,
 )
-from minitune.record.replay import RESUMED, SKIPPED, Replay, read_run_record
+from minitune.record.replay import RESUMED, SKIPPED, Replay
 from minitune.record.run_files import dump_trainables, load_param_space, offer, write_trainable_file
 from minitune.record.story import find_runs, logged_reports, read_overview
 from minitune.result import flatten
@@ -132,7 +132,7 @@ class ResumedDriver(Driver):
         self._is_closed = has_other_space and not read_overview(run.path).is_unfinished
         opened = self.enter(open_run(plan, run, is_new=False))
         begins = opened.is_blank
-        record = run_record(plan, run, base_seed(plan.tune_config.seed)) if begins else read_run_record(opened.read())
+        record = run_record(plan, run, base_seed(plan.tune_config.seed)) if begins else next(opened.read())
         check_same_trainable(plan, record["trainable"])
         before, now = record["versions"]["python"], platform.python_version()
         if before.split(".")[:2] != now.split(".")[:2]:
