@@ -42,7 +42,7 @@ from minitune.experiment.lifecycle import ERROR, NOT_STARTED, TERMINATED
 from minitune.experiment.trial import SCOPES, KeptCheckpoint, Trial, best_of, best_trial, is_number, why_no_best
 from minitune.output.table import Table, metrics_of, short_repr
 from minitune.record.layout import is_run, last_error_text
-from minitune.record.story import Story, TrialDecision, find_runs, read_decisions
+from minitune.record.story import Decisions, Story, TrialDecision, find_runs
 from minitune.result import AUTO_RESULT_KEYS, CONFIG, TIME_TOTAL_S, TRAINING_ITERATION, TRIAL_ID, flatten
 
 Row = dict[str, Any]
@@ -401,11 +401,13 @@ class _Said:
 def show(options: argparse.Namespace) -> int:
     """Run `minitune show`."""
     directory, wanted = run_and_trial(options.run, options.trial)
-    run, state = read_standing(directory)
     if wanted is None:
-        _tell(_about_run(run, state), options.json)
+        _tell(_about_run(*read_standing(directory)), options.json)
     else:
-        _tell(_about_trial(run, state, find_trial(run.trials, wanted)), options.json)
+        decisions = Decisions()
+        run, state = read_standing(directory, decisions)
+        trial = find_trial(run.trials, wanted)
+        _tell(_about_trial(run, state, trial, decisions.by_trial.get(trial.trial_id, [])), options.json)
     return 0
 
 
@@ -494,8 +496,7 @@ def _about_run(run: Story, state: RunState) -> Facts:
     return facts
 
 
-def _about_trial(run: Story, state: RunState, trial: Trial) -> Facts:
-    decisions = read_decisions(run.path).by_trial.get(trial.trial_id, [])
+def _about_trial(run: Story, state: RunState, trial: Trial, decisions: Sequence[TrialDecision]) -> Facts:
     facts: Facts = {
         "trial": _Said(trial.trial_id, _named(trial)),
         "name": trial.name,
