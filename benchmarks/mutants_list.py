@@ -772,8 +772,8 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/record/story.py",
-        '        if record["decision"] == STOP and record["metrics"].get(DONE):  # not if an interrupt was to stop it\n',
-        '        if record["decision"] == STOP:\n',
+        'if record["decision"] == STOP and record["metrics"].get(DONE):',
+        'if record["decision"] == STOP:',
         "tests/controller/test_driver_resume.py::test_paused_trials_are_taken_up_again",
     ),
     (
