@@ -35,9 +35,9 @@ from minitune.record.plugin_states import (
     renew_references,
     saves_itself,
 )
-from minitune.record.replay import RESUMED, SKIPPED, Replay, read_run_record
+from minitune.record.replay import RESUMED, SKIPPED, Replay
 from minitune.record.run_files import dump_trainables, load_param_space, offer, write_trainable_file
-from minitune.record.story import find_runs, logged_reports, read_overview
+from minitune.record.story import Story, find_runs, logged_reports, read_overview
 from minitune.result import flatten
 from minitune.settings import is_on, setting
 from minitune.space.difference import differences
@@ -132,9 +132,11 @@ class ResumedDriver(Driver):
         self._is_closed = has_other_space and not read_overview(run.path).is_unfinished
         opened = self.enter(open_run(plan, run, is_new=False))
         begins = opened.is_blank
-        record = run_record(plan, run, base_seed(plan.tune_config.seed)) if begins else read_run_record(opened.read())
-        check_same_trainable(plan, record["trainable"])
-        before, now = record["versions"]["python"], platform.python_version()
+        first = run_record(plan, run, base_seed(plan.tune_config.seed)) if begins else next(opened.read())
+        recorded = Story(run.path)
+        recorded.apply(first)
+        check_same_trainable(plan, recorded.trainable_name)
+        before, now = recorded.versions["python"], platform.python_version()
         if before.split(".")[:2] != now.split(".")[:2]:
             logger.warning(
                 "%s was begun by Python %s and goes on under %s; what has been pickled may not come back",
@@ -142,8 +144,8 @@ class ResumedDriver(Driver):
                 before,
                 now,
             )
-        self.make_parts(int(record["seed"]))
-        opened.begin(record if begins else None)
+        self.make_parts(int(recorded.seed or 0))
+        opened.begin(first if begins else None)
         write_trainable_file(run, trainables)
         self.put_together(opened)
 

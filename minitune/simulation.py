@@ -32,7 +32,7 @@ from minitune.logger.logger import LoggerCallback
 from minitune.record import records
 from minitune.record.layout import RunDirectory, create_run_directory
 from minitune.record.open_run import MemoryRun, OpenRun
-from minitune.record.story import Decisions, PastRun
+from minitune.record.story import Decisions, PastRun, Story
 from minitune.resources import CPU, GPU, Resources
 from minitune.result import TRAINING_ITERATION
 from minitune.result_grid import ResultGrid
@@ -259,37 +259,37 @@ class _Log:
 
     def __init__(self, executor: SimulatedExecutor, metric: str | None, suggestion_cost_s: float):
         self.entries: list[Logged] = []
+        self.decisions = Decisions()
         self.end_s = 0.0
-        self.directory = ""
+        self.story = Story("", details=False)
         self._executor = executor
         self._clock: VirtualClock = executor.clock
         self._metric = metric
         self._suggestion_cost_s = suggestion_cost_s
-        self._directories: dict[str, str] = {}
-        self.decisions = Decisions()
 
     def listen(self, record: records.Record) -> None:
         """Take one record."""
-        self.decisions.tell(record)
-        kind = record[records.KIND]
+        change = self.story.apply(record)
+        self.decisions.tell(change)
+        kind, trial = change.kind, change.trial
+        if trial is None:
+            return
         if kind == records.RESULT:
             metrics = record["metrics"]
             value = None if self._metric is None else lookup(metrics, self._metric)
             value = None if value is MISSING else value
             iteration = metrics.get(TRAINING_ITERATION, record["number"])
-            self._note(record["trial"], record["decision"], record["reason"], iteration, value)
+            self._note(trial.trial_id, record["decision"], record["reason"], iteration, value)
         elif kind == records.STATUS:
-            self._note(record["trial"], record["status"], record["cause"])
+            self._note(trial.trial_id, record["status"], record["cause"])
             self.end_s = self._clock.now_s
         elif kind == records.EXPLOIT:
-            self._note(record["trial"], "EXPLOIT", record["donor"])
+            self._note(trial.trial_id, "EXPLOIT", record["donor"])
         elif kind == records.TRIAL:
             self._clock.sleep(self._suggestion_cost_s)
-            self._note(record["trial"], "ADDED", record["tag"])
-        elif kind == records.START:
-            self._directories[record["trial"]] = os.path.join(self.directory, record["directory"])
+            self._note(trial.trial_id, "ADDED", trial.experiment_tag)
         elif kind == records.DROP:
-            self._executor.drop_checkpoint(self._directories[record["trial"]], record["checkpoint"])
+            self._executor.drop_checkpoint(trial.local_path, record["checkpoint"])
 
     def _note(self, trial_id: str, event: str, text: str, iteration: Any = None, value: Any = None) -> None:
         self.entries.append(Logged(self._clock.now_s, trial_id, event, iteration, value, text))
@@ -337,9 +337,9 @@ class _SimulatedDriver(Driver):
         else:
             run = create_run_directory(first.storage_path, first.name, trainable_name=first.trainable_name)
             opened = self.enter(open_run(plan, run, is_new=True, listen=log.listen))
-        log.directory = run.path
+        log.story.path = run.path
         record = run_record(plan, run, self.seed)
-        log.decisions.tell(record)
+        log.listen(record)
         opened.begin(record)
         self.enter(_quiet(run))
         self.put_together(opened)

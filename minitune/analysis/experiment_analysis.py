@@ -28,7 +28,7 @@ from minitune.experiment.trial import Trial, best_of, best_trial, check_mode, is
 from minitune.record import journal
 from minitune.record.codec import Pickled
 from minitune.record.layout import RunDirectory
-from minitune.record.story import read_reports, read_run
+from minitune.record.story import Story, read_reports, read_run
 from minitune.result import (
     CHECKPOINT_DIR_NAME,
     CONFIG,
@@ -126,10 +126,11 @@ class ExperimentAnalysis:
             JournalCorruptError: If the record has been damaged.
         """
         try:
-            first: dict[str, Any] = next(journal.read(RunDirectory(self.experiment_path).journal), {})
+            story = Story(self.experiment_path, details=False)
+            next(story.follow(journal.read(RunDirectory(self.experiment_path).journal)), None)
         except FileNotFoundError:
             return None
-        return first.get("seed")
+        return story.seed
 
     # -- all trials ------------------------------------------------------------------------------------------------
 

@@ -54,13 +54,11 @@ from minitune.experiment.trial import HAS_RETURNED, Trial, TrialInfo
 from minitune.output.table import format_cell, metrics_of, short_repr
 from minitune.record.layout import RunDirectory, check_trusted
 from minitune.record.run_files import load_trainable, plan_of_script
-from minitune.record.story import Origin, RecordedRun, read_decisions, read_run
+from minitune.record.story import BEGINNING, Origin, Story, read_decisions, read_run
 from minitune.resources import Allocation
 from minitune.result import TRAINING_ITERATION, Report
 from minitune.settings import is_on
 from minitune.trainable.trial_actor import make_trial_actor
-
-_BEGINNING = Origin(None, {}, 0)
 
 _BY_SCRIPT = "go on by the script that it comes from: minitune resume {}"
 """The way out where a run has not kept its trainable."""
@@ -121,7 +119,7 @@ def rerun(options: argparse.Namespace) -> int:
     if state_of_run(run).name != RUNNING:
         put_back(run.trials)
     trial = find_trial(run.trials, wanted)
-    origin = _BEGINNING if options.from_scratch else _origin(run, trial)
+    origin = BEGINNING if options.from_scratch else _origin(run, trial)
     with command_line(options.own):
         trainable = _trainable(run, trial, options.script, options.own)
         if not faulthandler.is_enabled():
@@ -134,14 +132,14 @@ def rerun(options: argparse.Namespace) -> int:
             return _tell_end(trial, origin, again, opens_debugger=options.pdb)
 
 
-def _reports_to_make(run: RecordedRun, trial: Trial, origin: Origin) -> int:
+def _reports_to_make(run: Story, trial: Trial, origin: Origin) -> int:
     """How many reports the trial has made since `origin`; one more if it ended by itself: it can do so again."""
     decisions = read_decisions(run.path).by_trial.get(trial.trial_id, [])
     had_own_end = trial.status == ERROR or bool(decisions and decisions[-1].reason == HAS_RETURNED)
     return max(1, trial.report_count - origin.report_number + had_own_end)
 
 
-def _origin(run: RecordedRun, trial: Trial) -> Origin:
+def _origin(run: Story, trial: Trial) -> Origin:
     """Where the trial starts: after a failure where its last attempt began, else at its own beginning.
 
     A trial that got the checkpoint of another one starts there: it has never run before that with its configuration.
@@ -150,13 +148,13 @@ def _origin(run: RecordedRun, trial: Trial) -> Origin:
         FileNotFoundError: If that checkpoint is gone.
     """
     starts = run.origins if trial.status == ERROR else run.grafts
-    origin = starts.get(trial.trial_id, _BEGINNING)
+    origin = starts.get(trial.trial_id, BEGINNING)
     if origin.path is not None and not os.path.isdir(origin.path):
         raise FileNotFoundError(f"the trial went on from {origin.path}, which is gone; pass --from-scratch")
     return origin
 
 
-def _trainable(run: RecordedRun, trial: Trial, script: str | None, arguments: Sequence[str]) -> Any:
+def _trainable(run: Story, trial: Trial, script: str | None, arguments: Sequence[str]) -> Any:
     """The trainable: from a script with these arguments, else the one that the run has kept.
 
     Raises:
@@ -219,7 +217,7 @@ class _Rerun:
     def __init__(
         self,
         trainable: SharedObject,
-        run: RecordedRun,
+        run: Story,
         trial: Trial,
         origin: Origin,
         limit: int,
@@ -323,7 +321,7 @@ def _post_mortem(trace: TracebackType) -> None:
     pdb.post_mortem(trace)
 
 
-def _tell_begin(run: RecordedRun, trial: Trial, origin: Origin, kept: str | None) -> None:
+def _tell_begin(run: Story, trial: Trial, origin: Origin, kept: str | None) -> None:
     what = f"{trial.status} after {_reports(trial.report_count)}"
     failure = getattr(trial.error, "summary", lambda: str(trial.error))() if trial.error is not None else ""
     print(f"trial {trial.number} ({trial.trial_id}) of {run.path}: {what}{f': {failure}' if failure else ''}")
@@ -421,7 +419,7 @@ def _resume_run(path: str, options: argparse.Namespace) -> int:
     return ENDED_EARLY if grid.interrupted else exit_status(*read_standing(path))
 
 
-def _tell_plan(run: RecordedRun, state: str, options: argparse.Namespace) -> None:
+def _tell_plan(run: Story, state: str, options: argparse.Namespace) -> None:
     """Say what happens to each group of trials."""
     counts = Counter(trial.shown_status for trial in run.trials)
     left = [trial for trial in run.trials if trial.status not in (TERMINATED, ERROR)]

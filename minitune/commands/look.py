@@ -15,7 +15,6 @@ import re
 import shutil
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -43,7 +42,7 @@ from minitune.experiment.lifecycle import ERROR, NOT_STARTED, TERMINATED
 from minitune.experiment.trial import SCOPES, KeptCheckpoint, Trial, best_of, best_trial, is_number, why_no_best
 from minitune.output.table import Table, metrics_of, short_repr
 from minitune.record.layout import is_run, last_error_text
-from minitune.record.story import RecordedRun, TrialDecision, find_runs, read_decisions
+from minitune.record.story import Decisions, Story, TrialDecision, find_runs
 from minitune.result import AUTO_RESULT_KEYS, CONFIG, TIME_TOTAL_S, TRAINING_ITERATION, TRIAL_ID, flatten
 
 Row = dict[str, Any]
@@ -260,7 +259,7 @@ def _experiments(where: str | None) -> _Listing:
             dated.append((0.0, {**row, "state": DAMAGED, "why": str(damage), "path": path}))
             continue
         counts = seen.counts()
-        row |= {"state": state_of(path, seen.close_reason).name, "total_trials": len(seen.statuses)}
+        row |= {"state": state_of(path, seen.close_reason).name, "total_trials": len(seen.trials)}
         row |= {status.lower(): counts[status] for status in (TERMINATED, ERROR)}
         row["not_started"] = counts[NOT_STARTED]
         row["left"] = sum(count for status, count in counts.items() if status not in _ENDED_STATUSES)
@@ -402,11 +401,13 @@ class _Said:
 def show(options: argparse.Namespace) -> int:
     """Run `minitune show`."""
     directory, wanted = run_and_trial(options.run, options.trial)
-    run, state = read_standing(directory)
     if wanted is None:
-        _tell(_about_run(run, state), options.json)
+        _tell(_about_run(*read_standing(directory)), options.json)
     else:
-        _tell(_about_trial(run, state, find_trial(run.trials, wanted)), options.json)
+        decisions = Decisions()
+        run, state = read_standing(directory, decisions)
+        trial = find_trial(run.trials, wanted)
+        _tell(_about_trial(run, state, trial, decisions.by_trial.get(trial.trial_id, [])), options.json)
     return 0
 
 
@@ -445,7 +446,7 @@ def compare(options: argparse.Namespace) -> int:
     return 0
 
 
-def _compared(run: RecordedRun, state: RunState, metric: str, mode: str) -> Row:
+def _compared(run: Story, state: RunState, metric: str, mode: str) -> Row:
     """What is said of one of several runs."""
     best = best_trial(run.trials, metric, mode, "all")
     row: Row = {
@@ -469,8 +470,8 @@ def _compared(run: RecordedRun, state: RunState, metric: str, mode: str) -> Row:
 # -- facts -------------------------------------------------------------------------------------------------------------
 
 
-def _about_run(run: RecordedRun, state: RunState) -> Facts:
-    counts = Counter(trial.shown_status for trial in run.trials)
+def _about_run(run: Story, state: RunState) -> Facts:
+    counts = run.counts()
     if run.not_drawn:
         counts[_NOT_DRAWN] = run.not_drawn
     facts: Facts = {
@@ -495,8 +496,7 @@ def _about_run(run: RecordedRun, state: RunState) -> Facts:
     return facts
 
 
-def _about_trial(run: RecordedRun, state: RunState, trial: Trial) -> Facts:
-    decisions = read_decisions(run.path).by_trial.get(trial.trial_id, [])
+def _about_trial(run: Story, state: RunState, trial: Trial, decisions: Sequence[TrialDecision]) -> Facts:
     facts: Facts = {
         "trial": _Said(trial.trial_id, _named(trial)),
         "name": trial.name,
@@ -518,7 +518,7 @@ def _about_trial(run: RecordedRun, state: RunState, trial: Trial) -> Facts:
     return facts
 
 
-def _about_best(run: RecordedRun, state: RunState, metric: str, mode: str, scope: str) -> Facts:
+def _about_best(run: Story, state: RunState, metric: str, mode: str, scope: str) -> Facts:
     """The best trial, its value, and the step and checkpoint that the value belongs to.
 
     Raises:

@@ -17,7 +17,7 @@ from minitune.experiment.lifecycle import ERROR, OWNS_ACTOR, Phase
 from minitune.experiment.trial import Trial
 from minitune.record import records
 from minitune.record.layout import RunDirectory, is_run
-from minitune.record.story import RecordedRun, find_runs, read_run
+from minitune.record.story import Decisions, Story, find_runs, read_run
 
 RUN_HELP = "the run's directory, its name below the storage path, or `last` for the newest one there"
 TRIAL_HELP = "the trial's number, its id (a part that only one has will do), or its name"
@@ -107,12 +107,12 @@ def state_of(path: str, close_reason: str | None) -> RunState:
     return RunState(FAILED, f"failed: an error outside of its trials has ended it; {go_on}")
 
 
-def state_of_run(run: RecordedRun) -> RunState:
+def state_of_run(run: Story) -> RunState:
     """How a run stands that has been read."""
     return state_of(run.path, run.close_reason)
 
 
-def exit_status(run: RecordedRun, state: RunState) -> int:
+def exit_status(run: Story, state: RunState) -> int:
     """The exit status of a command that has seen a run end.
 
     A stopper or a time budget may end a run while trials wait: then not all of its trials had their turn.
@@ -127,18 +127,19 @@ def exit_status(run: RecordedRun, state: RunState) -> int:
     return ENDED_EARLY if is_cut or any(not trial.has_started for trial in run.trials) else 0
 
 
-def read_standing(path: str) -> tuple[RecordedRun, RunState]:
+def read_standing(path: str, decisions: Decisions | None = None) -> tuple[Story, RunState]:
     """A run, and how it stands. Blocks while its journal is read.
 
     Where no driver is at work on the run, trials that had a worker are PENDING: a resume would find them so.
 
     Args:
         path: Its directory.
+        decisions: Filled, if given.
 
     Raises:
         TuneError: If the journal cannot be read.
     """
-    run = read_run(path)
+    run = read_run(path, decisions=decisions)
     state = state_of_run(run)
     if state.name != RUNNING:
         put_back(run.trials)

@@ -16,7 +16,7 @@ from minitune.commands import Commands
 from minitune.commands.selecting import LAST, RUN_HELP, TRIAL_HELP, existing_run, find_trial, read_standing
 from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.experiment.trial import HAS_RETURNED
-from minitune.record.story import PastRun, read_decisions
+from minitune.record.story import Decisions, PastRun
 from minitune.result import AUTO_RESULT_KEYS, TRAINING_ITERATION, flatten
 from minitune.schedulers import create_scheduler
 from minitune.schedulers.trial_scheduler import TrialScheduler
@@ -58,9 +58,10 @@ def add_parser(commands: Commands) -> None:
 def explain(options: argparse.Namespace) -> int:
     """Run `minitune explain`."""
     path = existing_run(options.run)
-    (run, _), by_trial = read_standing(path), read_decisions(path).by_trial
+    known = Decisions()
+    run, _ = read_standing(path, known)
     for trial in run.trials if options.trial is None else [find_trial(run.trials, options.trial)]:
-        decisions = by_trial.get(trial.trial_id, [])
+        decisions = known.by_trial.get(trial.trial_id, [])
         if options.json:
             for one in decisions:
                 fields = {"iteration": one.iteration, "action": one.action, "reason": one.reason}

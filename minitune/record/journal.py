@@ -539,20 +539,18 @@ def at(path: str | os.PathLike[str], offsets: Iterable[int]) -> Iterator[dict[st
         raise _os_error(file_path, "read", error) from error
 
 
-def of_kind(path: str | os.PathLike[str], kind: str | tuple[str, ...], unpickle: bool = False) -> list[dict[str, Any]]:
-    """All records of one kind, or of some kinds, without a look at the others.
+def of_kinds(path: str | os.PathLike[str], *kinds: str) -> Iterator[dict[str, Any]]:
+    """The records of some kinds, in order, without a look at the others; nothing is unpickled.
 
     Args:
         path: The file.
-        kind: The kind, or the kinds.
-        unpickle: See `read`.
+        *kinds: The kinds.
 
     Raises:
         TuneError: See `read`.
     """
     objects = ObjectStore.to_read(_objects_directory(os.path.abspath(path)))
-    kinds = (kind,) if isinstance(kind, str) else kind
-    return [codec.decode(line, unpickle, objects) for _, line in lines_of_kind(path, *kinds)]
+    return (codec.decode(line, False, objects) for _, line in lines_of_kind(path, *kinds))
 
 
 def lines_of_kind(path: str | os.PathLike[str], *kinds: str, holding: bytes = b"") -> Iterator[tuple[int, bytes]]:

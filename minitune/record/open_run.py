@@ -196,7 +196,7 @@ class OpenRun:
 
     def of_kind(self, kind: str) -> list[records.Record]:
         """The records of one kind so far."""
-        return journal.of_kind(self.run.journal, kind)
+        return list(journal.of_kinds(self.run.journal, kind))
 
 
 class _Overheard:

@@ -1,16 +1,22 @@
-"""A run as its journal tells it: how far it has come, its trials, what they have reported, and what was decided.
+"""Story: a run as its journal tells it. This module alone knows what a record does to a run and its trials.
 
-Nothing is unpickled and nothing is changed. A driver may be at work on the run: a torn end of the journal is left out,
-and kinds of records that are not known are passed over. `replay` is different. It makes a run ready to go on, so it
-needs the plug-ins, and has to understand every record.
+A `Story` applies records, one after the other, and so has the state that the driver had after each of them. For each
+record it returns a `Change`, which says what the record did. Whatever else is asked of a journal is a view of changes:
 
-There are several readers because a journal may hold millions of results, and each question needs others of its records:
+* `read_run`, `read_overview` and `RunFollower` give the story itself;
+* `Replay` (in `record.replay`) is a story that also tells the plug-ins, so that a run can go on;
+* `Reports` gives the results of one trial as the loggers got them;
+* `Decisions` tells why trials were stopped, paused, promoted or tried again;
+* `PastRun` has the learning curves, for simulations.
 
-* `read_overview` counts trials; it reads no result.
-* `read_run` and `RunFollower` give the trials. If the end of a trial holds the sum of its results, that is enough.
-* `read_reports` gives all results of one trial at a time.
-* `read_decisions` tells why trials were stopped, paused, promoted or tried again.
-* `PastRun` holds the learning curves of all trials, for simulations.
+A new kind of record needs its function in `records` and its handler in `_OF_RUN` or `_OF_TRIAL`.
+
+A journal may hold millions of results, so a view leaves out what it does not need. `read_overview` reads no results.
+`read_run` reads no results of a trial whose last record holds their sum. A story without details computes no statistics
+and reads no error files.
+
+Nothing is unpickled unless the caller asks for it, and nothing is changed on the disk. The run may be live: a torn
+end of the journal is left out. Records of an unknown kind are passed over.
 """
 
 from __future__ import annotations
@@ -22,7 +28,7 @@ import re
 from array import array
 from bisect import bisect_right, insort
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -31,175 +37,501 @@ from minitune.base.checks import is_real
 from minitune.base.files import local_path
 from minitune.decision import CONTINUE, NOOP, PAUSE, STOP
 from minitune.error import JournalCorruptError, TuneError, trial_error_of_text
-from minitune.execution.failure import LOST
+from minitune.execution.failure import DRIVER_ENDED, LOST
 from minitune.execution.hooks import STOP_CRITERION, TRAINABLE_ENDED
-from minitune.experiment.lifecycle import ERROR, NOT_STARTED, OWNS_ACTOR, PAUSED, PENDING, RUNNING, TERMINATED, Phase
-from minitune.experiment.trial import HAS_RETURNED, KeptCheckpoint, Trial
+from minitune.execution.state import Donation
+from minitune.experiment.lifecycle import (
+    ERROR,
+    FINISHED,
+    OWNS_ACTOR,
+    PAUSED,
+    PENDING,
+    RUNNING,
+    STATUS,
+    TERMINATED,
+    Phase,
+    Step,
+)
+from minitune.experiment.trial import HAS_RETURNED, Trial
 from minitune.record import codec, journal, records
 from minitune.record.layout import RunDirectory, is_run, last_error_text
-from minitune.result import AUTO_RESULT_KEYS, CONFIG, EXPERIMENT_TAG, TIME_THIS_ITER_S, TRAINING_ITERATION, flatten
-
-_MAX_DEPTH = 4
-"""Levels below a directory in which runs are looked for."""
-
-_OF_OVERVIEWS = (
-    records.RUN,
-    records.OPEN,
-    records.EXTEND,
-    records.TRIAL,
-    records.START,
-    records.STATUS,
-    records.CLOSE,
+from minitune.resources import Resources
+from minitune.result import (
+    AUTO_RESULT_KEYS,
+    CONFIG,
+    DONE,
+    EXPERIMENT_TAG,
+    TIME_THIS_ITER_S,
+    TRAINING_ITERATION,
+    flatten,
 )
-"""The kinds of records that an overview needs."""
 
-_PHASES = {
-    PENDING: Phase.QUEUED,
-    RUNNING: Phase.TRAINING,
-    PAUSED: Phase.PAUSED,
-    TERMINATED: Phase.TERMINATED,
-    ERROR: Phase.ERROR,
+# -- what records do ---------------------------------------------------------------------------------------------------
+
+_PHASE_AFTER = {
+    Step.START: Phase.STARTING,
+    Step.TRAIN: Phase.TRAINING,
+    Step.PAUSE: Phase.PAUSED,
+    Step.UNPAUSE: Phase.QUEUED,
+    Step.RETRY: Phase.QUEUED,
+    Step.REVIVE: Phase.QUEUED,
+    Step.STOP: Phase.TERMINATED,
+    Step.FAIL: Phase.ERROR,
 }
+"""Where a step leads. The table of `lifecycle` is not asked here: a view shows what an older driver wrote."""
 
-_OF_THE_RUN = frozenset(AUTO_RESULT_KEYS) - {TRAINING_ITERATION, "timesteps_total", "episodes_total"}
-"""What belongs to the run rather than to the curve."""
+_STEPS = {RUNNING: Step.TRAIN, PAUSED: Step.PAUSE, TERMINATED: Step.STOP, ERROR: Step.FAIL}
+"""The step by which a trial comes to a status."""
 
-Curve = list[tuple[dict[str, Any], float]]
-"""(metrics, seconds) for each result."""
-
-EXPLOIT = "EXPLOIT"
-"""The trial goes on from another one's checkpoint."""
-
-EXPLORE = "EXPLORE"
-"""The trial goes on from its own checkpoint under other hyperparameters."""
-
-RESUME = "RESUME"
-"""A paused trial goes on."""
-
-PROMOTE = "PROMOTE"
-"""A trial that has waited at a rung goes on."""
-
-RETRY = "RETRY"
-"""The trial has failed and is tried again."""
-
-FAIL = "FAIL"
-"""The trial has failed for good."""
-
-_VERBS = {
-    CONTINUE: "goes on",
-    PAUSE: "paused",
-    STOP: "stopped",
-    EXPLOIT: "exploits another trial",
-    EXPLORE: "explores",
-    RESUME: "resumed",
-    PROMOTE: "promoted",
-    RETRY: "tried again",
-    FAIL: "failed for good",
+_BACK = {
+    Phase.PAUSED: Step.UNPAUSE,
+    Phase.TERMINATED: Step.REVIVE,
+    Phase.ERROR: Step.REVIVE,
+    **dict.fromkeys(OWNS_ACTOR, Step.RETRY),
 }
-
-_RESULT, _STATUS = (
-    b'{"%b":"%b","trial":"' % (records.KIND.encode(), kind.encode()) for kind in (records.RESULT, records.STATUS)
-)
-
-_OF_REPORTS = re.compile(
-    rb'\{"%b":"(?:%b)","trial":"([^"]*)"'
-    % (
-        records.KIND.encode(),
-        "|".join((records.RESULT, records.TRIAL, records.CHANGE, records.EXPLOIT)).encode(),
-    )
-)
-"""The records that the reports of a trial are made of, by their first fields."""
-
-_SUM = b'"%b":{' % records.SUM.encode()
+"""The step by which a trial in a phase comes back to PENDING."""
 
 
-# -- how far a run has come --------------------------------------------------------------------------------------------
-
-
-@dataclass
-class RunOverview:
-    """What a run is and how far it has come.
+@dataclass(frozen=True)
+class Origin:
+    """What an attempt of a trial starts from.
 
     Attributes:
-        path: Its directory, absolute.
-        trainable_name: The trainable's name.
-        space_keys: The flattened keys of its search space.
-        metric: Its metric, or None.
-        mode: Its mode, or None.
-        begun_s: When it began, in seconds since the epoch.
-        noted_s: When the last record with a time was written, likewise.
-        statuses: The status of each trial by its id.
-        started: The ids of the trials that ever had a worker.
-        total_samples: How many trials there will be; None: without end, or not known.
-        close_reason: Why its last driver has ended; None if it is at work, or was killed.
-        damage: What is wrong with its record, of which this is what can be read; None if nothing is.
+        path: The directory of the checkpoint, its own or another trial's; None: from the beginning.
+        metrics: The result that the checkpoint belongs to.
+        report_number: How many reports of the trial counted at the start.
     """
 
-    path: str
-    trainable_name: str = ""
-    space_keys: list[str] = field(default_factory=list)
-    metric: str | None = None
-    mode: str | None = None
-    begun_s: float = 0.0
-    noted_s: float = 0.0
-    statuses: dict[str, str] = field(default_factory=dict)
-    started: set[str] = field(default_factory=set)
-    total_samples: int | None = None
-    close_reason: str | None = None
-    damage: JournalCorruptError | None = None
+    path: str | None
+    metrics: dict[str, Any]
+    report_number: int
+
+
+BEGINNING = Origin(None, {}, 0)
+"""The origin of a trial that starts from nothing."""
+
+
+@dataclass(slots=True)
+class Change:
+    """What one record has done.
+
+    Attributes:
+        kind: The record's kind.
+        record: The record. The trial's configuration was put into its result, where it belongs.
+        trial: The trial that the record is about, as it is now; None if the record is about the run.
+        before: The phase of the trial before a `status` record; else None.
+        step: The step of its life that the trial took at a `status` record; else None.
+        replaced: The trial whose place `trial` takes, if the record adds such a trial; else None.
+    """
+
+    kind: str
+    record: records.Record
+    trial: Trial | None = None
+    before: Phase | None = None
+    step: Step | None = None
+    replaced: Trial | None = None
+
+
+class Story:
+    """The state of a run after the records that were applied so far.
+
+    Args:
+        path: The run's directory, absolute. It may have been moved since the records were written.
+        details: False leaves out what takes most of the time and the memory: `origins`, `grafts`, and of each trial the
+            last result, the statistics and the text of its error.
+
+    Attributes:
+        path: The run's directory, absolute.
+        trials: Its trials, in order of submission. Objects that only pickle can hold stay pickled in them, unless the
+            journal was read with `unpickle`.
+        unfinished: The trials that have not ended, by id.
+        donations: By trial id, the checkpoint of another trial that a trial goes on from, until it has one of its own.
+        final: By trial id, the reason of a final result that is on record, while the end of the trial is not.
+        origins: By trial id, what the last attempt of the trial has started from.
+        grafts: By trial id, the last such start that was from another trial's checkpoint.
+        metric: The run's metric, or None.
+        mode: Its mode, or None.
+        trainable_name: The trainable's name.
+        space_keys: The flattened keys of its search space.
+        seed: Its base seed.
+        versions: Of Python and of minitune, when the run began.
+        total_samples: How many trials there will be; None: without end, or not known.
+        was_ended: Whether a stopper or a failure has ended the run, so that no new trials are to come.
+        close_reason: Why its last driver has ended; None if it is at work, or was killed.
+        begun_s: When the run began, in seconds since the epoch.
+        opened_s: When its last driver began, likewise.
+        noted_s: When the last record with a time was written, likewise. Results have no such time.
+        took_s: How long the last driver was at work, in seconds; None if it still is, or did not come to say so.
+        damage: What is wrong with the journal, if this is what `read_overview` could read of a damaged one; else None.
+    """
+
+    def __init__(self, path: str, details: bool = True):
+        self.path = path
+        self.trials: list[Trial] = []
+        self.unfinished: dict[str, Trial] = {}
+        self.donations: dict[str, Donation] = {}
+        self.final: dict[str, str] = {}
+        self.origins: dict[str, Origin] = {}
+        self.grafts: dict[str, Origin] = {}
+        self.metric: str | None = None
+        self.mode: str | None = None
+        self.trainable_name = ""
+        self.space_keys: list[str] = []
+        self.seed: int | None = None
+        self.versions: dict[str, str] = {}
+        self.total_samples: int | None = None
+        self.was_ended = False
+        self.close_reason: str | None = None
+        self.begun_s = self.opened_s = self.noted_s = 0.0
+        self.took_s: float | None = None
+        self.damage: JournalCorruptError | None = None
+        self._earlier_s = 0.0  # how long the drivers before the last one were at work
+        self._trials: dict[str, Trial] = {}  # those that were replaced, too
+        self._details = details
+        # by trial id, its configuration, and the same on one level: it is flattened once, not with each result
+        self._configs: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
+        self._resources: tuple[Any, Resources] | None = None  # of the last `trial` record: most trials ask for the same
+
+    @property
+    def not_drawn(self) -> int:
+        """How many trials the search has not drawn yet; 0 if it is without end."""
+        return 0 if self.total_samples is None else max(0, self.total_samples - len(self.trials))
 
     @property
     def updated_s(self) -> float:
-        """When something was last noted, in seconds since the epoch: results have no times, but the file has."""
-        if self.close_reason is not None:
-            return self.noted_s
-        return max(self.noted_s, os.path.getmtime(RunDirectory(self.path).journal))
+        """When something was last noted, the results of trials included, in seconds since the epoch."""
+        reported = [trial.last_result.get("timestamp") for trial in self.trials]
+        return max([self.noted_s, *(at for at in reported if isinstance(at, (int, float)))])
+
+    @property
+    def elapsed_s(self) -> float:
+        """How long the last driver was at work, in seconds: what it has said itself, or as far as is known."""
+        return max(0.0, self.updated_s - self.opened_s) if self.took_s is None else self.took_s
+
+    @property
+    def worked_s(self) -> float:
+        """How long all drivers of the run were at work, one after the other, in seconds."""
+        return self._earlier_s + self.elapsed_s
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether its last driver has ended before its trials, or is at work."""
+        """Whether the last driver has ended before its trials, or is at work."""
         reason = self.close_reason
         return reason is None or not (reason == records.FINISHED or reason.startswith(records.ENDED))
 
     def counts(self) -> Counter[str]:
         """How many trials there are of each status; see `Trial.shown_status`."""
-        return Counter(
-            NOT_STARTED if status == TERMINATED and trial_id not in self.started else status
-            for trial_id, status in self.statuses.items()
-        )
+        return Counter(trial.shown_status for trial in self.trials)
 
-    @property
-    def not_drawn(self) -> int:
-        """How many trials the search has not drawn yet; 0 if it is without end."""
-        return _not_drawn(self.total_samples, len(self.statuses))
+    def follow(self, journal_records: Iterable[records.Record]) -> Iterator[Change]:
+        """Apply records as they are asked for.
 
-    def take(self, record: records.Record) -> None:
-        """Take one record."""
+        Args:
+            journal_records: The records, in order.
+
+        Yields:
+            What each of them has done.
+
+        Raises:
+            JournalCorruptError: If a record lacks what its kind must have, or is about a trial that is not known.
+        """
+        for record in journal_records:
+            try:
+                change = self.apply(record)
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                raise JournalCorruptError(
+                    f"the journal of {self.path} has a {record.get(records.KIND)!r} record that is not what it should "
+                    f"be ({type(error).__name__}: {error})"
+                ) from error
+            yield change
+
+    def apply(self, record: records.Record) -> Change:
+        """Apply the next record; a record of an unknown kind changes nothing.
+
+        Returns:
+            What it has done.
+
+        Raises:
+            JournalCorruptError: If it is about a trial that no earlier record has introduced.
+            KeyError: If it lacks a field; TypeError, ValueError and AttributeError likewise.
+        """
         kind = record[records.KIND]
+        trial = self._trials.get(record.get("trial", ""))
+        change = Change(kind, record, trial)
+        if (of_trial := _OF_TRIAL.get(kind)) is not None:
+            if trial is None:
+                raise JournalCorruptError(
+                    f"the journal of {self.path} has a {kind!r} record of trial {record['trial']!r}, which it has not "
+                    "introduced"
+                )
+            of_trial(self, trial, change)
+        elif (of_run := _OF_RUN.get(kind)) is not None:
+            of_run(self, change)
         self.noted_s = record.get("at", self.noted_s)
-        if kind == records.RUN:
-            self.trainable_name, self.space_keys = record["trainable"], record["space_keys"]
-            self.metric, self.mode, self.begun_s = record["metric"], record["mode"], self.noted_s
-            self.total_samples = record.get("total_samples")
-        elif kind == records.EXTEND:
-            self.total_samples = None if self.total_samples is None else self.total_samples + record["samples"]
-        elif kind == records.OPEN:
-            self.close_reason = None
-            waiting = {trial_id: PENDING for trial_id, status in self.statuses.items() if status == RUNNING}
-            self.statuses.update(waiting)
-        elif kind == records.CLOSE:
-            self.close_reason = record["reason"]
-        elif kind == records.TRIAL:
-            self.statuses.pop(record.get("replaces", ""), None)
-            self.statuses[record["trial"]] = PENDING
-        elif kind == records.START:
-            self.started.add(record["trial"])
-        elif record["trial"] in self.statuses:
-            self.statuses[record["trial"]] = record["status"]
+        return change
+
+    # -- records of the run --------------------------------------------------------------------------------------------
+
+    def _on_run(self, change: Change) -> None:
+        record = change.record
+        self.metric, self.mode = record["metric"], record["mode"]
+        self.trainable_name, self.space_keys = record.get("trainable", ""), record.get("space_keys", [])
+        self.seed, self.versions = record.get("seed"), record.get("versions", {})
+        self.total_samples = record.get("total_samples")
+        self.begun_s = self.opened_s = record.get("at", 0.0)
+
+    def _on_open(self, change: Change) -> None:
+        """A driver begins: trials that had a worker under the one before it wait again.
+
+        A trial whose final result is on record stays where it was: its end only has to be carried out.
+        """
+        self._earlier_s += self.elapsed_s
+        self.opened_s = change.record.get("at", self.noted_s)
+        self.close_reason = self.took_s = None
+        for trial in list(self.unfinished.values()):
+            trial.num_failures = 0
+            if trial.phase in OWNS_ACTOR and trial.trial_id not in self.final:
+                self._move(trial, Step.RETRY, DRIVER_ENDED)
+
+    def _on_extend(self, change: Change) -> None:
+        self.was_ended = False
+        if self.total_samples is not None:
+            self.total_samples += change.record["samples"]
+
+    def _on_close(self, change: Change) -> None:
+        self.close_reason, self.took_s = change.record["reason"], change.record.get("took_s")
+        self.was_ended = self.was_ended or change.record["reason"].startswith(records.ENDED)
+
+    # -- records of a trial --------------------------------------------------------------------------------------------
+
+    def _on_trial(self, change: Change) -> None:
+        record = change.record
+        replaced = self._trials.get(record.get("replaces", ""))  # journals of the first versions have no such field
+        trial = self._new_trial(record, replaced)
+        trial.trial_id, trial.number, trial.config = record["trial"], record.get("number", 0), record["config"]
+        trial.seed, trial.experiment_number = record.get("seed", 0), record.get("experiment", 0)
+        trial.evaluated_params, trial.experiment_tag = record.get("evaluated_params") or {}, record.get("tag", "")
+        trial.experiment_path = self.path
+        if (name := record.get("name")) and name != trial.name:
+            trial.custom_trial_name = name
+        trial.resources = self._resources_of(record)
+        self._trials[trial.trial_id] = trial
+        change.trial, change.replaced = trial, replaced
+        self._add(trial, replaced)
+
+    def _resources_of(self, record: records.Record) -> Resources:
+        """The resources of a `trial` or `change` record. Most trials of a run ask for the same."""
+        fields = record.get("resources")
+        if self._resources is None or self._resources[0] != fields:
+            request = Resources.of(None) if fields is None else records.resources_of(record)
+            self._resources = fields, request
+        return self._resources[1]
+
+    def _on_start(self, trial: Trial, change: Change) -> None:
+        record = change.record
+        trial.custom_dirname, trial.attempt = record.get("directory") or None, record["attempt"]
+        if self._details:
+            self._note_origin(trial)
+        self.final.pop(trial.trial_id, None)
+        if trial.phase in OWNS_ACTOR:  # its final result is on record, but the trial has to be saved once more
+            self._move(trial, Step.RETRY, DRIVER_ENDED)
+        self._move(trial, Step.START, f"attempt {trial.attempt}")
+
+    def _note_origin(self, trial: Trial) -> None:
+        """Note what the attempt that begins starts from."""
+        donation = self.donations.get(trial.trial_id)
+        origin = BEGINNING
+        if donation is not None:
+            origin = self.grafts[trial.trial_id] = Origin(donation.path, donation.metrics, trial.report_count)
+        elif trial.checkpoints:
+            kept = trial.checkpoints[-1]
+            path = os.path.join(trial.local_path, kept.record.directory)
+            origin = Origin(path, kept.metrics, trial.report_count)
+        elif trial.report_count:
+            origin = Origin(None, {}, trial.report_count)
+        self.origins[trial.trial_id] = origin
+
+    def _on_result(self, trial: Trial, change: Change) -> None:
+        record = change.record
+        if record["decision"] == STOP and record["metrics"].get(DONE):  # not if an interrupt was to stop it
+            self.final[trial.trial_id] = record["reason"]
+        self._record_result(trial, record, self._complete(trial, record["metrics"]))
+        self._commit(trial, record)
+
+    def _complete(self, trial: Trial, metrics: dict[str, Any]) -> dict[str, Any]:
+        """Put the trial's configuration into a result, where it belongs: it is not on record with each of them.
+
+        Returns:
+            The result on one level; empty without details.
+        """
+        if CONFIG not in metrics:
+            return flatten(metrics) if self._details else {}
+        metrics[CONFIG] = None
+        flat = flatten(metrics) if self._details else {}
+        metrics[CONFIG] = trial.config
+        if self._details:
+            del flat[CONFIG]
+            known = self._configs.get(trial.trial_id)
+            if known is None or known[0] is not trial.config:
+                known = self._configs[trial.trial_id] = trial.config, flatten({CONFIG: trial.config})
+            flat.update(known[1])
+        return flat
+
+    def _commit(self, trial: Trial, record: records.Record) -> None:
+        """The checkpoint of a record, if it has one, belongs to the trial."""
+        checkpoint = records.checkpoint_of(record)
+        if checkpoint is not None:
+            trial.record_checkpoint(checkpoint)
+            self.donations.pop(trial.trial_id, None)
+
+    def _on_checkpoint(self, trial: Trial, change: Change) -> None:
+        self._commit(trial, change.record)
+
+    def _on_drop(self, trial: Trial, change: Change) -> None:
+        number = change.record["checkpoint"]
+        trial.checkpoints = [kept for kept in trial.checkpoints if kept.record.number != number]
+
+    def _on_rollback(self, trial: Trial, change: Change) -> None:
+        donation = self.donations.get(trial.trial_id)
+        own = trial.checkpoints[-1] if trial.checkpoints else None
+        trial.roll_back(own if donation is None else donation.taken_at)
+
+    def _on_exploit(self, trial: Trial, change: Change) -> None:
+        record = change.record
+        trial.set_config(record["config"])
+        donor = self._trials.get(record["donor"])
+        for kept in donor.checkpoints if donor is not None else ():
+            if donor is not None and kept.record.number == record["checkpoint"]:
+                self.donations[trial.trial_id] = Donation.of(donor, kept.record, kept.metrics, trial)
+
+    def _on_change(self, trial: Trial, change: Change) -> None:
+        record = change.record
+        if record["config"] is not None:
+            trial.set_config(record["config"])
+        if record["tag"] is not None:
+            trial.set_experiment_tag(record["tag"])
+        if record.get("evaluated_params") is not None:
+            trial.evaluated_params = record["evaluated_params"]
+        if record["resources"] is not None:
+            self._set_resources(trial, self._resources_of(record))
+
+    def _on_status(self, trial: Trial, change: Change) -> None:
+        record, trial_id = change.record, trial.trial_id
+        status, cause = record["status"], record["cause"]
+        before = change.before = trial.phase
+        step = change.step = _BACK.get(before) if status == PENDING else _STEPS.get(status)
+        if step is None:
+            return
+        if self._details:
+            self._settle_results(trial, record, ends_well=step is Step.STOP and STATUS[before] == RUNNING)
+        if step is Step.FAIL:
+            trial.num_failures += 1
+            text = last_error_text(trial.local_path) if self._details else ""
+            trial.error = trial_error_of_text(text or cause, cause)
+        elif step is Step.RETRY:  # it may have failed while it was ended
+            trial.num_failures += not cause.startswith(LOST)
+            self.final.pop(trial_id, None)
+        if step in (Step.STOP, Step.FAIL):
+            self._configs.pop(trial_id, None)
+            self.donations.pop(trial_id, None)
+            self.final.pop(trial_id, None)
+        if step is Step.REVIVE:
+            self._revive(trial, cause)
+        else:
+            self._move(trial, step, cause)
+
+    def _settle_results(self, trial: Trial, record: records.Record, *, ends_well: bool) -> None:
+        """Take the sum of a trial's results in place of the results, which may have been left out; mark a final one."""
+        total = record.get(records.SUM)
+        if total is not None:
+            trial.take_sum(total)
+            if CONFIG in trial.last_result:
+                trial.last_result[CONFIG] = trial.config
+        if ends_well:
+            if record["cause"] == HAS_RETURNED:
+                trial.returns()
+            trial.completes()
+
+    def _revive(self, trial: Trial, cause: str) -> None:
+        """A later driver goes on with a trial that had ended."""
+        trial.error, trial.num_failures = None, 0
+        self._move(trial, Step.REVIVE, cause)
+
+    # -- where `Replay` tells plug-ins ---------------------------------------------------------------------------------
+
+    def _new_trial(self, record: records.Record, replaced: Trial | None) -> Trial:
+        """The trial of a `trial` record, bare."""
+        return Trial(self.trainable_name, trial_id=record["trial"], resources=self._resources_of(record))
+
+    def _add(self, trial: Trial, replaced: Trial | None) -> None:
+        """A trial becomes part of the run, or takes the place of another one."""
+        self.unfinished[trial.trial_id] = trial
+        if replaced is None:
+            self.trials.append(trial)
+            return
+        self.trials[self.trials.index(replaced)] = trial
+        self.unfinished.pop(replaced.trial_id, None)
+        self.donations.pop(replaced.trial_id, None)
+
+    def _record_result(self, trial: Trial, record: records.Record, flat: dict[str, Any]) -> None:
+        """The result of a record becomes the trial's last one."""
+        if self._details:
+            trial.record_result(record["metrics"], flat)
+        else:
+            trial.report_count += 1
+
+    def _set_resources(self, trial: Trial, resources: Resources) -> None:
+        trial.resources = resources
+
+    def _move(self, trial: Trial, step: Step, cause: str) -> None:
+        """The trial takes a step of its life."""
+        trial.phase = _PHASE_AFTER[step]
+        if trial.phase in FINISHED:
+            self.unfinished.pop(trial.trial_id, None)
+        elif step is Step.REVIVE:
+            self.unfinished[trial.trial_id] = trial
 
 
-def _not_drawn(total: int | None, drawn: int) -> int:
-    return 0 if total is None else max(0, total - drawn)
+_OF_RUN: dict[str, Callable[[Story, Change], None]] = {
+    records.RUN: Story._on_run,
+    records.OPEN: Story._on_open,
+    records.EXTEND: Story._on_extend,
+    records.CLOSE: Story._on_close,
+    records.TRIAL: Story._on_trial,
+}
+"""Which records concern the run, or bring a new trial."""
+
+_OF_TRIAL: dict[str, Callable[[Story, Trial, Change], None]] = {
+    records.START: Story._on_start,
+    records.RESULT: Story._on_result,
+    records.CHECKPOINT: Story._on_checkpoint,
+    records.DROP: Story._on_drop,
+    records.ROLLBACK: Story._on_rollback,
+    records.EXPLOIT: Story._on_exploit,
+    records.CHANGE: Story._on_change,
+    records.STATUS: Story._on_status,
+}
+"""Which records are about a trial that is known."""
+
+# -- reading a run -----------------------------------------------------------------------------------------------------
+
+_MAX_DEPTH = 4
+"""Levels below a directory in which runs are looked for."""
+
+_OF_RESULTS = tuple(
+    b'{"%b":"%b",' % (records.KIND.encode(), kind.encode())
+    for kind in (
+        records.RESULT,
+        records.CHECKPOINT,
+        records.DROP,
+        records.ROLLBACK,
+        records.EXPLOIT,
+        records.CHANGE,
+        records.NOTE,
+        records.STATE,
+    )
+)
+"""How the lines begin that an overview leaves out: they change neither the run nor the status of a trial."""
 
 
 def find_runs(directory: str, depth: int = _MAX_DEPTH) -> Iterator[str]:
@@ -222,8 +554,11 @@ def find_runs(directory: str, depth: int = _MAX_DEPTH) -> Iterator[str]:
             yield from find_runs(path, depth - 1)
 
 
-def read_overview(path: str | os.PathLike[str]) -> RunOverview:
-    """Read what a run is and how far it has come; it may be live. Blocks while its journal is read.
+def read_overview(path: str | os.PathLike[str]) -> Story:
+    """Read how far a run has come, without its results; it may be live. Blocks while its journal is read.
+
+    A damaged journal is no error here: `damage` says what is wrong with it, and the story has what the good lines say
+    of the run itself.
 
     Args:
         path: The run's directory.
@@ -232,114 +567,43 @@ def read_overview(path: str | os.PathLike[str]) -> RunOverview:
         JournalCorruptError: If a record is not what it should be.
         TuneError: If the journal cannot be read.
     """
-    overview = RunOverview(local_path(path))
-    run = RunDirectory(overview.path)
+    run = RunDirectory(local_path(path))
     has_trials = run.has_trials()  # before it is read: the first of them comes after the first record
-    for record in journal.of_kind(run.journal, _OF_OVERVIEWS):
-        try:
-            overview.take(record)
-        except (KeyError, TypeError) as error:
-            raise JournalCorruptError(
-                f"the journal of {overview.path} has a {record.get(records.KIND)!r} record that is not what it should "
-                f"be ({type(error).__name__}: {error})"
-            ) from error
+    story, is_empty, damage = Story(run.path, details=False), True, None
     try:
-        if not journal.valid_bytes(run.journal) and has_trials:
-            overview.damage = run.lost_journal()
+        for _ in story.follow(record for _, record in journal.scan(run.journal, leaves_out=_is_of_results)):
+            is_empty = False
+        if is_empty and has_trials:
+            damage = run.lost_journal()
     except JournalCorruptError as error:
-        overview.damage = error
-    return overview
+        damage = error
+        story = Story(run.path, details=False)
+        for _ in story.follow(journal.of_kinds(run.journal, records.RUN, records.OPEN, records.EXTEND, records.CLOSE)):
+            pass
+    story.damage = damage
+    if story.close_reason is None:  # results have times, but they were not read
+        story.noted_s = max(story.noted_s, os.path.getmtime(run.journal))
+    return story
 
 
-# -- its trials --------------------------------------------------------------------------------------------------------
+def _is_of_results(offset: int, line: bytes) -> bool:
+    return line.startswith(_OF_RESULTS, codec.BODY)
 
 
-@dataclass(frozen=True)
-class Origin:
-    """What the last attempt of a trial has started from.
-
-    Attributes:
-        path: The directory of the checkpoint, its own or another trial's; None: from the beginning.
-        metrics: The result that it belongs to.
-        report_number: How many reports of the trial counted then.
-    """
-
-    path: str | None
-    metrics: dict[str, Any]
-    report_number: int
-
-
-@dataclass
-class RecordedRun:
-    """What the journal of a run says.
-
-    Attributes:
-        path: The run's directory, absolute.
-        trials: Its trials, in order of submission. Objects that only pickle can hold stay pickled in them.
-        metric: The run's metric, or None.
-        mode: Its mode, or None.
-        trainable_name: The trainable's name.
-        close_reason: Why its last driver has ended; None if it is at work, or was killed.
-        seed: Its base seed.
-        total_samples: How many trials there will be; None: without end, or not known.
-        versions: Of Python and of minitune, when it began.
-        begun_s: When it began, in seconds since the epoch.
-        opened_s: When its last driver began, likewise.
-        took_s: How long that driver was at work; None if it still is, or did not come to say so.
-        noted_s: When the last record with a time was written, likewise: a driver's or trial's beginning or end.
-        origins: By trial id, what the trial's last attempt has started from.
-        grafts: By trial id, the last such start that was from another trial's checkpoint.
-    """
-
-    path: str
-    trials: list[Trial] = field(default_factory=list)
-    metric: str | None = None
-    mode: str | None = None
-    trainable_name: str = ""
-    close_reason: str | None = None
-    seed: int | None = None
-    total_samples: int | None = None
-    versions: dict[str, str] = field(default_factory=dict)
-    begun_s: float = 0.0
-    opened_s: float = 0.0
-    took_s: float | None = None
-    noted_s: float = 0.0
-    origins: dict[str, Origin] = field(default_factory=dict)
-    grafts: dict[str, Origin] = field(default_factory=dict)
-
-    @property
-    def not_drawn(self) -> int:
-        """How many trials the search has not drawn yet; 0 if it is without end."""
-        return _not_drawn(self.total_samples, len(self.trials))
-
-    @property
-    def updated_s(self) -> float:
-        """When something was last noted, the results of trials included, in seconds since the epoch."""
-        reported = [trial.last_result.get("timestamp") for trial in self.trials]
-        return max([self.noted_s, *(at for at in reported if isinstance(at, (int, float)))])
-
-    @property
-    def elapsed_s(self) -> float:
-        """How long the last driver was at work, in seconds: what it has said itself, or as far as is known."""
-        return max(0.0, self.updated_s - self.opened_s) if self.took_s is None else self.took_s
-
-
-def read_run(path: str | os.PathLike[str], unpickle: bool = False) -> RecordedRun:
+def read_run(path: str | os.PathLike[str], unpickle: bool = False, decisions: Decisions | None = None) -> Story:
     """Read a run; it may be live, and it may have been moved. Blocks while its journal is read.
 
     Args:
         path: The run's directory, or its journal.
-        unpickle: Whether objects that only pickle can hold are loaded: only after `lock.check_trusted`.
-
-    Returns:
-        The run as its journal has it; a torn end is left out.
+        unpickle: Whether objects that only pickle can hold are loaded: only after `layout.check_trusted`.
+        decisions: Filled, if given, on the way: that is faster than `read_decisions` in addition.
 
     Raises:
         FileNotFoundError: If there is no journal.
         JournalCorruptError: If the journal has been damaged.
         TuneError: If it cannot be read, or was written by a newer version.
     """
-    follower = RunFollower(path, unpickle)
+    follower = RunFollower(path, unpickle, decisions)
     follower.read_new()
     return follower.run
 
@@ -350,12 +614,16 @@ class RunFollower:
     Args:
         path: The run's directory, or its journal.
         unpickle: See `read_run`.
+        decisions: See `read_run`.
 
     Raises:
         FileNotFoundError: If there is no journal.
+
+    Attributes:
+        run: The run as it was at the last look.
     """
 
-    def __init__(self, path: str | os.PathLike[str], unpickle: bool = False):
+    def __init__(self, path: str | os.PathLike[str], unpickle: bool = False, decisions: Decisions | None = None):
         directory = local_path(path)
         if os.path.isfile(directory):
             directory = os.path.dirname(directory)
@@ -366,15 +634,11 @@ class RunFollower:
                 f"{directory} holds no run: there is no journal in it; pass the directory that the run's results are "
                 "in, <storage_path>/<name>"
             )
-        self._reader = _TrialReader(RecordedRun(directory))
+        self.run = Story(directory)
         self._unpickle = unpickle
-        self._last: int | None = None
+        self._decisions = decisions
+        self._last: int | None = None  # where the last record begins that was applied
         self._size_bytes = -1
-
-    @property
-    def run(self) -> RecordedRun:
-        """The run as it was at the last look."""
-        return self._reader.run
 
     def read_new(self) -> bool:
         """Read what has been added. Blocks while it is read; costs next to nothing if there is nothing.
@@ -392,7 +656,9 @@ class RunFollower:
         self._size_bytes = size_bytes
         before = self._last
         must_hold = before is None and self._directory.has_trials()  # the first of them comes after the first record
-        self._reader.read(self._new_records())
+        for change in self.run.follow(self._new_records()):
+            if self._decisions is not None:
+                self._decisions.tell(change)
         if must_hold and self._last is None:
             raise self._directory.lost_journal()
         return self._last != before
@@ -400,238 +666,77 @@ class RunFollower:
     def _new_records(self) -> Iterator[records.Record]:
         """The records after the last one, which is read again to find its end."""
         last = self._last
-        left_out = SummedUp(self._journal) if last is None else None
+        left_out = SummedUp(self._journal) if last is None and self._decisions is None else None
         for offset, record in journal.scan(self._journal, self._unpickle, begin=last or 0, leaves_out=left_out):
             if offset != last:
                 self._last = offset
                 yield record
 
 
-class _TrialReader:
-    """Applies records to trials.
+_RESULT, _STATUS, _START = (
+    b'{"%b":"%b","trial":"' % (records.KIND.encode(), kind.encode())
+    for kind in (records.RESULT, records.STATUS, records.START)
+)
+"""How the lines of some kinds of records begin."""
+
+_SUM = b'"%b":{' % records.SUM.encode()
+
+
+class SummedUp:
+    """Tells which lines of a journal need not be read: the results of a trial whose last record holds their sum.
 
     Args:
-        run: Filled.
+        path: The journal. Blocks while it is gone through, at about a microsecond for each line.
+        until: Only trials that have ended before this position, in bytes, count; None for all.
+
+    Raises:
+        TuneError: If it cannot be read.
     """
 
-    def __init__(self, run: RecordedRun):
-        self.run = run
-        self._trials: dict[str, Trial] = {}
-        # by trial id, where a trial stood when it was given another one's checkpoint, until it has one of its own
-        self._given: dict[str, KeptCheckpoint] = {}
-        self._donated: dict[str, tuple[str, dict[str, Any]]] = {}  # by trial id, that checkpoint's path and metrics
-        self._results = PastResults()
-        self._handlers = {
-            records.START: self._on_start,
-            records.RESULT: self._on_result,
-            records.CHECKPOINT: self._commit,
-            records.DROP: self._on_drop,
-            records.ROLLBACK: self._on_rollback,
-            records.EXPLOIT: self._on_exploit,
-            records.CHANGE: self._on_change,
-            records.STATUS: self._on_status,
-        }
+    def __init__(self, path: str | os.PathLike[str], until: int | None = None):
+        self._ends: dict[bytes, int] = {}
+        for offset, line in journal.lines_of_kind(path, records.STATUS, holding=_SUM):
+            if until is None or offset < until:
+                self._ends[_trial_of(line, _STATUS)] = offset
 
-    def read(self, journal_records: Iterable[records.Record]) -> None:
-        """Apply all records.
-
-        Raises:
-            JournalCorruptError: If one lacks what its kind must have.
-        """
-        for record in journal_records:
-            try:
-                self._apply(record)
-            except (KeyError, TypeError, ValueError, AttributeError) as error:
-                raise JournalCorruptError(
-                    f"the journal of {self.run.path} has a {record.get(records.KIND)!r} record that is not what it "
-                    f"should be ({type(error).__name__}: {error})"
-                ) from error
-
-    def _apply(self, record: records.Record) -> None:
-        kind = record[records.KIND]
-        self.run.noted_s = record.get("at", self.run.noted_s)
-        if kind == records.RUN:
-            self.run.metric, self.run.mode = record["metric"], record["mode"]
-            self.run.trainable_name, self.run.seed = record["trainable"], record.get("seed")
-            self.run.versions, self.run.begun_s = record.get("versions", {}), self.run.noted_s
-            self.run.total_samples = record.get("total_samples")
-        elif kind == records.EXTEND and self.run.total_samples is not None:
-            self.run.total_samples += record["samples"]
-        elif kind == records.OPEN:
-            self._on_open()
-        elif kind == records.CLOSE:
-            self.run.close_reason, self.run.took_s = record["reason"], record.get("took_s")
-        elif kind == records.TRIAL:
-            self._on_trial(record)
-        elif kind in self._handlers and record["trial"] in self._trials:
-            self._handlers[kind](self._trials[record["trial"]], record)
-
-    def _on_open(self) -> None:
-        """A driver begins: what had a worker under the one before it waits again."""
-        self.run.close_reason = self.run.took_s = None
-        self.run.opened_s = self.run.noted_s
-        for trial in self.run.trials:
-            if trial.phase in OWNS_ACTOR:
-                trial.phase = Phase.QUEUED
-
-    def _on_trial(self, record: records.Record) -> None:
-        trial = Trial(self.run.trainable_name, config=record["config"], trial_id=record["trial"])
-        trial.number, trial.seed = record["number"], record["seed"]
-        trial.experiment_number = record.get("experiment", 0)
-        trial.evaluated_params, trial.experiment_tag = record["evaluated_params"], record["tag"]
-        trial.resources = records.resources_of(record)
-        trial.experiment_path = self.run.path
-        if record["name"] != trial.name:
-            trial.custom_trial_name = record["name"]
-        self._trials[trial.trial_id] = trial
-        replaced = self._trials.get(record.get("replaces", ""))  # runs of the first versions have no such field
-        if replaced is None:
-            self.run.trials.append(trial)
-        else:  # a later driver has begun it anew
-            self.run.trials[self.run.trials.index(replaced)] = trial
-
-    def _on_change(self, trial: Trial, record: records.Record) -> None:
-        if record["config"] is not None:
-            trial.set_config(record["config"])
-        if record["tag"] is not None:
-            trial.set_experiment_tag(record["tag"])
-        if record.get("evaluated_params") is not None:
-            trial.evaluated_params = record["evaluated_params"]
-        if record["resources"] is not None:
-            trial.resources = records.resources_of(record)
-
-    def _on_start(self, trial: Trial, record: records.Record) -> None:
-        trial.custom_dirname, trial.attempt = record["directory"] or None, record["attempt"]
-        trial.phase = Phase.STARTING
-        self.run.origins[trial.trial_id] = origin = self._origin(trial)
-        if trial.trial_id in self._given:
-            self.run.grafts[trial.trial_id] = origin
-
-    def _origin(self, trial: Trial) -> Origin:
-        given = self._donated.get(trial.trial_id) if trial.trial_id in self._given else None
-        if given is None and trial.checkpoints:
-            kept = trial.checkpoints[-1]
-            given = os.path.join(trial.local_path, kept.record.directory), kept.metrics
-        path, metrics = given or (None, {})
-        return Origin(path, metrics, trial.report_count)
-
-    def _on_result(self, trial: Trial, record: records.Record) -> None:
-        metrics = record["metrics"]
-        trial.record_result(metrics, self._results.complete(trial, metrics))
-        self._commit(trial, record)
-
-    def _commit(self, trial: Trial, record: records.Record) -> None:
-        checkpoint = records.checkpoint_of(record)
-        if checkpoint is not None:
-            trial.record_checkpoint(checkpoint)
-            self._given.pop(trial.trial_id, None)
-
-    def _on_drop(self, trial: Trial, record: records.Record) -> None:
-        trial.checkpoints = [kept for kept in trial.checkpoints if kept.record.number != record["checkpoint"]]
-
-    def _on_rollback(self, trial: Trial, record: records.Record) -> None:
-        given = self._given.get(trial.trial_id)
-        own = trial.checkpoints[-1] if trial.checkpoints else None
-        trial.roll_back(given or own)
-
-    def _on_exploit(self, trial: Trial, record: records.Record) -> None:
-        trial.set_config(record["config"])
-        donor = self._trials.get(record["donor"])
-        if donor is None:
-            return
-        taken = (kept for kept in donor.checkpoints if kept.record.number == record["checkpoint"])
-        for kept in taken:
-            self._donated[trial.trial_id] = os.path.join(donor.local_path, kept.record.directory), kept.metrics
-            self._given[trial.trial_id] = KeptCheckpoint(
-                kept.record, trial.report_count, trial.last_result, trial.analysis.copy()
-            )
-
-    def _on_status(self, trial: Trial, record: records.Record) -> None:
-        status, cause, was_running = record["status"], record["cause"], trial.status == RUNNING
-        self._results.take_sum(trial, record)
-        if status == TERMINATED and was_running:
-            if cause == HAS_RETURNED:
-                trial.returns()
-            trial.completes()
-        elif status == ERROR:
-            trial.num_failures += 1
-            trial.error = trial_error_of_text(last_error_text(trial.local_path) or cause, cause)
-        elif status == PENDING and trial.is_finished():
-            trial.num_failures, trial.error = 0, None
-        elif status == PENDING and trial.phase in OWNS_ACTOR and not cause.startswith(LOST):
-            trial.num_failures += 1
-        if status in (TERMINATED, ERROR):
-            self._results.forget(trial)
-            self._given.pop(trial.trial_id, None)
-        trial.phase = _PHASES.get(status, trial.phase)
+    def __call__(self, offset: int, line: bytes) -> bool:
+        """Whether the line at `offset`, in bytes, is such a result."""
+        return line.startswith(_RESULT, codec.BODY) and offset < self._ends.get(_trial_of(line, _RESULT), 0)
 
 
-# -- its results -------------------------------------------------------------------------------------------------------
+def _trial_of(line: bytes, beginning: bytes) -> bytes:
+    """The id of the trial that a line is about, as JSON has it."""
+    begin = codec.BODY + len(beginning)
+    return line[begin : line.find(b'"', begin)]
 
 
-class PastResults:
-    """Gives results their configuration back, and has them on one level.
+# -- the results of one trial ------------------------------------------------------------------------------------------
 
-    A configuration stands in none of them, so it is flattened once for each trial rather than for each result.
-    """
-
-    def __init__(self) -> None:
-        self._configs: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
-
-    def complete(self, trial: Trial, metrics: dict[str, Any]) -> dict[str, Any]:
-        """Put the trial's configuration into a result, where it belongs there.
-
-        Returns:
-            The result on one level.
-        """
-        if CONFIG not in metrics:
-            return flatten(metrics)
-        metrics[CONFIG] = None
-        flat = flatten(metrics)
-        metrics[CONFIG] = trial.config
-        del flat[CONFIG]
-        known = self._configs.get(trial.trial_id)
-        if known is None or known[0] is not trial.config:
-            known = self._configs[trial.trial_id] = trial.config, flatten({CONFIG: trial.config})
-        flat.update(known[1])
-        return flat
-
-    def forget(self, trial: Trial) -> None:
-        """The trial has ended."""
-        self._configs.pop(trial.trial_id, None)
-
-    def take_sum(self, trial: Trial, record: records.Record) -> bool:
-        """Take the sum of a trial's results from the record of its end. False if it is not there."""
-        total = record.get(records.SUM)
-        if total is None:
-            return False
-        trial.take_sum(total)
-        if CONFIG in trial.last_result:
-            trial.last_result[CONFIG] = trial.config
-        return True
+_OF_REPORTS = re.compile(
+    rb'\{"%b":"(?:%b)","trial":"([^"]*)"'
+    % (
+        records.KIND.encode(),
+        "|".join((records.RESULT, records.TRIAL, records.CHANGE, records.EXPLOIT)).encode(),
+    )
+)
+"""The records that the reports of a trial are made of, by their first fields."""
 
 
 def logged_reports(journal_records: Iterable[records.Record]) -> Iterator[tuple[str, dict[str, Any]]]:
     """(Trial id, report as the loggers got it) for each report, those of failed attempts included."""
-    configs: dict[str, Any] = {}
-    for record in journal_records:
-        kind = record[records.KIND]
-        if kind == records.RESULT:
-            metrics = dict(record["metrics"])
-            if CONFIG in metrics:
-                metrics[CONFIG] = configs[record["trial"]]
+    for change in Story("", details=False).follow(journal_records):
+        if change.kind == records.RESULT:
+            metrics = dict(change.record["metrics"])
             metrics.pop(EXPERIMENT_TAG, None)  # it was added after the loggers had been told
-            yield record["trial"], metrics
-        elif kind in (records.TRIAL, records.CHANGE, records.EXPLOIT) and record["config"] is not None:
-            configs[record["trial"]] = record["config"]
+            yield change.record["trial"], metrics
 
 
 class Reports:
     """The reports of each trial of a run.
 
     One pass over the journal only notes where the records of each trial begin: eight bytes for each. The reports of a
-    trial are read when they are asked for, so memory holds those of one trial, and data frames of all trials do not
-    read the journal once for each.
+    trial are read when they are asked for. So memory holds those of one trial, and data frames of all trials do not
+    read the whole journal once for each trial.
 
     Args:
         path: The journal. Blocks while it is read.
@@ -643,17 +748,19 @@ class Reports:
 
     def __init__(self, path: str):
         self._path = path
-        self._offsets: dict[bytes, array[int]] = {}  # by trial id, as it is written
+        self._offsets: dict[bytes, array[int]] = {}  # by trial id, as JSON has it
         self._trial_ids: dict[str, str] = {}  # by the name of the trial's directory
         for _, record in journal.scan(path, leaves_out=self._note):
-            if record[records.KIND] == records.START and record.get("directory"):
-                self._trial_ids[record["directory"]] = record["trial"]
+            if directory := record.get("directory"):
+                self._trial_ids[directory] = record["trial"]
 
     def _note(self, offset: int, line: bytes) -> bool:
-        match = _OF_REPORTS.match(line, codec.BODY)
-        if match is None:
+        """Note where a line begins, if reports are made of it. Only starts, which name directories, are decoded."""
+        if line.startswith(_START, codec.BODY) or not offset:
             return False
-        self._offsets.setdefault(match[1], array("Q")).append(offset)
+        match = _OF_REPORTS.match(line, codec.BODY)
+        if match is not None:
+            self._offsets.setdefault(match[1], array("Q")).append(offset)
         return True
 
     def of(self, directory: str) -> list[dict[str, Any]] | None:
@@ -697,40 +804,41 @@ def _cached_reports(file: str, size_bytes: int, changed_ns: int) -> Reports:
     return Reports(file)
 
 
-class SummedUp:
-    """Tells the lines of a journal that need not be read: results for which the end of their trial has the sum.
+# -- decisions ---------------------------------------------------------------------------------------------------------
 
-    Args:
-        path: The journal. Blocks while it is gone through, at about a microsecond for each line.
-        until: Only trials that have ended before this position are looked at, in bytes; None for all.
+# The journal has each decision upon a result with its reason and facts, each change of a trial's status with its cause,
+# and each exploit. A scheduler gives no reason when it promotes or stops a trial that waits. The rank that the trial
+# had at its rung by then explains it.
 
-    Raises:
-        TuneError: If it cannot be read.
-    """
+EXPLOIT = "EXPLOIT"
+"""The trial goes on from another one's checkpoint."""
 
-    def __init__(self, path: str | os.PathLike[str], until: int | None = None):
-        self._ends: dict[bytes, int] = {}
-        for offset, line in journal.lines_of_kind(path, records.STATUS, holding=_SUM):
-            if until is None or offset < until:
-                self._ends[_trial_of(line, _STATUS)] = offset
+EXPLORE = "EXPLORE"
+"""The trial goes on from its own checkpoint under other hyperparameters."""
 
-    def __call__(self, offset: int, line: bytes) -> bool:
-        """Whether the line at `offset`, in bytes, is such a result."""
-        return line.startswith(_RESULT, codec.BODY) and offset < self._ends.get(_trial_of(line, _RESULT), 0)
+RESUME = "RESUME"
+"""A paused trial goes on."""
 
+PROMOTE = "PROMOTE"
+"""A trial that has waited at a rung goes on."""
 
-def _trial_of(line: bytes, beginning: bytes) -> bytes:
-    """The id of the trial that a line is about, as it is written."""
-    begin = codec.BODY + len(beginning)
-    return line[begin : line.find(b'"', begin)]
+RETRY = "RETRY"
+"""The trial has failed and is tried again."""
 
+FAIL = "FAIL"
+"""The trial has failed for good."""
 
-# -- its decisions -----------------------------------------------------------------------------------------------------
-
-
-# The driver keeps nothing for this. The journal has each decision with its reason and facts, each change of a trial's
-# status with its cause, and each exploit. A scheduler gives no reason when it promotes or stops a trial that waits: the
-# rank of the trial at its rung by then explains it.
+_VERBS = {
+    CONTINUE: "goes on",
+    PAUSE: "paused",
+    STOP: "stopped",
+    EXPLOIT: "exploits another trial",
+    EXPLORE: "explores",
+    RESUME: "resumed",
+    PROMOTE: "promoted",
+    RETRY: "tried again",
+    FAIL: "failed for good",
+}
 
 
 @dataclass(frozen=True)
@@ -771,14 +879,12 @@ class _Told:
         decisions: Those so far.
         iteration: Its last one.
         is_open: Whether the last decision is a STOP or PAUSE that its status has not confirmed yet.
-        status: Its last one.
         waits_at: The rung where it waits, and its score there, if its pause has told.
     """
 
     decisions: list[TrialDecision] = field(default_factory=list)
     iteration: int | None = None
     is_open: bool = False
-    status: str = PENDING
     waits_at: tuple[Any, float] | None = None
 
     def add(self, action: str, reason: str = "", facts: Mapping[str, Any] | None = None) -> None:
@@ -787,7 +893,7 @@ class _Told:
 
 
 class Decisions:
-    """The decisions of a run; `tell` takes its records in order.
+    """The decisions of a run; `tell` takes the changes of its story in order.
 
     Attributes:
         by_trial: The decisions of each trial, by its id.
@@ -801,29 +907,26 @@ class Decisions:
         self._sign = 0
         self._rungs: dict[Any, list[float]] = {}
 
-    def tell(self, record: records.Record) -> None:
-        """Take one record; those that decide nothing are passed over."""
-        kind = record[records.KIND]
+    def tell(self, change: Change) -> None:
+        """Take one change; those that decide nothing are passed over."""
+        kind, trial = change.kind, change.trial
+        if kind == records.RUN:
+            self._sign = {"max": 1, "min": -1}.get(change.record["mode"], 0)
+        if trial is None:
+            return
+        if (told := self._told.get(trial.trial_id)) is None:
+            told = self._told[trial.trial_id] = _Told()
+            self.by_trial[trial.trial_id] = told.decisions
         if kind == records.RESULT:
-            self._on_result(self._of(record), record)
-        elif kind == records.STATUS:
-            self._on_status(self._of(record), record["status"], record["cause"])
+            self._on_result(told, change.record)
         elif kind == records.EXPLOIT:
-            self._on_exploit(self._of(record), record)
+            self._on_exploit(told, change.record)
         elif kind == records.NOTE:
-            self._of(record).add(STOP, record["text"])
-        elif kind == records.START and record.get("directory"):
-            self.by_directory[record["directory"]] = self._of(record).decisions
-        elif kind == records.RUN:
-            self._sign = {"max": 1, "min": -1}.get(record["mode"], 0)
-
-    def _of(self, record: records.Record) -> _Told:
-        trial_id = record["trial"]
-        told = self._told.get(trial_id)
-        if told is None:
-            told = self._told[trial_id] = _Told()
-            self.by_trial[trial_id] = told.decisions
-        return told
+            told.add(STOP, change.record["text"])
+        elif kind == records.START and trial.custom_dirname:
+            self.by_directory[trial.custom_dirname] = told.decisions
+        elif kind == records.STATUS:
+            self._on_status(told, change)
 
     def _on_result(self, told: _Told, record: records.Record) -> None:
         told.iteration = record["metrics"].get(TRAINING_ITERATION, record["number"])
@@ -863,21 +966,21 @@ class Decisions:
         told.add(EXPLORE if record["donor"] == record["trial"] else EXPLOIT, reason, facts)
         told.is_open = True
 
-    def _on_status(self, told: _Told, status: str, cause: str) -> None:
-        before, told.status = told.status, status
+    def _on_status(self, told: _Told, change: Change) -> None:
+        step, cause = change.step, change.record["cause"]
         was_open, told.is_open = told.is_open, False
-        if status == PAUSED and not was_open:
+        if step is Step.PAUSE and not was_open:
             told.add(PAUSE, cause)
-        elif status == TERMINATED and not (was_open and told.decisions[-1].action == STOP):
+        elif step is Step.STOP and not (was_open and told.decisions[-1].action == STOP):
             standing = self._standing(told)
             told.add(STOP, f"{cause}; {_in_words(standing)}" if standing else cause, standing)
-        elif status == ERROR:
+        elif step is Step.FAIL:
             told.add(FAIL, cause)
-        elif status == PENDING and before == PAUSED:
+        elif step is Step.UNPAUSE:
             standing = self._standing(told)
             told.add(PROMOTE if standing else RESUME, _in_words(standing) if standing else cause, standing)
             told.waits_at = None
-        elif status == PENDING and before == RUNNING:
+        elif step is Step.RETRY and change.before is not Phase.STARTING:
             told.add(RETRY, cause)
 
 
@@ -903,12 +1006,18 @@ def read_decisions(path: str | os.PathLike[str]) -> Decisions:
 @lru_cache(maxsize=1)
 def _cached_decisions(file: str, size_bytes: int, changed_ns: int) -> Decisions:
     decisions = Decisions()
-    for record in journal.read(file):
-        decisions.tell(record)
+    for change in Story(os.path.dirname(file), details=False).follow(journal.read(file)):
+        decisions.tell(change)
     return decisions
 
 
-# -- its learning curves -----------------------------------------------------------------------------------------------
+# -- learning curves ---------------------------------------------------------------------------------------------------
+
+_OF_THE_RUN = frozenset(AUTO_RESULT_KEYS) - {TRAINING_ITERATION, "timesteps_total", "episodes_total"}
+"""What belongs to the run rather than to the curve."""
+
+Curve = list[tuple[dict[str, Any], float]]
+"""(metrics, seconds) for each result."""
 
 
 @dataclass
@@ -953,13 +1062,18 @@ class PastRun:
         file = run.journal
         if not os.path.isfile(file):
             raise FileNotFoundError(f"{directory} holds no run: there is no journal in it; pass <storage_path>/<name>")
-        reader = _CurveReader(cls(directory))
-        reader.read(journal.read(file))
-        if not reader.run.configs and run.has_trials():
+        past = cls(directory)
+        curves = _CurveReader(past)
+        story = Story(directory, details=False)
+        for change in story.follow(journal.read(file)):
+            curves.take(change)
+        if not story.trials and run.has_trials():
             raise run.lost_journal()
-        if not any(reader.run.curves.values()):
+        if not any(past.curves.values()):
             raise TuneError(f"the run in {directory} has no results yet")
-        return reader.run
+        past.metric, past.mode, past.took_s = story.metric, story.mode, story.worked_s
+        curves.close()
+        return past
 
     @property
     def num_results(self) -> int:
@@ -973,7 +1087,7 @@ class PastRun:
 
 
 class _CurveReader:
-    """Applies records.
+    """Collects the curves of a run from the changes of its story.
 
     Args:
         run: Filled.
@@ -984,61 +1098,36 @@ class _CurveReader:
         self._ended: set[str] = set()
         self._exploited: set[str] = set()
         self._running: set[str] = set()
-        self._opened_s = self._noted_s = 0.0
 
-    def read(self, journal_records: Iterable[records.Record]) -> None:
-        """Apply all of them."""
-        for record in journal_records:
-            self._apply_to_driver(record)
-            self._apply(record)
-        self.run.took_s += max(0.0, self._noted_s - self._opened_s)  # of a driver that was killed, or is at work
-        for trial_id in [trial_id for trial_id, curve in self.run.curves.items() if not curve]:
-            del self.run.curves[trial_id]
-        longest = max(map(len, self.run.curves.values()), default=0)
-        self.run.cut = frozenset(
-            trial_id
-            for trial_id, curve in self.run.curves.items()
-            if trial_id in self._exploited or (trial_id not in self._ended and len(curve) < longest)
-        )
-
-    def _apply_to_driver(self, record: records.Record) -> None:
-        """How long drivers have worked, and on how many trials at a time."""
-        kind, at_s = record[records.KIND], record.get("at", self._noted_s)
-        if kind == records.RUN:
-            self._opened_s = at_s
-        elif kind == records.OPEN:
-            self.run.took_s += max(0.0, self._noted_s - self._opened_s)
-            self._opened_s = at_s
+    def take(self, change: Change) -> None:
+        """Take the next change."""
+        kind, trial = change.kind, change.trial
+        if kind == records.OPEN:
             self._running.clear()
-        elif kind == records.CLOSE:
-            self.run.took_s += record.get("took_s", max(0.0, at_s - self._opened_s))
-            self._opened_s = at_s
-        elif kind == records.STATUS and record["status"] == RUNNING:
-            self._running.add(record["trial"])
+        if trial is None:
+            return
+        trial_id = trial.trial_id
+        if kind == records.STATUS and change.step is Step.TRAIN:
+            self._running.add(trial_id)
             self.run.num_workers = max(self.run.num_workers, len(self._running))
         elif kind == records.STATUS:
-            self._running.discard(record["trial"])
-        self._noted_s = at_s
-
-    def _apply(self, record: records.Record) -> None:
-        kind, trial_id = record[records.KIND], record.get("trial", "")
-        if kind == records.RUN:
-            self.run.metric, self.run.mode = record["metric"], record["mode"]
-        elif kind == records.TRIAL:
-            self.run.curves.pop(record.get("replaces", ""), None)
-            self.run.curves[trial_id], self.run.configs[trial_id] = [], record["config"]
-        elif trial_id in self._exploited:
+            self._running.discard(trial_id)
+        if trial_id in self._exploited:
             return
+        if kind == records.TRIAL:
+            if change.replaced is not None:
+                self.run.curves.pop(change.replaced.trial_id, None)
+            self.run.curves[trial_id], self.run.configs[trial_id] = [], trial.config
         elif kind == records.RESULT:
-            self._on_result(trial_id, record)
+            self._on_result(trial_id, change.record)
         elif kind == records.ROLLBACK:
-            del self.run.curves[trial_id][record["number"] :]
+            del self.run.curves[trial_id][change.record["number"] :]
             self._ended.discard(trial_id)
         elif kind == records.EXPLOIT:
             self._exploited.add(trial_id)
-        elif kind == records.STATUS and record["status"] == TERMINATED and record["cause"] == HAS_RETURNED:
+        elif change.step is Step.STOP and change.record["cause"] == HAS_RETURNED:
             self._ended.add(trial_id)
-        elif kind == records.STATUS and record["status"] == ERROR:
+        elif change.step is Step.FAIL:
             self._ended.discard(trial_id)
 
     def _on_result(self, trial_id: str, record: records.Record) -> None:
@@ -1046,5 +1135,17 @@ class _CurveReader:
         seconds = metrics.get(TIME_THIS_ITER_S)
         kept = {key: value for key, value in metrics.items() if key not in _OF_THE_RUN}
         self.run.curves[trial_id].append((kept, float(seconds) if is_real(seconds) and seconds >= 0 else 0.0))
-        if record["decision"] == "STOP" and record["reason"].startswith((STOP_CRITERION, TRAINABLE_ENDED)):
+        if record["decision"] == STOP and record["reason"].startswith((STOP_CRITERION, TRAINABLE_ENDED)):
             self._ended.add(trial_id)
+
+    def close(self) -> None:
+        """There are no more changes: leave out empty curves, and tell which ones are cut."""
+        curves = self.run.curves
+        for trial_id in [trial_id for trial_id, curve in curves.items() if not curve]:
+            del curves[trial_id]
+        longest = max(map(len, curves.values()), default=0)
+        self.run.cut = frozenset(
+            trial_id
+            for trial_id, curve in curves.items()
+            if trial_id in self._exploited or (trial_id not in self._ended and len(curve) < longest)
+        )

@@ -11,8 +11,19 @@ from typing import Any
 import pytest
 from kit import fit
 
-from minitune import ExperimentAnalysis, FailureConfig, Result, ResultGrid, RunConfig, TuneConfig, Tuner, report
-from minitune.record.story import read_run
+from minitune import (
+    ExperimentAnalysis,
+    FailureConfig,
+    Result,
+    ResultGrid,
+    RunConfig,
+    TuneConfig,
+    Tuner,
+    grid_search,
+    report,
+)
+from minitune.error import JournalCorruptError
+from minitune.record.story import read_decisions, read_overview, read_run
 
 
 @pytest.mark.usefixtures("forbid_unpickling")
@@ -127,6 +138,49 @@ def test_a_torn_end_and_unknown_records_are_passed_over(grid: ResultGrid) -> Non
 
     assert [str(trial) for trial in read_run(grid.experiment_path).trials] == [str(t) for t in before.trials]
     assert before.close_reason is not None
+
+
+def test_each_view_of_a_journal_counts_the_same_trials(tmp_path: Path) -> None:
+    """Also in the midst of a run: the journal is cut after each of its records."""
+
+    def train(config: dict[str, Any]) -> None:
+        report({"n": config["i"]})
+        if config["i"] == 1:
+            raise ValueError("a bad one")
+        report({"n": config["i"] + 1})
+
+    grid = Tuner(
+        train,
+        param_space={"i": grid_search([0, 1, 2])},
+        tune_config=TuneConfig(executor="inline", metric="n", mode="max", max_concurrent_trials=2),
+        run_config=RunConfig(name="run", verbose=0, failure_config=FailureConfig(max_failures=1)),
+    ).fit()
+    lines = Path(grid.experiment_path, "journal").read_bytes().splitlines(keepends=True)
+    seen = set()
+    (cut := tmp_path / "cut").mkdir()
+    for count in range(1, len(lines) + 1):
+        (cut / "journal").write_bytes(b"".join(lines[:count]))
+        run, overview = read_run(cut), read_overview(cut)
+        assert overview.damage is None
+        assert (overview.counts(), overview.close_reason) == (run.counts(), run.close_reason)
+        assert overview.not_drawn == run.not_drawn == 3 - len(run.trials)
+        seen |= set(run.counts())
+    assert seen == {"PENDING", "RUNNING", "TERMINATED", "ERROR"}
+    assert run.counts() == {"TERMINATED": 2, "ERROR": 1}
+
+
+def test_a_record_of_a_trial_that_was_never_introduced_is_damage(grid: ResultGrid) -> None:
+    from minitune.record.journal import Journal
+
+    before = read_overview(grid.experiment_path)
+    with Journal.open(Path(grid.experiment_path, "journal")) as opened:
+        opened.append({"type": "status", "trial": "nobody", "status": "RUNNING", "cause": ""})
+    for read in (read_run, read_decisions, ExperimentAnalysis):
+        with pytest.raises(JournalCorruptError, match="'nobody', which it has not introduced"):
+            read(grid.experiment_path)
+    overview = read_overview(grid.experiment_path)
+    assert "'nobody'" in str(overview.damage)
+    assert (overview.trainable_name, overview.close_reason) == (before.trainable_name, before.close_reason)
 
 
 def test_what_a_retry_has_left_behind_does_not_count(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from minitune import (
     report,
 )
 from minitune.error import JournalCorruptError
-from minitune.record.story import read_run
+from minitune.record.story import Decisions, read_decisions, read_run
 
 REPORTS = 50
 AWKWARD = (float("nan"), 1, True, 10**400, None, "text", -float("inf"), [1, {"a": 2}])
@@ -58,6 +58,9 @@ def test_a_run_that_is_read_or_resumed_is_what_it_was(tmp_path: Path, scheduler:
     tuner(tmp_path, watching, scheduler=scheduler).fit()
     before = state(watching.trials)
     assert state(read_run(tmp_path / "run").trials) == before
+    decisions = Decisions()
+    assert state(read_run(tmp_path / "run", decisions=decisions).trials) == before
+    assert decisions.by_trial == read_decisions(tmp_path / "run").by_trial
     resumed = Watching()
     grid = Tuner.restore(str(tmp_path / "run"), train, run_config=RunConfig(callbacks=[resumed], verbose=0)).fit()
     assert state(resumed.trials) == before

@@ -85,6 +85,7 @@ def lose_the_worker(trial_number: int) -> None:
 def test_a_lost_worker_is_no_failure_after_a_resume_either() -> None:
     cut(counting(3), {"i": grid_search([0, 1])}, results=4, max_concurrent_trials=2)
     lose_the_worker(1)
+    assert ExperimentAnalysis(run_path()).trials[1].num_failures == 0
     log = Log()
     grid = resume(counting(3), callbacks=(), scheduler=LoggingScheduler(log))
     assert [result.metrics["n"] for result in grid] == [3, 3]

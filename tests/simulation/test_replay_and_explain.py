@@ -27,7 +27,7 @@ from minitune import (
 from minitune.clock import VirtualClock
 from minitune.execution.devices import Machine
 from minitune.execution.inline import InlineTrialExecutor
-from minitune.record.story import Decisions, PastRun
+from minitune.record.story import Decisions, PastRun, Story
 from minitune.schedulers import HyperBandScheduler, PopulationBasedTraining
 from minitune.simulation import simulate
 
@@ -220,7 +220,7 @@ def test_failures_are_explained_too(tmp_path: Path) -> None:
 
 
 def test_journals_of_earlier_versions_are_explained_as_far_as_they_tell() -> None:
-    told = Decisions()
+    told, story = Decisions(), Story("", details=False)
     for record in (
         {"type": "run", "metric": "loss", "mode": "min"},
         {"type": "trial", "trial": "a", "config": {}},
@@ -229,7 +229,7 @@ def test_journals_of_earlier_versions_are_explained_as_far_as_they_tell() -> Non
         {"type": "result", "trial": "a", "number": 2, "metrics": {}, "decision": "STOP", "reason": "too slow"},
         {"type": "status", "trial": "a", "status": "TERMINATED", "cause": "too slow"},
     ):
-        told.tell(record)
+        told.tell(story.apply(record))
 
     assert [str(one) for one in told.by_trial["a"]] == ["after iteration 2: stopped: too slow"]
 
