@@ -146,7 +146,11 @@ class ReportPipe:
             Exception: If the report cannot be pickled, or is too long; nothing was sent.
         """
         limit_bytes = self._host.check()
-        self._open = exchange = _Exchange(Outgoing(Reported(self._number, dump_value(report)), limit_bytes), commit)
+        try:
+            frame = Outgoing(Reported(self._number, dump_value(report)), limit_bytes)
+        except MemoryError as error:
+            raise MemoryError("there is no memory left to send this to the driver") from error
+        self._open = exchange = _Exchange(frame, commit)
         self._finish(exchange)
         return self._goes_on
 
