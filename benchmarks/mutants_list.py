@@ -1322,7 +1322,8 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/trainable/function_runner.py",
-        "            if not self._reports.settle():\n                self._is_stopping = True\n            self._has_ended",
+        "            if not self._reports.settle():\n                self._is_stopping = True\n"
+        "            self._has_ended",
         "            self._has_ended",
         "tests/trainable/test_function_runner.py::test_an_exception_that_ends_the_function_in_report_is_t"
         "old_at_the_next_pull",

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 from kit import CutAfter, PauseOnce, fit, report_n, resume
+from minitune.tune.integration.wandb import wandb_mixin
 
 import minitune as tune
 from minitune.integration._tracking import End, Facts, TrackerCallback, begins_with, numbers_of
-from minitune.tune.integration.wandb import wandb_mixin
 
 
 class Memory(TrackerCallback):

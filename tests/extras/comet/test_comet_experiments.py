@@ -29,9 +29,7 @@ def parameters(path: Path) -> dict[str, Any]:
     return {each["paramName"]: each["paramValue"] for each in found}
 
 
-def test_each_trial_is_one_experiment_also_when_it_pauses(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_each_trial_is_one_experiment_also_when_it_pauses(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     tracker = CometLoggerCallback(online=False, tags=["a"], project_name="mine", save_checkpoints=True)
     settings = {"num_samples": 2, "storage_path": tmp_path, "callbacks": [tracker], "scheduler": PauseOnce()}
     grid = fit(counting(3), {"a": {"b": 3}}, **settings)

@@ -79,9 +79,7 @@ def test_parameters_may_come_at_the_end_and_a_failed_trial_is_a_failed_run(tmp_p
     assert (run.data.params, run.info.status) == ({"x": "1"}, "FAILED")
 
 
-def test_a_restored_run_goes_on_with_its_runs(
-    tmp_path: Path, store: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_restored_run_goes_on_with_its_runs(tmp_path: Path, store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_TOKEN", raising=False)
     tracker = MLflowLoggerCallback(store, experiment_name="mine", tracking_token="secret-of-mine")
     with pytest.raises(tune.TuneError):
