@@ -617,8 +617,7 @@ FAULTS: list[tuple[str, str, str, str]] = [
         "minitune/_driver.py",
         "            if number is None or signal.getsignal(number) in (signal.SIG_IGN, None):\n",
         "            if number is None:\n",
-        "tests/runs/test_interrupts.py::test_trials_that_are_ended_by_signals_shortly_before_the_driver_a"
-        "re_interrupted",
+        "tests/runs/test_interrupts.py::test_a_signal_that_is_ignored_stays_so",
     ),
     (
         "minitune/record/journal.py",

@@ -8,7 +8,9 @@ import signal
 
 import psutil
 import pytest
-from kit import descendants_of
+from kit import descendants_of, fit
+
+from minitune import report
 
 RUN = """
     import os, signal, sys, time
@@ -239,3 +241,21 @@ def test_a_trial_that_dies_of_the_signal_of_the_driver_while_that_waits_for_its_
     assert "ERROR" not in [status for status, _ in statuses(script)], stderr
     stdout = script.run(ENDED_TOGETHER, str(script.directory), "class", MINITUNE_NUM_CPUS="1")
     assert stdout == "False 0 [True, True, True, True]\n"
+
+
+def test_a_signal_that_is_ignored_stays_so():
+    """As under `nohup`."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+
+        def trainable(config):
+            for i in range(3):
+                os.kill(os.getpid(), signal.SIGHUP)
+                report({"i": i})
+
+        grid = fit(trainable, num_samples=2)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert not grid.interrupted
+    assert [result.metrics["i"] for result in grid] == [2, 2]
