@@ -80,7 +80,9 @@ def _under_alarms(config: dict[str, Any]) -> None:
     """Single shots with delays of all lengths that a report takes, or one interval timer that goes on after the end."""
 
     def ring(number: int, frame: Any) -> None:
-        if is_armed:  # else it is the function's own mistake
+        nonlocal is_armed
+        if is_armed:  # once: another one in the `except` clause would be the function's own mistake
+            is_armed = False
             raise TimeoutError
 
     is_armed = False
@@ -95,7 +97,7 @@ def _under_alarms(config: dict[str, Any]) -> None:
             report({"i": i, "text": "x" * config["size"]})
             is_armed = False
         except TimeoutError:
-            is_armed = False
+            pass
     is_armed = bool(config["interval_s"])  # nor is what comes up after its end a failure of the function
 
 
