@@ -57,7 +57,6 @@ def test_the_keys_come_in_their_order(driver: FakeDriver, tmp_path: Path) -> Non
         "pid",
         "hostname",
         "node_ip",
-        "config",
         "time_since_restore",
         "iterations_since_restore",
         "timesteps_since_restore",
@@ -79,7 +78,7 @@ def test_the_values_of_the_automatic_keys(driver: FakeDriver) -> None:
         second = pull(actor).metrics
     assert first["timestamp"] == 1_000_002
     assert (first["done"], first["trial_id"], first["pid"]) == (False, "t_00000", os.getpid())
-    assert first["config"] is None
+    assert "config" not in first
     keys = ("training_iteration", "time_this_iter_s", "time_total_s", "time_since_restore", "iterations_since_restore")
     assert [first[key] for key in keys] == [1, 2.0, 2.0, 2.0, 1]
     assert [second[key] for key in keys] == [2, 2.0, 4.0, 4.0, 2]
