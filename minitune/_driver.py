@@ -290,7 +290,8 @@ class Driver:
                     self._end(reason)
         self.hooks.experiment_ends(state.trials)
         interrupted_by = interrupts.name if state.interrupted else None
-        progress.end(state.trials, interrupted_by, why_no_more=self.hooks.search_alg.end_reason)
+        commands = [command for callback in self.hooks.callbacks if (command := callback.how_to_show())]
+        progress.end(state.trials, interrupted_by, why_no_more=self.hooks.search_alg.end_reason, commands=commands)
         interrupts.deliver_again()
         if controller.loss is not None:
             raise controller.loss

@@ -84,6 +84,10 @@ class Callback:
     def on_experiment_end(self, trials: list[Trial], **info: Any) -> None:
         """Emitted at the very end: all workers are gone, everything is saved."""
 
+    def how_to_show(self) -> str | None:
+        """The command that shows what the callback has written, for the end of a run's output; None for nothing."""
+        return None
+
     def get_state(self) -> dict[str, Any] | None:
         """The state to save with the run, as a value that can be pickled; None if there is none."""
         return None

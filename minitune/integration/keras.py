@@ -76,6 +76,46 @@ ReportCheckpointCallback = TuneReportCheckpointCallback
 """The name that it has in `ray.air.integrations.keras`."""
 
 
+class TuneReportCallback(TuneReportCheckpointCallback):
+    """Reports the logged metrics, without checkpoints; pass it in `callbacks` of `model.fit`.
+
+    Args:
+        metrics: The metrics to report, or a dict of their names by those to report; by default all.
+        on: When: the name of one of Keras' hooks without `on_`, or several.
+
+    Raises:
+        TypeError: If `metrics` is of the wrong type.
+        ValueError: If there is no such hook.
+
+    Example:
+        >>> callback = TuneReportCallback({"accuracy": "val_accuracy"})
+    """
+
+    def __init__(self, metrics: Wanted = None, on: str | Iterable[str] = "epoch_end"):
+        super().__init__(checkpoint_on=(), report_metrics_on=on, metrics=metrics)
+
+
+class TuneReporterCallback(TuneReportCallback):
+    """The form of Ray Tune 0.8: reports all metrics at each batch, or at each epoch.
+
+    Args:
+        reporter: Accepted for the old signature: the callback reports to the trial that it runs in.
+        freq: `"batch"` or `"epoch"`.
+        logs: Accepted for the old signature.
+
+    Raises:
+        ValueError: If `freq` is neither.
+
+    Example:
+        >>> callback = TuneReporterCallback(freq="epoch")
+    """
+
+    def __init__(self, reporter: Any = None, freq: str = "batch", logs: Mapping[str, Any] | None = None):
+        if freq not in ("batch", "epoch"):
+            raise ValueError(f"freq must be 'batch' or 'epoch', but got {shown(freq)}")
+        super().__init__(on="train_batch_end" if freq == "batch" else "epoch_end")
+
+
 def _events(name: str, events: str | Iterable[str]) -> frozenset[str]:
     """The events that an argument means.
 

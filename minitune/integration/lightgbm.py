@@ -63,6 +63,24 @@ class TuneReportCheckpointCallback:
             report(metrics, checkpoint=Checkpoint.from_directory(directory))
 
 
+class TuneReportCallback(TuneReportCheckpointCallback):
+    """Reports the metrics of each round, without checkpoints; pass it in `callbacks` of `lightgbm.train`.
+
+    Args:
+        metrics: The metrics to report, or a dict of these by other names; by default all.
+        results_postprocessing_fn: Makes of the metrics what is reported.
+
+    Raises:
+        TypeError: If an argument is of the wrong type.
+
+    Example:
+        >>> callback = TuneReportCallback({"loss": "eval-logloss"})
+    """
+
+    def __init__(self, metrics: Wanted = None, results_postprocessing_fn: PostProcessing | None = None):
+        super().__init__(metrics, checkpoint_at_end=False, results_postprocessing_fn=results_postprocessing_fn)
+
+
 def _logged(entries: Any) -> dict[str, Any]:
     """The metrics by name: of a training, or of a cross-validation, whose entries have a deviation at their end."""
     logged = {}

@@ -291,10 +291,12 @@ def mlflow_mixin(trainable: _F) -> _F:
     if not callable(trainable):
         raise TypeError(f"mlflow_mixin must be given a function or a subclass of Trainable, but got {shown(trainable)}")
 
-    @functools.wraps(trainable)
+    function: Callable[..., Any] = trainable
+
+    @functools.wraps(function)
     def train(config: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         setup_mlflow(config, create_experiment_if_not_exists=True)
-        return trainable(config, *args, **kwargs)
+        return function(config, *args, **kwargs)
 
     return train  # type: ignore[return-value]  # it has the same signature
 

@@ -90,3 +90,22 @@ class TuneReportCheckpointCallback(TuneCallback):
         with tempfile.TemporaryDirectory() as directory:
             trainer.save_checkpoint(os.path.join(directory, self._filename))
             report(metrics, checkpoint=Checkpoint.from_directory(directory))
+
+
+class TuneReportCallback(TuneReportCheckpointCallback):
+    """Reports the logged metrics, without checkpoints; pass it in `callbacks` of the `Trainer`.
+
+    Args:
+        metrics: The metrics to report, or a dict of their names by those to report; by default all.
+        on: When: the name of one of Lightning's hooks without `on_`, or several.
+
+    Raises:
+        TypeError: If `metrics` is of the wrong type.
+        ValueError: If there is no such hook.
+
+    Example:
+        >>> callback = TuneReportCallback({"loss": "val_loss"}, on="validation_end")
+    """
+
+    def __init__(self, metrics: Wanted = None, on: str | Sequence[str] = "validation_end"):
+        super().__init__(metrics, save_checkpoints=False, on=on)

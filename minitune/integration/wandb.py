@@ -194,10 +194,12 @@ def wandb_mixin(trainable: _F) -> _F:
     if not callable(trainable):
         raise TypeError(f"wandb_mixin must be given a function or a subclass of Trainable, but got {shown(trainable)}")
 
-    @functools.wraps(trainable)
+    function: Callable[..., Any] = trainable
+
+    @functools.wraps(function)
     def train(config: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         setup_wandb(config)
-        return trainable(config, *args, **kwargs)
+        return function(config, *args, **kwargs)
 
     return train  # type: ignore[return-value]  # it has the same signature
 

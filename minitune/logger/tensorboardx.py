@@ -6,6 +6,7 @@ import itertools
 import logging
 import math
 import os
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -53,6 +54,11 @@ class TBXLoggerCallback(LoggerCallback):
         self._trial_writer: dict[Trial, Any] = {}
         self._trial_result: dict[Trial, dict[str, Any]] = {}
         self._warned: set[str] = set()
+        self._run_path: str | None = None
+
+    def how_to_show(self) -> str | None:
+        """See `Callback`."""
+        return None if self._run_path is None else f"tensorboard --logdir {shlex.quote(self._run_path)}"
 
     def log_trial_start(self, trial: Trial) -> None:
         """Begin an event file; those of earlier attempts stay and are shown together with it.
@@ -81,6 +87,7 @@ class TBXLoggerCallback(LoggerCallback):
             trial.local_path, flush_secs=_FLUSH_INTERVAL_S, filename_suffix=suffix
         )
         self._trial_result.setdefault(trial, {})
+        self._run_path = trial.experiment_path
 
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
         """Write the numbers and lists of a result; may block as writing does."""

@@ -164,13 +164,20 @@ class Progress:
             self._took_s = clock.current().monotonic() - self._begin_s
         return self._took_s
 
-    def end(self, trials: Sequence[Trial], interrupted_by: str | None, why_no_more: str = "") -> None:
+    def end(
+        self,
+        trials: Sequence[Trial],
+        interrupted_by: str | None,
+        why_no_more: str = "",
+        commands: Sequence[str] = (),
+    ) -> None:
         """Show the end of the run.
 
         Args:
             trials: All trials.
             interrupted_by: Name of the signal that has ended the run, or None.
             why_no_more: Why there are fewer trials than were asked for; empty if there are not.
+            commands: What shows the files of the run's loggers.
         """
         self._ending = early_end(trials)
         failed = next((trial for trial in trials if trial.error is not None), None)
@@ -190,6 +197,8 @@ class Progress:
             is_silent = all(trial.status == TERMINATED and not trial.report_count for trial in trials)
             if trials and is_silent and not self._ending:
                 call_plugin(self._reporter.say, None, _SILENT)
+            for command in commands:
+                call_plugin(self._reporter.say, None, f"To look at the run: {command}")
         if interrupted_by is not None:
             self.tell_resume(interrupted_by)
 

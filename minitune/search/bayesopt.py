@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from minitune.base.checks import is_whole, require
 from minitune.result import DEFAULT_METRIC
 from minitune.search.foreign import checked_points, evaluated_values, nested, quantized, usable
-from minitune.search.searcher import FINISHED, Searcher, Suggestion, no_space, require_mode
+from minitune.search.searcher import Searcher, Suggestion, no_space, require_mode
 from minitune.space.domains import Float, LogUniform, Normal, Quantized
 from minitune.space.parameters import Parameter, draw, parameters
 from minitune.space.tree import has_unresolved_values, overlay
@@ -156,7 +156,8 @@ class BayesOptSearch(Searcher):
             values, given = self._values_of(point := self._points.pop(0)), nested(point, self._space or {})
             self._live[trial_id] = values
             self._tried.add(tuple(values.values()))
-            return overlay(self._config(values), given, unknown_keys=False)[0]
+            config: dict[str, Any] = overlay(self._config(values), given, unknown_keys=False)[0]
+            return config
         while True:
             if optimizer is None or self._drawn_left > 0:
                 self._drawn_left -= 1
@@ -169,7 +170,7 @@ class BayesOptSearch(Searcher):
                 break
             self._repeated += 1
             if self._repeated >= self._patience:
-                return FINISHED
+                return self.FINISHED
             if self._drawn_left <= 0:  # the model would say the same again
                 self._drawn_left = 1
         self._repeated = 0
@@ -266,7 +267,8 @@ class BayesOptSearch(Searcher):
         """The bounds of each parameter that may differ, on the scale on which it is modelled."""
         bounds = {}
         for each in parameters(self._space or {}):
-            low, high = _scaled(each, each.domain.lower), _scaled(each, each.domain.upper)
+            domain = _real(each)
+            low, high = _scaled(each, domain.lower), _scaled(each, domain.upper)
             if low < high:
                 bounds[each.name] = (low, high)
         return bounds
@@ -282,16 +284,21 @@ class BayesOptSearch(Searcher):
 
     def _config(self, values: Mapping[str, float]) -> dict[str, Any]:
         def choose(parameter: Parameter) -> float:
-            domain = parameter.domain
+            domain = _real(parameter)
             if parameter.name not in values:  # it has one value only
                 return float(domain.lower)
             value = values[parameter.name]
             value = math.exp(value) if isinstance(_sampler_of(parameter), LogUniform) else value
             value = min(max(value, domain.lower), domain.upper)
-            return quantized(domain, value) if isinstance(domain.get_sampler(), Quantized) else value  # type: ignore[no-any-return]  # a float
+            return float(quantized(domain, value)) if isinstance(domain.get_sampler(), Quantized) else value
 
         config: dict[str, Any] = draw(self._space, choose)
         return config
+
+
+def _real(parameter: Parameter) -> Float:
+    """The domain of a parameter; `_set_space` has refused all others."""
+    return cast("Float", parameter.domain)
 
 
 def _sampler_of(parameter: Parameter) -> Any:

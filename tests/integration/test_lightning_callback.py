@@ -83,3 +83,8 @@ def test_without_any_metric_nothing_is_reported(tmp_path: Path, module: Any) -> 
     assert result.error is None
     assert result.metrics.get("training_iteration") is None
     assert result.checkpoint is None
+
+
+def test_the_form_without_checkpoints(tmp_path: Path, module: Any) -> None:
+    result = fit_with(tmp_path, module.TuneReportCallback({"loss": "val_loss"}, on="validation_end"))
+    assert (result.metrics["loss"], result.metrics["training_iteration"], result.checkpoint) == (0.75, 2, None)

@@ -12,7 +12,7 @@ import pytest
 from kit import fit
 
 from minitune import Result
-from minitune.integration.keras import TuneReportCheckpointCallback
+from minitune.integration.keras import TuneReportCallback, TuneReportCheckpointCallback, TuneReporterCallback
 
 
 def fit_line(path: Path, *, epochs: int = 3, **options: Any) -> Result:
@@ -59,3 +59,12 @@ def test_batches_may_be_reported_without_models(tmp_path: Path) -> None:
 def test_wrong_arguments_are_refused() -> None:
     with pytest.raises(ValueError, match=r"checkpoint_on must be among .*epoch_end.*, but got 'epoch'"):
         TuneReportCheckpointCallback(checkpoint_on="epoch")
+
+
+def test_the_forms_without_checkpoints(tmp_path: Path) -> None:
+    assert TuneReportCallback({"error": "mae"})._reported_on == {"epoch_end"}
+    assert TuneReportCallback()._saved_on == set()
+    assert TuneReporterCallback()._reported_on == {"train_batch_end"}
+    assert TuneReporterCallback(freq="epoch")._reported_on == {"epoch_end"}
+    with pytest.raises(ValueError, match="freq must be 'batch' or 'epoch', but got 'hour'"):
+        TuneReporterCallback(freq="hour")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from kit import fit
 
-from minitune.integration.lightgbm import TuneReportCheckpointCallback
+from minitune.integration.lightgbm import TuneReportCallback, TuneReportCheckpointCallback
 
 _RANDOM = random.Random(0)
 _ROWS = np.array([[_RANDOM.random() for _ in range(3)] for _ in range(80)])
@@ -61,3 +61,9 @@ def test_cross_validation_has_means_and_deviations(tmp_path: Path) -> None:
     assert result.error is None
     assert result.metrics["training_iteration"] == 3
     assert {"valid-binary_error-mean", "valid-binary_error-stdv"} <= set(result.metrics)
+
+
+def test_the_form_without_checkpoints(tmp_path: Path) -> None:
+    (result,) = fit(lambda config: boost(TuneReportCallback({"loss": "eval-binary_logloss"})))
+    assert (result.error, result.metrics["training_iteration"], result.checkpoint) == (None, 5, None)
+    assert "loss" in result.metrics

@@ -60,8 +60,9 @@ class Written:
                 self._take_config(record.config)
             elif kind == "history":
                 items = record.history.item
-                values = {item.key or "/".join(item.nested_key): json.loads(item.value_json) for item in items}
-                self.history.append(values)
+                self.history.append(
+                    {item.key or "/".join(item.nested_key): json.loads(item.value_json) for item in items}
+                )
             elif kind == "exit":
                 self.exit_code = record.exit.exit_code
             elif kind == "artifact" or (kind == "request" and record.request.HasField("log_artifact")):

@@ -12,7 +12,7 @@ import pytest
 import xgboost
 from kit import fit
 
-from minitune.integration.xgboost import TuneReportCheckpointCallback
+from minitune.integration.xgboost import TuneReportCallback, TuneReportCheckpointCallback
 
 _RANDOM = random.Random(0)
 _ROWS = [[_RANDOM.random() for _ in range(3)] for _ in range(80)]
@@ -83,3 +83,9 @@ def test_cross_validation_has_no_model_to_save(tmp_path: Path) -> None:
 def test_wrong_arguments_are_refused(options: dict[str, Any], error: type[Exception]) -> None:
     with pytest.raises(error, match=next(iter(options))):
         TuneReportCheckpointCallback(**options)
+
+
+def test_the_form_without_checkpoints(tmp_path: Path) -> None:
+    (result,) = fit(lambda config: boost(TuneReportCallback({"loss": "train-logloss"})))
+    assert (result.error, result.metrics["training_iteration"], result.checkpoint) == (None, 5, None)
+    assert "loss" in result.metrics
