@@ -20,7 +20,7 @@ from differential_plan import RUN, Plan
 from differential_plugins import Notes
 
 from minitune import ResultGrid, TuneError
-from minitune.error import TrialError
+from minitune.error import STOP_SWALLOWED, TrialError
 from minitune.record import journal
 
 Views = dict[str, list[str]]
@@ -166,6 +166,8 @@ def _journal_views(plan: Plan, masker: Masker, records: list[dict[str, Any]]) ->
     """The records in order; where trials run side by side, in order for each trial."""
     views: Views = {}
     for record in records:
+        if STOP_SWALLOWED in record.get("text", ""):
+            continue  # only a process can be ended by force, and so only there this is noted
         if record["type"] == "state":  # how long the journal was then depends on what is masked
             record = {**record, "offset": MASK, "files": [_STAMP.sub(MASK, name) for name in record["files"]]}
         trial = "" if plan.is_ordered else record.get("trial", "").rpartition("_")[2]
@@ -182,7 +184,8 @@ def _note_views(plan: Plan, masker: Masker, notes: Notes) -> Views:
 
 
 def _log(plan: Plan, masker: Masker, outcome: Outcome) -> list[str]:
-    lines = [masker.text(line) for line in outcome.log if "nothing else was served" not in line]
+    hidden = ("nothing else was served", STOP_SWALLOWED)
+    lines = [masker.text(line) for line in outcome.log if not any(text in line for text in hidden)]
     return lines if plan.is_ordered else sorted(lines)
 
 
