@@ -75,7 +75,7 @@ def test_the_demo_shows_what_its_files_say_and_another_seed_is_another_run(scrip
         assert (done.returncode, done.stderr) == (0, ""), done.stdout
         output = done.stdout
         figures[seed] = _check(output, storage, seed, 12)
-        assert "12/12" in output, "the status of the run was not shown"
+        assert "Run of 12 trials (min loss)" in output, "the run was not announced"
 
     assert figures[1] != figures[2]
     assert all(float(best) > float(median) for best, median, _ in figures.values())

@@ -98,6 +98,7 @@ def watch(options: argparse.Namespace) -> int:
 
 def _show_until_end(watched: _Watched) -> RunState:
     """Show the run until it ends. Blocks."""
+    from minitune.output.progress import cut_short, early_end
     from minitune.output.reporters import LiveReporter
     from minitune.output.table import RunInfo
 
@@ -119,6 +120,7 @@ def _show_until_end(watched: _Watched) -> RunState:
                 told.tell(reporter, run.trials)
             state = watched.state()
         put_back(run.trials)
+        reporter.note_run(RunInfo(run.path, ending=early_end(run.trials), cut=cut_short(run.trials)))
         reporter.run_took(run.elapsed_s)
         reporter.report(run.trials, True, *info.lines(True))
     finally:

@@ -14,6 +14,7 @@ import csv
 import json
 import math
 import random
+import shlex
 import statistics
 import subprocess
 import sys
@@ -27,7 +28,6 @@ from minitune import (
     ASHAScheduler,
     Checkpoint,
     CheckpointConfig,
-    CLIReporter,
     ResultGrid,
     RunConfig,
     TuneConfig,
@@ -156,12 +156,6 @@ def tune(seed: int, samples: int, storage: str | None) -> ResultGrid:
         ),
         run_config=RunConfig(
             storage_path=storage,
-            progress_reporter=CLIReporter(
-                metric_columns=["training_iteration", "loss", "accuracy"],
-                max_report_frequency=0.5,
-                max_progress_rows=5,
-                sort_by_metric=True,
-            ),
             checkpoint_config=CheckpointConfig(
                 num_to_keep=1, checkpoint_score_attribute="loss", checkpoint_score_order="min"
             ),
@@ -191,6 +185,10 @@ def show(grid: ResultGrid, seed: int) -> None:
     print(f"Epochs saved by early stopping:   {1 - epochs / (len(grid) * MAX_EPOCHS):.2%}  ({epochs} were run)")
     print(f"Best checkpoint:                  {checkpoints[0].path}")
     print(f"All results:                      {grid.experiment_path}")
+    run = shlex.quote(grid.experiment_path)
+    print()
+    print(f"Next: `minitune ls {run}` lists the trials, `minitune explain {run}` tells why")
+    print("each was stopped, `minitune help` shows the manual.")
 
 
 def add_parser(commands: Any) -> None:

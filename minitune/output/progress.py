@@ -137,7 +137,8 @@ class Progress:
             from minitune.output.table import RunInfo
 
             totals, free = self._executor.resources()
-            info = RunInfo(self._run.path, memory(), totals, free, self._scheduler.debug_string(), self._ending)
+            cut = cut_short(trials) if done else ()
+            info = RunInfo(self._run.path, memory(), totals, free, self._scheduler.debug_string(), self._ending, cut)
             call_plugin(self._reporter.note_run, None, info)
             call_plugin(self._reporter.report, None, trials, done, *info.lines(done))
 

@@ -16,7 +16,9 @@ from __future__ import annotations
 
 import importlib
 import logging
+import math
 import os
+import shlex
 import sys
 import time
 from collections import Counter
@@ -42,6 +44,8 @@ BACK_S = 0.1
 """Seconds until a block that has given way to others' output comes back."""
 
 _MAX_SHOWN_PARAMETERS = 20
+_MAX_FINAL_ROWS, _MAX_FAILED_ROWS = 10, 5
+"""Rows of the table at a run's end: the best trials, and failed ones."""
 _MAX_RUNNING_ROWS = 100
 _MAX_ERROR_LINES = 5
 
@@ -686,7 +690,7 @@ def _part_done(trial: Trial) -> float | None:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LiveReporter(ScreenReporter, SnapshotReporter):
-    """A block that is redrawn in place on a terminal; elsewhere a line now and then. A status block at the end.
+    """A block that is redrawn in place on a terminal; elsewhere a line now and then. At the end the best trials.
 
     The terminal is redrawn when something happens, at most four times a second; the pauses between lines grow, up to
     ten minutes.
@@ -749,6 +753,51 @@ class LiveReporter(ScreenReporter, SnapshotReporter):
             self._redraw(self._screen, trials)
         elif time.monotonic() >= self._line_s:
             self._tell_progress(trials)
+
+    def _parts(self, trials: Sequence[Trial], done: bool, sys_info: Sequence[str]) -> list[table.Part]:
+        """The end of a run: how its trials ended, the best of them, those that failed, and where the rest is."""
+        endings = {trial.trial_id: table.ending(trial, trial.trial_id in self._info.cut) for trial in trials}
+        columns = self._shown_metrics(trials)
+        metric = self._metric_of(columns)
+        total = self._total()
+        counts = Counter(text.partition(" at ")[0] for text in endings.values())
+        of = f" of {total}" if total is not None and total > len(trials) else ""
+        ordered = sorted(counts, key=lambda text: (text not in table.ENDINGS, table.ENDINGS.get(text, 0), text))
+        how = ", ".join(f"{counts[text]} {text}" for text in ordered)
+        number = f"{len(trials)}{of} trial{'' if len(trials) == 1 else 's'}"
+        parts: list[table.Part] = [f"{number} in {self._elapsed_s():.2f} s: {how or 'none'}"]
+        if self._info.ending:
+            parts.append(f"Ended early: {self._info.ending}")
+        best = best_trial(trials, metric, self._mode) if metric and self._mode else None
+        if best is not None and metric is not None:
+            names = list(self._parameter_columns or best.config)[:_MAX_SHOWN_PARAMETERS]
+            config = ", ".join(
+                f"{name}={table.short_repr(table.parameter_of(best, name), rounds=True)}" for name in names
+            )
+            value = table.short_repr(table.look_up(best.last_result, metric), rounds=True)
+            parts.append(f"Best: {metric}={value}{' with ' if config else ''}{config} (trial {best.trial_id})")
+        shown = self._to_show(trials, metric)
+        if any(trial.last_result for trial in shown):
+            length, parameters = self.max_column_length, self._parameter_columns
+            parts.append(table.trial_table(shown, parameters, columns, length, self._metric, endings))
+            left_out = len(trials) - len(shown)
+            if left_out:
+                parts.append(f"... {left_out} more: minitune ls {shlex.quote(self._info.path)}")
+        parts += error_table(trials, self.max_error_rows)
+        if done and self._prints_errors:
+            parts += error_texts(trials, self._raised)
+        return [*parts, f"Results: {self._info.path}"]
+
+    def _to_show(self, trials: Sequence[Trial], metric: str | None) -> list[Trial]:
+        """The best trials, the best first, then some of those that failed."""
+        failed = [trial for trial in trials if trial.status == ERROR]
+        others = [trial for trial in trials if trial.status != ERROR]
+        if metric is not None and self._mode is not None:
+            sign = -1.0 if self._mode == "max" else 1.0
+            values = [table.number_of(table.look_up(trial.last_result, metric)) for trial in others]
+            keys = [math.inf if value is None or math.isnan(value) else sign * value for value in values]
+            others = [trial for _, _, trial in sorted(zip(keys, range(len(others)), others, strict=True))]
+        return [*others[:_MAX_FINAL_ROWS], *failed[:_MAX_FAILED_ROWS]]
 
     def _tell_start(self) -> None:
         total = self._total()

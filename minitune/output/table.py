@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from numbers import Real
@@ -17,9 +17,20 @@ from typing import Any, TypeAlias
 
 from minitune import clock
 from minitune.base.text import ShortRepr, is_long, width_of
+from minitune.execution.hooks import STOP_CRITERION, TRAINABLE_ENDED
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, PAUSED, PENDING, RUNNING, TERMINATED
-from minitune.experiment.trial import Trial
-from minitune.result import AUTO_RESULT_KEYS, CONFIG, DEBUG_METRICS, NODE_IP, PID, TIME_TOTAL_S, flatten
+from minitune.experiment.trial import HAS_RETURNED, Trial
+from minitune.result import (
+    AUTO_RESULT_KEYS,
+    CONFIG,
+    DEBUG_METRICS,
+    NODE_IP,
+    PID,
+    TIME_TOTAL_S,
+    TRAINING_ITERATION,
+    flatten,
+)
+from minitune.schedulers.trial_scheduler import REACHES_MAX_T
 
 Part: TypeAlias = "str | Table"
 """A part of a status block: a line, or a table."""
@@ -61,6 +72,7 @@ class RunInfo:
         free: What no trial holds of them.
         scheduler: The scheduler's state in words; None: not known.
         ending: Why the run ends before its trials, such as `interrupted by SIGINT`; empty if it does not.
+        cut: The ids of the trials that the end of the run has cut short.
     """
 
     path: str = ""
@@ -69,6 +81,7 @@ class RunInfo:
     free: Mapping[str, float] = field(default_factory=dict)
     scheduler: str | None = None
     ending: str = ""
+    cut: Collection[str] = ()
 
     def lines(self, done: bool) -> list[str]:
         """The lines of a status block: what `ProgressReporter.report` gets as `sys_info`.
@@ -333,12 +346,37 @@ def choose_rows(
     return chosen, {status: sizes[status] - shares[status] for status in STATUS_ORDER if sizes[status] > shares[status]}
 
 
+ENDINGS = {text: n for n, text in enumerate(("finished", "stopped", "cut short", "failed", "not started"))}
+"""The ways in which a trial can have ended, in the order in which they are counted."""
+
+
+def ending(trial: Trial, is_cut: bool) -> str:
+    """How a trial has ended: `finished`, `stopped at 4` by a scheduler, `cut short at 2`, `failed`, `not started`.
+
+    Args:
+        trial: The trial; of one that has not ended this is its status.
+        is_cut: Whether the end of the run has ended it.
+    """
+    if trial.status == ERROR:
+        return "failed"
+    if trial.shown_status != TERMINATED:
+        return trial.shown_status.lower()
+    at = f" at {trial.last_result[TRAINING_ITERATION]}" if TRAINING_ITERATION in trial.last_result else ""
+    reason = trial.story[-1][2] if trial.story else HAS_RETURNED
+    if is_cut:
+        return f"cut short{at}"
+    if reason.startswith((HAS_RETURNED, STOP_CRITERION, TRAINABLE_ENDED)) or REACHES_MAX_T in reason:
+        return "finished"
+    return f"stopped{at}"
+
+
 def trial_table(
     trials: Sequence[Trial],
     parameters: Mapping[str, str],
     metrics: Mapping[str, str],
     max_length: int,
     metric: str | None = None,
+    endings: Mapping[str, str] | None = None,
 ) -> Table:
     """A table of trials.
 
@@ -348,6 +386,7 @@ def trial_table(
         metrics: Shown names by flattened name; those that no trial has reported are left out.
         max_length: Characters of a cell.
         metric: What is optimised: the last column that is left out where there is no space.
+        endings: How each trial has ended, by id: shown in place of status and process.
     """
     parameters = parameters or {name: name for name in sorted({p for t in trials for p in t.evaluated_params})}
     metrics = {
@@ -358,19 +397,19 @@ def trial_table(
     rows = [
         [
             trial.name,
-            trial.shown_status,
-            _location(trial),
+            *((trial.shown_status, _location(trial)) if endings is None else (endings[trial.trial_id],)),
             *(parameter_of(trial, name) for name in parameters),
             *(look_up(trial.last_result, name) for name in metrics),
         ]
         for trial in trials
     ]
     shown = [format_cell(name, max_length) for name in (*parameters.values(), *metrics.values())]
-    first = 3 + len(parameters)
+    fixed = ["Trial name", "status", *(["loc"] if endings is None else [])]
+    first = len(fixed) + len(parameters)
     others = [c for c, name in enumerate(metrics, first) if name != metric]
     others.sort(key=lambda c: list(metrics)[c - first] == TIME_TOTAL_S)  # the user's own metrics say more
-    dispensable = [_LOCATION, *reversed(others), *reversed(range(3, first))]
-    return Table(["Trial name", "status", "loc", *shown], rows, max_length, dispensable)
+    dispensable = [*range(_LOCATION, len(fixed)), *reversed(others), *reversed(range(len(fixed), first))]
+    return Table([*fixed, *shown], rows, max_length, dispensable)
 
 
 def parameter_of(trial: Trial, name: str) -> Any:

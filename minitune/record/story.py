@@ -488,6 +488,8 @@ class Story:
         trial.phase = _PHASE_AFTER[step]
         if trial.phase in FINISHED:
             self.unfinished.pop(trial.trial_id, None)
+            if self._details:
+                trial.story = [(0.0, trial.phase, cause)]  # the end of it is all that views ask for
         elif step is Step.REVIVE:
             self.unfinished[trial.trial_id] = trial
 

@@ -26,6 +26,7 @@ from minitune.experiment.lifecycle import PAUSED, PENDING, RUNNING
 from minitune.experiment.trial import Trial
 from minitune.schedulers.trial_scheduler import (
     CONTINUE,
+    REACHES_MAX_T,
     MetricScheduler,
     SchedulerContext,
     has_failed_for_good,
@@ -461,7 +462,7 @@ class AsyncHyperBandScheduler(MetricScheduler):
 
     def _at_end(self, at: float) -> Decision:
         """The end that `max_t` sets to a trial. It has had all its time, so it does not count as stopped."""
-        reason = f"{self._time_attr} {number_text(at)} has reached max_t={number_text(self._max_t)}"
+        reason = f"{self._time_attr} {number_text(at)} {REACHES_MAX_T}{number_text(self._max_t)}"
         return Decision(decision.STOP, reason, facts={"rule": "asha", "time": at, "rung": self._max_t})
 
     def _between_levels(self, standing: _Standing, at: float) -> Decision:

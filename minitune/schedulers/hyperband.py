@@ -25,6 +25,7 @@ from minitune.experiment.trial import Trial
 from minitune.schedulers.async_hyperband import Entry, bracket_size, exact
 from minitune.schedulers.trial_scheduler import (
     CONTINUE,
+    REACHES_MAX_T,
     MetricScheduler,
     SchedulerContext,
     has_failed_for_good,
@@ -522,7 +523,7 @@ class HyperBandScheduler(MetricScheduler):
     def _at_end(self, bracket: Bracket, at: float) -> Decision:
         if not self._stop_last_trials:
             return CONTINUE
-        reason = f"{self._time_attr} {number_text(at)} has reached max_t={number_text(self._max_t)}"
+        reason = f"{self._time_attr} {number_text(at)} {REACHES_MAX_T}{number_text(self._max_t)}"
         facts = {"rule": "hyperband", "time": at, "rung": self._max_t, "bracket": bracket.index, "band": bracket.band}
         return Decision(decision.STOP, reason, facts=facts)
 

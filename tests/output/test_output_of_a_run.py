@@ -15,7 +15,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from kit import fit, make_tuner
+from kit import fit, make_tuner, run_path
 
 import minitune as tune
 from minitune import CLIReporter, ProgressReporter, Result
@@ -175,11 +175,32 @@ def test_level_0_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
 def test_level_1_in_a_pipe(capfd: pytest.CaptureFixture[str]) -> None:
     fit(train, metric="loss", mode="min", space={"x": tune.grid_search([1, 2])}, verbose=1)
     text = capfd.readouterr().out
-    assert "Number of trials: 2/2 (1 TERMINATED, 1 ERROR)" in text
+    assert " s: 1 finished, 1 failed\n" in text
     assert "Number of errored trials: 1" in text
     assert "ValueError: no <good> ünïcode" in text
     assert text.splitlines()[-1].startswith("Total run time: ")
     assert "Trial train_" not in text.replace("Error of trial train_", "")
+
+
+def test_the_end_counts_how_trials_ended_and_shows_the_best_ten(capfd: pytest.CaptureFixture[str]) -> None:
+    def descends(config: dict[str, Any]) -> None:
+        if config["x"] == 20:
+            raise ValueError("not 20")
+        for step in range(1, 9):
+            tune.report({"loss": config["x"] / step})
+
+    space = {"x": tune.grid_search(list(range(1, 21)))}
+    scheduler = tune.schedulers.ASHAScheduler(max_t=8)
+    fit(descends, space, metric="loss", mode="min", scheduler=scheduler, max_concurrent_trials=1, verbose=1)
+    lines = capfd.readouterr().out.splitlines()
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line.startswith("| descends")]
+    assert [row[2] for row in cells][:11] == [str(x) for x in range(1, 11)] + ["20"]
+    assert [row[1] for row in cells] == ["finished", *["stopped at 1"] * 9, "failed"]
+    (count,) = (line for line in lines if line.startswith("20 trials in "))
+    assert count.endswith(", 1 failed")
+    assert f"... 9 more: minitune ls {run_path()}" in lines
+    assert any(line.startswith("Best: loss=") for line in lines)
+    assert f"Results: {run_path()}" in lines
 
 
 def reads(config: dict[str, Any]) -> None:
