@@ -72,9 +72,9 @@ class TrialActions:
         live.idle = False
         if live.trial.phase is not Phase.TRAINING:
             self.move(live.trial, Step.TRAIN, "go on")
-        if self._deadlines.are_set:
-            self._deadlines.begin(live.actor_id, REPORT, self._executor.now())
         self._executor.call(live.actor_id, "train")
+        if self._deadlines.are_set:  # not before: were the driver stopped in between, the worker would be late at once
+            self._deadlines.begin(live.actor_id, REPORT, self._executor.now())
 
     def save(self, live: Live) -> None:
         """Have the worker write a checkpoint; the decision waits until it has."""

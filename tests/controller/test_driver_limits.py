@@ -7,9 +7,10 @@ import threading
 from typing import Any
 
 import pytest
-from kit import Counter, LastFirst, Log, LoggingSearcher, SavedCounter, Spy, fit, report_n, virtual_executor
+from kit import Counter, LastFirst, Log, LoggingSearcher, SavedCounter, Spy, Trace, fit, report_n, virtual_executor
 
 from minitune import BasicVariantGenerator, ConcurrencyLimiter, Trainable, clock, grid_search, report, with_resources
+from minitune.execution.failure import REPORT, Deadlines
 from minitune.execution.inline import InlineTrialExecutor
 
 
@@ -191,3 +192,14 @@ def test_a_limited_searcher_is_asked_only_for_what_can_start() -> None:
     open_at_ask.clear()
     fit(Counter, {"end": 3}, search_alg=Watching(Log()), num_samples=9, name="unlimited")
     assert max(open_at_ask) == 3, "four CPUs: no suggestion waits"
+
+
+def test_the_time_for_a_report_begins_when_the_worker_has_been_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A driver that is stopped in between for longer than that would find the worker late at once."""
+    trace = Trace(monkeypatch)
+    trace.watch(InlineTrialExecutor, "call", lambda executor, actor_id, method, *args: method)
+    trace.watch(Deadlines, "begin", lambda deadlines, actor_id, kind, now_s: kind)
+    fit(lambda config: {"loss": 1}, report_timeout_s=5)
+    lines = [line for line in trace.lines if line in ("train", REPORT)]
+    assert lines == ["train", REPORT] * (len(lines) // 2)
+    assert lines
