@@ -56,7 +56,7 @@ def test_what_was_held_is_free_again_for_a_trial_that_needs_it_all(script):
     stdout = script.run(
         """
         import os, signal
-        from minitune import RunConfig, Tuner, grid_search, with_resources
+        from minitune import CLIReporter, RunConfig, Tuner, grid_search, with_resources
 
         def trainable(config):
             if config["cpus"] == 8:
@@ -67,7 +67,8 @@ def test_what_was_held_is_free_again_for_a_trial_that_needs_it_all(script):
 
         trainable = with_resources(trainable, lambda config: {"cpu": config["cpus"]})
         space = {"cpus": grid_search([4, 8, 2, 32])}
-        results = Tuner(trainable, param_space=space, run_config=RunConfig(verbose=1)).fit()
+        run_config = RunConfig(verbose=1, progress_reporter=CLIReporter())
+        results = Tuner(trainable, param_space=space, run_config=run_config).fit()
         print([result.metrics.get("cpus") for result in results])
         """,
         MINITUNE_NUM_CPUS="32",
