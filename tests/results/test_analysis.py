@@ -174,12 +174,12 @@ def test_a_record_of_a_trial_that_was_never_introduced_is_damage(grid: ResultGri
 
     before = read_overview(grid.experiment_path)
     with Journal.open(Path(grid.experiment_path, "journal")) as opened:
-        opened.append({"type": "status", "trial": "nobody", "status": "RUNNING", "cause": ""})
+        opened.append({"type": "status", "trial": "stranger", "status": "RUNNING", "cause": ""})
     for read in (read_run, read_decisions, ExperimentAnalysis):
-        with pytest.raises(JournalCorruptError, match="'nobody', which it has not introduced"):
+        with pytest.raises(JournalCorruptError, match="'stranger', which it has not introduced"):
             read(grid.experiment_path)
     overview = read_overview(grid.experiment_path)
-    assert "'nobody'" in str(overview.damage)
+    assert "'stranger'" in str(overview.damage)
     assert (overview.trainable_name, overview.close_reason) == (before.trainable_name, before.close_reason)
 
 
