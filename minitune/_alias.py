@@ -239,7 +239,7 @@ class LeftOutError(ModuleNotFoundError):
 
 
 def left_out(name: str) -> str | None:
-    """What to do instead of something that Ray has and this package leaves out.
+    """Say what to do instead of something that Ray has and this package leaves out.
 
     Args:
         name: A full module name, or a public name with its module before it.

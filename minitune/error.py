@@ -127,7 +127,7 @@ STOP_SWALLOWED = (
     "its code has caught TrialStopped and gone on: a bare `except:` or an `except BaseException:` around report() does "
     "that; use `except Exception:`"
 )
-"""What is said of a trial that does not let its stop through."""
+"""Told of a trial that does not let its stop through."""
 
 
 class TrialStopped(BaseException):

@@ -447,7 +447,7 @@ def compare(options: argparse.Namespace) -> int:
 
 
 def _compared(run: Story, state: RunState, metric: str, mode: str) -> Row:
-    """What is said of one of several runs."""
+    """The column of one of several runs."""
     best = best_trial(run.trials, metric, mode, "all")
     row: Row = {
         "run": run.path,

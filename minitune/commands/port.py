@@ -95,7 +95,7 @@ def _with_new_imports(source: str, tree: ast.Module) -> str:
 
 
 def _missing(tree: ast.Module) -> Iterator[Place]:
-    """What the changed script uses and this package has not."""
+    """The names and keywords of the changed script that this package lacks."""
     known: dict[str, Any] = {}  # what the script's names stand for
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -166,7 +166,7 @@ def _attribute(owner: Any, name: str) -> tuple[Any, str]:
 
 
 def _resolve(node: ast.expr, known: dict[str, Any]) -> tuple[Any, str]:
-    """What an expression like `tune.schedulers.ASHAScheduler` stands for: a module, class or function; or a problem.
+    """Resolve an expression like `tune.schedulers.ASHAScheduler`: a module, class or function; or a problem.
 
     The problem is told at the attribute that is missing. For all others that are not known: `(None, "")`.
     """

@@ -94,21 +94,21 @@ class TrackerCallback(LoggerCallback):
 
     def open(self, facts: Facts) -> Any:
         """Open a trial's record, or take it up again; returns what stands for it. May block, may raise."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define open()")
 
     def restart(self, record: Any, facts: Facts) -> None:
         """A trial whose record is open has started again, perhaps with another configuration."""
 
     def write(self, record: Any, step: int, result: dict[str, Any]) -> None:
         """Write down a result, flattened, with `config/...` in it."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define write()")
 
     def save(self, record: Any, facts: Facts, directory: str) -> None:
         """Keep a checkpoint."""
 
     def close(self, record: Any, facts: Facts, end: End) -> None:
         """Close a record."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define close()")
 
     @contextmanager
     def settings(self) -> Iterator[None]:

@@ -1,14 +1,11 @@
-"""`Analysis(path)`: what was read from a directory of trials before there was `ExperimentAnalysis`."""
+"""`Analysis(path)`: the older name, and arguments, of `ExperimentAnalysis`."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from minitune.analysis.experiment_analysis import ExperimentAnalysis
-
-if TYPE_CHECKING:
-    pass
+from minitune.base.text import warn_once
 
 
 class Analysis(ExperimentAnalysis):
@@ -31,4 +28,6 @@ class Analysis(ExperimentAnalysis):
         default_mode: str | None = None,
         file_type: str | None = None,
     ):
+        if file_type is not None:
+            warn_once("Analysis(file_type=...) has no effect: the results come from the run's record")
         super().__init__(experiment_dir, default_metric=default_metric, default_mode=default_mode)

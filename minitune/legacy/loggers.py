@@ -26,7 +26,7 @@ class Logger:
         self._init()
 
     def _init(self) -> None:
-        """Called once the attributes are there."""
+        """Prepare; the attributes are set."""
 
     def on_result(self, result: dict[str, Any]) -> None:
         """The trial has reported."""
@@ -39,7 +39,7 @@ class Logger:
         """Write what is held back; called after each result."""
 
     def close(self) -> None:
-        """The trial is over, or its worker is about to be replaced."""
+        """The trial is over."""
 
 
 class NoopLogger(Logger):

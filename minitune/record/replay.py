@@ -1,10 +1,10 @@
 """Replay: the story of a run, told to fresh plug-ins, so that plug-ins and trials are where the last driver left them.
 
-What a record does to a trial stands in `story`. This module adds what plug-ins hear of it, and then chooses which
-trials go on. Searcher, scheduler and stopper hear the same calls in the same order as before, or take over the state
-that was saved and hear what came after it. Callbacks hear nothing. What plug-ins answer does not count: the journal
-stands, and a searcher that proposes another configuration than it did leads to a warning. No worker is started, and no
-file of a trial is touched.
+`story` says what a record does to a trial. This module tells plug-ins of it, and then chooses which trials go on.
+Searcher, scheduler and stopper hear the same calls in the same order as before, or take over the state that was saved
+and hear what came after it. Callbacks hear nothing. What plug-ins answer does not count: the journal stands, and a
+searcher that proposes another configuration than it did leads to a warning. No worker is started, and no file of a
+trial is touched.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ASKS = 100
 
 
 class SavedStates(Protocol):
-    """What plug-ins have saved, to be taken over in the midst of a replay.
+    """The saved states of plug-ins, to be taken over in the midst of a replay.
 
     Attributes:
         search_alg: The fresh search algorithm, also while it hears nothing.

@@ -113,7 +113,7 @@ BEGINNING = Origin(None, {}, 0)
 
 @dataclass(slots=True)
 class Change:
-    """What one record has done.
+    """The effect of one record.
 
     Attributes:
         kind: The record's kind.

@@ -218,9 +218,10 @@ def test_reward_attr_is_a_metric_to_maximise() -> None:
     assert scheduler.metric == "reward"
 
 
-def test_analysis_of_a_directory() -> None:
+def test_analysis_of_a_directory(caplog: pytest.LogCaptureFixture) -> None:
     fit(steps_until, max_failures=1)
-    analysis = tune.Analysis(str(run_path()), default_metric="n", default_mode="max")
+    analysis = tune.Analysis(str(run_path()), default_metric="n", default_mode="max", file_type="csv")
+    assert any("Analysis(file_type=...) has no effect" in text for text in caplog.messages)
     assert analysis.get_best_config() == {}
     assert analysis.get_best_logdir("n", "max") == analysis.best_logdir == analysis.trials[0].logdir
 
