@@ -481,7 +481,7 @@ FAULTS: list[tuple[str, str, str, str]] = [
         "tests/commands/test_looking.py::test_a_beginning_of_an_id_may_look_like_a_number",
     ),
     (
-        "minitune/commands/selecting.py",
+        "minitune/record/standing.py",
         "        return self.name in (INTERRUPTED_RUN, FAILED, KILLED)",
         "        return self.name in (INTERRUPTED_RUN, KILLED)",
         "tests/commands/test_doctor.py::test_a_run_that_has_failed_or_was_interrupted_can_go_on",

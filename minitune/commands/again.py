@@ -32,17 +32,13 @@ from minitune.commands.selecting import (
     ENDED_EARLY,
     INTERRUPTED,
     RUN_HELP,
-    RUNNING,
     TRIAL_HELP,
     TRIALS_FAILED,
     command_line,
     existing_run,
     exit_status,
     find_trial,
-    put_back,
-    read_standing,
     run_and_trial,
-    state_of_run,
 )
 from minitune.error import format_traceback, user_traceback
 from minitune.execution.inline import MainThreadExecutor
@@ -54,6 +50,7 @@ from minitune.experiment.trial import HAS_RETURNED, Trial, TrialInfo
 from minitune.output.table import format_cell, metrics_of, short_repr
 from minitune.record.layout import RunDirectory, check_trusted
 from minitune.record.run_files import load_trainable, plan_of_script
+from minitune.record.standing import RUNNING, put_back, read_standing, state_of_run
 from minitune.record.story import BEGINNING, Origin, Story, read_decisions, read_run
 from minitune.resources import Allocation
 from minitune.result import TRAINING_ITERATION, Report

@@ -33,7 +33,6 @@ from minitune._version import __version__
 from minitune.actor.launcher import start_method
 from minitune.base import json_text
 from minitune.commands import Commands, behind_dashes
-from minitune.commands.selecting import state_of
 from minitune.config import default_storage_path
 from minitune.error import TuneError
 from minitune.execution.devices import detect_gpus, memory, memory_bytes, usable_cpus
@@ -41,6 +40,7 @@ from minitune.experiment.lifecycle import NOT_STARTED
 from minitune.output import summary
 from minitune.output.summary import Summary, Target, append_to, escaped
 from minitune.record.layout import RunDirectory
+from minitune.record.standing import state_of
 from minitune.record.story import find_runs, read_overview
 from minitune.settings import SETTINGS, is_on, setting, variable_of
 

@@ -23,18 +23,13 @@ from minitune.base import json_text
 from minitune.base.files import local_path
 from minitune.commands import Commands
 from minitune.commands.selecting import (
-    FINISHED_RUN,
     LAST,
     RUN_HELP,
-    STOPPED,
     TRIAL_HELP,
     NotFoundError,
-    RunState,
     existing_run,
     find_trial,
-    read_standing,
     run_and_trial,
-    state_of,
 )
 from minitune.config import default_storage_path
 from minitune.error import TuneError
@@ -42,6 +37,7 @@ from minitune.experiment.lifecycle import ERROR, NOT_STARTED, TERMINATED
 from minitune.experiment.trial import SCOPES, KeptCheckpoint, Trial, best_of, best_trial, is_number, why_no_best
 from minitune.output.table import Table, metrics_of, short_repr
 from minitune.record.layout import is_run, last_error_text
+from minitune.record.standing import FINISHED_RUN, STOPPED, RunState, read_standing, state_of
 from minitune.record.story import Decisions, Story, TrialDecision, find_runs
 from minitune.result import AUTO_RESULT_KEYS, CONFIG, TIME_TOTAL_S, TRAINING_ITERATION, TRIAL_ID, flatten
 

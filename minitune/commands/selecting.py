@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import difflib
 import os
-import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from minitune.base.files import local_path
 from minitune.config import default_storage_path
 from minitune.error import RunNotFoundError, TuneError
-from minitune.experiment.lifecycle import ERROR, OWNS_ACTOR, Phase
+from minitune.experiment.lifecycle import ERROR
 from minitune.experiment.trial import Trial
-from minitune.record import records
 from minitune.record.layout import RunDirectory, is_run
-from minitune.record.story import Decisions, Story, find_runs, read_run
+from minitune.record.standing import FINISHED_RUN, STOPPED, RunState
+from minitune.record.story import Story, find_runs
 
 RUN_HELP = "the run's directory, its name below the storage path, or `last` for the newest one there"
 TRIAL_HELP = "the trial's number, its id (a part that only one has will do), or its name"
@@ -45,72 +43,6 @@ ERRORS = (OSError, NotFoundError, ValueError, TypeError, TuneError)
 _NAMES_SHOWN = 10
 _ELSEWHERE = "set MINITUNE_STORAGE_PATH to where runs are"
 
-RUNNING, FINISHED_RUN, STOPPED, INTERRUPTED_RUN, FAILED, KILLED = (
-    "running",
-    "finished",
-    "stopped",
-    "interrupted",
-    "failed",
-    "killed",
-)
-"""How a run stands: at work, all trials had their way, a stopper or a failure has ended it, a signal has, a plug-in's
-error has, or its process has died."""
-
-
-_STANDS = {RUNNING: "goes on", FAILED: "has failed", FINISHED_RUN: "has ended"}
-
-
-@dataclass(frozen=True)
-class RunState:
-    """How a run stands.
-
-    Attributes:
-        name: One of `RUNNING`, `FINISHED_RUN`, `STOPPED`, `INTERRUPTED_RUN`, `FAILED`, `KILLED`.
-        text: The same with what else is known.
-    """
-
-    name: str
-    text: str
-
-    @property
-    def said(self) -> str:
-        """How it stands, as the end of a sentence about the run."""
-        return _STANDS.get(self.name, f"was {self.name}")
-
-    @property
-    def can_go_on(self) -> bool:
-        """Whether the run has ended before its trials, and can be resumed."""
-        return self.name in (INTERRUPTED_RUN, FAILED, KILLED)
-
-
-def state_of(path: str, close_reason: str | None) -> RunState:
-    """How a run stands.
-
-    Args:
-        path: Its directory.
-        close_reason: Why its last driver has ended, if it has said so.
-    """
-    go_on = f"`minitune resume {shlex.quote(path)}` goes on with it"
-    if close_reason is None:
-        from minitune.record.lock import read_holder  # needs psutil
-
-        holder = read_holder(RunDirectory(path).lock)
-        if holder is not None:
-            return RunState(RUNNING, f"running ({holder})")
-        return RunState(KILLED, f"killed: its process has died before the end; {go_on}")
-    if close_reason == records.INTERRUPTED:
-        return RunState(INTERRUPTED_RUN, f"interrupted; {go_on}")
-    if close_reason.startswith(records.ENDED):
-        return RunState(STOPPED, f"stopped before its trials: {close_reason.removeprefix(records.ENDED)}")
-    if close_reason == records.FINISHED:
-        return RunState(FINISHED_RUN, "finished")
-    return RunState(FAILED, f"failed: an error outside of its trials has ended it; {go_on}")
-
-
-def state_of_run(run: Story) -> RunState:
-    """How a run stands that has been read."""
-    return state_of(run.path, run.close_reason)
-
 
 def exit_status(run: Story, state: RunState) -> int:
     """The exit status of a command that has seen a run end.
@@ -125,32 +57,6 @@ def exit_status(run: Story, state: RunState) -> int:
         return 0
     is_cut = state.name == STOPPED and run.not_drawn  # a search may also end by itself before it has drawn them all
     return ENDED_EARLY if is_cut or any(not trial.has_started for trial in run.trials) else 0
-
-
-def read_standing(path: str, decisions: Decisions | None = None) -> tuple[Story, RunState]:
-    """A run, and how it stands. Blocks while its journal is read.
-
-    Where no driver is at work on the run, trials that had a worker are PENDING: a resume would find them so.
-
-    Args:
-        path: Its directory.
-        decisions: Filled, if given.
-
-    Raises:
-        TuneError: If the journal cannot be read.
-    """
-    run = read_run(path, decisions=decisions)
-    state = state_of_run(run)
-    if state.name != RUNNING:
-        put_back(run.trials)
-    return run, state
-
-
-def put_back(trials: Sequence[Trial]) -> None:
-    """Set trials that had a worker to waiting: no driver is at work on them."""
-    for trial in trials:
-        if trial.phase in OWNS_ACTOR:
-            trial.phase = Phase.QUEUED
 
 
 @contextmanager

@@ -13,20 +13,9 @@ from typing import Any
 
 from minitune.base import files
 from minitune.commands import Commands
-from minitune.commands.selecting import (
-    LAST,
-    RUN_HELP,
-    RUNNING,
-    TRIAL_HELP,
-    RunState,
-    existing_run,
-    exit_status,
-    find_trial,
-    put_back,
-    run_and_trial,
-    state_of_run,
-)
+from minitune.commands.selecting import LAST, RUN_HELP, TRIAL_HELP, existing_run, exit_status, find_trial, run_and_trial
 from minitune.experiment.trial import Trial
+from minitune.record.standing import RUNNING, RunState, put_back, state_of_run
 from minitune.record.story import RunFollower
 
 _LOOK_S = 0.2

@@ -13,9 +13,10 @@ import json
 from typing import Any
 
 from minitune.commands import Commands
-from minitune.commands.selecting import LAST, RUN_HELP, TRIAL_HELP, existing_run, find_trial, read_standing
+from minitune.commands.selecting import LAST, RUN_HELP, TRIAL_HELP, existing_run, find_trial
 from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.experiment.trial import HAS_RETURNED
+from minitune.record.standing import read_standing
 from minitune.record.story import Decisions, PastRun
 from minitune.result import AUTO_RESULT_KEYS, TRAINING_ITERATION, flatten
 from minitune.schedulers import create_scheduler
