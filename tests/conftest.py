@@ -30,7 +30,9 @@ pytest.register_assert_rewrite("kit")
 from kit import Script, ScriptServer, scaled_s, variables_of_scripts  # noqa: E402
 
 import minitune  # noqa: E402
+from minitune.execution import failure, tune_controller  # noqa: E402
 from minitune.logger import default_loggers  # noqa: E402
+from minitune.record import disk  # noqa: E402
 from minitune.testing.smoke_runs import FILES, KINDS, STRAGGLER_BOUND_S, Snapshot, is_helper, kill  # noqa: E402
 
 MARKER = "MINITUNE_TEST_SESSION"
@@ -170,6 +172,15 @@ def storage_of_its_own(nothing_left: None, tmp_path: Path, monkeypatch: pytest.M
 def one_cpu(storage_of_its_own: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with room for one trial: the others wait in the queue."""
     monkeypatch.setenv("MINITUNE_NUM_CPUS", "1")
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver of a run in this process waits shortly where it waits to see what else happens, see `kit.HURRIED`."""
+    monkeypatch.setattr(tune_controller, "VERDICT_S", 0.05)
+    monkeypatch.setattr(tune_controller, "RETRY_S", 0.05)
+    monkeypatch.setattr(failure, "_PAUSES_S", (0.05,))
+    monkeypatch.setattr(disk, "RETRY_S", 0.05)
 
 
 @pytest.fixture

@@ -806,6 +806,44 @@ def values_of(actor: Any, key: str) -> list[Any]:
 
 # -- a script as a process, seen from outside ------------------------------------------------------------------------
 
+HURRIED = """
+    from minitune.execution import failure as _failure, tune_controller as _controller
+    _controller.VERDICT_S, _controller.RETRY_S, _failure._PAUSES_S = 0.05, 0.05, (0.05,)
+"""
+"""The beginning of a script whose driver waits shortly where it waits to see what else happens: after a death by a
+signal, while nothing can be written, and after a lost start. The fixture `hurried` does the same for this process."""
+
+PRELUDE = (
+    """
+    import ctypes, json, os, resource, signal, subprocess, sys, tempfile, threading, time
+    from minitune import (Callback, Checkpoint, CheckpointConfig, FailureConfig, RunConfig, Stopper, Trainable,
+                          TuneConfig, TuneError, Tuner, get_checkpoint, get_context, grid_search, report, sample_from)
+    from minitune.error import TrialError, WorkerDiedError, WorkerStartError
+
+    def fit(trainable, xs=(0,), max_failures=0, checkpoint_config=None, name="run", stop=None, log_to_file=False,
+            **options):
+        failure = FailureConfig(max_failures=max_failures)
+        run = RunConfig(name=name, verbose=0, failure_config=failure, checkpoint_config=checkpoint_config, stop=stop,
+                        log_to_file=log_to_file)
+        tune = TuneConfig(**options)
+        return Tuner(trainable, param_space={"x": grid_search(list(xs))}, tune_config=tune, run_config=run).fit()
+
+    def start_of(checkpoint):
+        return int(open(os.path.join(checkpoint.path, "i")).read()) if checkpoint else 0
+
+    def save(i):
+        directory = tempfile.mkdtemp(dir=".")
+        with open(os.path.join(directory, "i"), "w") as file:
+            file.write(str(i))
+        return Checkpoint.from_directory(directory)
+
+    def show(results):
+        print(json.dumps([[r.metrics.get("y"), str(r.error)] for r in results]))
+"""
+    + HURRIED
+)
+"""The beginning of most scripts in which trials do harm or die: one trial for each value of `x`."""
+
 STREAMS: dict[str, Any] = {
     "stdin": subprocess.DEVNULL,
     "stdout": subprocess.PIPE,

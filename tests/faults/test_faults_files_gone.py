@@ -45,9 +45,8 @@ def run_path() -> Path:
 
 
 @pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(disk, "PATIENCE_S", 0.5)
-    monkeypatch.setattr(disk, "RETRY_S", 0.05)
+def impatient(hurried: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk, "PATIENCE_S", 0.2)
 
 
 class Large:
@@ -158,7 +157,7 @@ def test_a_run_whose_directory_comes_back_in_time_goes_on(
 ) -> None:
     monkeypatch.setattr(disk, "PATIENCE_S", bound_s(30))
     moved = tmp_path / "moved"
-    back = threading.Timer(0.2, lambda: moved.rename(run_path()))
+    back = threading.Timer(0.1, lambda: moved.rename(run_path()))
 
     def go() -> None:
         run_path().rename(moved)

@@ -8,20 +8,7 @@ import re
 import signal
 
 import pytest
-from kit import control_group, is_gone
-
-PRELUDE = """
-    import json, os, resource, signal, sys, tempfile, threading, time
-    from minitune import (Checkpoint, CheckpointConfig, FailureConfig, RunConfig, Trainable, TuneConfig, Tuner,
-                          get_checkpoint, get_context, grid_search, report)
-
-    def fit(trainable, xs, max_failures=0, checkpoint_config=None, stop=None, **options):
-        failure = FailureConfig(max_failures=max_failures)
-        run = RunConfig(name="run", verbose=0, failure_config=failure, checkpoint_config=checkpoint_config, stop=stop)
-        tune = TuneConfig(**options)
-        return Tuner(trainable, param_space={"x": grid_search(xs)}, tune_config=tune, run_config=run).fit()
-"""
-
+from kit import PRELUDE, control_group, is_gone
 
 # -- in the midst of a message -----------------------------------------------------------------------------------------
 
@@ -367,9 +354,9 @@ def test_a_flood_of_output_goes_to_its_file_and_not_through_the_driver(script):
         return {"y": 1}
 
     before = peak()
-    [result] = fit(trainable, [0])
+    [result] = fit(trainable, log_to_file=True)
     print(result.error, peak() - before < 60_000)
-    """.replace('name="run", ', 'name="run", log_to_file=True, ')
+    """
     )
     assert stdout == "None True\n"
     [path] = script.storage.glob("run/trainable*/stdout")

@@ -8,28 +8,7 @@ import re
 import signal
 
 import pytest
-from kit import is_gone
-
-PRELUDE = """
-    import ctypes, json, os, signal, sys, tempfile, threading, time
-    from minitune import Checkpoint, RunConfig, TuneConfig, Tuner, get_checkpoint, get_context, grid_search, report
-    from minitune.config import FailureConfig
-    from minitune.error import TrialError, WorkerDiedError, WorkerStartError
-
-    def fit(trainable, xs, max_failures=0, **options):
-        tune, space = TuneConfig(**options), {"x": grid_search(xs)}
-        run = RunConfig(name="run", verbose=0, failure_config=FailureConfig(max_failures=max_failures))
-        return Tuner(trainable, param_space=space, tune_config=tune, run_config=run).fit()
-
-    def start_of(checkpoint):
-        return int(open(os.path.join(checkpoint.path, "i")).read()) if checkpoint else 0
-
-    def save(i):
-        directory = tempfile.mkdtemp(dir=".")
-        with open(os.path.join(directory, "i"), "w") as file:
-            file.write(str(i))
-        return Checkpoint.from_directory(directory)
-"""
+from kit import PRELUDE, is_gone
 
 
 def test_a_trial_that_exits_goes_on_from_its_checkpoint(script):
@@ -186,8 +165,6 @@ def test_of_a_checkpoint_whose_report_was_never_sent_nothing_is_left(script, end
     stdout = script.run(
         PRELUDE
         + """
-    from minitune import Stopper
-
     stuck = os.path.join(sys.argv[1], "stuck")
 
     class Bomb:
@@ -210,8 +187,7 @@ def test_of_a_checkpoint_whose_report_was_never_sent_nothing_is_left(script, end
         report({"i": 1}, checkpoint=save(1))
         report({"i": 2, "bomb": Bomb()}, checkpoint=save(2))
 
-    run = RunConfig(name="run", verbose=0, stop=WhenStuck())
-    [result] = Tuner(trainable, run_config=run).fit()
+    [result] = fit(trainable, stop=WhenStuck())
     print(result.metrics["i"], *sorted(name for name in os.listdir(result.path) if "checkpoint" in name))
     """,
         str(script.directory),
@@ -413,9 +389,6 @@ def test_a_trial_that_kills_its_parent_again_and_again_fails_and_the_others_go_o
     if os.environ.get("MINITUNE_START_METHOD") == "interpreter":
         pytest.skip("a worker's parent is the driver itself")
     driver = script.start(PRELUDE + f"""
-    from minitune.execution import failure as setbacks
-    setbacks._PAUSES_S = (0.05,)
-
     def trainable(config):
         for i in range(start_of(get_checkpoint()) + 1, 8):
             report({{"i": i, "attempt": get_context().get_attempt()}}, checkpoint=save(i) if {saves} else None)

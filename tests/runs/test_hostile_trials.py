@@ -10,20 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from kit import is_gone
-
-PRELUDE = """
-    import json, os, signal, subprocess, sys, threading, time
-    from minitune import RunConfig, Stopper, TuneConfig, Tuner, get_context, grid_search, report
-
-    def fit(trainable, xs, stop=None, **options):
-        run, tune = RunConfig(name="run", verbose=0, stop=stop), TuneConfig(**options)
-        return Tuner(trainable, param_space={"x": grid_search(xs)}, tune_config=tune, run_config=run).fit()
-
-    def show(results):
-        print(json.dumps([[r.metrics.get("y"), str(r.error)] for r in results]))
-"""
-
+from kit import PRELUDE, is_gone
 
 # -- trials that break their own process -------------------------------------------------------------------------------
 
@@ -172,10 +159,10 @@ def test_trials_that_ignore_a_stop_are_killed_after_the_grace_period(script):
             except BaseException:
                 pass
 
-    results = fit(trainable, ["swallows", "no report"], stop={"y": 2})
+    results = fit(trainable, ["swallows", "no report"], stop={"y": 2}, name=None)
     print(json.dumps([[r.metrics["y"], r.metrics["done"], r.error, r.metrics["pid"]] for r in results]))
-    print(results.num_terminated, fit(lambda config: {"y": 3}, [0])[0].metrics["y"])
-    """.replace('name="run"', "name=None"), MINITUNE_FORCE_TRIAL_CLEANUP_S="0.1", MINITUNE_NUM_CPUS="1")  # fmt: skip
+    print(results.num_terminated, fit(lambda config: {"y": 3}, name=None)[0].metrics["y"])
+    """, MINITUNE_FORCE_TRIAL_CLEANUP_S="0.1", MINITUNE_NUM_CPUS="1")  # fmt: skip
     trials, counts = stdout.splitlines()
     assert counts == "2 3"
     for y, done, error, pid in json.loads(trials):
@@ -265,8 +252,6 @@ def test_a_frozen_worker_is_killed_by_a_stop_and_goes_on_without_one(script):
 
 def test_cleaning_up_that_raises_or_hangs_changes_no_status(script):
     process = script.start(PRELUDE + """
-    from minitune import Trainable
-
     def in_finally(config):
         try:
             for y in range(9):
@@ -287,8 +272,7 @@ def test_cleaning_up_that_raises_or_hangs_changes_no_status(script):
             time.sleep(600)
 
     for trainable in (in_finally, InCleanup):
-        run = RunConfig(verbose=0, stop={"y": 2})
-        show(Tuner(trainable, param_space={"x": grid_search(["raises", "hangs"])}, run_config=run).fit())
+        show(fit(trainable, ["raises", "hangs"], name=None, stop={"y": 2}))
     """, str(script.directory), MINITUNE_FORCE_TRIAL_CLEANUP_S="0.1")  # fmt: skip
     stdout, stderr = script.finish(process)
     assert stdout.splitlines() == ['[[2, "None"], [2, "None"]]'] * 2, stderr
