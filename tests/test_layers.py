@@ -9,6 +9,7 @@ together. There is no import cycle at all.
 from __future__ import annotations
 
 import ast
+import functools
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -100,6 +101,7 @@ def layer_of(module: str) -> str | None:
     return None
 
 
+@functools.cache
 def sources(root: Path) -> dict[str, tuple[str, bool]]:
     """Source and whether it is a package, by module name below `root`; the root package itself is `<top>`."""
     found = {}
@@ -111,6 +113,7 @@ def sources(root: Path) -> dict[str, tuple[str, bool]]:
     return found
 
 
+@functools.cache
 def read_imports(root: Path) -> list[Import]:
     """All imports in the package at `root`, inner ones (targets without the package name) and others alike."""
     modules = sources(root)

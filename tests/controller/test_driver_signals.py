@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from kit import Log, LoggingCallback, LoggingScheduler, fit, journal_of
 
-from minitune import Stopper, Trial, grid_search, report
+from minitune import ResultGrid, Stopper, Trial, grid_search, report
 
 WAIT = "minitune.execution.tune_controller.VERDICT_S"
 FOR_EVER_S = 3600.0
@@ -64,6 +64,20 @@ def ends(how: Callable[[], Any], of_trial: int = 0) -> Callable[[dict[str, Any]]
     return trainable
 
 
+def fit_ways(ways: dict[str, tuple[Callable[[], Any], str]], **settings: Any) -> ResultGrid:
+    """A run with a trial for each way to end, and one last that ends well."""
+
+    def trainable(config: dict[str, Any]) -> None:
+        report({"n": 1})
+        if config["way"] is not None:
+            ways[config["way"]][0]()
+        report({"n": 2})
+
+    grid = fit(trainable, {"way": grid_search([*ways, None])}, executor="local", **settings)
+    assert (grid[len(ways)].error, grid[len(ways)].metrics["n"]) == (None, 2)
+    return grid
+
+
 def statuses_of(number: int) -> list[str]:
     """The statuses of a trial on record, each with the beginning of its cause."""
     records = journal_of()
@@ -72,37 +86,31 @@ def statuses_of(number: int) -> list[str]:
     return [f"{record['status']} {record['cause']}" for record in changes]
 
 
-@pytest.mark.parametrize("way", BY_SIGNAL)
-def test_it_has_failed_if_the_run_goes_on(way: str, monkeypatch: pytest.MonkeyPatch, one_cpu: None) -> None:
+def test_they_have_failed_if_the_run_goes_on(monkeypatch: pytest.MonkeyPatch, one_cpu: None) -> None:
     monkeypatch.setattr(WAIT, 0.05)
-    how, text = BY_SIGNAL[way]
     log = Log()
-    grid = fit(
-        ends(how),
-        {"i": grid_search([0, 1])},
-        executor="local",
-        callbacks=[LoggingCallback(log)],
-        scheduler=LoggingScheduler(log),
-    )
-    assert [text in str(result.error) for result in grid] == [True, False]
-    assert [result.metrics["n"] for result in grid] == [1, 2]
-    assert len(log.of("scheduler.on_trial_error 0")) == len(log.of("callback.on_trial_error 0")) == 1
-    assert not log.of("scheduler.on_trial_add 0 PENDING")[1:], "it was never tried again"
-    waits, fails = statuses_of(0)[-2:]
-    assert waits.startswith("PENDING lost: by a signal")
-    assert text in waits
-    assert fails.startswith("ERROR ")
-    assert text in fails
-    assert text in Path(grid[0].path, "error.txt").read_text()
+    grid = fit_ways(BY_SIGNAL, callbacks=[LoggingCallback(log)], scheduler=LoggingScheduler(log))
+    for number, (_, text) in enumerate(BY_SIGNAL.values()):
+        result = grid[number]
+        assert text in str(result.error)
+        assert result.metrics["n"] == 1
+        assert len(log.of(f"scheduler.on_trial_error {number} ")) == 1
+        assert len(log.of(f"callback.on_trial_error {number} ")) == 1
+        assert not log.of(f"scheduler.on_trial_add {number} PENDING")[1:], "it was never tried again"
+        waits, fails = statuses_of(number)[-2:]
+        assert waits.startswith("PENDING lost: by a signal")
+        assert text in waits
+        assert fails.startswith("ERROR ")
+        assert text in fails
+        assert text in Path(result.path, "error.txt").read_text()
 
 
-@pytest.mark.parametrize("way", OTHERWISE)
-def test_another_end_is_a_failure_at_once(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_end_is_a_failure_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(WAIT, FOR_EVER_S)
-    how, text = OTHERWISE[way]
-    grid = fit(ends(how), {"i": grid_search([0, 1])}, executor="local")
-    assert [text in str(result.error) for result in grid] == [True, False]
-    assert [status.split()[0] for status in statuses_of(0)] == ["RUNNING", "ERROR"]
+    grid = fit_ways(OTHERWISE)
+    for number, (_, text) in enumerate(OTHERWISE.values()):
+        assert text in str(grid[number].error)
+        assert [status.split()[0] for status in statuses_of(number)] == ["RUNNING", "ERROR"]
 
 
 def test_where_it_may_be_retried_it_is_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -130,9 +130,17 @@ def check_resumed(trainable: Any, path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows does not let a directory go in which a file is open")
-@pytest.mark.parametrize("trainable", [plain, saving, Class])
-@pytest.mark.parametrize("what", ["run", "storage"])
-@pytest.mark.parametrize("durability", ["process", "batched", "strict"])
+@pytest.mark.parametrize(
+    ("trainable", "what", "durability"),
+    [
+        (plain, "run", "process"),
+        (plain, "storage", "strict"),
+        (saving, "run", "batched"),
+        (saving, "storage", "process"),
+        (Class, "run", "strict"),
+        (Class, "storage", "batched"),
+    ],
+)
 def test_a_run_that_was_moved_ends_with_an_error_and_can_be_resumed(
     trainable: Any, what: str, durability: str, tmp_path: Path
 ) -> None:

@@ -34,6 +34,8 @@ from minitune import (
 )
 from minitune.schedulers.pbt import PERTURBED, Step, policy_path, write_step
 
+pytestmark = pytest.mark.usefixtures("hurried")
+
 RUN = "run"
 CHOSEN = 1
 """The value of `x` of the trial in whose directory a link is planted; there are one before and one after it."""

@@ -52,6 +52,8 @@ def counter(config: dict[str, Any]) -> None:
             report({"n": n}, checkpoint=Checkpoint.from_directory(directory))
 
 
+pytestmark = pytest.mark.usefixtures("hurried")
+
 IN_TURN: dict[str, Any] = {"space": {"x": grid_search([1, 2])}, "max_concurrent_trials": 1}
 """Two trials, one after the other."""
 

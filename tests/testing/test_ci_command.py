@@ -117,21 +117,15 @@ def test_a_script_that_does_not_end_is_killed(ci: Run, monkeypatch: pytest.Monke
 def test_children_of_a_killed_script_go_with_it(ci: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also those that do not listen, and have a session of their own."""
     monkeypatch.setattr("minitune.commands.health.GRACE_S", 0.2)
-    program = "import os, signal, subprocess, sys, time\n"
-    child = (
-        program
-        + "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-        + "grandchild = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
-        + "print(os.getpid(), grandchild.pid, sep='\\n', file=open(sys.argv[1], 'a'), flush=True)\n"
-        + "time.sleep(600)\n"
-    )
-    script = program + (
+    child = "trap '' TERM; sleep 600 & printf '%s\\n%s\\n' $$ $! >> \"$0\"; wait"
+    script = (
+        f"import subprocess, sys, time\n"
         f"for own in (False, True):\n"
-        f"    subprocess.Popen([sys.executable, '-c', {child!r}, sys.argv[1]], start_new_session=own)\n"
+        f"    subprocess.Popen(['sh', '-c', {child!r}, sys.argv[1]], start_new_session=own)\n"
         f"time.sleep(600)\n"
     )
     pids = tmp_path / "pids"
-    status, told = ci(script, "--budget-s", "8", arguments=(str(pids),))
+    status, told = ci(script, "--budget-s", "2", arguments=(str(pids),))  # two shells are there long before
     assert (status, "did not end in time and was killed" in told) == (1, True)
     found = read_pids(pids, 4)
     wait_until(lambda: all(is_gone(pid) for pid in found), "the children are gone")

@@ -14,7 +14,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from kit import Listed, scaled_s
+from kit import Listed
 
 from minitune import ExperimentAnalysis, grid_search, report, uniform
 from minitune.testing import SmokeFailure, assert_best, smoke
@@ -280,7 +280,7 @@ def test_what_hangs_in_a_process_is_killed_and_the_text_tells_where(
     monkeypatch.setattr("minitune.testing.smoke_runs.GRACE_S", 0.1)
     monkeypatch.setattr("minitune.testing.smoke_runs._SILENT_SHARE", 0)
     release.clear()
-    budget_s = scaled_s(1.5)  # a worker has to come up within it
+    budget_s = 1.0  # most machines have a worker by then
     options: dict[str, Any] = {"num_samples": 1, "budget_s": budget_s, "executor": "local"}
     told = refused(tmp_path, hang_in_the_end, {"reports": reports}, **options)
     silent = f"no trial of hang_in_the_end has reported anything within {budget_s:g} s"
