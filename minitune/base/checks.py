@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any, TypeGuard, TypeVar
 
@@ -47,6 +48,14 @@ def is_whole(value: object) -> TypeGuard[int]:
 def is_real(value: object) -> TypeGuard[float]:
     """Whether `value` is a real number, of any library; a bool is none."""
     return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The part of an error that proposes the known name most like a wrong one; empty if none is like it."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, list(known), 1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 def require_flag(name: str, value: object) -> None:

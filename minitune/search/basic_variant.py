@@ -120,7 +120,11 @@ class BasicVariantGenerator(SearchAlgorithm):
                 experiment.param_space, experiment.num_samples, self._points, self._constant_grid_search, seed
             )
             self._tables.append((table, experiment.maker))
-            self._filters.append(self._filter_of(experiment, table))
+            one = None
+            if self._rules.concern(experiment.num_samples):
+                one = Filter(self._rules, experiment.param_space, experiment.num_samples)
+                one.check_points(table.points)
+            self._filters.append(one)
 
     def next_trial(self) -> Trial | None:
         """See `SearchAlgorithm.next_trial`."""
@@ -135,14 +139,6 @@ class BasicVariantGenerator(SearchAlgorithm):
         trial = maker.make(variant.config, variant.evaluated_params, format_tag(maker.count, variant.resolved_vars))
         self._live.add(trial.trial_id)
         return trial
-
-    def _filter_of(self, experiment: ExperimentSpec, table: VariantTable) -> Filter | None:
-        """The filter for the experiment's variants; None if there is none."""
-        if not self._rules.concern(experiment.num_samples):
-            return None
-        one = Filter(self._rules, experiment.param_space, experiment.num_samples)
-        one.check_points(table.points)
-        return one
 
     def _next_admitted(self, table: VariantTable, one: Filter | None) -> Variant | None:
         """The next variant that the filter admits; None if there is none, and then the table is at its end.
@@ -160,7 +156,9 @@ class BasicVariantGenerator(SearchAlgorithm):
             variant = table.next()
             admitted = None if variant is None else self._admit_at_place(table, variant, one, refused)
             if variant is None or admitted is not None:
-                self._tell_left_out(table, one)
+                if self._left_out and table.is_exhausted():
+                    why = one.violated() or "they had been tried before"
+                    logger.warning("%d points of the grid were left out: %s", self._left_out, why)
                 return admitted
             if table.point_at_hand is not None and not refused[Verdict.DUPLICATE]:
                 raise ConstraintError(
@@ -194,15 +192,6 @@ class BasicVariantGenerator(SearchAlgorithm):
                 return None
             drawn = table.redraw(attempt)
         return None
-
-    def _tell_left_out(self, table: VariantTable, one: Filter) -> None:
-        """Say at the end what is not among the trials."""
-        if self._left_out and table.is_exhausted():
-            logger.warning(
-                "%d points of the grid were left out: %s",
-                self._left_out,
-                one.violated() or "they had been tried before",
-            )
 
     def is_finished(self) -> bool:
         """See `SearchAlgorithm.is_finished`."""

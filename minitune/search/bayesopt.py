@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from minitune.base.checks import is_whole, require
-from minitune.result import DEFAULT_METRIC
-from minitune.search.foreign import checked_points, evaluated_values, nested, quantized, usable
-from minitune.search.searcher import Searcher, Suggestion, no_space, require_mode
-from minitune.space.domains import Float, LogUniform, Normal, Quantized
+from minitune.search.foreign import (
+    SpaceSearcher,
+    check_library,
+    check_one_goal,
+    evaluated_values,
+    nested,
+    quantized,
+    usable,
+)
+from minitune.search.searcher import Suggestion, no_space, require_mode
+from minitune.space.domains import Float, LogUniform, Normal, sampler_and_step, uniform
 from minitune.space.parameters import Parameter, draw, parameters
 from minitune.space.tree import has_unresolved_values, overlay
 
@@ -19,7 +25,7 @@ _UTILITIES = {"kind": "ucb", "kappa": 2.576, "xi": 0.0}
 _DEFAULT_SEED = 42
 
 
-class BayesOptSearch(Searcher):
+class BayesOptSearch(SpaceSearcher):
     """Models the metric by a Gaussian process, and tries what promises most; for spaces of real numbers only.
 
     Parameters that are drawn from a logarithmic scale are modelled on that scale, and those with a step are rounded to
@@ -63,12 +69,12 @@ class BayesOptSearch(Searcher):
         skip_duplicate: bool = True,
         analysis: Any = None,
     ):
-        _import_package()
-        require(metric is None or isinstance(metric, str), "metric: None or the name of one metric", metric)
-        require(mode in (None, "min", "max"), "mode: None, 'min' or 'max'", mode)
-        super().__init__(metric, mode)
+        check_library(self, "bayes_opt.acquisition", "bayesopt", "bayesian-optimization 2 or later")
+        check_one_goal(metric, mode)
         require(space is None or isinstance(space, Mapping), "space: None or a dict", space)
         require(is_whole(random_state), "random_state: an int", random_state)
+        super().__init__(metric, mode, points_to_evaluate, random_state)
+        self._is_seeded_by_user = random_state != _DEFAULT_SEED
         good = is_whole(random_search_steps) and random_search_steps >= 0
         require(good, "random_search_steps: an int >= 0", random_search_steps)
         require(is_whole(patience) and patience >= 1, "patience: an int >= 1", patience)
@@ -78,9 +84,6 @@ class BayesOptSearch(Searcher):
         require(good, f"utility_kwargs: a dict with some of {', '.join(_UTILITIES)}", utility_kwargs)
         self._utility: dict[str, Any] = {**_UTILITIES, **(utility_kwargs or {})}
         require(self._utility["kind"] in ("ucb", "ei", "poi"), "kind: 'ucb', 'ei' or 'poi'", self._utility["kind"])
-        self._points = list(checked_points(points_to_evaluate))
-        self._seed = random_state
-        self._rng = random.Random(random_state)
         self._drawn_left = random_search_steps
         self._verbose = verbose
         self._patience = patience
@@ -90,54 +93,26 @@ class BayesOptSearch(Searcher):
         self._live: dict[str, dict[str, float]] = {}
         self._known: list[tuple[dict[str, float], float]] = []
         self._later: list[tuple[dict[str, Any], float]] = []
-        self._space: dict[str, Any] | None = None
         self._optimizer: Any = None
         self._has_own_space = bool(space)
-        if space:
-            is_ours = has_unresolved_values(dict(space))
-            self._set_space(dict(space) if is_ours else {name: _between(name, pair) for name, pair in space.items()})
+        if space and has_unresolved_values(dict(space)):
+            self._set_space(dict(space))
+        elif space:  # pairs of bounds, as the package has them
+            for name, pair in space.items():
+                good = isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) == 2
+                require(good, f"space: for {name!r} a domain or a pair of bounds", pair)
+            self._set_space({name: uniform(*pair) for name, pair in space.items()})
         if analysis is not None:
             self.add_evaluated_trials(analysis, str(metric or analysis.default_metric))
 
-    # -- setting up ----------------------------------------------------------------------------------------------------
-
-    @property
-    def own_space(self) -> dict[str, Any] | None:
-        """See `Searcher.own_space`."""
-        return self._space if self._has_own_space else None
-
-    def first_points(self) -> Sequence[Mapping[str, Any]]:
-        """See `Searcher.first_points`."""
-        return self._points
-
-    def set_search_properties(self, metric: Any, mode: str | list[str] | None, config: Any, **spec: Any) -> bool:
-        """See `Searcher.set_search_properties`.
-
-        Raises:
-            ValueError: If a parameter is no real number between bounds.
-        """
-        super().set_search_properties(metric, mode, config, **spec)
-        if self._has_own_space:
-            return False
-        self._set_space(config or {})
-        return True
-
-    def set_seed(self, seed: int) -> None:
-        """See `Searcher.set_seed`."""
-        if self._seed == _DEFAULT_SEED:
-            self._seed = seed
-            self._rng = random.Random(seed)
-
     def _set_space(self, space: dict[str, Any]) -> None:
         for parameter in parameters(space):
-            if not isinstance(parameter.domain, Float) or isinstance(_sampler_of(parameter), Normal):
+            if not isinstance(parameter.domain, Float) or isinstance(sampler_and_step(parameter.domain)[0], Normal):
                 raise ValueError(
                     "BayesOptSearch searches real numbers between bounds, such as uniform(0, 1), but parameter "
                     f"{parameter.name!r} is {parameter.domain.domain_str}; TPESearch takes all kinds"
                 )
-        for point in self._points:
-            overlay(space, nested(point, space), unknown_keys=False)  # refuses parameters that there are not
-        self._space = space
+        super()._set_space(space)
         self._optimizer = None
         later, self._later = self._later, []
         for config, target in later:
@@ -181,13 +156,12 @@ class BayesOptSearch(Searcher):
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """See `Searcher.on_trial_complete`; of a trial without a value the model does not hear."""
         values = self._live.pop(trial_id, None)
-        value: Any = (result or {}).get(str(self._metric or DEFAULT_METRIC))
+        value = self._value_of(result)
         if values is not None and not error and usable(value) and math.isfinite(value):
-            self._learn(values, float(value))
+            require_mode(self)
+            self._learn(values, -self._loss(value))
 
-    def _learn(self, values: dict[str, float], value: float) -> None:
-        require_mode(self)
-        target = -value if self._mode == "min" else value
+    def _learn(self, values: dict[str, float], target: float) -> None:
         self._known.append((values, target))
         if self._optimizer is not None:
             self._optimizer.register(params=values, target=target)
@@ -211,9 +185,9 @@ class BayesOptSearch(Searcher):
             return
         require_mode(self)
         if self._space is None:
-            self._later.append((dict(parameters), -float(value) if self._mode == "min" else float(value)))
+            self._later.append((dict(parameters), -self._loss(value)))
         else:
-            self._learn(self._values_of(parameters), float(value))
+            self._learn(self._values_of(parameters), -self._loss(value))
 
     # -- state ---------------------------------------------------------------------------------------------------------
 
@@ -244,7 +218,9 @@ class BayesOptSearch(Searcher):
         require_mode(self)
         bounds = self._bounds()
         if self._optimizer is None and bounds:
-            bayes_opt = _import_package()
+            import bayes_opt
+            import bayes_opt.acquisition
+
             kind, xi = self._utility["kind"], self._utility["xi"]
             if kind == "ucb":
                 judge = bayes_opt.acquisition.UpperConfidenceBound(kappa=self._utility["kappa"])
@@ -255,7 +231,7 @@ class BayesOptSearch(Searcher):
                 None,
                 bounds,
                 acquisition_function=judge,
-                random_state=self._seed % 2**32,
+                random_state=(self._seed or 0) % 2**32,
                 verbose=self._verbose,
                 allow_duplicate_points=True,
             )
@@ -267,10 +243,10 @@ class BayesOptSearch(Searcher):
         """The bounds of each parameter that may differ, on the scale on which it is modelled."""
         bounds = {}
         for each in parameters(self._space or {}):
-            domain = _real(each)
-            low, high = _scaled(each, domain.lower), _scaled(each, domain.upper)
-            if low < high:
-                bounds[each.name] = (low, high)
+            if isinstance(each.domain, Float):  # as all are: `_set_space` has refused the others
+                low, high = _scaled(each, each.domain.lower), _scaled(each, each.domain.upper)
+                if low < high:
+                    bounds[each.name] = (low, high)
         return bounds
 
     def _values_of(self, config: Mapping[str, Any]) -> dict[str, float]:
@@ -283,49 +259,17 @@ class BayesOptSearch(Searcher):
         }
 
     def _config(self, values: Mapping[str, float]) -> dict[str, Any]:
-        def choose(parameter: Parameter) -> float:
-            domain = _real(parameter)
+        def choose(parameter: Parameter) -> Any:
+            domain: Any = parameter.domain
             if parameter.name not in values:  # it has one value only
-                return float(domain.lower)
+                return domain.lower
             value = values[parameter.name]
-            value = math.exp(value) if isinstance(_sampler_of(parameter), LogUniform) else value
-            value = min(max(value, domain.lower), domain.upper)
-            return float(quantized(domain, value)) if isinstance(domain.get_sampler(), Quantized) else value
+            is_log = isinstance(sampler_and_step(domain)[0], LogUniform)
+            return quantized(domain, math.exp(value) if is_log else value)
 
         config: dict[str, Any] = draw(self._space, choose)
         return config
 
 
-def _real(parameter: Parameter) -> Float:
-    """The domain of a parameter; `_set_space` has refused all others."""
-    return cast("Float", parameter.domain)
-
-
-def _sampler_of(parameter: Parameter) -> Any:
-    sampler = parameter.domain.get_sampler()
-    return sampler.get_sampler() if isinstance(sampler, Quantized) else sampler
-
-
 def _scaled(parameter: Parameter, value: float) -> float:
-    return math.log(value) if isinstance(_sampler_of(parameter), LogUniform) else float(value)
-
-
-def _between(name: str, pair: Any) -> Any:
-    """The domain that a pair of bounds means, as the package has them."""
-    from minitune.space.domains import uniform
-
-    good = isinstance(pair, Sequence) and not isinstance(pair, str) and len(pair) == 2
-    require(good, f"space: for {name!r} a domain or a pair of bounds", pair)
-    return uniform(*pair)
-
-
-def _import_package() -> Any:
-    try:
-        import bayes_opt
-        import bayes_opt.acquisition
-    except ImportError as error:
-        raise ImportError(
-            f"BayesOptSearch needs bayesian-optimization 2 or later ({error}); install it with: "
-            "pip install 'minitune[bayesopt]', or use TPESearch, which needs nothing"
-        ) from error
-    return bayes_opt
+    return math.log(value) if isinstance(sampler_and_step(parameter.domain)[0], LogUniform) else float(value)

@@ -106,7 +106,7 @@ def _model_options(given: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _converted(space: Any) -> dict[str, Any]:
-    """The domains of a `ConfigurationSpace`; the package itself is not needed.
+    """The domains of a `ConfigurationSpace`; a constant is its value. The package itself is not needed.
 
     Raises:
         ValueError: If it holds conditions, forbidden clauses, or a parameter of another kind.
@@ -117,27 +117,22 @@ def _converted(space: Any) -> dict[str, Any]:
                 f"a ConfigurationSpace with {kind.replace('_', ' ')} has no counterpart here: give the space as a "
                 "dict, where a parameter that exists with one category only stands inside that category"
             )
-    return {parameter.name: _domain_of(parameter) for parameter in space.values()}
-
-
-def _domain_of(parameter: Any) -> Any:
-    """The domain of one parameter of a `ConfigurationSpace`; a constant is its value.
-
-    Raises:
-        ValueError: If it is of a kind that has no counterpart.
-    """
-    kind = type(parameter).__name__
-    if kind in ("UniformFloatHyperparameter", "UniformIntegerHyperparameter"):
-        if kind == "UniformIntegerHyperparameter":
-            return (lograndint if parameter.log else randint)(int(parameter.lower), int(parameter.upper) + 1)
-        return (loguniform if parameter.log else uniform)(float(parameter.lower), float(parameter.upper))
-    if kind == "CategoricalHyperparameter" and parameter.weights is None:
-        return choice(list(parameter.choices))
-    if kind == "OrdinalHyperparameter":
-        return choice(list(parameter.sequence))
-    if kind == "Constant":
-        return parameter.value
-    raise ValueError(
-        f"parameter {parameter.name!r} of the ConfigurationSpace is a {kind} of a form that has no counterpart here: "
-        "give the space as a dict of minitune's domains"
-    )
+    domains: dict[str, Any] = {}
+    for each in space.values():
+        kind = type(each).__name__
+        if kind == "UniformFloatHyperparameter":
+            domains[each.name] = (loguniform if each.log else uniform)(float(each.lower), float(each.upper))
+        elif kind == "UniformIntegerHyperparameter":
+            domains[each.name] = (lograndint if each.log else randint)(int(each.lower), int(each.upper) + 1)
+        elif kind == "CategoricalHyperparameter" and each.weights is None:
+            domains[each.name] = choice(list(each.choices))
+        elif kind == "OrdinalHyperparameter":
+            domains[each.name] = choice(list(each.sequence))
+        elif kind == "Constant":
+            domains[each.name] = each.value
+        else:
+            raise ValueError(
+                f"parameter {each.name!r} of the ConfigurationSpace is a {kind} of a form that has no counterpart "
+                "here: give the space as a dict of minitune's domains"
+            )
+    return domains

@@ -8,7 +8,7 @@ import logging
 from typing import Any
 
 from minitune._alias import NOT_HERE
-from minitune.base.checks import shown
+from minitune.base.checks import did_you_mean, shown
 from minitune.search.search_algorithm import SearchAlgorithm
 from minitune.search.searcher import Searcher
 
@@ -40,13 +40,10 @@ def check_searcher_name(search_alg: Any) -> str:
             f"search_alg {search_alg!r} is not supported; there are {', '.join(_BY_NAME)}; instead, {_OUT[name]}"
         )
     if name not in _BY_NAME:
-        from difflib import get_close_matches
-
-        close = get_close_matches(name, _BY_NAME, 1)
         raise ValueError(
             f"search_alg must be one of {', '.join(_BY_NAME)}, but got {shown(search_alg)}"
-            + (f" (did you mean {close[0]!r}?)" if close else "")
-            + "; others are passed as an object, such as one of your own subclass of minitune.search.Searcher"
+            f"{did_you_mean(name, _BY_NAME)}; others are passed as an object, such as one of your own subclass of "
+            "minitune.search.Searcher"
         )
     return name
 

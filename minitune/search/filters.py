@@ -174,7 +174,20 @@ class Filter:
             ConstraintError: If a constraint fails, or its answer is neither True nor False.
         """
         for constraint in self._constraints:
-            if not _ask(constraint, config):
+            try:
+                answer = constraint(copy_tree(config))  # a copy: the function may change it
+            except Exception as error:
+                raise ConstraintError(
+                    f"the constraint {_name(constraint)} raised {type(error).__name__}: {error} for {shown(config)}; "
+                    "it must answer True or False for every configuration, also for those that lack a conditional "
+                    "parameter"
+                ) from error
+            if not isinstance(answer, bool) and type(answer).__name__ not in ("bool_", "bool"):  # numpy's
+                raise ConstraintError(
+                    f"the constraint {_name(constraint)} must return True or False, but returned {shown(answer)} for "
+                    f"{shown(config)}"
+                )
+            if not answer:
                 return _name(constraint)
         return None
 
@@ -242,28 +255,6 @@ class Filter:
         self._is_admitted, self._outside = dict(state["known"]), state["outside"]
         self._violations = Counter(state["violations"])
         self._has_admitted = state["has_admitted"]
-
-
-def _ask(constraint: Constraint, config: dict[str, Any]) -> bool:
-    """A constraint's answer; it gets a copy of the configuration, which is its own.
-
-    Raises:
-        ConstraintError: If it fails, or answers neither True nor False.
-    """
-    try:
-        answer = constraint(copy_tree(config))
-    except Exception as error:
-        raise ConstraintError(
-            f"the constraint {_name(constraint)} raised {type(error).__name__}: {error} for {shown(config)}; it must "
-            "answer True or False for every configuration, also for those that lack a conditional parameter"
-        ) from error
-    is_bool = isinstance(answer, bool) or type(answer).__name__ in ("bool_", "bool")  # numpy's
-    if not is_bool:
-        raise ConstraintError(
-            f"the constraint {_name(constraint)} must return True or False, but returned {shown(answer)} for "
-            f"{shown(config)}"
-        )
-    return bool(answer)
 
 
 def _name(constraint: Constraint) -> str:

@@ -1,40 +1,159 @@
 """The common part of the searchers that use other libraries: values, categories and points in these libraries' terms.
 
-A library counts steps where this one has quantised ints, and it sees a long list of categories as indices. The points
-of users are checked here against the space, so that all searchers refuse the same points in the same words.
+`SpaceSearcher` owns what all of them do alike: the search space (the user's or the run's), the points that are tried
+first, and the seed. A library counts steps where this package has quantised ints, and it sees a long list of categories
+as indices. The points of users are checked here against the space, so that all searchers refuse the same points in the
+same words.
 """
 
 from __future__ import annotations
 
+import importlib
 import math
-from collections.abc import Iterable, Iterator, Mapping
+import random
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeGuard
 
 from minitune.base.checks import require, shown
 from minitune.base.text import warn_once
-from minitune.result import unflatten
-from minitune.search.searcher import TriedConfig
-from minitune.space.domains import Categorical, Float, Integer, Quantized, is_grid
-from minitune.space.parameters import Parameter, values_of
-from minitune.space.tree import Path, path_text
+from minitune.result import DEFAULT_METRIC, unflatten
+from minitune.search.searcher import Metric, Searcher, TriedConfig
+from minitune.space.domains import Categorical, Float, Integer, Normal, is_grid, sampler_and_step
+from minitune.space.parameters import Parameter, parameters, values_of
+from minitune.space.tree import Path, overlay, path_text
 
 LISTED = 1000
 """A library gets a longer list of categories as indices, as numbers: it keeps a weight for each category."""
 
 
+class SpaceSearcher(Searcher):
+    """The base of searchers that know their search space. A subclass extends `_set_space`.
+
+    Args:
+        metric: See `Searcher`.
+        mode: See `Searcher`.
+        points_to_evaluate: Configurations that are tried first.
+        seed: Of all draws, if the user gives one: it takes precedence over the run's.
+    """
+
+    def __init__(
+        self, metric: Metric, mode: str | list[str] | None, points_to_evaluate: Any, seed: int | None = None
+    ) -> None:
+        super().__init__(metric, mode)
+        self._points = checked_points(points_to_evaluate)
+        self._is_seeded_by_user = seed is not None
+        self._seed = seed
+        self._rng = random.Random(seed)
+        self._has_own_space = False
+        self._space: dict[str, Any] | None = None
+
+    @property
+    def own_space(self) -> dict[str, Any] | None:
+        """See `Searcher.own_space`."""
+        return self._space if self._has_own_space else None
+
+    def first_points(self) -> Sequence[Mapping[str, Any]]:
+        """See `Searcher.first_points`."""
+        return self._points
+
+    def set_search_properties(self, metric: Metric, mode: str | list[str] | None, config: Any, **spec: Any) -> bool:
+        """See `Searcher.set_search_properties`.
+
+        Raises:
+            ValueError: If the searcher cannot search the space.
+        """
+        super().set_search_properties(metric, mode, config, **spec)
+        if not self._has_own_space:
+            self._set_space(config or {})
+        return not self._has_own_space
+
+    def set_seed(self, seed: int) -> None:
+        """See `Searcher.set_seed`."""
+        if not self._is_seeded_by_user:
+            self._seed, self._rng = seed, random.Random(seed)
+
+    def _set_space(self, space: dict[str, Any]) -> None:
+        """Search `space` from now on. It must have all parameters that a first point has."""
+        for point in self._points:
+            overlay(space, nested(point, space), unknown_keys=False)  # refuses parameters that there are not
+        self._space = space
+
+    def _draw(self, parameter: Parameter) -> Any:
+        """A parameter's value, drawn as without a searcher; for a choice the index of the category."""
+        domain = parameter.domain
+        if isinstance(domain, Categorical):
+            return self._rng.randrange(len(domain))
+        return domain.sample(random_state=self._rng)
+
+    def _value_of(self, result: Mapping[str, Any] | None) -> Any:
+        """The metric's value in a trial's last result, or None."""
+        return (result or {}).get(str(self._metric or DEFAULT_METRIC))
+
+    def _loss(self, value: float) -> float:
+        """A metric's value so that less is better."""
+        return float(value) if self._mode == "min" else -float(value)
+
+
+def check_library(searcher: Searcher, module: str, extra: str, package: str = "") -> None:
+    """Refuse to make a searcher without its library.
+
+    Args:
+        searcher: The searcher.
+        module: A module of the library.
+        extra: The extra of this package that installs it.
+        package: The library's name and version, if they are not the module's.
+
+    Raises:
+        ImportError: If the library is not there. The text names the extra.
+    """
+    try:
+        importlib.import_module(module)
+    except ImportError as error:
+        raise ImportError(
+            f"{type(searcher).__name__} needs {package or module} ({error}); install it with: pip install "
+            f"'minitune[{extra}]', or use TPESearch, which needs nothing"
+        ) from error
+
+
+def check_one_goal(metric: Any, mode: Any) -> None:
+    """Refuse several objectives.
+
+    Raises:
+        ValueError: If `metric` is no name, or `mode` neither `min` nor `max`; both may be None.
+    """
+    require(metric is None or isinstance(metric, str), "metric: None or the name of one metric", metric)
+    require(mode in (None, "min", "max"), "mode: None, 'min' or 'max'", mode)
+
+
+# -- values in a library's terms ---------------------------------------------------------------------------------------
+
+
+def refuse_normal(space: Mapping[str, Any], library: str) -> None:
+    """Refuse a space with a normal distribution, which the library does not have.
+
+    Raises:
+        ValueError: If there is one, or a grid.
+    """
+    for parameter in parameters(space):
+        if isinstance(sampler_and_step(parameter.domain)[0], Normal):
+            raise ValueError(
+                f"{library} has no normal distribution, but parameter {parameter.name!r} has one; use uniform(), or "
+                "TPESearch, which has"
+            )
+
+
 def quantized(domain: Float | Integer, value: float) -> Any:
-    """The multiple of a quantised domain's step next to `value`, which for ints counts these steps."""
-    sampler = domain.get_sampler()
-    q = sampler.q if isinstance(sampler, Quantized) else 1
-    return domain.snap(value, q) if isinstance(domain, Float) else int(value) * int(q)
+    """The value next to `value` that a domain can have; for quantised ints `value` counts the steps."""
+    q = sampler_and_step(domain)[1]
+    if isinstance(domain, Integer):
+        return int(value) * int(q or 1)
+    return domain.snap(value, q) if q else min(max(float(value), domain.lower), domain.upper)
 
 
 def counted(parameter: Parameter, value: Any) -> Any:
     """The inverse of `quantized`, as far as a library counts steps: those of quantised ints. Other values stay."""
-    sampler = parameter.domain.get_sampler()
-    if isinstance(parameter.domain, (Categorical, Float)) or not isinstance(sampler, Quantized):
-        return value
-    return round(value / sampler.q)
+    q = sampler_and_step(parameter.domain)[1]
+    return round(value / q) if isinstance(parameter.domain, Integer) and q else value
 
 
 def indices_of(parameter: Parameter) -> tuple[int, int] | None:
@@ -44,9 +163,11 @@ def indices_of(parameter: Parameter) -> tuple[int, int] | None:
         return (0, len(domain) - 1) if len(domain) > LISTED else None
     if isinstance(domain, Float):
         return None
-    sampler = domain.get_sampler()
-    first, stop = domain.index_range(int(sampler.q) if isinstance(sampler, Quantized) else 1)
+    first, stop = domain.index_range(int(sampler_and_step(domain)[1] or 1))
     return first, stop - 1
+
+
+# -- points of users --------------------------------------------------------------------------------------------------
 
 
 def checked_points(points: Any) -> list[Mapping[str, Any]]:
@@ -91,9 +212,6 @@ def usable(value: Any) -> TypeGuard[float]:
         return False
 
 
-# -- points of users --------------------------------------------------------------------------------------------------
-
-
 def evaluated_values(space: Mapping[str, Any], config: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """The parameters' values in a configuration that was tried elsewhere, or is to be tried; it may lack some.
 
@@ -130,25 +248,20 @@ def refuse_unknown(space: Mapping[str, Any], config: Mapping[str, Any]) -> None:
     Raises:
         ValueError: If there is one. The text names it, and a parameter of the space with a similar name.
     """
-    for path in _unknown(space, config):
-        known: Any = space
-        for key in path[:-1]:
-            known = known[key]
-        from difflib import get_close_matches
+    levels: list[tuple[Any, Any, Path]] = [(space, config, ())]
+    while levels:
+        known, given, path = levels.pop(0)
+        if not isinstance(known, Mapping) or not isinstance(given, Mapping) or is_grid(known):
+            continue
+        for key, value in given.items():
+            if key in known:
+                levels.append((known[key], value, (*path, key)))
+                continue
+            from difflib import get_close_matches
 
-        close = get_close_matches(str(path[-1]), map(str, known), 1)
-        raise ValueError(
-            f"every key of a point must be one of the search space, but got {path_text(path)!r}"
-            + (f" (did you mean {path_text((*path[:-1], close[0]))!r}?)" if close else "")
-            + f"; there are {', '.join(map(str, known)) or 'none'}"
-        )
-
-
-def _unknown(space: Any, config: Any, path: Path = ()) -> Iterator[Path]:
-    """The paths of a configuration that the space does not have."""
-    if isinstance(space, Mapping) and isinstance(config, Mapping) and not is_grid(space):
-        for key, value in config.items():
-            if key in space:
-                yield from _unknown(space[key], value, (*path, key))
-            else:
-                yield (*path, key)
+            close = get_close_matches(str(key), map(str, known), 1)
+            raise ValueError(
+                f"every key of a point must be one of the search space, but got {path_text((*path, key))!r}"
+                + (f" (did you mean {path_text((*path, close[0]))!r}?)" if close else "")
+                + f"; there are {', '.join(map(str, known)) or 'none'}"
+            )

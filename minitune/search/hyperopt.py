@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from minitune.base.checks import is_real, is_whole, require, shown
-from minitune.result import DEFAULT_METRIC
-from minitune.search.foreign import checked_points, counted, evaluated_values, indices_of, nested, quantized, usable
-from minitune.search.searcher import Searcher, Suggestion, no_space, require_mode
-from minitune.space.domains import Categorical, Float, LogUniform, Normal, Quantized, is_same
+from minitune.search.foreign import (
+    SpaceSearcher,
+    check_library,
+    check_one_goal,
+    counted,
+    evaluated_values,
+    indices_of,
+    quantized,
+    usable,
+)
+from minitune.search.searcher import Suggestion, no_space, require_mode
+from minitune.space.domains import Categorical, Float, LogUniform, Normal, is_same, sampler_and_step
 from minitune.space.parameters import Parameter, draw, parameters
-from minitune.space.tree import has_unresolved_values, overlay
+from minitune.space.tree import has_unresolved_values
 
 
-class HyperOptSearch(Searcher):
+class HyperOptSearch(SpaceSearcher):
     """Asks HyperOpt's TPE for configurations, and tells it what has become of them.
 
     Trials that have failed, reported NaN, or were ended without a value count for nothing in its model.
@@ -48,22 +55,19 @@ class HyperOptSearch(Searcher):
         random_state_seed: int | None = None,
         gamma: float = 0.25,
     ):
-        hyperopt = _import_hyperopt()
-        require(metric is None or isinstance(metric, str), "metric: None or the name of one metric", metric)
-        require(mode in (None, "min", "max"), "mode: None, 'min' or 'max'", mode)
-        super().__init__(metric, mode)
+        check_library(self, "hyperopt.utils", "hyperopt", "hyperopt")
+        import hyperopt
+
+        check_one_goal(metric, mode)
         require(is_whole(n_initial_points) and n_initial_points >= 1, "n_initial_points: an int >= 1", n_initial_points)
         require(is_real(gamma) and 0 < gamma < 1, "gamma: a number with 0 < gamma < 1", gamma)
         good = random_state_seed is None or is_whole(random_state_seed)
         require(good, "random_state_seed: None or an int", random_state_seed)
-        self._points = checked_points(points_to_evaluate)
-        self._is_seeded_by_user = random_state_seed is not None
-        self._rng = random.Random(random_state_seed)
+        super().__init__(metric, mode, points_to_evaluate, random_state_seed)
         self._suggest = partial(hyperopt.tpe.suggest, n_startup_jobs=int(n_initial_points), gamma=float(gamma))
         self._trials = hyperopt.Trials()
         self._live: dict[str, int] = {}
         self._has_own_space = space is not None
-        self._space: dict[str, Any] | None = None
         self._domain: Any = None
         if isinstance(space, Mapping) and has_unresolved_values(dict(space)):
             self._set_space(dict(space))
@@ -72,40 +76,12 @@ class HyperOptSearch(Searcher):
             for point in self._points:
                 self._given_values(point)  # refuses what is not in the space
 
-    # -- setting up --------------------------------------------------------------------------------------------
-
-    @property
-    def own_space(self) -> dict[str, Any] | None:
-        """See `Searcher.own_space`."""
-        return self._space if self._has_own_space else None
-
-    def first_points(self) -> Sequence[Mapping[str, Any]]:
-        """See `Searcher.first_points`."""
-        return self._points
-
-    def set_search_properties(self, metric: Any, mode: str | list[str] | None, config: Any, **spec: Any) -> bool:
-        """See `Searcher.set_search_properties`.
-
-        Raises:
-            ValueError: If there is a grid in the space.
-        """
-        super().set_search_properties(metric, mode, config, **spec)
-        if self._has_own_space:
-            return False
-        self._set_space(config or {})
-        return True
-
-    def set_seed(self, seed: int) -> None:
-        """See `Searcher.set_seed`."""
-        if not self._is_seeded_by_user:
-            self._rng = random.Random(seed)
-
     def _set_space(self, space: dict[str, Any]) -> None:
-        self._space = space
-        for point in self._points:
-            overlay(space, nested(point, space), unknown_keys=False)  # refuses parameters that there are not
+        import hyperopt
+
+        super()._set_space(space)
         expression = [0, _expression(parameters(space), None)]  # the library needs something, also without parameters
-        self._domain = _import_hyperopt().Domain(_identity, expression)
+        self._domain = hyperopt.Domain(_identity, expression)
 
     # -- the loop ------------------------------------------------------------------------------------------------
 
@@ -115,6 +91,8 @@ class HyperOptSearch(Searcher):
         Raises:
             ValueError: If there is no space or mode.
         """
+        import hyperopt
+
         self._check_ready()
         (tid,) = self._trials.new_trial_ids(1)
         if self._points and self._space is None:
@@ -129,7 +107,7 @@ class HyperOptSearch(Searcher):
             self._trials.refresh()
             (document,) = self._suggest([tid], self._domain, self._trials, self._rng.getrandbits(31))
             self._trials.insert_trial_doc(document)
-            values = _import_hyperopt().base.spec_from_misc(document["misc"])
+            values = hyperopt.base.spec_from_misc(document["misc"])
             config = self._config(values)[0] if self._space is not None else self._evaluated(values)
             self._trials.refresh()
         self._live[trial_id] = tid
@@ -141,7 +119,7 @@ class HyperOptSearch(Searcher):
         if tid is None:
             return
         document = next(each for each in reversed(self._trials.trials) if each["tid"] == tid)
-        self._end(document, None if error else (result or {}).get(str(self._metric or DEFAULT_METRIC)))
+        self._end(document, None if error else self._value_of(result))
         self._trials.refresh()
 
     # -- warm start ----------------------------------------------------------------------------------------------
@@ -190,21 +168,18 @@ class HyperOptSearch(Searcher):
         whole: dict[str, Any] = {}
 
         def choose(parameter: Parameter) -> Any:
-            value = values[parameter.name] if parameter.name in values else self._draw(parameter)
+            drawn = parameter.name not in values
+            value = counted(parameter, self._draw(parameter)) if drawn else values[parameter.name]
             whole[parameter.name] = value
             return _from_library(parameter, value)
 
         return draw(self._space, choose), whole
 
-    def _draw(self, parameter: Parameter) -> Any:
-        domain = parameter.domain
-        if isinstance(domain, Categorical):
-            return self._rng.randrange(len(domain))
-        return counted(parameter, domain.sample(random_state=self._rng))
-
     def _evaluated(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """The configuration of a space of HyperOpt's own."""
-        config: dict[str, Any] = _import_hyperopt().space_eval(self._domain.expr, values)
+        import hyperopt
+
+        config: dict[str, Any] = hyperopt.space_eval(self._domain.expr, values)
         return config
 
     def _given_values(self, point: Mapping[str, Any]) -> dict[str, Any]:
@@ -227,7 +202,14 @@ class HyperOptSearch(Searcher):
         """The labels that play a part in an expression, each with its value: the given one, else one that is drawn."""
         if node.name == "hyperopt_param":
             label, distribution = node.pos_args[0].obj, node.pos_args[1]
-            yield label, given[label] if label in given else self._sample(distribution)
+            if label in given:
+                yield label, given[label]
+            else:
+                import numpy  # which HyperOpt needs as well
+                from hyperopt.pyll import stochastic
+
+                generator = numpy.random.default_rng(self._rng.getrandbits(63))
+                yield label, stochastic.sample(distribution, generator).item()
             return
         parts = [*node.pos_args, *(part for _, part in _named_args(node))]
         if node.name == "switch":
@@ -239,14 +221,10 @@ class HyperOptSearch(Searcher):
         for part in parts:
             yield from self._active(part, given)
 
-    def _sample(self, distribution: Any) -> Any:
-        import numpy  # which HyperOpt needs as well
-
-        generator = numpy.random.default_rng(self._rng.getrandbits(63))
-        return _import_hyperopt().pyll.stochastic.sample(distribution, generator).item()
-
     def _insert(self, tid: int, values: Mapping[str, Any]) -> Any:
         """Take a trial up whose values come from elsewhere."""
+        import hyperopt
+
         labels = self._domain.params
         misc = {
             "tid": tid,
@@ -255,34 +233,21 @@ class HyperOptSearch(Searcher):
             "idxs": {label: [tid] if label in values else [] for label in labels},
             "vals": {label: [values[label]] if label in values else [] for label in labels},
         }
-        result = {"status": _import_hyperopt().STATUS_NEW}
-        (document,) = self._trials.new_trial_docs([tid], [None], [result], [misc])
+        (document,) = self._trials.new_trial_docs([tid], [None], [{"status": hyperopt.STATUS_NEW}], [misc])
         self._trials.insert_trial_doc(document)
         self._trials.refresh()
         return self._trials.trials[-1]
 
     def _end(self, document: Any, value: Any) -> None:
-        hyperopt = _import_hyperopt()
+        import hyperopt
+
         document["refresh_time"] = hyperopt.utils.coarse_utcnow()
         if usable(value):
             document["state"] = hyperopt.JOB_STATE_DONE
-            loss = float(value) if self._mode == "min" else -float(value)
-            document["result"] = {"loss": loss, "status": hyperopt.STATUS_OK}
+            document["result"] = {"loss": self._loss(value), "status": hyperopt.STATUS_OK}
         else:
             document["state"] = hyperopt.JOB_STATE_ERROR
             document["result"] = {"status": hyperopt.STATUS_FAIL}
-
-
-def _import_hyperopt() -> Any:
-    try:
-        import hyperopt
-        import hyperopt.utils
-    except ImportError as error:
-        raise ImportError(
-            f"HyperOptSearch needs hyperopt ({error}); install it with: pip install 'minitune[hyperopt]', or use "
-            "TPESearch, which is the same algorithm and needs nothing"
-        ) from error
-    return hyperopt
 
 
 def _identity(space: Any) -> Any:
@@ -323,7 +288,13 @@ def _read(node: Any, value: Any, where: str) -> dict[str, Any]:
             raise ValueError(f"{where} must be {shown(node.obj)}, but got {shown(value)}")
         return {}
     if node.name == "switch":
-        return _read_choice(node, value, where)
+        choice, *options = node.pos_args
+        for index, option in enumerate(options):  # the first that can be the value
+            try:
+                return {choice.pos_args[0].obj: index, **_read(option, value, where)}
+            except ValueError:
+                continue
+        raise ValueError(f"{where} must be one of its {len(options)} choices, but got {shown(value)}")
     if node.name == "dict":
         require(isinstance(value, Mapping), f"{where}: a dict", value)
         parts = dict(_named_args(node))
@@ -340,17 +311,6 @@ def _read(node: Any, value: Any, where: str) -> dict[str, Any]:
     return {label: number for pair in pairs for label, number in _read(*pair).items()}
 
 
-def _read_choice(node: Any, value: Any, where: str) -> dict[str, Any]:
-    """See `_read`: the first option that can be `value`."""
-    choice, *options = node.pos_args
-    for index, option in enumerate(options):
-        try:
-            return {choice.pos_args[0].obj: index, **_read(option, value, where)}
-        except ValueError:
-            continue
-    raise ValueError(f"{where} must be one of its {len(options)} choices, but got {shown(value)}")
-
-
 def _number(value: Any, where: str) -> Any:
     require(is_real(value) and not math.isnan(value), f"{where}: a number", value)
     return value
@@ -359,33 +319,28 @@ def _number(value: Any, where: str) -> Any:
 # -- parameters in HyperOpt's terms --------------------------------------------------------------------------------
 
 
-def _is_quantized(parameter: Parameter) -> bool:
-    return isinstance(parameter.domain.get_sampler(), Quantized)
-
-
-def _is_single(parameter: Parameter) -> bool:
-    """Whether it has one value only, which HyperOpt cannot draw."""
-    indices, domain = indices_of(parameter), parameter.domain
-    if indices is not None:
-        return indices[0] == indices[1]
-    return isinstance(domain, Float) and domain.lower == domain.upper
-
-
 def _expression(all_of_them: Sequence[Parameter], parent: tuple[str, int] | None) -> dict[str, Any]:
-    """The parameters below a category, or of the root, as HyperOpt's space by their names."""
-    below = [each for each in all_of_them if each.parent == parent and not _is_single(each)]
-    return {each.name: _node(each, all_of_them) for each in below}
+    """The parameters below a category, or of the root, as HyperOpt's space by their names.
+
+    A parameter with one value only is left out: HyperOpt cannot draw it.
+    """
+    nodes = {}
+    for each in all_of_them:
+        indices, domain = indices_of(each), each.domain
+        ends = (domain.lower, domain.upper) if isinstance(domain, Float) else indices
+        if each.parent == parent and (ends is None or ends[0] != ends[1]):
+            nodes[each.name] = _node(each, all_of_them)
+    return nodes
 
 
 def _node(parameter: Parameter, all_of_them: Sequence[Parameter]) -> Any:
-    hp = _import_hyperopt().hp
+    from hyperopt import hp
+
     name, domain, indices = parameter.name, parameter.domain, indices_of(parameter)
     if isinstance(domain, Categorical) and indices is None:
         options = [{"index": index, **_expression(all_of_them, (name, index))} for index in range(len(domain))]
         return hp.choice(name, options)
-    sampler = domain.get_sampler()
-    q = sampler.q if isinstance(sampler, Quantized) else None
-    sampler = sampler.get_sampler() if isinstance(sampler, Quantized) else sampler
+    sampler, q = sampler_and_step(domain)
     if isinstance(sampler, Normal):
         return hp.qnormal(name, sampler.mean, sampler.sd, q) if q else hp.normal(name, sampler.mean, sampler.sd)
     if indices is not None:
@@ -403,11 +358,5 @@ def _node(parameter: Parameter, all_of_them: Sequence[Parameter]) -> Any:
 def _from_library(parameter: Parameter, value: Any) -> Any:
     """HyperOpt's value as the parameter's; for a choice the index of the category."""
     domain, indices = parameter.domain, indices_of(parameter)
-    if isinstance(domain, Categorical):
-        return int(value) if indices is None else min(max(round(value), indices[0]), indices[1])
-    if indices is not None:
-        index = min(max(round(value), indices[0]), indices[1])
-        return quantized(domain, index) if _is_quantized(parameter) else index
-    if _is_quantized(parameter):
-        return quantized(domain, float(value))
-    return min(max(float(value), domain.lower), domain.upper)
+    index = value if indices is None else min(max(round(value), indices[0]), indices[1])
+    return int(index) if isinstance(domain, Categorical) else quantized(domain, index)

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from minitune.base.checks import require
-from minitune.result import DEFAULT_METRIC, unflatten
-from minitune.search.foreign import checked_points, counted, evaluated_values, indices_of, nested, quantized, usable
-from minitune.search.searcher import Searcher, Suggestion, no_space, require_mode
-from minitune.space.domains import Categorical, Float, LogUniform, Normal, Quantized
+from minitune.result import unflatten
+from minitune.search.foreign import (
+    SpaceSearcher,
+    check_library,
+    check_one_goal,
+    counted,
+    evaluated_values,
+    indices_of,
+    quantized,
+    refuse_normal,
+    usable,
+)
+from minitune.search.searcher import Suggestion, no_space, require_mode
+from minitune.space.domains import Categorical, Float, LogUniform, sampler_and_step
 from minitune.space.parameters import Parameter, draw, parameters
-from minitune.space.tree import has_unresolved_values, overlay
+from minitune.space.tree import has_unresolved_values
 
 
-class NevergradSearch(Searcher):
+class NevergradSearch(SpaceSearcher):
     """Asks an optimizer of Nevergrad's for configurations, and tells it their values.
 
     It hears nothing of trials without a value: most of its optimizers go on without.
@@ -44,10 +53,11 @@ class NevergradSearch(Searcher):
         mode: str | None = None,
         points_to_evaluate: Sequence[Mapping[str, Any]] | None = None,
     ):
-        ng = _import_nevergrad()
-        require(metric is None or isinstance(metric, str), "metric: None or the name of one metric", metric)
-        require(mode in (None, "min", "max"), "mode: None, 'min' or 'max'", mode)
-        super().__init__(metric, mode)
+        check_library(self, "nevergrad", "nevergrad")
+        import nevergrad as ng
+
+        check_one_goal(metric, mode)
+        super().__init__(metric, mode, points_to_evaluate)
         good = optimizer_kwargs is None or isinstance(optimizer_kwargs, Mapping)
         require(good, "optimizer_kwargs: None or a dict", optimizer_kwargs)
         is_object = isinstance(optimizer, ng.optimizers.base.Optimizer)
@@ -55,14 +65,11 @@ class NevergradSearch(Searcher):
         require(
             not (is_object and optimizer_kwargs), "optimizer_kwargs: None for an optimizer object", optimizer_kwargs
         )
-        self._points = checked_points(points_to_evaluate)
         self._factory = None if is_object else optimizer or ng.optimizers.OnePlusOne
         self._kwargs = dict(optimizer_kwargs or {})
         self._optimizer = optimizer if is_object else None
         self._names = list(space) if is_object and space is not None else None
-        self._rng = random.Random()
         self._live: dict[str, Any] = {}
-        self._space: dict[str, Any] | None = None
         self._parametrization: Any = None
         if not is_object and isinstance(space, Mapping) and has_unresolved_values(dict(space)):
             self._set_space(dict(space))
@@ -74,47 +81,13 @@ class NevergradSearch(Searcher):
         good = not self._points or not self._has_own_space or self._space is not None
         require(good, "points_to_evaluate: None for a space of Nevergrad's own", points_to_evaluate)
 
-    # -- setting up --------------------------------------------------------------------------------------------
-
-    @property
-    def own_space(self) -> dict[str, Any] | None:
-        """See `Searcher.own_space`."""
-        return self._space if self._has_own_space else None
-
-    def first_points(self) -> Sequence[Mapping[str, Any]]:
-        """See `Searcher.first_points`."""
-        return self._points
-
-    def set_search_properties(self, metric: Any, mode: str | list[str] | None, config: Any, **spec: Any) -> bool:
-        """See `Searcher.set_search_properties`.
-
-        Raises:
-            ValueError: If Nevergrad cannot search the space.
-        """
-        super().set_search_properties(metric, mode, config, **spec)
-        if self._has_own_space:
-            return False
-        self._set_space(config or {})
-        return True
-
-    def set_seed(self, seed: int) -> None:
-        """See `Searcher.set_seed`."""
-        self._rng = random.Random(seed)
-
     def _set_space(self, space: dict[str, Any]) -> None:
-        for parameter in parameters(space):
-            sampler = parameter.domain.get_sampler()
-            sampler = sampler.get_sampler() if isinstance(sampler, Quantized) else sampler
-            if isinstance(sampler, Normal):
-                raise ValueError(
-                    f"Nevergrad has no normal distribution, but parameter {parameter.name!r} has one; use uniform(), "
-                    "or TPESearch, which has"
-                )
-        for point in self._points:
-            overlay(space, nested(point, space), unknown_keys=False)  # refuses parameters that there are not
-        self._space = space
+        import nevergrad as ng
+
+        refuse_normal(space, "Nevergrad")
+        super()._set_space(space)
         found = {each.name: _node(each) for each in parameters(space)}
-        self._parametrization = _import_nevergrad().p.Dict(**{k: node for k, node in found.items() if node is not None})
+        self._parametrization = ng.p.Dict(**{name: node for name, node in found.items() if node is not None})
 
     # -- the loop ------------------------------------------------------------------------------------------------
 
@@ -142,10 +115,9 @@ class NevergradSearch(Searcher):
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """See `Searcher.on_trial_complete`."""
-        candidate = self._live.pop(trial_id, None)
-        value: Any = (result or {}).get(str(self._metric or DEFAULT_METRIC))
+        candidate, value = self._live.pop(trial_id, None), self._value_of(result)
         if candidate is not None and not error and usable(value):
-            self._ready().tell(candidate, float(value) if self._mode == "min" else -float(value))
+            self._ready().tell(candidate, self._loss(value))
 
     # -- warm start ----------------------------------------------------------------------------------------------
 
@@ -167,7 +139,7 @@ class NevergradSearch(Searcher):
             raise ValueError("NevergradSearch can learn of points in a space of domains only, not in Nevergrad's own")
         if optimizer is not None and not error and usable(value):
             candidate = optimizer.parametrization.spawn_child(new_value=self._complete(parameters))
-            optimizer.tell(candidate, float(value) if self._mode == "min" else -float(value))
+            optimizer.tell(candidate, self._loss(value))
 
     # -- state -----------------------------------------------------------------------------------------------------
 
@@ -199,14 +171,6 @@ class NevergradSearch(Searcher):
                 values[each.name] = counted(each, found[each.name] if each.name in found else self._draw(each))
         return values
 
-    def _draw(self, parameter: Parameter) -> Any:
-        domain = parameter.domain
-        return (
-            self._rng.randrange(len(domain))
-            if isinstance(domain, Categorical)
-            else domain.sample(random_state=self._rng)
-        )
-
     def _config(self, values: Mapping[str, Any]) -> dict[str, Any]:
         def choose(parameter: Parameter) -> Any:
             if parameter.name not in values:  # it has one value only
@@ -217,46 +181,27 @@ class NevergradSearch(Searcher):
         return config
 
 
-def _import_nevergrad() -> Any:
-    try:
-        import nevergrad
-    except ImportError as error:
-        raise ImportError(
-            f"NevergradSearch needs nevergrad ({error}); install it with: pip install 'minitune[nevergrad]', or use "
-            "TPESearch, which needs nothing"
-        ) from error
-    return nevergrad
-
-
 # -- parameters in Nevergrad's terms -------------------------------------------------------------------------------
 
 
 def _node(parameter: Parameter) -> Any:
     """Nevergrad's parameter; None for one that has one value only."""
-    p, domain, indices = _import_nevergrad().p, parameter.domain, indices_of(parameter)
+    from nevergrad import p
+
+    domain, indices = parameter.domain, indices_of(parameter)
     if isinstance(domain, Categorical) and indices is None:
         return p.Choice(list(range(len(domain)))) if len(domain) > 1 else None
-    sampler = domain.get_sampler()
-    log = isinstance(sampler.get_sampler() if isinstance(sampler, Quantized) else sampler, LogUniform)
-    low, high = indices or (0, 0)
-    if isinstance(domain, Float):
-        if domain.lower == domain.upper:
-            return None
-        return (
-            p.Log(lower=domain.lower, upper=domain.upper) if log else p.Scalar(lower=domain.lower, upper=domain.upper)
-        )
+    low, high = (domain.lower, domain.upper) if isinstance(domain, Float) else indices or (0, 0)
     if low == high:
         return None
-    return (p.Log(lower=low, upper=high) if log else p.Scalar(lower=low, upper=high)).set_integer_casting()
+    is_log = isinstance(sampler_and_step(domain)[0], LogUniform)
+    number = p.Log(lower=low, upper=high) if is_log else p.Scalar(lower=low, upper=high)
+    return number if isinstance(domain, Float) else number.set_integer_casting()
 
 
 def _from_library(parameter: Parameter, value: Any) -> Any:
     """Nevergrad's value as the parameter's; for a choice the index of the category."""
     domain, indices = parameter.domain, indices_of(parameter)
-    if isinstance(domain, Float):
-        value = min(max(float(value), domain.lower), domain.upper)
-        return quantized(domain, value) if isinstance(domain.get_sampler(), Quantized) else value
-    if indices is None or isinstance(domain, Categorical):
+    if isinstance(domain, Categorical):
         return int(value)
-    index = min(max(int(value), indices[0]), indices[1])
-    return quantized(domain, index) if isinstance(domain.get_sampler(), Quantized) else index
+    return quantized(domain, value if indices is None else min(max(int(value), indices[0]), indices[1]))

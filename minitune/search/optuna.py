@@ -11,7 +11,6 @@ import functools
 import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import contextmanager
 from copy import copy
 from typing import Any, Protocol
 
@@ -19,15 +18,18 @@ from minitune.base.checks import is_whole, require, shown
 from minitune.result import DEFAULT_METRIC, TRAINING_ITERATION, flatten, unflatten
 from minitune.search.foreign import (
     LISTED,
-    checked_points,
+    SpaceSearcher,
+    check_library,
     checked_rewards,
+    counted,
     evaluated_values,
     quantized,
+    refuse_normal,
     refuse_unknown,
     usable,
 )
-from minitune.search.searcher import Metric, Searcher, Suggestion, TriedConfig, no_space, require_mode
-from minitune.space.domains import Categorical, Float, Integer, LogUniform, Normal, Quantized
+from minitune.search.searcher import Metric, Suggestion, TriedConfig, no_space, require_mode
+from minitune.space.domains import Categorical, Float, LogUniform, sampler_and_step
 from minitune.space.parameters import Parameter, draw, parameters
 from minitune.space.tree import has_unresolved_values
 
@@ -67,19 +69,20 @@ class DomainSpace:
     """
 
     def __init__(self, space: dict[str, Any]):
+        refuse_normal(space, "Optuna")
         self._space = space
-        for parameter in parameters(space):
-            sampler = parameter.domain.get_sampler()
-            sampler = sampler.get_sampler() if isinstance(sampler, Quantized) else sampler
-            if isinstance(sampler, Normal):
-                raise ValueError(
-                    f"Optuna has no normal distribution, but parameter {parameter.name!r} has one; use uniform(), or "
-                    "TPESearch, which has"
-                )
 
     def suggest(self, trial: Any) -> dict[str, Any]:
         """See `OptunaSpace.suggest`."""
-        config: dict[str, Any] = draw(self._space, lambda parameter: _ask_for(trial, parameter))
+
+        def choose(parameter: Parameter) -> Any:
+            domain, distribution = parameter.domain, _distribution(parameter)
+            value = _ask(trial, parameter.name, distribution)
+            if isinstance(domain, Categorical):
+                return distribution.choices.index(value) if hasattr(distribution, "choices") else value
+            return quantized(domain, value if isinstance(domain, Float) else counted(parameter, value))
+
+        config: dict[str, Any] = draw(self._space, choose)
         return config
 
     def known(self, config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -192,38 +195,19 @@ def _distribution(parameter: Parameter) -> Any:
     if isinstance(domain, Categorical):
         if len(domain) > LISTED:
             return IntDistribution(0, len(domain) - 1)
-        return CategoricalDistribution(_choices(domain))
-    sampler = domain.get_sampler()
-    q = sampler.q if isinstance(sampler, Quantized) else None
-    log = isinstance(sampler.get_sampler() if isinstance(sampler, Quantized) else sampler, LogUniform)
+        categories = list(domain.categories)
+        plain = all(each is None or type(each) in _PLAIN for each in categories)
+        if not plain or len(set(categories)) < len(categories) or any(each != each for each in categories):
+            categories = list(range(len(categories)))  # Optuna could not keep them, or not tell them apart
+        return CategoricalDistribution(categories)
+    sampler, q = sampler_and_step(domain)
+    log = isinstance(sampler, LogUniform)
     if isinstance(domain, Float):
         return FloatDistribution(domain.lower, domain.upper, log=log, step=None if log else q)
     if q is None:
         return IntDistribution(domain.lower, domain.upper - 1, log=log)
     first, stop = (index * int(q) for index in domain.index_range(int(q)))
     return IntDistribution(first, stop - int(q), log=log, step=1 if log else int(q))
-
-
-def _choices(domain: Categorical) -> list[Any]:
-    """The categories where Optuna can keep and compare them, else their indices."""
-    categories = list(domain.categories)
-    plain = all(each is None or type(each) in _PLAIN for each in categories)
-    if plain and len(set(categories)) == len(categories) and not any(each != each for each in categories):
-        return categories
-    return list(range(len(categories)))
-
-
-def _ask_for(trial: Any, parameter: Parameter) -> Any:
-    """A parameter's value; for a choice the index of the category."""
-    domain, distribution = parameter.domain, _distribution(parameter)
-    value = _ask(trial, parameter.name, distribution)
-    if isinstance(domain, Categorical):
-        return distribution.choices.index(value) if hasattr(distribution, "choices") else value
-    sampler = domain.get_sampler()
-    if isinstance(sampler, Quantized):
-        steps = value if isinstance(domain, Float) else round(value / sampler.q)
-        return quantized(domain, steps)
-    return value if isinstance(domain, Integer) else min(max(value, domain.lower), domain.upper)
 
 
 def _ask(trial: Any, name: str, distribution: Any) -> Any:
@@ -238,7 +222,7 @@ def _ask(trial: Any, name: str, distribution: Any) -> Any:
 # -- searcher ---------------------------------------------------------------------------------------------------------
 
 
-class OptunaSearch(Searcher):
+class OptunaSearch(SpaceSearcher):
     """Asks an Optuna study for configurations, and tells it what has become of them.
 
     A trial that has ended with a value is COMPLETE in the study, one that has failed or has reported NaN is FAIL, and
@@ -276,8 +260,10 @@ class OptunaSearch(Searcher):
         seed: int | None = None,
         evaluated_rewards: Sequence[Any] | None = None,
     ):
-        optuna = _import_optuna()
-        super().__init__(metric, mode)
+        check_library(self, "optuna", "optuna")
+        import optuna
+
+        super().__init__(metric, mode, points_to_evaluate, seed)
         good = space is None or callable(space) or isinstance(space, Mapping)
         require(good, "space: None, a dict or a define-by-run function", space)
         good = sampler is None or isinstance(sampler, optuna.samplers.BaseSampler)
@@ -288,48 +274,25 @@ class OptunaSearch(Searcher):
         require(seed is None or is_whole(seed), "seed: None or an int", seed)
         if sampler is not None and seed is not None:
             logger.warning("OptunaSearch: seed=%r has no effect on a sampler of your own; pass it to the sampler", seed)
-        self._points = checked_points(points_to_evaluate)
         self._rewards = None if evaluated_rewards is None else checked_rewards(evaluated_rewards, len(self._points))
         self._sampler = sampler
         self._study_name = study_name
         self._storage = storage
-        self._seed = seed
-        self._is_seeded_by_user = seed is not None
-        self._space: OptunaSpace | None = _space_of(space) if space else None
-        self._has_own_space = self._space is not None
-        self._own_space = dict(space) if isinstance(self._space, DomainSpace) and isinstance(space, Mapping) else None
+        self._has_own_space = bool(space)
+        self._optuna_space: OptunaSpace | None = None
+        if callable(space):
+            self._optuna_space = DefineByRunSpace(space)
+        elif space and has_unresolved_values(dict(space)):
+            self._set_space(dict(space))
+        elif space:
+            self._optuna_space = DistributionSpace(space)
         self._ot_study: Any = None
         self._ot_trials: dict[str, Any] = {}
         self._steps: dict[str, int] = {}
         self._known: list[tuple[Any, ...]] = []
 
-    @property
-    def own_space(self) -> dict[str, Any] | None:
-        """See `Searcher.own_space`."""
-        return self._own_space
-
-    def first_points(self) -> Sequence[Mapping[str, Any]]:
-        """See `Searcher.first_points`."""
-        return self._points
-
-    # -- setting up ----------------------------------------------------------------------------------------------
-
-    def set_search_properties(self, metric: Metric, mode: str | list[str] | None, config: Any, **spec: Any) -> bool:
-        """See `Searcher.set_search_properties`.
-
-        Raises:
-            ValueError: If Optuna cannot search the space.
-        """
-        super().set_search_properties(metric, mode, config, **spec)
-        if self._has_own_space:
-            return False
-        self._space = DomainSpace(config or {})
-        return True
-
-    def set_seed(self, seed: int) -> None:
-        """See `Searcher.set_seed`."""
-        if not self._is_seeded_by_user:
-            self._seed = seed
+    def _set_space(self, space: dict[str, Any]) -> None:
+        self._optuna_space, self._space = DomainSpace(space), space
 
     @property
     def study(self) -> Any:
@@ -339,13 +302,30 @@ class OptunaSearch(Searcher):
             ValueError: If there is no space, metric or mode yet.
         """
         if self._ot_study is None:
-            self._ot_study = self._make_study()
+            import optuna
+
+            if self._optuna_space is None:
+                raise no_space(self)
+            require_mode(self)
+            before = optuna.logging.get_verbosity()
+            optuna.logging.set_verbosity(max(before, optuna.logging.WARNING))  # or it writes that it makes a study
+            try:
+                self._ot_study = optuna.create_study(
+                    storage=self._storage,
+                    sampler=self._sampler or optuna.samplers.TPESampler(seed=self._seed),
+                    pruner=optuna.pruners.NopPruner(),
+                    study_name=self._study_name or "optuna",
+                    directions=["minimize" if mode == "min" else "maximize" for _, mode in self._objectives],
+                    load_if_exists=True,
+                )
+            finally:
+                optuna.logging.set_verbosity(before)
             points, self._points = self._points, []
             for number, point in enumerate(points):
                 if self._rewards is not None:
                     self.add_evaluated_point(dict(point), self._rewards[number])
                 else:
-                    self._ot_study.enqueue_trial(self._known_space.known(point)[0])
+                    self._ot_study.enqueue_trial(self._optuna_space.known(point)[0])
             known, self._known = self._known, []
             for arguments in known:
                 self.add_evaluated_point(*arguments)
@@ -359,8 +339,10 @@ class OptunaSearch(Searcher):
         Raises:
             ValueError: If there is no space, metric or mode.
         """
+        if self._optuna_space is None:
+            raise no_space(self)
         trial = self._ot_trials[trial_id] = self.study.ask()
-        return self._known_space.suggest(trial)
+        return self._optuna_space.suggest(trial)
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         """See `Searcher.on_trial_result`. A step that was reported before, as after a restart, counts once."""
@@ -380,14 +362,15 @@ class OptunaSearch(Searcher):
         self._steps.pop(trial_id, None)
         if trial is None:
             return
+        from optuna.trial import TrialState
+
         found = [(result or {}).get(name) for name, _ in self._objectives]
-        state = _states()
         if not error and all(map(usable, found)):
             self.study.tell(trial, [float(value) for value in found if value is not None])
         elif error or any(value is not None for value in found):
-            self.study.tell(trial, state=state.FAIL)
+            self.study.tell(trial, state=TrialState.FAIL)
         else:
-            self.study.tell(trial, state=state.PRUNED)
+            self.study.tell(trial, state=TrialState.PRUNED)
 
     # -- warm start ----------------------------------------------------------------------------------------------
 
@@ -406,16 +389,18 @@ class OptunaSearch(Searcher):
                 becomes known.
         """
         require(isinstance(parameters, Mapping), "parameters: a dict, as a configuration", parameters)
-        if self._space is None or not self._objectives:
+        if self._optuna_space is None or not self._objectives:
             self._known.append((copy(parameters), value, error, pruned, intermediate_values))
             return
-        study, state = self.study, _states()
+        from optuna.trial import TrialState, create_trial
+
+        study = self.study
         values = list(value) if isinstance(value, (list, tuple)) else [value]
         has_failed = error or (not pruned and not all(map(usable, values)))
-        params, distributions = self._known_space.known(parameters)
+        params, distributions = self._optuna_space.known(parameters)
         study.add_trial(
-            _import_optuna().trial.create_trial(
-                state=state.FAIL if has_failed else state.PRUNED if pruned else state.COMPLETE,
+            create_trial(
+                state=TrialState.FAIL if has_failed else TrialState.PRUNED if pruned else TrialState.COMPLETE,
                 values=None if has_failed or not all(map(usable, values)) else list(map(float, values)),
                 params=params,
                 distributions=distributions,
@@ -433,61 +418,8 @@ class OptunaSearch(Searcher):
     # -- within ----------------------------------------------------------------------------------------------------
 
     @property
-    def _known_space(self) -> OptunaSpace:
-        if self._space is None:
-            raise no_space(self)
-        return self._space
-
-    @property
     def _objectives(self) -> list[tuple[str, str]]:
         """Names and modes of what Optuna optimises."""
         modes = [self._mode] if isinstance(self._mode, str) else list(self._mode or [])
         names = [self._metric or DEFAULT_METRIC] if not isinstance(self._metric, (list, tuple)) else self._metric
         return [(str(name), mode) for name, mode in zip(names, modes, strict=False) if mode != "obs"]
-
-    def _make_study(self) -> Any:
-        optuna = _import_optuna()
-        if self._space is None:
-            raise no_space(self)
-        require_mode(self)
-        with _quiet(optuna):
-            return optuna.create_study(
-                storage=self._storage,
-                sampler=self._sampler or optuna.samplers.TPESampler(seed=self._seed),
-                pruner=optuna.pruners.NopPruner(),
-                study_name=self._study_name or "optuna",
-                directions=["minimize" if mode == "min" else "maximize" for _, mode in self._objectives],
-                load_if_exists=True,
-            )
-
-
-def _import_optuna() -> Any:
-    try:
-        import optuna
-    except ImportError as error:
-        raise ImportError(
-            f"OptunaSearch needs optuna ({error}); install it with: pip install 'minitune[optuna]', or use TPESearch, "
-            "which needs nothing"
-        ) from error
-    return optuna
-
-
-def _states() -> Any:
-    return _import_optuna().trial.TrialState
-
-
-@contextmanager
-def _quiet(optuna: Any) -> Any:
-    """Keep Optuna from writing to the terminal that it has made a study."""
-    before = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(max(before, optuna.logging.WARNING))
-    try:
-        yield
-    finally:
-        optuna.logging.set_verbosity(before)
-
-
-def _space_of(space: Any) -> OptunaSpace:
-    if not isinstance(space, Mapping):
-        return DefineByRunSpace(space)
-    return DomainSpace(dict(space)) if has_unresolved_values(dict(space)) else DistributionSpace(space)

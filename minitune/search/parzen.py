@@ -183,7 +183,9 @@ class GoodSide:
         count = len(points) + 1
         by_axis = [_gaps(places) for places in zip(*(point.places for point in points), strict=True)]
         self._bandwidths = list(zip(*by_axis, strict=True)) if by_axis else [()] * len(points)
-        weights = _weights_by_rank(len(points))
+        # they fall with the logarithm of the rank, and are 1 in the mean
+        weights = [math.log((len(points) + 1) / rank) for rank in range(1, len(points) + 1)]
+        weights = [weight * len(points) / sum(weights) for weight in weights]
         self._cumulative = list(accumulate([*weights, 1.0]))
         self._kernels = []
         base = -len(grounds.axes) * _LOG_SQRT_2PI - sum(math.log(count + size) for size in grounds.sizes)
@@ -300,7 +302,10 @@ class BadSide:
         places = (bisect_left(kernels.numbers, number) for number in good)
         self._left_out = [place for place in places if place >= self._first]
         count = end - self._first - len(self._left_out) + 1
-        kernels.set_bandwidth(shared_bandwidth(max(1, count - 1), len(grounds.axes) + len(grounds.sizes)))
+        # A rule like Scott's, so that kernels are wide where axes are many. It moves in steps: see `_LOG_STEP`.
+        dimensions = len(grounds.axes) + len(grounds.sizes)
+        bandwidth = 0.12 * max(1, count - 1) ** (-1 / (dimensions + 4))
+        kernels.set_bandwidth(math.exp(round(math.log(bandwidth) / _LOG_STEP) * _LOG_STEP))
         self._spans: list[tuple[int, int]] = []
         size = _FIRST_PART
         while end > self._first:
@@ -328,9 +333,13 @@ class BadSide:
         return _log_sum([log_prior, self._log_norm + math.log(added)]) if added else log_prior
 
     def _heights_of(self, begin: int, end: int) -> list[float]:
-        """Heights of the kernels `begin` to `end`."""
+        """Heights of the kernels `begin` to `end`: the older ones weigh less, from 1 / count, the newest in full."""
         first, kernels = self._first, self._kernels
-        weights = _weights_by_age(begin - first, end - first, len(kernels.numbers) - first)
+        count = len(kernels.numbers) - first
+        ramp = max(0, count - _NEWEST)
+        rise = (1 - 1 / count) / max(ramp - 1, 1) if count else 0.0
+        weights = [1 / count + rise * index for index in range(begin - first, min(end - first, ramp))]
+        weights += [1.0] * (end - first - max(begin - first, ramp))
         heights = list(map(mul, kernels.shares[begin:end], weights))
         for place in self._left_out:
             if begin <= place < end:
@@ -389,25 +398,6 @@ def draw_by_ratio(good: GoodSide, bad: BadSide, candidates: Sequence[Point], rng
         log_ratios.append(good.log_density(point, log_prior) - bad.log_density(log_prior, sum(bad.parts(point))))
     top = max(log_ratios)
     return rng.choices(points, [math.exp(ratio - top) for ratio in log_ratios])[0]
-
-
-def shared_bandwidth(count: int, dimensions: int) -> float:
-    """The bad side's bandwidth for so many kernels: a rule like Scott's, so that it is wide where axes are many."""
-    bandwidth = 0.12 * count ** (-1 / (dimensions + 4))
-    return math.exp(round(math.log(bandwidth) / _LOG_STEP) * _LOG_STEP)
-
-
-def _weights_by_age(begin: int, end: int, count: int) -> list[float]:
-    """Weights of some of `count` in order of time: rising from 1 / count to 1, the newest in full."""
-    ramp = max(0, count - _NEWEST)
-    rise = (1 - 1 / count) / max(ramp - 1, 1) if count else 0.0
-    return [1 / count + rise * index for index in range(begin, min(end, ramp))] + [1.0] * (end - max(begin, ramp))
-
-
-def _weights_by_rank(count: int) -> list[float]:
-    """Weights of the good observations, best first: falling with the logarithm of the rank, 1 in the mean."""
-    weights = [math.log((count + 1) / rank) for rank in range(1, count + 1)]
-    return [weight * count / sum(weights) for weight in weights]
 
 
 def _gaps(places: Sequence[float]) -> list[float]:
@@ -562,18 +552,16 @@ class Ranking:
             key = self._value_key(observation.rows[self._rungs.highest])
         elif observation.arrival is None and not (observation.is_paused and observation.value is not None):
             return None
-        else:
-            key = self._key(observation)
-        return key, math.inf if observation.arrival is None else observation.arrival, observation.number
-
-    def _key(self, observation: Observation) -> Key:
-        if observation.has_failed:
-            return WORST
-        if callable(self._early_stop):
+        elif observation.has_failed:
+            key = WORST
+        elif callable(self._early_stop):
             rows = [(step, value) for step, value in observation.rows.items() if is_real(value) and value == value]
-            return self._value_key(self._early_stop(rows)) if rows else WORST
-        key = self._value_key(observation.value)
-        return (-observation.step, *key) if self._early_stop == "depth" and key != WORST else key
+            key = self._value_key(self._early_stop(rows)) if rows else WORST
+        else:
+            key = self._value_key(observation.value)
+            if self._early_stop == "depth" and key != WORST:
+                key = (-observation.step, *key)
+        return key, math.inf if observation.arrival is None else observation.arrival, observation.number
 
     def _value_key(self, value: Any) -> Key:
         values = value if isinstance(value, tuple) else (value,)
@@ -629,16 +617,15 @@ def _pareto_best(ranks: Sequence[Rank], count: int) -> list[int]:
         rest: list[Rank] = []
         for rank in left:  # in this order nothing is dominated by what comes later
             rivals = front[-1:] if len(rank[0]) == 2 else front  # of two objectives the last has the least second one
-            (rest if any(_dominates(other[0], rank[0]) for other in rivals) else front).append(rank)
+            is_beaten = any(
+                other[0] != rank[0] and all(a <= b for a, b in zip(other[0], rank[0], strict=True)) for other in rivals
+            )
+            (rest if is_beaten else front).append(rank)
         room = _crowding([key for key, _, _ in front])
         order = sorted(range(len(front)), key=lambda index: (-room[index], front[index][1]))
         chosen += [front[index][2] for index in order]
         left = rest
     return chosen[:count]
-
-
-def _dominates(left: Key, right: Key) -> bool:
-    return left != right and all(a <= b for a, b in zip(left, right, strict=True))
 
 
 def _crowding(keys: Sequence[Key]) -> list[float]:
@@ -686,7 +673,7 @@ class Model:
     def add(self, observation: Observation) -> None:
         """Take up an observation, which may have no key yet."""
         if self._count is not None:
-            self._tried.add(_identity(observation.values))
+            self._tried.add(frozenset(observation.values.items()))
         for group in self._groups.values():
             group.add(observation)
 
@@ -723,7 +710,7 @@ class Model:
                 config, values = self._draw(lambda group: self._sample(group, rng, ranking, sides), {})
             else:
                 config, values = self.draw_prior(rng, {})
-            if self._count is None or len(self._tried) >= self._count or _identity(values) not in self._tried:
+            if self._count is None or len(self._tried) >= self._count or frozenset(values.items()) not in self._tried:
                 break
         return config, values
 
@@ -733,17 +720,15 @@ class Model:
         if not group.is_free:
             return dict(group.single)
         if group.parent not in sides:
-            sides[group.parent] = self._split(group.kernels, ranking)
+            kernels = group.kernels
+            best = ranking.best(kernels.points, self._gamma, _MOST_GOOD)
+            good = GoodSide(kernels.grounds, [kernels.points[number] for number in best])
+            sides[group.parent] = good, BadSide(kernels, best, self._max_bad)
         good, bad = sides[group.parent]
         candidates = [good.draw(rng) for _ in range(self._n_candidates)]
         if group.is_branch:
             return group.decode(draw_by_ratio(good, bad, candidates, rng))
         return group.decode(best_of(good, bad, candidates))
-
-    def _split(self, kernels: Kernels, ranking: Ranking) -> _Sides:
-        best = ranking.best(kernels.points, self._gamma, _MOST_GOOD)
-        good = GoodSide(kernels.grounds, [kernels.points[number] for number in best])
-        return good, BadSide(kernels, best, self._max_bad)
 
     def _draw(
         self, sample: Callable[[_Group], dict[str, Any]], fixed: dict[str, Any]
@@ -819,7 +804,16 @@ class _Group:
         values = observation.values
         if self.parent is not None and values.get(self.parent[0]) != self.parent[1]:
             return
-        known = [name for name in (*self._axes, *self._sizes) if self._is_valid(name, values)]
+        known = []  # A saved value may be of another space: it counts if it lies in this one.
+        for name in (*self._axes, *self._sizes):
+            if (value := values.get(name)) is None:
+                continue
+            if name in self._sizes:
+                is_valid = 0 <= value < self._sizes[name]
+            else:
+                is_valid = _numbers_of(self.domains[name]).is_valid(value) and abs(value) < math.inf
+            if is_valid:
+                known.append(name)
         if not known or any(name in values and name not in known for name in self.domains if name not in self.single):
             return
         if len(known) < len(self._axes) + len(self._sizes):
@@ -827,14 +821,6 @@ class _Group:
             values = {**drawn, **{name: values[name] for name in known}}
         places = [axis.encode(values[name]) for name, axis in self._axes.items()]
         self.kernels.add(observation.number, self.grounds.pack(places, [values[name] for name in self._sizes]))
-
-    def _is_valid(self, name: str, values: dict[str, Any]) -> bool:
-        """Whether there is a value, and it still lies in the domain: saved ones may come from another space."""
-        if values.get(name) is None:
-            return False
-        if name in self._sizes:
-            return bool(0 <= values[name] < self._sizes[name])
-        return bool(_numbers_of(self.domains[name]).is_valid(values[name]) and abs(values[name]) < math.inf)
 
     def draw_prior(self, rng: random.Random) -> dict[str, Any]:
         """Values drawn from the domains."""
@@ -852,7 +838,3 @@ class _Group:
 def _numbers_of(domain: Searchable) -> Float | Integer:
     """A domain of numbers as it is; for a choice from a range, which is one too long for a list, the indices."""
     return Integer(0, len(domain)).uniform() if isinstance(domain, Categorical) else domain
-
-
-def _identity(values: dict[str, Any]) -> Any:
-    return frozenset(values.items())

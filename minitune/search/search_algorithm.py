@@ -31,7 +31,6 @@ from minitune.search.searcher import (
 )
 from minitune.search.wrappers import ConcurrencyLimiter
 from minitune.space.tree import (
-    Path,
     find_unresolved,
     format_tag,
     has_unresolved_values,
@@ -358,7 +357,10 @@ class SearchGenerator(SearchAlgorithm):
             )
         self._live.add(trial_id)
         try:
-            config, searched = self._configure(suggestion)
+            merged, fixed = overlay(self._experiment.param_space, suggestion)
+            paths = topmost(fixed + [path for path, _ in find_unresolved(merged)])
+            config = complete(merged, random.Random(f"{self._seed}/{self._count}"))
+            searched = leaves(config, paths)
             evaluated = {path_text(path): value for path, value in searched.items()}
             trial = maker.make(config, evaluated, format_tag(maker.count, searched))
         except BaseException:
@@ -462,11 +464,3 @@ class SearchGenerator(SearchAlgorithm):
         for wrapper in self._wrappers():
             searcher = wrapper.searcher
         return type(searcher).__name__
-
-    def _configure(self, suggestion: dict[str, Any]) -> tuple[dict[str, Any], dict[Path, Any]]:
-        """The whole configuration, and the searched parameters in it."""
-        space = self._experiment.param_space if self._experiment is not None else {}
-        merged, fixed = overlay(space, suggestion)
-        searched = topmost(fixed + [path for path, _ in find_unresolved(merged)])
-        config = complete(merged, random.Random(f"{self._seed}/{self._count}"))
-        return config, leaves(config, searched)

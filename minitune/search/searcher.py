@@ -193,8 +193,13 @@ class Searcher:
         """
         if type(self).add_evaluated_point is Searcher.add_evaluated_point:
             self.add_evaluated_point({}, 0.0)  # says that it cannot
+        trials = getattr(trials_or_analysis, "trials", trials_or_analysis)
+        if isinstance(trials_or_analysis, Trial):
+            trials = [trials_or_analysis]
+        if not isinstance(trials, Iterable) or isinstance(trials, (str, bytes, dict)):
+            raise TypeError(f"trials or an analysis must be given, but got a {type(trials_or_analysis).__name__}")
         count = 0
-        for trial in _trials_of(trials_or_analysis):
+        for trial in trials:
             result = flatten(trial.last_result)
             if metric in result:
                 count += 1
@@ -452,12 +457,3 @@ def newest_state(directory: str, template: str, kind: type) -> str:
     if path is None:
         raise RuntimeError(f"no state of a {kind.__name__} ({template}) lies in {directory}")
     return path
-
-
-def _trials_of(trials_or_analysis: Any) -> Iterable[Trial]:
-    if isinstance(trials_or_analysis, Trial):
-        return [trials_or_analysis]
-    trials = getattr(trials_or_analysis, "trials", trials_or_analysis)
-    if not isinstance(trials, Iterable) or isinstance(trials, (str, bytes, dict)):
-        raise TypeError(f"trials or an analysis must be given, but got a {type(trials_or_analysis).__name__}")
-    return trials

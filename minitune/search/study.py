@@ -82,22 +82,27 @@ class Study:
         require(seed is None or is_whole(seed), "seed: None or an int", seed)
         check_mode(metric, mode)
         rules = Rules.of(on_duplicate, constraints)
-        self._search_alg = _algorithm(searcher)
+        found = create_searcher(searcher) if isinstance(searcher, str) else searcher
+        if found is None:
+            self._search_alg: SearchAlgorithm = BasicVariantGenerator()
+        elif isinstance(found, Searcher):
+            self._search_alg = SearchGenerator(found)
+        else:
+            good = isinstance(found, SearchAlgorithm)
+            require(good, "searcher: None, a Searcher, a SearchAlgorithm or the name of one", found)
+            self._search_alg = found
         self._metric, self._mode = metric, mode
         self._reuses = rules.on_duplicate == REUSE
         self._open: dict[str, tuple[Trial, dict[str, Any]]] = {}
         self._history: list[Evaluation] = []
         self._by_key: dict[str, Evaluation] = {}
-        self._begin(dict(space), check_num_samples(num_samples), rules, seed)
-
-    def _begin(self, space: dict[str, Any], num_samples: int, rules: Rules, seed: int | None) -> None:
-        """Set the search algorithm up, as a run does."""
-        if rules.concern(num_samples):
+        num_samples, given = check_num_samples(num_samples), dict(space)
+        if rules.concern(num_samples):  # from here on as a run does
             self._search_alg.set_rules(rules)
         self._search_alg.set_seed(component_seed(draw_global_seed() if seed is None else seed, "searcher"))
         hook = self._search_alg.set_search_properties
-        call_set_search_properties(hook, self._metric, self._mode, space, {"num_samples": num_samples})
-        self._search_alg.add_configurations(PlainExperiment(space, num_samples, TrialMaker("study")))
+        call_set_search_properties(hook, self._metric, self._mode, given, {"num_samples": num_samples})
+        self._search_alg.add_configurations(PlainExperiment(given, num_samples, TrialMaker("study")))
         if isinstance(self._search_alg, SearchGenerator):
             self._metric = self._search_alg.searcher.metric or self._metric
             self._mode = self._search_alg.searcher.mode or self._mode
@@ -278,14 +283,3 @@ class Study:
             ([sign * one.metrics.get(name, math.nan) for name, sign in signs.items()], one) for one in self._history
         ]
         return [(scores, one) for scores, one in scored if not any(map(math.isnan, scores))]
-
-
-def _algorithm(searcher: Any) -> SearchAlgorithm:
-    """The search algorithm that a user means."""
-    if isinstance(searcher, str):
-        searcher = create_searcher(searcher)
-    if isinstance(searcher, Searcher):
-        return SearchGenerator(searcher)
-    good = searcher is None or isinstance(searcher, SearchAlgorithm)
-    require(good, "searcher: None, a Searcher, a SearchAlgorithm or the name of one", searcher)
-    return searcher or BasicVariantGenerator()

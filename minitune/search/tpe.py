@@ -10,9 +10,9 @@ from typing import Any
 
 from minitune.base.checks import is_real, is_whole, require, shown
 from minitune.result import DEFAULT_METRIC, TRAINING_ITERATION
-from minitune.search.foreign import checked_points, checked_rewards, evaluated_values
+from minitune.search.foreign import SpaceSearcher, checked_rewards, evaluated_values, nested
 from minitune.search.parzen import EarlyStop, Model, Observation, Ranking, check_early_stop
-from minitune.search.searcher import Metric, Searcher, Suggestion, TriedConfig, check_mode, no_space, require_mode
+from minitune.search.searcher import Metric, Suggestion, TriedConfig, check_mode, no_space, require_mode
 from minitune.space.parameters import Parameter, parameters, values_of
 from minitune.space.tree import assign_value, copy_tree, get_value, overlay
 
@@ -21,7 +21,7 @@ logger = logging.getLogger("minitune")
 _BUDGET = "hyperband_info/budget"
 
 
-class TPESearch(Searcher):
+class TPESearch(SpaceSearcher):
     """Searches with tree-structured Parzen estimators; needs no other library.
 
     The first configurations are drawn as from the space itself. From then on the finished trials are split into the
@@ -77,7 +77,7 @@ class TPESearch(Searcher):
         seed: int | None = None,
         evaluated_rewards: Sequence[Any] | None = None,
     ):
-        super().__init__(metric, mode)
+        super().__init__(metric, mode, points_to_evaluate, seed)
         require(space is None or isinstance(space, Mapping), "space: None or a dict", space)
         require(is_whole(n_initial_points) and n_initial_points >= 1, "n_initial_points: an int >= 1", n_initial_points)
         require(is_real(gamma) and 0 < gamma < 1, "gamma: a number with 0 < gamma < 1", gamma)
@@ -88,11 +88,8 @@ class TPESearch(Searcher):
         self.n_initial_points = n_initial_points
         self.early_stop = early_stop
         self._model_options: dict[str, Any] = {"gamma": gamma, "n_candidates": n_candidates, "max_bad": max_bad}
-        self._points = checked_points(points_to_evaluate)
-        self._is_seeded_by_user = seed is not None
         self._seed = int(seed) if seed is not None else random.SystemRandom().getrandbits(63)
         self._has_own_space = bool(space)
-        self._space: dict[str, Any] | None = None
         self._model: Model | None = None
         self._ranking: Ranking | None = None
         self._ended: list[Observation] = []
@@ -107,33 +104,14 @@ class TPESearch(Searcher):
         if space:
             self._set_space(dict(space))
 
-    @property
-    def own_space(self) -> dict[str, Any] | None:
-        """See `Searcher.own_space`."""
-        return self._space if self._has_own_space else None
-
-    def first_points(self) -> Sequence[Mapping[str, Any]]:
-        """See `Searcher.first_points`."""
-        return self._points
-
-    # -- setting up --------------------------------------------------------------------------------------------
-
     def set_search_properties(self, metric: Metric, mode: str | list[str] | None, config: Any, **spec: Any) -> bool:
         """See `Searcher.set_search_properties`."""
-        super().set_search_properties(metric, mode, config, **spec)
+        takes_space = super().set_search_properties(metric, mode, config, **spec)
         self._stops_early = bool(spec.get("stops_early"))
         require_mode(self)
         check_mode(self._metric, self._mode)
         check_early_stop(self.early_stop, isinstance(self._metric, (list, tuple)))
-        if self._has_own_space:
-            return False
-        self._set_space(config or {})
-        return True
-
-    def set_seed(self, seed: int) -> None:
-        """See `Searcher.set_seed`."""
-        if not self._is_seeded_by_user:
-            self._seed = seed
+        return takes_space
 
     # -- the loop ------------------------------------------------------------------------------------------------
 
@@ -255,9 +233,7 @@ class TPESearch(Searcher):
 
     def _set_space(self, space: dict[str, Any]) -> None:
         self._model = Model(space, **self._model_options)
-        self._space = space
-        for point in self._points:
-            overlay(space, point, unknown_keys=False)  # refuses parameters that there are not, while nothing has run
+        super()._set_space(space)
         for observation in sorted([*self._ended, *self._live.values()], key=lambda each: each.number):
             self._take_up(observation)
 
@@ -281,7 +257,8 @@ class TPESearch(Searcher):
             raise no_space(self)
         require_mode(self)
         if self._ranking is None:
-            self._ranking = Ranking(self._modes, self._policy, [*self._ended, *self._live.values()])
+            modes = list(self._mode) if isinstance(self._mode, (list, tuple)) else [self._mode or "min"]
+            self._ranking = Ranking(modes, self._policy, [*self._ended, *self._live.values()])
         return self._model, self._ranking
 
     def _rank(self, observation: Observation) -> None:
@@ -293,11 +270,6 @@ class TPESearch(Searcher):
     def _policy(self) -> EarlyStop:
         by_level = (self._stops_early or self._has_budgets) and not isinstance(self._metric, (list, tuple))
         return self.early_stop or ("rung" if by_level else "last")
-
-    @property
-    def _modes(self) -> list[str]:
-        modes = self._mode if isinstance(self._mode, (list, tuple)) else [self._mode or "min"]
-        return list(modes)
 
     def _read(self, observation: Observation, result: Mapping[str, Any]) -> None:
         """Note a result. Where a scheduler tells its levels, only those count as steps that can be compared."""
@@ -325,7 +297,7 @@ class TPESearch(Searcher):
         self, model: Model, point: Mapping[str, Any], rng: random.Random
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """A configuration with a point's values; what the point lacks is drawn. Values outside are tried too."""
-        merged, given = overlay(self._space, point, unknown_keys=False)
+        merged, given = overlay(self._space, nested(point, self._space or {}), unknown_keys=False)
         outside: list[Parameter] = []
         inside = values_of(self._space, merged, lambda parameter, value: outside.append(parameter))
         config, values = model.draw_prior(rng, inside)

@@ -229,13 +229,19 @@ class Repeater(SearcherWrapper):
         group = self._group_of.pop(trial_id, None)
         if group is None:
             return
-        group.outcomes[trial_id] = {} if error else self._values(result or {})
+        found = {} if error else result or {}
+        values = {name: found[name] for name in self._names or found if isinstance(found.get(name), numbers.Real)}
+        group.outcomes[trial_id] = {name: float(value) for name, value in values.items() if not math.isnan(value)}
         group.error_count += error
         group.paused.discard(trial_id)
         if len(group.outcomes) == self.repeat and None not in group.outcomes.values():
-            self.searcher.on_trial_complete(
-                group.primary, result=self._mean(group), error=group.error_count == self.repeat
-            )
+            outcomes = [outcome for outcome in group.outcomes.values() if outcome]
+            names = self._names or list(dict.fromkeys(name for outcome in outcomes for name in outcome))
+            mean = {}
+            for name in names:
+                known = [outcome[name] for outcome in outcomes if name in outcome]
+                mean[name] = math.fsum(known) / len(known) if known else math.nan
+            self.searcher.on_trial_complete(group.primary, result=mean, error=group.error_count == self.repeat)
         else:
             self._tell_pauses(group)
 
@@ -260,21 +266,8 @@ class Repeater(SearcherWrapper):
             group.is_paused = is_paused
             (self.searcher.on_pause if is_paused else self.searcher.on_unpause)(group.primary)
 
-    def _values(self, result: dict[str, Any]) -> dict[str, float]:
-        """The objectives in a result; all numbers if no objective is named."""
+    @property
+    def _names(self) -> list[str]:
+        """The objectives; empty if none is named, and then every number counts."""
         metric = self.metric
-        names = list(result) if metric is None else [metric] if isinstance(metric, str) else metric
-        values = {name: result[name] for name in names if isinstance(result.get(name), numbers.Real)}
-        return {name: float(value) for name, value in values.items() if not math.isnan(value)}
-
-    def _mean(self, group: _Group) -> dict[str, float]:
-        metric = self.metric
-        outcomes = [outcome for outcome in group.outcomes.values() if outcome]
-        names = {name: None for outcome in outcomes for name in outcome}
-        if metric is not None:
-            names = dict.fromkeys([metric] if isinstance(metric, str) else metric)
-        mean = {}
-        for name in names:
-            values = [outcome[name] for outcome in outcomes if name in outcome]
-            mean[name] = math.fsum(values) / len(values) if values else math.nan
-        return mean
+        return [] if metric is None else [metric] if isinstance(metric, str) else metric

@@ -15,7 +15,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from minitune.base.checks import shown
 
@@ -107,34 +107,10 @@ def component_seed(seed: int, component: str) -> int:
 
 
 # -- samplers ----------------------------------------------------------------------------------------------------------
-class Drawable(Protocol):
-    """The methods that a sampler calls of a domain."""
-
-    def cast(self, value: Any) -> Any:
-        """`value` as the domain's type."""
-        ...
-
-    def draw_uniform(self, rng: random.Random) -> Any:
-        """Draw with all values alike."""
-        ...
-
-    def draw_loguniform(self, rng: random.Random) -> Any:
-        """Draw with all orders of magnitude alike."""
-        ...
-
-    def draw_quantized(self, sampler: Sampler, q: float, config: Any, rng: random.Random) -> Any:
-        """Draw with `sampler`, moved to multiples of `q`."""
-        ...
-
-    def draw_call(self, config: Any) -> Any:
-        """Compute from `config`."""
-        ...
-
-
 class Sampler:
     """How values of a domain are drawn. A subclass overrides `draw`."""
 
-    def draw(self, domain: Drawable, config: Any, rng: random.Random) -> Any:
+    def draw(self, domain: Domain, config: Any, rng: random.Random) -> Any:
         """Draw one value of `domain`.
 
         Args:
@@ -144,7 +120,7 @@ class Sampler:
         """
         raise NotImplementedError(f"{type(self).__name__} must override draw()")
 
-    def sample(self, domain: Drawable, config: Any = None, size: int = 1, random_state: Any = None) -> Any:
+    def sample(self, domain: Domain, config: Any = None, size: int = 1, random_state: Any = None) -> Any:
         """Draw `size` values: the value itself for size 1, else a list. See `minitune.space.domains.Domain.sample`."""
         rng = random_generator(random_state)
         if size == 1:
@@ -166,7 +142,7 @@ BaseSampler = Sampler  # Ray Tune has one more class between a domain's sampler 
 class Uniform(Sampler):
     """All values alike."""
 
-    def draw(self, domain: Drawable, config: Any, rng: random.Random) -> Any:
+    def draw(self, domain: Domain, config: Any, rng: random.Random) -> Any:
         """See `Sampler.draw`."""
         return domain.draw_uniform(rng)
 
@@ -179,9 +155,11 @@ class LogUniform(Sampler):
     """
 
     def __init__(self, base: object = None):
-        _warn_for_base(base)
+        if base is not None:
+            message = "base never changed what is drawn and is ignored; leave it out"
+            warnings.warn(message, DeprecationWarning, stacklevel=4)
 
-    def draw(self, domain: Drawable, config: Any, rng: random.Random) -> Any:
+    def draw(self, domain: Domain, config: Any, rng: random.Random) -> Any:
         """See `Sampler.draw`."""
         return domain.draw_loguniform(rng)
 
@@ -203,7 +181,7 @@ class Normal(Sampler):
         self.mean = float(mean)
         self.sd = float(sd)
 
-    def draw(self, domain: Drawable, config: Any, rng: random.Random) -> Any:
+    def draw(self, domain: Domain, config: Any, rng: random.Random) -> Any:
         """See `Sampler.draw`."""
         return domain.cast(rng.normalvariate(self.mean, self.sd))
 
@@ -229,7 +207,7 @@ class Quantized(Sampler):
         """The sampler whose values are quantised."""
         return self.sampler
 
-    def draw(self, domain: Drawable, config: Any, rng: random.Random) -> Any:
+    def draw(self, domain: Domain, config: Any, rng: random.Random) -> Any:
         """See `Sampler.draw`."""
         return domain.draw_quantized(self.sampler, self.q, config, rng)
 
@@ -237,7 +215,7 @@ class Quantized(Sampler):
 class Grid(Sampler):
     """Marks a domain all of whose values are to be tried. It is enumerated, never drawn from."""
 
-    def draw(self, domain: Drawable, config: Any, rng: random.Random) -> Any:
+    def draw(self, domain: Domain, config: Any, rng: random.Random) -> Any:
         """Raise a RuntimeError."""
         raise RuntimeError("a grid is enumerated, not sampled: iterate over its categories, or use choice()")
 
@@ -245,15 +223,9 @@ class Grid(Sampler):
 class Call(Sampler):
     """Calls the function of a `Function` domain."""
 
-    def draw(self, domain: Drawable, config: Any, rng: random.Random) -> Any:
+    def draw(self, domain: Domain, config: Any, rng: random.Random) -> Any:
         """See `Sampler.draw`."""
         return domain.draw_call(config)
-
-
-def _warn_for_base(base: object) -> None:
-    if base is not None:
-        message = "base never changed what is drawn and is ignored; leave it out"
-        warnings.warn(message, DeprecationWarning, stacklevel=5)
 
 
 # -- domains -----------------------------------------------------------------------------------------------------------
@@ -358,7 +330,13 @@ class Categorical(Domain):
     def __init__(self, categories: Iterable[Any]):
         if not isinstance(categories, Iterable):
             raise TypeError(f"categories must be a sequence of values, but got {shown(categories)}")
-        self.categories: Sequence[Any] = _listed(categories)
+        self.categories: Sequence[Any]
+        if isinstance(categories, range) and len(categories) > _LONGEST_LISTED_RANGE:
+            self.categories = categories
+        elif isinstance(categories, (set, frozenset)):
+            self.categories = sorted(categories, key=lambda value: (type(value).__name__, repr(value)))
+        else:
+            self.categories = list(categories)
         if not self.categories:
             raise ValueError(f"at least one category must be given, but got {shown(categories)}")
 
@@ -408,7 +386,21 @@ class Function(Domain):
         if not callable(func):
             raise ValueError(f"sample_from takes a function of the configuration, but got {shown(func)}")
         self.func = func
-        self.pass_config = _takes_config(func)
+        self.pass_config = False
+        try:
+            signature = inspect.signature(func)
+        except ValueError:  # some built-in functions have none; those that make sense here take nothing
+            return
+        try:
+            signature.bind({})
+            self.pass_config = True
+        except TypeError:
+            try:
+                signature.bind()
+            except TypeError:
+                raise ValueError(
+                    f"a sample_from function takes no argument or one, the configuration, but got {func!r}{signature}"
+                ) from None
 
     def is_function(self) -> bool:
         """True."""
@@ -451,6 +443,12 @@ class AttributeDict(dict[str, Any]):
         except KeyError:
             names = ", ".join(map(str, self)) or "nothing"
             raise AttributeError(f"the configuration has no {name!r}; it has {names}") from None
+
+
+def sampler_and_step(domain: Domain) -> tuple[Sampler, float | None]:
+    """How values are drawn before they are rounded, and the step to whose multiples they are; None without one."""
+    sampler = domain.get_sampler()
+    return (sampler.sampler, sampler.q) if isinstance(sampler, Quantized) else (sampler, None)
 
 
 def as_domain(value: Any) -> Domain | None:
@@ -499,29 +497,6 @@ def is_same(left: Any, right: Any) -> bool:
         return left is right or bool(left == right)
     except Exception:
         return False
-
-
-def _listed(values: Any) -> Sequence[Any]:
-    if isinstance(values, range) and len(values) > _LONGEST_LISTED_RANGE:
-        return values
-    if isinstance(values, (set, frozenset)):
-        return sorted(values, key=lambda value: (type(value).__name__, repr(value)))
-    return list(values)
-
-
-def _takes_config(func: Callable[..., Any]) -> bool:
-    try:
-        signature = inspect.signature(func)
-    except ValueError:  # some built-in functions have none; those that make sense here take nothing
-        return False
-    candidates: tuple[tuple[Any, ...], ...] = (({},), ())
-    for arguments in candidates:
-        try:
-            signature.bind(*arguments)
-        except TypeError:
-            continue
-        return bool(arguments)
-    raise ValueError(f"a sample_from function takes no argument or one, the configuration, but got {func!r}{signature}")
 
 
 # -- domains of numbers ------------------------------------------------------------------------------------------------
@@ -614,7 +589,10 @@ class Float(Domain):
 
     def snap(self, number: float, q: float) -> float:
         """The multiple of `q` next to a number, written as a person would: 0.3, not 0.30000000000000004."""
-        value: float = round(round(number / q) * q, _count_decimals(q))
+        mantissa, _, exponent = repr(float(q)).partition("e")
+        decimals = mantissa.partition(".")[2]
+        num_decimals = max(0, len(decimals if decimals != "0" else "") - int(exponent or 0))  # 2 for 0.25, 5 for 1e-05
+        value: float = round(round(number / q) * q, num_decimals)
         # The last bit of a sum of q's may miss the bound that the user wrote.
         for bound in (self.lower, self.upper):
             if math.isfinite(bound) and abs(value - bound) < q / 2:
@@ -723,13 +701,6 @@ def _is_number(value: Any) -> bool:
 def _is_multiple(value: float, q: float) -> bool:
     steps = value / q
     return math.isclose(steps, round(steps), abs_tol=1e-9)
-
-
-def _count_decimals(q: float) -> int:
-    """Digits behind the point that it takes to write `q`: 2 for 0.25, 5 for 1e-05."""
-    mantissa, _, exponent = repr(float(q)).partition("e")
-    decimals = mantissa.partition(".")[2]
-    return max(0, len(decimals if decimals != "0" else "") - int(exponent or 0))
 
 
 def _as_float(name: str, value: Any) -> float:

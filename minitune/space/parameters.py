@@ -22,11 +22,11 @@ from minitune.space.domains import (
     Integer,
     LogUniform,
     Normal,
-    Quantized,
     Uniform,
     as_domain,
     fits,
     is_same,
+    sampler_and_step,
 )
 from minitune.space.tree import (
     Path,
@@ -118,9 +118,7 @@ def values_of(space: Any, config: Any, on_outside: Callable[[Parameter, Any], No
 
 def is_searchable(domain: Domain) -> TypeGuard[Searchable]:
     """Whether a domain can be a parameter; if not, its values are drawn when the trial is made."""
-    sampler = domain.get_sampler()
-    if isinstance(sampler, Quantized):
-        sampler = sampler.get_sampler()
+    sampler, _ = sampler_and_step(domain)
     if type(sampler) not in _SAMPLERS.get(type(domain), ()):
         return False
     has_bounds = not isinstance(domain, Float) or domain.upper - domain.lower < float("inf")
@@ -271,17 +269,12 @@ def _canonical(value: Any) -> str:
         return f"[{','.join(map(_canonical, value))}]"
     if isinstance(value, (set, frozenset)):
         return f"({','.join(sorted(map(_canonical, value)))})"
-    return _canonical_object(value)
-
-
-def _canonical_object(value: Any) -> str:
-    """Numpy's scalars and arrays as what they hold; anything else by its pickle, or itself if it has none."""
-    import cloudpickle
-
-    if hasattr(value, "shape") and hasattr(value, "dtype") and hasattr(value, "tolist"):
+    if hasattr(value, "shape") and hasattr(value, "dtype") and hasattr(value, "tolist"):  # numpy's
         plain = value.tolist()
         if isinstance(plain, (list, bool, int, float, str, bytes)):
             return _canonical(plain)
+    import cloudpickle
+
     try:
         return f"<{_digest(cloudpickle.dumps(value))}>"
     except Exception:  # whatever a user's class raises
@@ -296,16 +289,9 @@ def space_size(space: Any) -> float:
 
 def _size(space: Any) -> float:
     domain = as_domain(space)
-    if domain is not None:
-        return _domain_size(domain)
-    if isinstance(space, dict):
-        return math.prod(map(_size, dict.values(space)))
-    if isinstance(space, (list, tuple)):
-        return math.prod(map(_size, space))
-    return 1
-
-
-def _domain_size(domain: Domain) -> float:
+    if domain is None:
+        members = dict.values(space) if isinstance(space, dict) else space
+        return math.prod(map(_size, members)) if isinstance(space, (dict, list, tuple)) else 1
     if isinstance(domain, Categorical) and (domain.is_grid() or is_searchable(domain)):
         if isinstance(domain.categories, range):
             return len(domain)
@@ -313,8 +299,7 @@ def _domain_size(domain: Domain) -> float:
         return len(plain) + sum(_size(category) for category in domain.categories if has_unresolved_values(category))
     if not is_searchable(domain):
         return math.inf
-    sampler = domain.get_sampler()
-    q = sampler.q if isinstance(sampler, Quantized) else None
+    q = sampler_and_step(domain)[1]
     if isinstance(domain, Integer):
         return len(range(*domain.index_range(int(q)))) if q is not None else domain.upper - domain.lower
     if isinstance(domain, Float) and q is not None and math.isfinite(domain.upper - domain.lower):
@@ -352,23 +337,33 @@ class Axis:
 
     def __init__(self, domain: Float | Integer):
         self._domain = domain
-        sampler = domain.get_sampler()
-        self._q = sampler.q if isinstance(sampler, Quantized) else None
-        inner = sampler.get_sampler() if isinstance(sampler, Quantized) else sampler
+        sampler, self._q = sampler_and_step(domain)
         self.low, self.high, self.prior_sd = 0.0, 1.0, 1.0
         self.width = 0.0
         self.count: int | None = None
         self._cells: _Cells | None = None
         self._to: Callable[[float], float] = float
         self._from: Callable[[float], float] = float
-        if isinstance(inner, LogUniform):
+        if isinstance(sampler, LogUniform):
             self._to, self._from = math.log, math.exp
-        if isinstance(inner, Normal):
-            self._set_normal(inner)
+        if isinstance(sampler, Normal):
+            self.low, self.high, self.prior_sd = -math.inf, math.inf, 1 / _SDS
+            self._span = _SDS * sampler.sd
+            self._begin = sampler.mean - self._span / 2
+            self.width = (self._q or 0.0) / self._span
         elif isinstance(domain, Integer):
-            self._set_integer(domain)
+            step = int(self._q or 1)
+            first, last = -(-domain.lower // step), domain.upper // step - (1 if step == 1 else 0)
+            self._cells = _Cells(first, last, step)
+            self._begin = self._to(first)
+            self._span = self._to(last + 1) - self._begin
+            self._set_width(first, 1, last - first + 1)
         else:
-            self._set_float(domain)
+            margin = (self._q or 0.0) / 2
+            self._begin = self._to(domain.lower - margin)
+            self._span = self._to(domain.upper + margin) - self._begin
+            if self._q is not None:
+                self._set_width(domain.lower - margin, self._q, round((domain.upper - domain.lower) / self._q) + 1)
         if self._span <= 0:
             self.count = 1
 
@@ -391,27 +386,6 @@ class Axis:
         if self._q is not None and isinstance(self._domain, Float):
             return self._domain.snap(number, self._q)
         return min(max(number, self._domain.lower), self._domain.upper)
-
-    def _set_normal(self, normal: Normal) -> None:
-        self.low, self.high, self.prior_sd = -math.inf, math.inf, 1 / _SDS
-        self._span = _SDS * normal.sd
-        self._begin = normal.mean - self._span / 2
-        self.width = (self._q or 0.0) / self._span
-
-    def _set_float(self, domain: Float) -> None:
-        margin = (self._q or 0.0) / 2
-        self._begin = self._to(domain.lower - margin)
-        self._span = self._to(domain.upper + margin) - self._begin
-        if self._q is not None:
-            self._set_width(domain.lower - margin, self._q, round((domain.upper - domain.lower) / self._q) + 1)
-
-    def _set_integer(self, domain: Integer) -> None:
-        step = int(self._q or 1)
-        first, last = -(-domain.lower // step), domain.upper // step - (1 if step == 1 else 0)
-        self._cells = _Cells(first, last, step)
-        self._begin = self._to(first)
-        self._span = self._to(last + 1) - self._begin
-        self._set_width(first, 1, last - first + 1)
 
     def _set_width(self, begin: float, step: float, count: int) -> None:
         """The mean of the cells' widths, each weighed by itself: what a uniform draw meets."""
