@@ -17,8 +17,8 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/space/domains.py",
-        "        return sorted(values, key=lambda value: (type(value).__name__, repr(value)))",
-        "        return list(values)",
+        "            self.categories = sorted(categories, key=lambda value: (type(value).__name__, repr(value)))",
+        "            self.categories = list(categories)  # as they come",
         "tests/search/test_basic_variant.py::test_a_table_is_the_same_in_every_process",
     ),
     (
@@ -1142,8 +1142,8 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/schedulers/pbt.py",
-        "other is not member and not other.is_worst and self._can_give(context, other)",
-        "other is not member and self._can_give(context, other)",
+        "other is not member and not other.is_worst)",
+        "other is not member)",
         "tests/plugins/test_pbt.py::test_no_one_is_copied_where_no_one_has_a_number",
     ),
     (
@@ -1166,8 +1166,8 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/schedulers/pbt.py",
-        "        config = self._customized(config)\n",
-        "",
+        "                config = self._custom_explore_fn(config)\n",
+        "                pass\n",
         "tests/plugins/test_pbt.py::test_mutations_are_not_needed_where_the_user_explores",
     ),
     (
@@ -1178,16 +1178,16 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/schedulers/resource_changing_scheduler.py",
-        "        free = _count(unit, {name: pool[name] - used.get(name, 0) for name in _HANDED_OUT})",
-        "        free = _count(unit, pool)",
+        "            free_amounts[name] = pool[name] - sum(used)",
+        "            free_amounts[name] = pool[name]",
         "tests/plugins/test_resource_changing.py::test_a_trial_shrinks_when_others_join_but_not_below_wha"
         "t_it_came_with",
     ),
     # -- search --------------------------------------------------------------------------------------------------------
     (
         "minitune/search/parzen.py",
-        '        return (-observation.step, *key) if self._early_stop == "depth" and key != WORST else key',
-        '        return (observation.step, *key) if self._early_stop == "depth" and key != WORST else key',
+        "                key = (-observation.step, *key)",
+        "                key = (observation.step, *key)",
         "tests/search/test_tpe.py::test_trials_of_different_lengths_compare_by_the_policy",
     ),
     (

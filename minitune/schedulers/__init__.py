@@ -7,7 +7,7 @@ import inspect
 from typing import TYPE_CHECKING, Any
 
 from minitune._alias import submodules
-from minitune.base.checks import shown
+from minitune.base.checks import did_you_mean, shown
 from minitune.base.text import warn_once
 from minitune.schedulers.trial_scheduler import FIFOScheduler, SchedulerContext, TrialScheduler
 
@@ -77,13 +77,9 @@ def check_scheduler_name(scheduler: Any) -> str:
     """
     name = scheduler.lower() if isinstance(scheduler, str) else ""
     if name not in _BY_NAME:
-        from difflib import get_close_matches
-
-        close = get_close_matches(name, _BY_NAME, 1)
         raise ValueError(
             f"scheduler must be one of {', '.join(_BY_NAME)}, but got {shown(scheduler)}"
-            + (f" (did you mean {close[0]!r}?)" if close else "")
-            + "; one of your own is passed as an object"
+            f"{did_you_mean(name, _BY_NAME)}; one of your own is passed as an object"
         )
     return name
 

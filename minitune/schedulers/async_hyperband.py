@@ -68,27 +68,6 @@ def exact(factor: float) -> int | Fraction:
     return int(fraction) if fraction.denominator == 1 else fraction
 
 
-def milestones(grace_period: float, max_t: float, factor: float, bracket: int) -> list[float]:
-    """Where the levels of a bracket lie: `r * eta^s, r * eta^(s+1), ...` while below `max_t`, by multiplication.
-
-    Args:
-        grace_period: r, the first level of bracket 0.
-        max_t: The end; itself no level.
-        factor: eta.
-        bracket: s.
-
-    Returns:
-        Ascending times; empty if the bracket has no level.
-    """
-    levels = []
-    level, power = grace_period, 0
-    while level < max_t:
-        if power >= bracket:
-            levels.append(level)
-        level, power = level * factor, power + 1
-    return levels
-
-
 def bracket_size(brackets: int, place: int, factor: int | Fraction) -> int:
     """How many trials HyperBand puts into a bracket, and so how often ASHA draws it: `ceil(B / (B - p) * eta^(B-1-p))`.
 
@@ -125,10 +104,6 @@ class Level:
     def __len__(self) -> int:
         return len(self.ranked)
 
-    def record(self, entry: Entry) -> None:
-        """Add a value. O(log n) comparisons."""
-        insort(self.ranked, entry)
-
     def rank(self, entry: Entry) -> int:
         """The rank of a recorded value, 1 for the best. O(log n)."""
         return bisect_left(self.ranked, entry) + 1
@@ -139,24 +114,15 @@ class Level:
         if place < len(self.waiting) and self.waiting[place] == entry:
             del self.waiting[place]
 
-    def lost_before(self, entry: Entry) -> int:
-        """How many of those that failed for good rank better than `entry`."""
-        return bisect_left(self.lost, entry)
-
     def get_state(self) -> dict[str, Any]:
         """The level as plain data."""
-        return {
-            "milestone": self.milestone,
-            "ranked": [tuple(entry) for entry in self.ranked],
-            "waiting": [tuple(entry) for entry in self.waiting],
-            "lost": [tuple(entry) for entry in self.lost],
-        }
+        lists = {name: [tuple(entry) for entry in getattr(self, name)] for name in ("ranked", "waiting", "lost")}
+        return {"milestone": self.milestone, **lists}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Take over what `get_state` returned."""
-        self.ranked = [Entry(*entry) for entry in state["ranked"]]
-        self.waiting = [Entry(*entry) for entry in state["waiting"]]
-        self.lost = [Entry(*entry) for entry in state["lost"]]
+        for name in ("ranked", "waiting", "lost"):
+            setattr(self, name, [Entry(*entry) for entry in state[name]])
 
 
 # -- scheduler --------------------------------------------------------------------------------------------------------
@@ -240,7 +206,6 @@ class AsyncHyperBandScheduler(MetricScheduler):
         self._num_stopped = 0  # before `max_t`
         self._left_behind: set[str] = set()  # those stopped since no trial is left to promote
         self._standings: dict[str, _Standing] = {}
-        self._trials: dict[str, Trial] = {}
         # The trial that was found running last. As long as it runs, no other has to be looked at.
         self._busy: Trial | None = None
 
@@ -272,12 +237,17 @@ class AsyncHyperBandScheduler(MetricScheduler):
         if at >= self._max_t:
             if not self._stop_last_trials:
                 return CONTINUE
-            return self._at_end(at)
+            # It has had all its time, so it does not count as stopped.
+            reason = f"{self._time_attr} {number_text(at)} {REACHES_MAX_T}{number_text(self._max_t)}"
+            return Decision(decision.STOP, reason, facts={"rule": "asha", "time": at, "rung": self._max_t})
         standing = self._standing_of(trial)
         recorded = self._record(trial.trial_id, standing, at, result)
-        if recorded is None:
-            return self._between_levels(standing, at)
-        return (self._put_aside if self._promotes else self._judge)(standing, *recorded, at)
+        if recorded is not None:
+            return self._decide(standing, *recorded, at)
+        if standing.promoted or at < self._times[standing.bracket][standing.level]:
+            return CONTINUE
+        # It was started again without a promotion, and goes no further than before.
+        return Decision(decision.PAUSE, "back at the level where it waits to be promoted")
 
     def on_trial_complete(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> None:
         """Let the last result count at its level, if it was not recorded, and forget the trial."""
@@ -339,7 +309,10 @@ class AsyncHyperBandScheduler(MetricScheduler):
         """
         lines = [f"Using AsyncHyperBand: num_stopped={self._num_stopped}"]
         for levels in self._brackets:
-            cutoffs = (f"Iter {level.milestone:.3f}: {self._cutoff(level)}" for level in reversed(levels))
+            cutoffs = []
+            for level in reversed(levels):
+                kept = self._kept(level)
+                cutoffs.append(f"Iter {level.milestone:.3f}: {-level.ranked[kept - 1].loss if kept else None}")
             lines.append(f"Bracket: {' | '.join(cutoffs)}")
         return "\n".join(lines)
 
@@ -409,47 +382,19 @@ class AsyncHyperBandScheduler(MetricScheduler):
         entry = Entry(-self._score_of(result), self._arrivals, trial_id)
         self._arrivals += 1
         standing.level, standing.entry = index, entry
-        level.record(entry)
+        insort(level.ranked, entry)
         return level, entry
 
-    def _judge(self, standing: _Standing, level: Level, entry: Entry, at: float) -> Decision:
-        """The stopping rule: stay among the best ceil(n / eta), the newcomer included."""
-        size, keep, rank = len(level), self._kept(level), level.rank(entry)
-        passes = rank <= keep and entry.loss < math.inf
-        if not passes:
-            self._num_stopped += 1
-        cutoff = level.ranked[keep - 1].loss
-        return Decision(
-            decision.CONTINUE if passes else decision.STOP,
-            f"rank {rank} of {size} at {self._time_attr} {number_text(level.milestone)}, where the best {keep} go on: "
-            f"{self._metric}={self._shown(-entry.loss)}, cutoff {self._shown(-cutoff)}",
-            facts=self._facts(standing, level, entry, at, rank) | {"cutoff": self._value(-cutoff)},
-        )
+    def _decide(self, standing: _Standing, level: Level, entry: Entry, at: float) -> Decision:
+        """The decision about a trial that was just recorded at a level.
 
-    def _kept(self, level: Level) -> int:
-        """How many of those recorded at the level go on."""
-        return len(level) // self._eta if self._promotes else -(-len(level) // self._eta)
-
-    def _cutoff(self, level: Level) -> float | None:
-        """The worst score that goes on from the level; a metric to be small has its sign changed."""
-        kept = self._kept(level)
-        return -level.ranked[kept - 1].loss if kept else None
-
-    def _put_aside(self, standing: _Standing, level: Level, entry: Entry, at: float) -> Decision:
-        """The promoting rule: wait at the level."""
-        standing.promoted = False
-        insort(level.waiting, entry)
-        rank = level.rank(entry)
-        return Decision(
-            decision.PAUSE,
-            f"rank {rank} of {len(level)} at {self._time_attr} {number_text(level.milestone)}, waiting to be "
-            f"promoted: {self._metric}={self._shown(-entry.loss)}",
-            facts=self._facts(standing, level, entry, at, rank),
-        )
-
-    def _facts(self, standing: _Standing, level: Level, entry: Entry, at: float, rank: int) -> dict[str, Any]:
-        """The facts on which the decision about a trial at a level rests."""
-        return {
+        The promoting rule lets it wait there. The stopping rule lets it go on if it is among the best ceil(n / eta),
+        itself included.
+        """
+        size, rank = len(level), level.rank(entry)
+        reason = f"rank {rank} of {size} at {self._time_attr} {number_text(level.milestone)}"
+        value = f"{self._metric}={self._shown(-entry.loss)}"
+        facts = {
             "rule": "asha",
             "metric": self._metric,
             "value": self._value(-entry.loss),
@@ -457,19 +402,24 @@ class AsyncHyperBandScheduler(MetricScheduler):
             "rung": level.milestone,
             "bracket": standing.bracket,
             "rank": rank,
-            "of": len(level),
+            "of": size,
         }
+        if self._promotes:
+            standing.promoted = False
+            insort(level.waiting, entry)
+            return Decision(decision.PAUSE, f"{reason}, waiting to be promoted: {value}", facts=facts)
+        keep = self._kept(level)
+        passes = rank <= keep and entry.loss < math.inf
+        if not passes:
+            self._num_stopped += 1
+        cutoff = level.ranked[keep - 1].loss
+        facts["cutoff"] = self._value(-cutoff)
+        reason += f", where the best {keep} go on: {value}, cutoff {self._shown(-cutoff)}"
+        return Decision(decision.CONTINUE if passes else decision.STOP, reason, facts=facts)
 
-    def _at_end(self, at: float) -> Decision:
-        """The end that `max_t` sets to a trial. It has had all its time, so it does not count as stopped."""
-        reason = f"{self._time_attr} {number_text(at)} {REACHES_MAX_T}{number_text(self._max_t)}"
-        return Decision(decision.STOP, reason, facts={"rule": "asha", "time": at, "rung": self._max_t})
-
-    def _between_levels(self, standing: _Standing, at: float) -> Decision:
-        """Go on; but a trial that was started again without a promotion goes no further than before."""
-        if standing.promoted or at < self._times[standing.bracket][standing.level]:
-            return CONTINUE
-        return Decision(decision.PAUSE, "back at the level where it waits to be promoted")
+    def _kept(self, level: Level) -> int:
+        """How many of those recorded at the level go on."""
+        return len(level) // self._eta if self._promotes else -(-len(level) // self._eta)
 
     def _best_to_promote(self, context: SchedulerContext, at_least: int) -> Trial | None:
         """The best trial that waits and is among the top floor(n / eta), from the highest level down.
@@ -484,7 +434,9 @@ class AsyncHyperBandScheduler(MetricScheduler):
                 continue
             entry, trial = found
             quota, rank = max(at_least, self._kept(level)), level.rank(entry)
-            if rank - (level.lost_before(entry) if at_least else 0) <= quota:
+            if at_least:
+                rank -= bisect_left(level.lost, entry)
+            if rank <= quota:
                 self._standings[trial.trial_id].promoted = True
                 return trial
         return None
@@ -507,12 +459,6 @@ class AsyncHyperBandScheduler(MetricScheduler):
                 place += 1
         return None
 
-    def _find(self, context: SchedulerContext, trial_id: str) -> Trial | None:
-        """The live trial of that id; after a restore the scheduler knows ids only."""
-        if trial_id not in self._trials:
-            self._trials.update((trial.trial_id, trial) for trial in context.get_live_trials())
-        return self._trials.get(trial_id)
-
     def _forget(self, trial: Trial) -> _Standing | None:
         """Drop what belongs to the trial alone; returns what it was."""
         self._trials.pop(trial.trial_id, None)
@@ -526,9 +472,16 @@ ASHAScheduler = AsyncHyperBandScheduler
 
 
 def _make_brackets(count: int, grace_period: float, max_t: float, factor: float) -> list[list[Level]]:
-    """The levels of each bracket that has any; at least one bracket, even if it has none."""
-    levels = [[Level(at) for at in milestones(grace_period, max_t, factor, bracket)] for bracket in range(count)]
-    brackets = [bracket for bracket in levels if bracket]
+    """The levels of each bracket that has any; at least one bracket, even if it has none.
+
+    Those of bracket s lie at `r * eta^s, r * eta^(s+1), ...` while that is below `max_t`, by multiplication.
+    """
+    times = []
+    at = grace_period
+    while at < max_t:
+        times.append(at)
+        at *= factor
+    brackets = [[Level(at) for at in times[bracket:]] for bracket in range(min(count, len(times)))]
     if not brackets:
         logger.warning(
             "ASHA stops no trial before max_t=%s: grace_period=%s leaves no level below", max_t, grace_period

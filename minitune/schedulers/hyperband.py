@@ -103,6 +103,7 @@ class Bracket:
         ready: Those that were kept and may go on, best first, as long as they have not been seen running again.
         leaving: Those that were dropped and have not ended yet.
         ended: How many have ended, by status.
+        entered: How many had come to the present level, or were on their way to it, when the one before was closed.
     """
 
     def __init__(self, index: int, band: int, capacity: int, times: list[float], eta: int | Fraction):
@@ -117,7 +118,7 @@ class Bracket:
         self.leaving: dict[str, None] = {}
         self.ended: dict[str, int] = {}
         self._eta = eta
-        self._entered = 0
+        self.entered = 0
         self._arrived = 0
 
     # -- who is in it ----------------------------------------------------------------------------------------------
@@ -138,13 +139,6 @@ class Bracket:
         return self.rung == len(self.times) - 1
 
     @property
-    def share_done(self) -> float:
-        """About how much of its work is done, in terms of levels."""
-        if self.is_over:
-            return 1.0
-        return (self.rung + self._arrived / max(1, self._entered) / 2) / len(self.times)
-
-    @property
     def milestone(self) -> float:
         """The level at which the trials are compared next, or the end."""
         return self.times[self.rung]
@@ -152,13 +146,13 @@ class Bracket:
     @property
     def size(self) -> int:
         """How many trials it takes, or have come to the present level."""
-        return self.capacity if self.is_open else self._entered
+        return self.capacity if self.is_open else self.entered
 
     def add(self, trial_id: str) -> Member:
         """Take in a new trial; the last one fills the bracket."""
         member = self.members[trial_id] = Member(self)
-        self._entered += 1
-        if self._entered >= self.capacity:
+        self.entered += 1
+        if self.entered >= self.capacity:
             self.is_open = False
         return member
 
@@ -185,11 +179,18 @@ class Bracket:
         closings = []
         while not self.is_open and self.members and self.num_moving == 0 and not self.is_at_end:
             arrived = sorted(member.entry for member in self.members.values() if member.entry is not None)
-            quota = max(1, self._entered // self._eta)
+            quota = max(1, self.entered // self._eta)
             kept = [entry for entry in arrived[:quota] if entry.loss < math.inf]
-            closings.append(Closing(self.milestone, self._entered, kept, arrived[len(kept) :]))
+            closings.append(Closing(self.milestone, self.entered, kept, arrived[len(kept) :]))
             self.rung += 1
-            self._let_in(kept)
+            self.entered, self._arrived = len(kept), 0
+            for entry in kept:  # they go on towards the present level, and some may be beyond it already
+                member = self.members[entry.trial_id]
+                member.rung = self.rung
+                if member.time >= self.milestone:
+                    self._arrived += 1
+                else:
+                    member.entry = None
             for entry in arrived[len(kept) :]:
                 del self.members[entry.trial_id]
                 self.leaving[entry.trial_id] = None
@@ -200,17 +201,6 @@ class Bracket:
                 if self.is_at_end or self.members[entry.trial_id].entry is None
             )
         return closings
-
-    def _let_in(self, kept: list[Entry]) -> None:
-        """Start the members that go on towards the present level; some may be beyond it already."""
-        self._entered, self._arrived = len(kept), 0
-        for entry in kept:
-            member = self.members[entry.trial_id]
-            member.rung = self.rung
-            if member.time >= self.milestone:
-                self._arrived += 1
-            else:
-                member.entry = None
 
     # -- state -----------------------------------------------------------------------------------------------------
 
@@ -223,7 +213,7 @@ class Bracket:
             "times": list(self.times),
             "is_open": self.is_open,
             "rung": self.rung,
-            "entered": self._entered,
+            "entered": self.entered,
             "members": {
                 trial_id: (member.rung, member.time, member.entry and tuple(member.entry))
                 for trial_id, member in self.members.items()
@@ -237,21 +227,13 @@ class Bracket:
     def of(cls, state: dict[str, Any], eta: int | Fraction) -> Bracket:
         """The bracket that `get_state` described."""
         bracket = cls(state["index"], state["band"], state["capacity"], list(state["times"]), eta)
-        bracket.is_open, bracket.rung, bracket._entered = state["is_open"], state["rung"], state["entered"]
+        bracket.is_open, bracket.rung, bracket.entered = state["is_open"], state["rung"], state["entered"]
         for trial_id, (rung, time, entry) in state["members"].items():
             bracket.members[trial_id] = Member(bracket, rung, time, Entry(*entry) if entry else None)
         bracket._arrived = sum(member.entry is not None for member in bracket.members.values())
         bracket.ready, bracket.leaving = dict.fromkeys(state["ready"]), dict.fromkeys(state["leaving"])
         bracket.ended = dict(state["ended"])
         return bracket
-
-
-def largest_index(max_t: float, eta: float) -> int:
-    """The largest s with eta^s <= max_t, by multiplication; 0 if there is none."""
-    index, power = 0, eta
-    while power <= max_t:
-        index, power = index + 1, power * eta
-    return index
 
 
 def levels(max_t: float, eta: float, index: int) -> list[float]:
@@ -314,10 +296,12 @@ class HyperBandScheduler(MetricScheduler):
         self._reduction_factor = number_above("reduction_factor", reduction_factor, 1)
         self._eta = exact(self._reduction_factor)
         self._stop_last_trials = bool(stop_last_trials)
-        self._largest = largest_index(self._max_t, self._reduction_factor)
+        self._largest = 0  # s, by multiplication: the largest for which eta^s <= max_t
+        power = self._reduction_factor
+        while power <= self._max_t:
+            self._largest, power = self._largest + 1, power * self._reduction_factor
         self._brackets: list[Bracket] = []
         self._homes: dict[str, Bracket] = {}
-        self._trials: dict[str, Trial] = {}
         self._num_brackets = 0
         self._num_stopped = 0
         self._arrivals = 0
@@ -353,7 +337,11 @@ class HyperBandScheduler(MetricScheduler):
             return CONTINUE
         self._at_milestone(result, bracket.times[member.rung])
         if at >= self._max_t and (self._stop_last_trials or bracket.is_at_end):
-            return self._at_end(bracket, at)
+            if not self._stop_last_trials:
+                return CONTINUE
+            reason = f"{self._time_attr} {number_text(at)} {REACHES_MAX_T}{number_text(self._max_t)}"
+            facts = {"time": at, "rung": self._max_t, "bracket": bracket.index, "band": bracket.band}
+            return Decision(decision.STOP, reason, facts={"rule": "hyperband", **facts})
         if member.entry is not None:
             return Decision(decision.PAUSE, "back at the level where it waits for the others")
         entry = Entry(-self._score_of(result), self._arrivals, trial.trial_id)
@@ -382,7 +370,11 @@ class HyperBandScheduler(MetricScheduler):
         Once no trial will come, or the search algorithm has none while nothing runs, the bracket that is being filled
         makes do with what it has: so there is no state in which all wait.
         """
-        self._stop_those_who_leave(tune_controller)
+        for bracket in self._brackets:  # those that were dropped while they were being saved, or by an earlier driver
+            for trial_id in list(bracket.leaving):
+                trial = self._find(tune_controller, trial_id)
+                if trial is not None and trial.status != RUNNING:
+                    tune_controller.stop_trial(trial, _DROPPED)
         chosen = self._first_ready(tune_controller)
         if chosen is None and self._is_complete(tune_controller):
             self._brackets[-1].is_open = False
@@ -442,19 +434,15 @@ class HyperBandScheduler(MetricScheduler):
         bracket = self._homes.get(trial.trial_id)
         if bracket is None:
             if not (self._brackets and self._brackets[-1].is_open):
-                self._begin_bracket()
+                band, place = divmod(self._num_brackets, self._largest + 1)
+                times = levels(self._max_t, self._reduction_factor, self._largest - place)
+                size = bracket_size(self._largest + 1, place, self._eta)
+                self._brackets.append(Bracket(self._largest - place, band, size, times, self._eta))
+                self._num_brackets += 1
             bracket = self._homes[trial.trial_id] = self._brackets[-1]
             bracket.add(trial.trial_id)
         self._trials[trial.trial_id] = trial
         return bracket
-
-    def _begin_bracket(self) -> None:
-        band, place = divmod(self._num_brackets, self._largest + 1)
-        index = self._largest - place
-        size = bracket_size(self._largest + 1, place, self._eta)
-        times = levels(self._max_t, self._reduction_factor, index)
-        self._brackets.append(Bracket(index, band, size, times, self._eta))
-        self._num_brackets += 1
 
     def _close(self, context: SchedulerContext, bracket: Bracket, reporting: Trial | None = None) -> list[Closing]:
         """Close what can be closed in a bracket, and ask for the end of those that are dropped."""
@@ -478,14 +466,6 @@ class HyperBandScheduler(MetricScheduler):
         if bracket is not None:
             bracket.remove(trial.trial_id, status)
             self._close(context, bracket)
-
-    def _stop_those_who_leave(self, context: SchedulerContext) -> None:
-        """Ask for the end of those that were dropped while they were being saved, or by an earlier driver."""
-        for bracket in self._brackets:
-            for trial_id in list(bracket.leaving):
-                trial = self._find(context, trial_id)
-                if trial is not None and trial.status != RUNNING:
-                    context.stop_trial(trial, _DROPPED)
 
     def _is_complete(self, context: SchedulerContext) -> bool:
         """Whether the bracket that is being filled gets no more trials, or none for as long as all wait."""
@@ -512,20 +492,7 @@ class HyperBandScheduler(MetricScheduler):
                 return pending
         return pending
 
-    def _find(self, context: SchedulerContext, trial_id: str) -> Trial | None:
-        """The live trial of that id; after a restore the scheduler knows ids only."""
-        if trial_id not in self._trials:
-            self._trials.update((trial.trial_id, trial) for trial in context.get_live_trials())
-        return self._trials.get(trial_id)
-
     # -- answers -------------------------------------------------------------------------------------------------
-
-    def _at_end(self, bracket: Bracket, at: float) -> Decision:
-        if not self._stop_last_trials:
-            return CONTINUE
-        reason = f"{self._time_attr} {number_text(at)} {REACHES_MAX_T}{number_text(self._max_t)}"
-        facts = {"rule": "hyperband", "time": at, "rung": self._max_t, "bracket": bracket.index, "band": bracket.band}
-        return Decision(decision.STOP, reason, facts=facts)
 
     def _answer(self, bracket: Bracket, member: Member, entry: Entry, at: float, closings: list[Closing]) -> Decision:
         """The decision about a trial that has just arrived."""
@@ -571,9 +538,11 @@ class HyperBandScheduler(MetricScheduler):
             if trial_id in self._trials
         )
         counts = ", ".join(f"{status}: {count}" for status, count in sorted(statuses.items()))
+        arrived = sum(member.entry is not None for member in bracket.members.values())
+        done = (bracket.rung + arrived / max(1, bracket.entered) / 2) / len(bracket.times)
         return (
             f"Bracket(Max Size (n)={bracket.size}, Milestone (r)={number_text(bracket.milestone)}, "
-            f"completed={bracket.share_done:.1%}): {{{counts}}}"
+            f"completed={1.0 if bracket.is_over else done:.1%}): {{{counts}}}"
         )
 
 

@@ -209,7 +209,7 @@ class MedianStoppingRule(MetricScheduler):
         before = curve.times[-1] if curve.times else -math.inf
         if at <= before:
             return curve
-        value = _finite(self._score_of(result))
+        value = self._score_of(result)
         total, count = (curve.sums[-1], curve.counts[-1]) if curve.times else (0.0, 0)
         first = bisect_right(self._moments, before)
         last = bisect_left(self._moments, at, first)
@@ -217,7 +217,8 @@ class MedianStoppingRule(MetricScheduler):
             mean = total / count
             for means in self._means[first:last]:
                 insort(means, mean)
-        if value is not None:
+        if abs(value) < _LARGEST:  # sums of larger ones might be infinite
+            value = float(value)
             curve.best = max(curve.best, value)
             if at >= self._grace_period:
                 total, count = total + value, count + 1
@@ -280,11 +281,6 @@ class MedianStoppingRule(MetricScheduler):
     def _forget(self, trial: Trial) -> None:
         self._spared.discard(trial.trial_id)
         self._slices.pop(trial.trial_id, None)
-
-
-def _finite(value: float) -> float | None:
-    """A score as a float, or None if it is infinite, or so large that sums of such numbers are."""
-    return float(value) if abs(value) < _LARGEST else None
 
 
 def _median_without(ordered: list[float], own: float | None) -> float:

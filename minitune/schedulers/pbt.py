@@ -316,23 +316,39 @@ class PopulationBasedTraining(MetricScheduler):
         compare_at: str = "same_time",
         reward_attr: str | None = None,
     ):
-        mutations = {} if hyperparam_mutations is None else hyperparam_mutations
+        mutations, custom = {} if hyperparam_mutations is None else hyperparam_mutations, custom_explore_fn
         check_mutations(mutations)
-        _check_explore(mutations, custom_explore_fn, resample_probability, perturbation_factors)
+        require(
+            custom is None or callable(custom), "custom_explore_fn: None or a function of the configuration", custom
+        )
+        if not mutations and custom is None:
+            raise InvalidArgumentError(
+                "hyperparam_mutations must hold at least one hyperparameter, unless there is a custom_explore_fn"
+            )
+        good = is_real(resample_probability) and 0 <= resample_probability <= 1
+        require(good, "resample_probability: a number from 0 to 1", resample_probability)
+        factors = perturbation_factors
+        good = isinstance(factors, Sequence) and bool(factors)
+        good = good and all(is_real(factor) and 0 < factor < math.inf for factor in factors)
+        require(good, "perturbation_factors: numbers above 0, such as (1.2, 0.8)", factors)
         super().__init__(time_attr, metric, mode, reward_attr)
-        _check_turns(perturbation_interval, burn_in_period, quantile_fraction)
+        good = is_real(perturbation_interval) and 0 < perturbation_interval < math.inf
+        require(good, "perturbation_interval: a finite number above 0", perturbation_interval)
+        good = is_real(burn_in_period) and 0 <= burn_in_period < math.inf
+        require(good, "burn_in_period: a finite number, 0 or above", burn_in_period)
+        good = is_real(quantile_fraction) and 0 <= quantile_fraction <= 0.5
+        require(good, "quantile_fraction: a number from 0 to 0.5", quantile_fraction)
         for name, flag in (("log_config", log_config), ("require_attrs", require_attrs), ("synch", synch)):
             require_flag(name, flag)
         self._interval = perturbation_interval
         self._burn_in = burn_in_period
-        self._explorer = Explorer(mutations, resample_probability, tuple(perturbation_factors))
-        self._custom_explore_fn = custom_explore_fn
+        self._explorer = Explorer(mutations, resample_probability, tuple(factors))
+        self._custom_explore_fn = custom
         self._log_config = log_config
         self._require_attrs = require_attrs
         self._synch = synch
         require(compare_at in ("same_time", "turn"), "compare_at: 'same_time' or 'turn'", compare_at)
         self._population = Population(exact(quantile_fraction), at_same_time=compare_at == "same_time")
-        self._trials: dict[str, Trial] = {}
         self._failed: set[str] = set()
         self._turn = max(1, math.ceil(burn_in_period / perturbation_interval))
         self._arrived: set[str] = set()
@@ -381,9 +397,18 @@ class PopulationBasedTraining(MetricScheduler):
         member = self._population.members.get(trial.trial_id)
         if member is None:
             member = self._population.add(trial.trial_id, trial.experiment_tag.partition(PERTURBED)[0])
-            self._complete(trial)
-        elif not self._can_give(tune_controller, member):
-            self._restart(tune_controller, member, trial)
+            config, drawn = fill(trial.config, self._explorer.mutations, self._rng)  # what the configuration lacks
+            if drawn:
+                trial.set_config(config)
+                values = {"/".join(path): new for path, (_, new, _) in drawn.items()}
+                trial.evaluated_params = {**trial.evaluated_params, **values}
+        elif not self._can_give(tune_controller, member):  # nothing to go on from: it becomes a copy of one of the best
+            upper = self._population.best(max(1, self._population.size_of_ends()) if self._population.fraction else 0)
+            others = (other for other in upper if other is not member and not other.is_worst)
+            donors = [other for other in others if self._can_give(tune_controller, other)]
+            if donors:
+                exploit, reason = self._clone(tune_controller, member, self._rng.choice(donors), {})
+                tune_controller.exploit_trial(trial, *exploit, reason)
         self._population.wait(member)
 
     def on_trial_result(self, tune_controller: SchedulerContext, trial: Trial, result: dict[str, Any]) -> str:
@@ -592,14 +617,25 @@ class PopulationBasedTraining(MetricScheduler):
         """
         trial, giver = self._trials[member.trial_id], self._trials[donor.trial_id]
         config, changes = self._new_config(member, donor, giver.config)
-        config = self._customized(config)
+        if self._custom_explore_fn is not None:
+            with GlobalDraws(self._rng).lent():
+                config = self._custom_explore_fn(config)
+            if not isinstance(config, dict):
+                raise ValueError(
+                    "custom_explore_fn must return the new configuration, a dict, but returned "
+                    f"{shown(config)}; end it with 'return config'"
+                )
         changes = {path: (old, look_up(config, path), how) for path, (old, _, how) in changes.items()}
-        self._write_down(
-            context,
-            trial,
-            giver,
-            Step(member.tag, donor.tag, member.iteration, _iteration(giver, donor), giver.config, config),
-        )
+        path = trial.local_experiment_path
+        if self._log_config and path and not getattr(context, "is_replaying", False):  # a trial of no run has no path
+            newest = giver.checkpoints[-1].metrics if giver.checkpoints else {}
+            donor_iteration = newest.get(TRAINING_ITERATION, donor.iteration)
+            step = Step(member.tag, donor.tag, member.iteration, donor_iteration, giver.config, config)
+            try:
+                write_step(path, trial.trial_id, giver.trial_id, step)
+            except OSError as error:
+                text = f"what population based training does cannot be written to {path}: {error}"
+                warn_once(text, "pbt policy files")
         values = {path: new for path, (_, new, _) in changes.items()}
         trial.set_experiment_tag(f"{member.tag}{PERTURBED}{format_vars(values)}]")
         shown_values = {"/".join(path): new for path, new in values.items()}
@@ -623,47 +659,6 @@ class PopulationBasedTraining(MetricScheduler):
     ) -> tuple[dict[str, Any], Changes]:
         """Explore: what a member that takes over a donor's state is to go on with, and what was changed."""
         return self._explorer.explore(donor_config, self._rng)
-
-    def _customized(self, config: dict[str, Any]) -> dict[str, Any]:
-        """The configuration that the user's function makes of a new one."""
-        if self._custom_explore_fn is None:
-            return config
-        with GlobalDraws(self._rng).lent():
-            config = self._custom_explore_fn(config)
-        if not isinstance(config, dict):
-            raise ValueError(
-                f"custom_explore_fn must return the new configuration, a dict, but returned {shown(config)}; end it "
-                "with 'return config'"
-            )
-        return config
-
-    def _write_down(self, context: SchedulerContext, trial: Trial, giver: Trial, step: Step) -> None:
-        """Write the files; not while a past run is told again, and not for trials of no run."""
-        path = trial.local_experiment_path
-        if not self._log_config or not path or getattr(context, "is_replaying", False):
-            return
-        try:
-            write_step(path, trial.trial_id, giver.trial_id, step)
-        except OSError as error:
-            warn_once(f"what population based training does cannot be written to {path}: {error}", "pbt policy files")
-
-    def _restart(self, context: SchedulerContext, member: Member, trial: Trial) -> None:
-        """A member is tried again that has nothing to go on from: it becomes a copy of one of the best."""
-        upper = self._population.best(max(1, self._population.size_of_ends()) if self._population.fraction else 0)
-        donors = [
-            other for other in upper if other is not member and not other.is_worst and self._can_give(context, other)
-        ]
-        if donors:
-            exploit, reason = self._clone(context, member, self._rng.choice(donors), {})
-            context.exploit_trial(trial, *exploit, reason)
-
-    def _complete(self, trial: Trial) -> None:
-        """Draw the hyperparameters that a new trial's configuration does not have."""
-        config, drawn = fill(trial.config, self._explorer.mutations, self._rng)
-        if drawn:
-            trial.set_config(config)
-            values = {"/".join(path): new for path, (_, new, _) in drawn.items()}
-            trial.evaluated_params = {**trial.evaluated_params, **values}
 
     # -- small things ------------------------------------------------------------------------------------------------
 
@@ -706,12 +701,6 @@ class PopulationBasedTraining(MetricScheduler):
             trial.trial_id, trial.experiment_tag.partition(PERTURBED)[0]
         )
 
-    def _find(self, context: SchedulerContext, trial_id: str) -> Trial | None:
-        """The live trial of that id; after a restore the scheduler knows ids only."""
-        if trial_id not in self._trials:
-            self._trials.update((trial.trial_id, trial) for trial in context.get_live_trials())
-        return self._trials.get(trial_id)
-
     def _forget_failed(self, context: SchedulerContext) -> None:
         """Let those go that have failed for good; others are tried again."""
         for trial_id in sorted(self._failed):
@@ -728,38 +717,9 @@ class PopulationBasedTraining(MetricScheduler):
         self._failed.discard(trial_id)
 
 
-def _check_explore(mutations: Mapping[str, Any], custom: Any, probability: Any, factors: Any) -> None:
-    """Raise for the first argument of exploring that is out of range."""
-    require(custom is None or callable(custom), "custom_explore_fn: None or a function of the configuration", custom)
-    if not mutations and custom is None:
-        raise InvalidArgumentError(
-            "hyperparam_mutations must hold at least one hyperparameter, unless there is a custom_explore_fn"
-        )
-    good = is_real(probability) and 0 <= probability <= 1
-    require(good, "resample_probability: a number from 0 to 1", probability)
-    good = isinstance(factors, Sequence) and bool(factors)
-    good = good and all(is_real(factor) and 0 < factor < math.inf for factor in factors)
-    require(good, "perturbation_factors: numbers above 0, such as (1.2, 0.8)", factors)
-
-
-def _check_turns(interval: Any, burn_in: Any, fraction: Any) -> None:
-    """Raise ValueError for the first argument about turns that is out of range."""
-    good = is_real(interval) and 0 < interval < math.inf
-    require(good, "perturbation_interval: a finite number above 0", interval)
-    good = is_real(burn_in) and 0 <= burn_in < math.inf
-    require(good, "burn_in_period: a finite number, 0 or above", burn_in)
-    require(is_real(fraction) and 0 <= fraction <= 0.5, "quantile_fraction: a number from 0 to 0.5", fraction)
-
-
 def _turns(time: float, interval: float) -> int:
     """How many whole intervals have passed; what is only rounding does not count."""
     return math.floor(time / interval + _ROUNDING)
-
-
-def _iteration(trial: Trial, member: Member) -> Any:
-    """The iteration of the state that others get from a trial."""
-    newest = trial.checkpoints[-1].metrics if trial.checkpoints else {}
-    return newest.get(TRAINING_ITERATION, member.iteration)
 
 
 def _fact_value(value: Any) -> Any:

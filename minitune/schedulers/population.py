@@ -25,7 +25,17 @@ from minitune.base.randomness import GlobalDraws
 from minitune.experiment.lifecycle import Phase
 from minitune.experiment.trial import Trial
 from minitune.schedulers.async_hyperband import Entry
-from minitune.space.domains import Categorical, Domain, Float, Function, Integer, Normal, Quantized, is_grid, is_same
+from minitune.space.domains import (
+    Categorical,
+    Domain,
+    Float,
+    Function,
+    Integer,
+    Normal,
+    is_grid,
+    is_same,
+    sampler_and_step,
+)
 
 Changes = dict[tuple[str, ...], tuple[Any, Any, str]]
 """By path: the old value, the new one, and how it came about."""
@@ -148,24 +158,20 @@ class Population:
 
         O(log n) while that time stays the same, which it does but once in a round; else O(n log n).
         """
-        common = self._common_time()
+        while True:  # the first place of the heap may be of a member that has ended, or that has come further since
+            common, trial_id = self._times[0]
+            first = self.members.get(trial_id)
+            if first is not None and first.history and first.history[-1][0] == common:
+                break
+            heapq.heappop(self._times)
+            if first is not None and first.history:
+                heapq.heappush(self._times, (first.history[-1][0], trial_id))
         if common != self._common:
             self._common = common
             for member in self.members.values():
                 if member.entry is not None:
                     member.entry = self._entry_at(member, common, member.entry.arrival)
             self._ranked = sorted(member.entry for member in self.members.values() if member.entry is not None)
-
-    def _common_time(self) -> float:
-        """The least of the times that members have come to, of those that have reported."""
-        while True:
-            time, trial_id = self._times[0]
-            member = self.members.get(trial_id)
-            if member is not None and member.history and member.history[-1][0] == time:
-                return time
-            heapq.heappop(self._times)
-            if member is not None and member.history:
-                heapq.heappush(self._times, (member.history[-1][0], trial_id))
 
     def _entry_at(self, member: Member, time: float, arrival: int) -> Entry:
         """The result of a member at a time, or its first one after that; earlier results are forgotten."""
@@ -409,7 +415,14 @@ def perturb(mutation: Any, value: Any, factors: Sequence[float], rng: random.Ran
     if isinstance(value, bool):
         return value, "kept"
     if isinstance(mutation, Categorical):
-        return _other_category(mutation, value, rng)
+        categories = mutation.categories
+        place = _place(categories, value)
+        if place is None:
+            return _resolved(mutation, rng), RESAMPLED
+        if all(map(is_real, categories)):  # the next smaller or larger one
+            return _neighbour(sorted(categories), value, rng)
+        others = [category for index, category in enumerate(categories) if index != place]
+        return (_resolved(rng.choice(others), rng), "another one") if others else (value, "the only one")
     if is_real(value) and math.isfinite(value):
         factor = rng.choice(factors)
         if isinstance(mutation, (Float, Integer)):
@@ -468,18 +481,6 @@ def _neighbour(values: Sequence[Any], value: Any, rng: random.Random) -> tuple[A
     return values[new], "left" if step < 0 else "right"
 
 
-def _other_category(domain: Categorical, value: Any, rng: random.Random) -> tuple[Any, str]:
-    """Of numbers the next smaller or larger one, else any other category."""
-    categories = domain.categories
-    place = _place(categories, value)
-    if place is None:
-        return _resolved(domain, rng), RESAMPLED
-    if all(map(is_real, categories)):
-        return _neighbour(sorted(categories), value, rng)
-    others = [category for index, category in enumerate(categories) if index != place]
-    return (_resolved(rng.choice(others), rng), "another one") if others else (value, "the only one")
-
-
 def _within(domain: Float | Integer, value: Any, factor: float) -> float | int:
     """`value * factor` within the domain and on its grid; an int, and what has a grid, moves by at least one step.
 
@@ -488,7 +489,11 @@ def _within(domain: Float | Integer, value: Any, factor: float) -> float | int:
     step = _step(domain)
     target = float(value) * factor
     if target == value and factor != 1:  # 0.0 would stay where it is for ever
-        target += (factor - 1) * _spread(domain) / 2
+        extent = float(domain.upper) - float(domain.lower)
+        if not math.isfinite(extent):
+            sampler, _ = sampler_and_step(domain)
+            extent = sampler.sd if isinstance(sampler, Normal) else 1.0
+        target += (factor - 1) * extent / 2
     if step and factor != 1 and round(target / step) == round(float(value) / step):
         target = value + (step if (factor > 1) == (value >= 0) else -step)
     return snapped(domain, target)
@@ -499,35 +504,16 @@ def snapped(domain: Float | Integer, value: float) -> float | int:
     step = _step(domain)
     if not step:
         return min(max(value, domain.lower), domain.upper)
-    low, high = _grid_ends(domain, step)
-    steps = min(max(round(value / step), low), high)
     if isinstance(domain, Integer):
-        return int(steps) * int(step)
+        first = -(-domain.lower // int(step))
+        last = max(first, (domain.upper - (step == 1)) // int(step))  # ints without a grid exclude `upper`
+        return min(max(round(value / step), first), last) * int(step)
+    low, high = (float(round(end)) if math.isfinite(end) else end for end in (domain.lower / step, domain.upper / step))
+    steps = min(max(round(value / step), low), high)
     # written as a person would: 0.3, not 0.30000000000000004
     return min(max(float(f"{steps * step:.12g}"), domain.lower), domain.upper)
 
 
 def _step(domain: Float | Integer) -> float:
     """The step of a domain's grid; 0 if it has none."""
-    if isinstance(domain.sampler, Quantized):
-        return domain.sampler.q
-    return 1 if isinstance(domain, Integer) else 0
-
-
-def _spread(domain: Float | Integer) -> float:
-    """How far a domain extends: upper - lower, or the standard deviation of one without bounds."""
-    spread = float(domain.upper) - float(domain.lower)
-    if math.isfinite(spread):
-        return spread
-    sampler = domain.sampler.get_sampler() if isinstance(domain.sampler, Quantized) else domain.sampler
-    return sampler.sd if isinstance(sampler, Normal) else 1.0
-
-
-def _grid_ends(domain: Float | Integer, step: float) -> tuple[float, float]:
-    """The least and the largest multiple of `step` in the domain, in steps. Ints without a grid exclude `upper`."""
-    if isinstance(domain, Integer):
-        first = -(-domain.lower // int(step))
-        return first, max(first, (domain.upper - (step == 1)) // int(step))
-    ends = (domain.lower / step, domain.upper / step)
-    low, high = (float(round(end)) if math.isfinite(end) else end for end in ends)
-    return low, high
+    return sampler_and_step(domain)[1] or (1 if isinstance(domain, Integer) else 0)

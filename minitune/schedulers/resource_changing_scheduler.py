@@ -135,16 +135,31 @@ class DistributeResources:
             )
         if result.get(TRAINING_ITERATION, 1) < 1:
             return None
-        unit = self._unit(base)
+        unit: Mapping[str, float] = {GPU: 1} if base.bundles[0].get(GPU) else {CPU: 1}
+        if self.increase_by:
+            unit = self.increase_by
+        elif self.add_bundles:
+            last = {name: amount for name, amount in base.bundles[-1].items() if name in _HANDED_OUT}
+            unit = last or {CPU: 1}
         trials = tune_controller.get_live_trials()
         planned = {other.trial_id: scheduler.planned_resources(other) for other in trials}
-        pool = self._pool(tune_controller)
-        used = _sum(planned.values())
-        free = _count(unit, {name: pool[name] - used.get(name, 0) for name in _HANDED_OUT})
+        totals = tune_controller._resource_updater
+        pool = {CPU: float(totals.get_num_cpus()), GPU: float(totals.get_num_gpus())}
+        free_amounts = {}
+        for name in _HANDED_OUT:
+            pool[name] -= self.reserve_resources.get(name, 0)
+            used = (request.required_resources.get(name, 0) for request in planned.values())
+            free_amounts[name] = pool[name] - sum(used)
+        free = _count(unit, free_amounts)
         mine = self._units(planned[trial.trial_id], base, unit)
         limit = self._limit(_Situation(trial, result, scheduler, trials, planned, base, unit, pool))
         grown = min(max(mine, limit), mine + free) if free >= 0 else max(0, mine + free)
-        return self._request(base, unit, grown)
+        if self.add_bundles:
+            return Resources([*base.bundles, *([dict(unit)] * grown)], base.strategy)
+        bundle = dict(base.bundles[0])
+        for name, amount in unit.items():
+            bundle[name] = bundle.get(name, 0) + amount * grown
+        return Resources([bundle], base.strategy)
 
     def _limit(self, at: _Situation) -> int:
         """How many units a trial may have: what is left when all have their base is dealt out in turns."""
@@ -159,20 +174,6 @@ class DistributeResources:
         bounded = self.increase_by and self.increase_by_times >= 1
         return self.increase_by_times if bounded else 2**31
 
-    def _unit(self, base: Resources) -> dict[str, float]:
-        """The resources that a trial gains at a time."""
-        if self.increase_by:
-            return self.increase_by
-        if self.add_bundles:
-            unit = {name: amount for name, amount in base.bundles[-1].items() if name in _HANDED_OUT}
-            return unit or {CPU: 1}
-        return {GPU: 1} if base.bundles[0].get(GPU) else {CPU: 1}
-
-    def _pool(self, context: SchedulerContext) -> dict[str, float]:
-        """The resources for all trials together."""
-        totals = {CPU: context._resource_updater.get_num_cpus(), GPU: context._resource_updater.get_num_gpus()}
-        return {name: total - self.reserve_resources.get(name, 0) for name, total in totals.items()}
-
     def _units(self, request: Resources, base: Resources, unit: Mapping[str, float]) -> int:
         """By how many units a request exceeds the base."""
         if self.add_bundles:
@@ -180,14 +181,6 @@ class DistributeResources:
         name, amount = next(iter(unit.items()))
         more = request.required_resources.get(name, 0) - base.required_resources.get(name, 0)
         return max(0, round(more / amount))
-
-    def _request(self, base: Resources, unit: Mapping[str, float], units: int) -> Resources:
-        if self.add_bundles:
-            return Resources([*base.bundles, *([dict(unit)] * units)], base.strategy)
-        bundle = dict(base.bundles[0])
-        for name, amount in unit.items():
-            bundle[name] = bundle.get(name, 0) + amount * units
-        return Resources([bundle], base.strategy)
 
 
 class DistributeResourcesToTopJob(DistributeResources):
@@ -404,15 +397,6 @@ class ResourceChangingScheduler(TrialScheduler):
     def _forget(self, trial: Trial) -> None:
         self._planned.pop(trial.trial_id, None)
         self._put_aside.pop(trial.trial_id, None)
-
-
-def _sum(requests: Any) -> dict[str, float]:
-    """The sum of several requests."""
-    total: dict[str, float] = {}
-    for request in requests:
-        for name, amount in request.required_resources.items():
-            total[name] = total.get(name, 0) + amount
-    return total
 
 
 def _count(unit: Mapping[str, float], amounts: Mapping[str, float]) -> int:

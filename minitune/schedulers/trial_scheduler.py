@@ -276,6 +276,7 @@ class MetricScheduler(FIFOScheduler):
         self._time_attr = time_attr
         self._metric = metric
         self._mode = mode
+        self._trials: dict[str, Trial] = {}  # by id, those that the scheduler has seen since it was made or restored
 
     @property
     def time_attr(self) -> str:
@@ -325,6 +326,12 @@ class MetricScheduler(FIFOScheduler):
     def _score_of(self, result: dict[str, Any]) -> float:
         """How good the result is: larger is better, `WORST` for what is no number."""
         return score(result[self._metric or ""], self._mode or "max")
+
+    def _find(self, context: SchedulerContext, trial_id: str) -> Trial | None:
+        """The live trial of that id; after a restore the scheduler knows ids only."""
+        if trial_id not in self._trials:
+            self._trials.update((trial.trial_id, trial) for trial in context.get_live_trials())
+        return self._trials.get(trial_id)
 
     def _value(self, scored: float) -> float | None:
         """A score as the user's metric; None for what is no number."""
