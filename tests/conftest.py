@@ -30,7 +30,7 @@ pytest.register_assert_rewrite("kit")
 from kit import Script, ScriptServer, scaled_s, variables_of_scripts  # noqa: E402
 
 import minitune  # noqa: E402
-from minitune.execution import failure, tune_controller  # noqa: E402
+from minitune.execution import failure, hooks, tune_controller  # noqa: E402
 from minitune.logger import default_loggers  # noqa: E402
 from minitune.record import disk  # noqa: E402
 from minitune.testing.smoke_runs import FILES, KINDS, STRAGGLER_BOUND_S, Snapshot, is_helper, kill  # noqa: E402
@@ -181,6 +181,7 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tune_controller, "RETRY_S", 0.05)
     monkeypatch.setattr(failure, "_PAUSES_S", (0.05,))
     monkeypatch.setattr(disk, "RETRY_S", 0.05)
+    monkeypatch.setattr(hooks, "ASKED_EVERY_S", 0.05)
 
 
 @pytest.fixture

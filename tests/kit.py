@@ -807,11 +807,12 @@ def values_of(actor: Any, key: str) -> list[Any]:
 # -- a script as a process, seen from outside ------------------------------------------------------------------------
 
 HURRIED = """
-    from minitune.execution import failure as _failure, tune_controller as _controller
-    _controller.VERDICT_S, _controller.RETRY_S, _failure._PAUSES_S = 0.05, 0.05, (0.05,)
+    from minitune.execution import failure as _failure, hooks as _hooks, tune_controller as _controller
+    _controller.VERDICT_S, _controller.RETRY_S, _failure._PAUSES_S, _hooks.ASKED_EVERY_S = 0.05, 0.05, (0.05,), 0.05
 """
 """The beginning of a script whose driver waits shortly where it waits to see what else happens: after a death by a
-signal, while nothing can be written, and after a lost start. The fixture `hurried` does the same for this process."""
+signal, while nothing can be written, after a lost start, and between two questions to a stopper. The fixture `hurried`
+does the same for this process."""
 
 PRELUDE = (
     """

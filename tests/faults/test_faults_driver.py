@@ -13,9 +13,10 @@ import time
 
 import psutil
 import pytest
-from kit import descendants_of, is_gone
+from kit import HURRIED, descendants_of, is_gone
 
-PRELUDE = """
+PRELUDE = (
+    """
     import os, signal, sys, threading, time
     from minitune import Callback, RunConfig, TuneConfig, TuneError, Tuner, grid_search, report
 
@@ -34,6 +35,8 @@ PRELUDE = """
         tune = TuneConfig(**options)
         return Tuner(trainable, param_space={"x": grid_search(list(xs))}, tune_config=tune, run_config=run)
 """
+    + HURRIED
+)
 
 RESUME = (
     PRELUDE
@@ -289,7 +292,7 @@ def test_a_live_run_is_locked_and_free_at_once_when_its_driver_was_killed(script
     assert script.run(RESUME) == "[0, 1] 0 False\n"
 
 
-@pytest.mark.parametrize("lines", [1, 150])
+@pytest.mark.parametrize("lines", [1, 80])
 def test_what_report_has_returned_for_is_on_record_when_the_driver_is_killed(script, lines):
     """And what no one has heard of is not told twice by the run that goes on."""
     witness = script.directory / "witness"
@@ -302,7 +305,7 @@ def test_what_report_has_returned_for_is_on_record_when_the_driver_is_killed(scr
     def slow(config):
         checkpoint = get_checkpoint()
         start = int(open(os.path.join(checkpoint.path, "i")).read()) if checkpoint else 0
-        for i in range(start + 1, 201):
+        for i in range(start + 1, 101):
             with tempfile.TemporaryDirectory(dir=".") as directory:
                 open(os.path.join(directory, "i"), "w").write(str(i))
                 report({"i": i}, checkpoint=Checkpoint.from_directory(directory) if i % 5 == 0 else None)
@@ -313,7 +316,7 @@ def test_what_report_has_returned_for_is_on_record_when_the_driver_is_killed(scr
         tuner_of(slow).fit()
     else:
         results = Tuner.restore(os.path.join(STORAGE, "run"), slow).fit()
-        print([r.metrics["i"] == r.metrics["training_iteration"] == 200 for r in results], results.num_errors)
+        print([r.metrics["i"] == r.metrics["training_iteration"] == 100 for r in results], results.num_errors)
     """
     )
     driver = script.start(source, str(witness), MINITUNE_NUM_CPUS="2")
@@ -333,7 +336,7 @@ def test_what_report_has_returned_for_is_on_record_when_the_driver_is_killed(scr
             del live[record["trial"]][record["number"] :]
         elif record["type"] == "result":
             live.setdefault(record["trial"], []).append(record["metrics"]["i"])
-    assert list(live.values()) == [list(range(1, 201))] * 2
+    assert list(live.values()) == [list(range(1, 101))] * 2
 
 
 def test_a_driver_that_is_killed_while_a_trial_holds_the_interpreters_lock_in_c(script):
@@ -365,9 +368,6 @@ def test_a_run_whose_carrier_dies_again_and_again_ends_with_the_cause(script):
     driver = script.start(
         PRELUDE
         + """
-    from minitune.execution import failure as setbacks
-    setbacks._PAUSES_S = (0.05,)
-
     def slow(config):
         os.kill(os.getppid(), signal.SIGKILL)
         time.sleep(600)

@@ -67,9 +67,9 @@ RUN = """
 @pytest.mark.parametrize(
     ("limit", "at_once", "trials", "worker", "start_method"),
     [
-        (40, 20, 30, "reused", "zygote"),
-        (40, 20, 30, "fresh", "zygote"),
-        (40, 20, 21, "fresh", "interpreter"),
+        (40, 16, 16, "reused", "zygote"),
+        (40, 16, 16, "fresh", "zygote"),
+        (40, 12, 12, "fresh", "interpreter"),
     ],
 )
 def test_fewer_trials_run_at_a_time_and_none_fails(script, limit, at_once, trials, worker, start_method):

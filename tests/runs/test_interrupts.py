@@ -213,7 +213,9 @@ def test_trials_that_are_ended_by_signals_shortly_before_the_driver_are_interrup
     script, to_workers, to_driver, kind
 ):
     """The driver gets its signal once the deaths are on record; until then, other trials may start and report."""
-    driver = script.start(ENDED_TOGETHER, str(script.directory), kind, MINITUNE_NUM_CPUS="2")
+    driver = script.start(
+        ENDED_TOGETHER, str(script.directory), kind, MINITUNE_NUM_CPUS="2", MINITUNE_FORCE_TRIAL_CLEANUP_S="0.1"
+    )
     for pid in busy_workers(script):
         os.kill(pid, to_workers)
     script.wait_until(lambda: sum(status == "PENDING" for status, _ in statuses(script)) >= 2)

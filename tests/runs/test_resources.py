@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from kit import fake_nvidia_smi, is_gone
+from kit import HURRIED, fake_nvidia_smi, is_gone
 
 MEET = """
     import json, os, sys, time
@@ -54,23 +54,24 @@ def test_exactly_as_many_trials_run_at_once_as_the_totals_allow(script, size, as
 
 def test_what_was_held_is_free_again_for_a_trial_that_needs_it_all(script):
     stdout = script.run(
-        """
-        import os, signal
-        from minitune import CLIReporter, RunConfig, Tuner, grid_search, with_resources
+        HURRIED
+        + """
+    import os, signal
+    from minitune import CLIReporter, RunConfig, Tuner, grid_search, with_resources
 
-        def trainable(config):
-            if config["cpus"] == 8:
-                os.kill(os.getpid(), signal.SIGKILL)
-            if config["cpus"] == 4:
-                raise ValueError("on purpose")
-            return {"cpus": config["cpus"]}
+    def trainable(config):
+        if config["cpus"] == 8:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if config["cpus"] == 4:
+            raise ValueError("on purpose")
+        return {"cpus": config["cpus"]}
 
-        trainable = with_resources(trainable, lambda config: {"cpu": config["cpus"]})
-        space = {"cpus": grid_search([4, 8, 2, 32])}
-        run_config = RunConfig(verbose=1, progress_reporter=CLIReporter())
-        results = Tuner(trainable, param_space=space, run_config=run_config).fit()
-        print([result.metrics.get("cpus") for result in results])
-        """,
+    trainable = with_resources(trainable, lambda config: {"cpu": config["cpus"]})
+    space = {"cpus": grid_search([4, 8, 2, 32])}
+    run_config = RunConfig(verbose=1, progress_reporter=CLIReporter())
+    results = Tuner(trainable, param_space=space, run_config=run_config).fit()
+    print([result.metrics.get("cpus") for result in results])
+    """,
         MINITUNE_NUM_CPUS="32",
     )
     assert stdout.splitlines()[-1] == "[None, None, 2, 32]"
@@ -231,38 +232,39 @@ def test_threads_are_capped_at_the_cpus_before_imports_unless_the_user_has_a_wis
 
 def test_a_gang_gives_each_child_its_devices_and_leaves_nothing_when_it_is_killed(script):
     stdout = script.run(
-        """
-        import json, os, signal, subprocess, sys
-        from minitune import PlacementGroupFactory, RunConfig, Tuner, get_context, grid_search, report, with_resources
+        HURRIED
+        + """
+    import json, os, signal, subprocess, sys
+    from minitune import PlacementGroupFactory, RunConfig, Tuner, get_context, grid_search, report, with_resources
 
-        CHILD = "import os, time; print(os.environ['CUDA_VISIBLE_DEVICES'], flush=True); time.sleep(600)"
+    CHILD = "import os, time; print(os.environ['CUDA_VISIBLE_DEVICES'], flush=True); time.sleep(600)"
 
-        def trainable(config):
-            if not config["is_gang"]:
-                return {"devices": os.environ["CUDA_VISIBLE_DEVICES"]}
-            options = {"stdout": subprocess.PIPE, "text": True, "start_new_session": True}
-            children = [
-                subprocess.Popen([sys.executable, "-c", CHILD], env={**os.environ, **bundle.env}, **options)
-                for bundle in get_context().get_bundles()
-            ]
-            seen = [child.stdout.readline().strip() for child in children]
-            report({"seen": seen, "devices": os.environ["CUDA_VISIBLE_DEVICES"], "pids": [c.pid for c in children]})
-            children[1].kill()
-            children[1].wait()
-            os.kill(os.getpid(), signal.SIGKILL)
+    def trainable(config):
+        if not config["is_gang"]:
+            return {"devices": os.environ["CUDA_VISIBLE_DEVICES"]}
+        options = {"stdout": subprocess.PIPE, "text": True, "start_new_session": True}
+        children = [
+            subprocess.Popen([sys.executable, "-c", CHILD], env={**os.environ, **bundle.env}, **options)
+            for bundle in get_context().get_bundles()
+        ]
+        seen = [child.stdout.readline().strip() for child in children]
+        report({"seen": seen, "devices": os.environ["CUDA_VISIBLE_DEVICES"], "pids": [c.pid for c in children]})
+        children[1].kill()
+        children[1].wait()
+        os.kill(os.getpid(), signal.SIGKILL)
 
-        def request(config):
-            gang = [{"CPU": 1, "GPU": 1}, {"CPU": 1, "GPU": 2}]
-            return PlacementGroupFactory(gang if config["is_gang"] else [{"CPU": 2, "GPU": 4}])
+    def request(config):
+        gang = [{"CPU": 1, "GPU": 1}, {"CPU": 1, "GPU": 2}]
+        return PlacementGroupFactory(gang if config["is_gang"] else [{"CPU": 2, "GPU": 4}])
 
-        tuner = Tuner(
-            with_resources(trainable, request),
-            param_space={"is_gang": grid_search([True, False])},
-            run_config=RunConfig(verbose=0),
-        )
-        gang, after = tuner.fit()
-        print(json.dumps([gang.metrics, after.metrics, str(gang.error)], default=str))
-        """,
+    tuner = Tuner(
+        with_resources(trainable, request),
+        param_space={"is_gang": grid_search([True, False])},
+        run_config=RunConfig(verbose=0),
+    )
+    gang, after = tuner.fit()
+    print(json.dumps([gang.metrics, after.metrics, str(gang.error)], default=str))
+    """,
         **{**four_gpus(script.directory), "MINITUNE_NUM_CPUS": "2", "CUDA_VISIBLE_DEVICES": "0,1,2,3"},
     )
     gang, after, error = json.loads(stdout)

@@ -98,7 +98,7 @@ def asked_to_end(config: dict[str, Any]) -> None:
         report({"pid": 0})
 
 
-def test_a_signal_that_no_one_has_asked_for_ends_the_process() -> None:
+def test_a_signal_that_no_one_has_asked_for_ends_the_process(hurried: None) -> None:
     """It had been asked to end its first trial; it must not take this one for the same."""
     grid = on_one_worker(asked_to_end)
     assert "SIGTERM (15)" in str(grid[1].error)
