@@ -150,9 +150,9 @@ FAULTS: list[tuple[str, str, str, str]] = [
         "tests/plugins/test_progress_reporter.py::test_the_end_of_a_small_run",
     ),
     (
-        "minitune/output/table.py",
-        '        head = "".join(f"<th>{escape(header)}</th>" for header in self.headers)',
-        '        head = "".join(f"<th>{header}</th>" for header in self.headers)',
+        "minitune/base/table.py",
+        "<{tag}{kind}>{_escaped(cell)}</{tag}>",
+        "<{tag}{kind}>{cell}</{tag}>",
         "tests/output/test_output_of_a_run.py::test_a_notebook_reporter_of_the_users",
     ),
     (

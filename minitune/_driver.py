@@ -253,6 +253,7 @@ class Driver:
             verbose=plan.verbose,
             print_errors=is_on("PRINT_ALL_TRIAL_ERRORS"),
             raises=plan.raises or plan.failure_config.fail_fast == "raise",
+            outputs=() if shows_output(plan) else plan.experiment.output_names,
         )
         self._closing.callback(self._close_progress)
         self._progress.begin(total, plan.experiment.param_space if self.is_new else {})
@@ -687,12 +688,17 @@ def build_callbacks(plan: Plan, reporter: ProgressReporter | None) -> list[Callb
     """
     given = [*check_callbacks(plan.run_config.callbacks or ()), *environment_callbacks()]
     progress: list[Callback] = [TrialProgress(reporter)] if reporter is not None else []
-    if plan.verbose >= 2 or plan.run_config.show_output:
+    if shows_output(plan):
         from minitune.output.trial_output import TrialOutput
 
         progress.insert(0, TrialOutput(reporter, plan.experiment.output_names))
     progress += output_limit(plan.experiment.output_names)
     return [*given, *progress, *_loggers(given)]
+
+
+def shows_output(plan: Plan) -> bool:
+    """Whether the output of trials is shown on the console."""
+    return plan.verbose >= 2 or plan.run_config.show_output
 
 
 def _loggers(given: Sequence[Callback]) -> list[Callback]:

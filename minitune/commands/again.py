@@ -27,6 +27,7 @@ from typing import Any
 
 from minitune import runtime
 from minitune.base.shared_values import SharedObject
+from minitune.base.table import format_cell, short_repr
 from minitune.commands import Commands, behind_dashes
 from minitune.commands.selecting import (
     ENDED_EARLY,
@@ -47,7 +48,7 @@ from minitune.execution.local import ORIG_WORKING_DIR
 from minitune.execution.state import GRACE_S
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, TERMINATED
 from minitune.experiment.trial import HAS_RETURNED, Trial, TrialInfo
-from minitune.output.table import format_cell, metrics_of, short_repr
+from minitune.output.table import metrics_of
 from minitune.record.layout import RunDirectory, check_trusted
 from minitune.record.run_files import load_trainable, plan_of_script
 from minitune.record.standing import RUNNING, put_back, read_standing, state_of_run

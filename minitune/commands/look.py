@@ -21,6 +21,7 @@ from typing import Any
 
 from minitune.base import json_text
 from minitune.base.files import local_path
+from minitune.base.table import Column, Table, short_repr
 from minitune.commands import Commands
 from minitune.commands.selecting import (
     LAST,
@@ -35,7 +36,7 @@ from minitune.config import default_storage_path
 from minitune.error import TuneError
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, TERMINATED
 from minitune.experiment.trial import SCOPES, KeptCheckpoint, Trial, best_of, best_trial, is_number, why_no_best
-from minitune.output.table import Table, metrics_of, short_repr
+from minitune.output.table import metrics_of
 from minitune.record.layout import is_run, last_error_text
 from minitune.record.standing import FINISHED_RUN, STOPPED, RunState, read_standing, state_of
 from minitune.record.story import Decisions, Story, TrialDecision, find_runs
@@ -62,6 +63,9 @@ _ENDED_STATUSES = {TERMINATED, ERROR, NOT_STARTED}
 
 _WIDTH = 15
 """Characters of a fact's name."""
+
+_CELL = 40
+"""Characters of a table's cell."""
 
 _ERRORS_SHOWN = 5
 
@@ -351,30 +355,23 @@ def _column(name: str, listing: _Listing) -> str:
 # -- showing -----------------------------------------------------------------------------------------------------------
 
 
-def _print_table(rows: Sequence[Row], columns: Sequence[str], vital: Sequence[str]) -> None:
+def _print_table(rows: Sequence[Row], names: Sequence[str], vital: Sequence[str]) -> None:
     """A table of the columns that have a value anywhere, as many as fit on the terminal, if there is one.
 
     Args:
         rows: The rows.
-        columns: In their order.
-        vital: The first of them stay longest; all other columns go before, from the right.
+        names: Of the columns, in their order.
+        vital: These stay longest, the first one to the last; of the others, the leftmost do.
     """
-    if not rows:
+    names = [name for name in names if any(row.get(name) is not None for row in rows)]
+    if not names:
         return
-    columns = [name for name in columns if any(row.get(name) is not None for row in rows)]
+    ranked = [*(name for name in vital if name in names), *(name for name in names if name not in vital)]
+    columns = [Column(name, [row.get(name) for row in rows], _CELL) for name in names]
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    first_to_go = [name for name in reversed(columns) if name not in vital]
-    first_to_go += [name for name in reversed(vital) if name in columns]
-    kept, dropped = list(columns), 0
-    while True:
-        lines = Table(kept, [[row.get(name) for name in kept] for row in rows], 40).lines()
-        if width is None or len(lines[0]) <= width or len(kept) == 1:
-            break
-        dropped += 1
-        kept = [name for name in columns if name not in first_to_go[:dropped]]
-    print("\n".join(lines))
-    if dropped:
-        left_out = [name for name in columns if name not in kept]
+    table, left_out = Table(columns, [names.index(name) for name in ranked]).narrowed(width)
+    print("\n".join(table.lines()))
+    if left_out:
         print(f"left out, for lack of space: {', '.join(left_out)}; choose with --columns")
 
 
@@ -437,8 +434,10 @@ def compare(options: argparse.Namespace) -> int:
     heads = [os.path.basename(run.path) for run, _ in found]
     if len(set(heads)) < len(heads):
         heads = [run.path for run, _ in found]
-    rows = [[name, *(column.get(name) for column in columns)] for name in names]
-    print("\n".join(Table(["", *heads], rows, 40).lines()))
+    cells = [
+        Column(head, [column.get(name) for name in names], _CELL) for head, column in zip(heads, columns, strict=True)
+    ]
+    print("\n".join(Table([Column("", names, 10_000), *cells]).lines()))
     return 0
 
 

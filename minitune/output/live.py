@@ -1,4 +1,4 @@
-"""The live view: a snapshot of a run as the few lines that are redrawn on a terminal.
+"""The live view: a snapshot of a run as the few lines that are redrawn on a terminal, or as HTML for a notebook.
 
 It only needs a `Snapshot`, of a run in this process or read from the journal of another one.
 """
@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import islice
 from typing import Any
 
+from minitune.base.table import Column, Table, as_html, bar, curve, format_cell, line_as_html
 from minitune.base.text import cut, cut_front, duration, one_line, width_of
 from minitune.experiment.lifecycle import ERROR, RUNNING, TERMINATED
-from minitune.output.table import STATUS_ORDER, format_cell
+from minitune.output.table import STATUS_ORDER
 
 _BAR_COLUMNS = 30
 _LEAST_BAR_COLUMNS = 8
@@ -22,14 +23,13 @@ _WIDE_COLUMNS = 79
 _NAME_COLUMNS = 32
 _MAX_ERRORS = 3
 _MAX_PARAMS = 20
-_MAX_BEST_LINES = 4
 _STYLES = {"title": "1", "best": "32", "error": "31", "head": "2"}
 _RESET = "\x1b[0m"
 
 
 @dataclass(frozen=True)
 class Row:
-    """A trial that runs now, or the best one.
+    """A trial that runs now, or one of the best.
 
     Attributes:
         name: Its name.
@@ -37,6 +37,8 @@ class Row:
         metrics: The latest values, by flattened name, the most important first.
         iteration: Its latest `training_iteration`.
         time_s: Its latest `time_total_s`; before that, how long it has been running.
+        number: Its position in the order of submission: what it is called where there is no space for the name.
+        status: How it stands, such as `running` or `finished`.
     """
 
     name: str
@@ -44,6 +46,8 @@ class Row:
     metrics: Mapping[str, Any] = field(default_factory=dict)
     iteration: int | None = None
     time_s: float | None = None
+    number: int = 0
+    status: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,10 +76,13 @@ class Snapshot:
         total: How many there will be; None: without end, or not known.
         per_s: How many have ended per second; None: not known.
         left_s: Seconds until all have ended, an estimate; None: there is none. See `seconds_left`.
-        best: The best trial so far; the metric that is optimised comes first in `metrics`.
+        goal: The metric that is optimised, and `min` or `max`; None: not known.
+        values: For `goal`: the number and the last value of each trial that has one, in the order of the numbers.
+        best: The best trials so far, the best first, the finished ones, too; `goal` comes first in their `metrics`.
         running: The trials that run now; of very many, some.
         errors: Failures by kind, the most frequent first.
         resources: What is used, as short texts: `2/4 CPUs`.
+        starting: What goes on while no trial has begun, such as `starting 2 workers`.
         note: Why the run is ending, such as `interrupted by SIGINT`; empty if it goes on.
     """
 
@@ -85,10 +92,13 @@ class Snapshot:
     total: int | None = None
     per_s: float | None = None
     left_s: float | None = None
-    best: Row | None = None
+    goal: tuple[str, str] | None = None
+    values: Sequence[tuple[float, float]] = ()
+    best: Sequence[Row] = ()
     running: Sequence[Row] = ()
     errors: Sequence[ErrorKind] = ()
     resources: Sequence[str] = ()
+    starting: str = ""
     note: str = ""
 
     @property
@@ -141,6 +151,39 @@ def best_text(best: Row) -> str:
     return f"{', '.join(parts)}, {one_line(best.name)}{f': {params}' if params else ''}"
 
 
+def trials_table(best: Sequence[Row], running: Sequence[Row], goal: tuple[str, str] | None, width: int) -> Table:
+    """The best trials and those that run, in the same columns: the first ones to go are the least important.
+
+    Args:
+        best: The best trials.
+        running: The running ones.
+        goal: The metric that is optimised, and `min` or `max`.
+        width: Of the terminal.
+    """
+    rows = [*best, *running]
+    params = list(dict.fromkeys(name for row in rows for name in row.params))
+    metrics = list(dict.fromkeys(name for row in rows for name in row.metrics))
+    first = [goal[0]] if goal is not None else metrics[:1]
+    least = _METRIC_COLUMNS if width >= _WIDE_COLUMNS else 0
+
+    def of_metric(name: str) -> Column:
+        return Column(_header(name), [row.metrics.get(name) for row in rows], _CELL_COLUMNS, least)
+
+    columns = [
+        Column("trial", [cut_front(one_line(row.name), _NAME_COLUMNS) for row in rows], _NAME_COLUMNS),
+        *map(of_metric, first),
+        *(Column(_header(name), [row.params.get(name) for row in rows], _CELL_COLUMNS) for name in params),
+        Column("status", [row.status for row in rows]),
+        Column("iter", [row.iteration for row in rows]),
+        Column("time", [None if row.time_s is None else duration(row.time_s) for row in rows]),
+        *(of_metric(name) for name in metrics if name not in first),
+    ]
+    titles = {0: one_line(f"best so far ({goal[1]} {goal[0]})")} if best and goal is not None else {}
+    titles |= {len(best): "running"} if running else {}
+    brief = Column("trial", [row.number for row in rows])
+    return Table(columns, range(len(columns)), brief, titles, is_framed=False)
+
+
 def render(snapshot: Snapshot, width: int, height: int, *, color: bool = False, ascii_only: bool = False) -> list[str]:
     """The lines of the live view, the most important ones where there is no space for all.
 
@@ -151,17 +194,32 @@ def render(snapshot: Snapshot, width: int, height: int, *, color: bool = False, 
         color: Whether lines may hold colour codes, which take no column.
         ascii_only: Draw the bar with ASCII characters; for terminals that know no others.
     """
-    errors = _error_lines(snapshot.errors, width)
+    errors = [("error", line) for line in _error_lines(snapshot.errors, width)]
     head = [("title", line) for line in _title_lines(snapshot, width)]
     head.append(("", _bar_line(snapshot, width, ascii_only)))
-    best = [("best", line) for line in _best_lines(snapshot.best, width, height - len(head) - len(errors))]
-    room = height - len(head) - len(best) - len(errors)
-    rows = [("head" if i == 0 else "", line) for i, line in enumerate(_row_lines(snapshot, width, room))]
-    lines = [*head, *best, *rows, *(("error", line) for line in errors)]
+    head += [("", snapshot.starting)] if snapshot.starting else []
+    lines = [*head, *_trial_lines(snapshot, width, height - len(head) - len(errors)), *errors]
     if len(lines) > height:  # hardly any space: the bar, the best, then the errors
-        lines = [head[-1], *best[:1], *(("error", line) for line in errors)][: max(0, height)]
+        best = [("best", f"best {best_text(row)}") for row in snapshot.best[:1]]
+        lines = [("", _bar_line(snapshot, width, ascii_only)), *best, *errors][: max(0, height)]
     shown = [(style, cut(line, width)) for style, line in lines]
     return [f"\x1b[{_STYLES[style]}m{line}{_RESET}" if color and style else line for style, line in shown]
+
+
+def render_html(snapshot: Snapshot) -> str:
+    """The live view as HTML."""
+    parts = [line_as_html(line, "head") for line in _title_lines(snapshot, 200)]
+    parts += [bar(snapshot.ended / snapshot.total)] if snapshot.total else []
+    parts.append(line_as_html(progress_text(snapshot)))
+    parts += [line_as_html(snapshot.starting)] if snapshot.starting else []
+    if snapshot.best or snapshot.running:
+        parts.append(trials_table(snapshot.best, snapshot.running, snapshot.goal, 200).html())
+    more = snapshot.counts.get(RUNNING, 0) - len(snapshot.running)
+    parts += [line_as_html(f"... {more} more running")] if more > 0 else []
+    if snapshot.goal is not None:
+        parts.append(curve(snapshot.values, snapshot.goal[1], f"{snapshot.goal[0]} of each trial, and the best so far"))
+    parts += [line_as_html(line, "error") for line in _error_lines(snapshot.errors, 200)]
+    return as_html((), *parts)
 
 
 # -- parts -------------------------------------------------------------------------------------------------------------
@@ -190,21 +248,6 @@ def _bar_line(snapshot: Snapshot, width: int, ascii_only: bool) -> str:
     return f"{f'[{bar}]' if ascii_only else bar} {int(part * 100):3d}% {text}"
 
 
-def _best_lines(best: Row | None, width: int, room: int) -> list[str]:
-    """The best trial, on several lines where its configuration is long and there is space."""
-    if best is None:
-        return []
-    words = f"best {best_text(best)}".split(", ")
-    lines = [words[0]]
-    for word in words[1:]:
-        if width_of(f"{lines[-1]}, {word},") <= width or len(lines) >= min(_MAX_BEST_LINES, room // 2):
-            lines[-1] += f", {word}"
-        else:
-            lines[-1] += ","
-            lines.append(f"     {word}")
-    return lines
-
-
 def _error_lines(errors: Sequence[ErrorKind], width: int) -> list[str]:
     lines = []
     for kind in errors[:_MAX_ERRORS]:
@@ -215,36 +258,22 @@ def _error_lines(errors: Sequence[ErrorKind], width: int) -> list[str]:
     return [*lines, f"{more} more errors of other kinds"] if more else lines
 
 
-def _row_lines(snapshot: Snapshot, width: int, room: int) -> list[str]:
-    """The running trials as columns under a header; trials without a line of their own are counted."""
-    rows = snapshot.running
-    count = max(len(rows), snapshot.counts.get(RUNNING, 0))
-    shown = rows if count <= room - 1 else rows[: max(0, room - 2)]
-    if not shown:
+def _trial_lines(snapshot: Snapshot, width: int, room: int) -> list[tuple[str, str]]:
+    """The best trials and the running ones under a header; running ones without a line of their own are counted."""
+    running = max(len(snapshot.running), snapshot.counts.get(RUNNING, 0))
+    best = snapshot.best[: max(1, (room - 2) // 2)]
+    room -= 1 + (len(best) + 1 if best else 0) + (1 if running else 0)
+    rows = snapshot.running if running <= room else snapshot.running[: max(0, room - 1)]
+    if room < 0 or not (best or rows):
         return []
-    metrics = list(dict.fromkeys(name for row in shown for name in row.metrics))
-    params = list(dict.fromkeys(name for row in shown for name in row.params))
-    least = _METRIC_COLUMNS if width >= _WIDE_COLUMNS else 0  # so that columns stay where they are while digits change
-    columns = chain(
-        (
-            ["running", *(cut_front(one_line(row.name), _NAME_COLUMNS) for row in shown)],
-            ["iter", *("" if row.iteration is None else str(row.iteration) for row in shown)],
-            ["time", *("" if row.time_s is None else duration(row.time_s) for row in shown)],
-        ),
-        ([_header(name).ljust(least), *(_cell(row.metrics.get(name)) for row in shown)] for name in metrics),
-        ([_header(name), *(_cell(row.params.get(name)) for row in shown)] for name in params),
-    )
-    lines = [""] * (len(shown) + 1)
-    for i, column in enumerate(columns):
-        columns_taken = max(map(width_of, column))
-        if i and width_of(lines[0]) + 2 + columns_taken > width:
-            break  # those further to the right are less important
-        gap = "  " if i else ""
-        lines = [
-            line + gap + cell + " " * (columns_taken - width_of(cell)) for line, cell in zip(lines, column, strict=True)
-        ]
-    lines = [line.rstrip() for line in lines]
-    return lines if len(shown) == count else [*lines, f"... {count - len(shown)} more running"]
+    table, left_out = trials_table(best, rows, snapshot.goal, width).narrowed(width)
+    lines = [("", line) for line in table.lines()]
+    lines[0] = "head", lines[0][1]
+    for position in range(1, len(best) + 2 if best else 1):
+        lines[position] = "best", lines[position][1]
+    if running > len(rows):
+        lines.append(("", f"... {running - len(rows)} more running"))
+    return [*lines, ("head", f"(no space for: {', '.join(left_out)})")] if left_out and room > len(rows) else lines
 
 
 def _header(name: str) -> str:

@@ -82,6 +82,7 @@ class Progress:
         verbose: 0, 1 or 2.
         print_errors: Whether the tracebacks of failed trials are shown at the end.
         raises: Whether the first of them comes out as an exception after that.
+        outputs: Names of the files in a trial's directory that its prints go to; empty if they are shown.
     """
 
     def __init__(
@@ -95,6 +96,7 @@ class Progress:
         verbose: int,
         print_errors: bool,
         raises: bool = False,
+        outputs: Sequence[str] = (),
     ):
         self._loop_end_s: float | None = None
         self._took_s: float | None = None
@@ -103,6 +105,7 @@ class Progress:
         self._verbose = verbose
         self._print_errors = print_errors
         self._raises = raises
+        self._outputs = outputs if executor.isolates else ()
         self._reporter = reporter
         self._scheduler = scheduler
         self._executor = executor
@@ -138,7 +141,9 @@ class Progress:
 
             totals, free = self._executor.resources()
             cut = cut_short(trials) if done else ()
-            info = RunInfo(self._run.path, memory(), totals, free, self._scheduler.debug_string(), self._ending, cut)
+            info = RunInfo(
+                self._run.path, memory(), totals, free, self._scheduler.debug_string(), self._outputs, self._ending, cut
+            )
             call_plugin(self._reporter.note_run, None, info)
             call_plugin(self._reporter.report, None, trials, done, *info.lines(done))
 

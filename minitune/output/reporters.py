@@ -6,8 +6,7 @@ Reporters therefore bound what they spend: an interval, and where a view is draw
 
 - `ProgressReporter` is this contract.
 - `TuneReporterBase` builds status blocks. `CLIReporter` shows them as text, `JupyterNotebookReporter` as HTML.
-- `ScreenReporter` has the terminal while the run goes on, `SnapshotReporter` takes the state as a value. `LiveReporter`
-  is both: it is the default, outside notebooks.
+- `LiveReporter` is the default: a view of the run that is redrawn on a terminal or in a notebook, else a few lines.
 
 Redraws are for people, so their pauses follow the real clock. All other times follow the clock of the run.
 """
@@ -16,25 +15,34 @@ from __future__ import annotations
 
 import importlib
 import logging
-import math
 import os
 import shlex
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from minitune import clock
 from minitune.base.checks import is_real, require, require_flag, require_metric, shown
+from minitune.base.table import Part, as_html, as_text, format_cell, short_repr
 from minitune.base.text import Console, broken, duration, without_moves
 from minitune.error import MissingMetricError
-from minitune.experiment.lifecycle import ERROR, PAUSED, PENDING, RUNNING, TERMINATED
+from minitune.experiment.lifecycle import ERROR, PAUSED, PENDING, RUNNING, TERMINATED, Phase
 from minitune.experiment.trial import Trial, best_trial, check_mode
 from minitune.output import table
-from minitune.output.live import ErrorKind, Row, Snapshot, best_text, progress_text, render, seconds_left
-from minitune.output.screen import Screen, open_screen
+from minitune.output.live import (
+    ErrorKind,
+    Row,
+    Snapshot,
+    best_text,
+    progress_text,
+    render,
+    render_html,
+    seconds_left,
+)
+from minitune.output.screen import Cell, Screen, in_notebook, open_screen
 from minitune.output.table import error_table, error_texts, kind_of_error, last_line
 from minitune.result import DEFAULT_METRIC, TIME_TOTAL_S, TRAINING_ITERATION
 
@@ -44,6 +52,8 @@ BACK_S = 0.1
 """Seconds until a block that has given way to others' output comes back."""
 
 _MAX_SHOWN_PARAMETERS = 20
+_MAX_BEST_ROWS = 5
+"""Of the live view."""
 _MAX_FINAL_ROWS, _MAX_FAILED_ROWS = 10, 5
 """Rows of the table at a run's end: the best trials, and failed ones."""
 _MAX_RUNNING_ROWS = 100
@@ -225,7 +235,6 @@ class TuneReporterBase(ProgressReporter):
         self._total_samples = total
         self._interval_s = self.max_report_frequency
         self._metric, self._mode = self.metric, self.mode
-        self._prefers_best = self.sort_by_metric
         self._verbose = 1
         self._prints_errors = True
         self._raised: Trial | None = None
@@ -279,10 +288,6 @@ class TuneReporterBase(ProgressReporter):
         """How long the run has been going on, or took."""
         return clock.current().monotonic() - self._begin_s if self._took_s is None else self._took_s
 
-    def prefer_best(self) -> None:
-        """Show the best terminated trials first if the run tells metric and mode; else those that ended last."""
-        self._prefers_best = True
-
     def add_metric_column(self, metric: str, representation: str | None = None) -> None:
         """Show one more metric. From then on, the metrics that trials report get no columns by themselves.
 
@@ -333,10 +338,10 @@ class TuneReporterBase(ProgressReporter):
         if self._verbose:
             self._console.write(f"{text}\n")
 
-    def _parts(self, trials: Sequence[Trial], done: bool, sys_info: Sequence[str]) -> list[table.Part]:
+    def _parts(self, trials: Sequence[Trial], done: bool, sys_info: Sequence[str]) -> list[Part]:
         """The parts of a status block."""
         statuses = table.by_status(trials)
-        parts: list[table.Part] = [
+        parts: list[Part] = [
             "== Status ==",
             table.time_line(self._elapsed_s()),
             *sys_info,
@@ -346,7 +351,9 @@ class TuneReporterBase(ProgressReporter):
         parts.append(self._count_line(statuses, len(trials)))
         has_begun = len(statuses[PENDING]) < len(trials) or any(trial.last_result for trial in trials)
         if has_begun and (done or self.print_intermediate_tables is not False):
-            shown, left_out = table.choose_rows(statuses, self.max_progress_rows, self._rank())
+            is_ranked = self.sort_by_metric and self._metric and self._mode
+            rank = table.rank_by(self._metric, self._mode) if is_ranked else None
+            shown, left_out = table.choose_rows(statuses, self.max_progress_rows, rank)
             parts.append(
                 table.trial_table(shown, self._parameter_columns, columns, self.max_column_length, self._metric)
             )
@@ -360,7 +367,7 @@ class TuneReporterBase(ProgressReporter):
 
     def _progress_str(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> str:
         """A status block as text, ending in a newline. Subclasses of users print it in their own way."""
-        return table.as_text(self._parts(trials, done, sys_info), self._console.columns()) + "\n"
+        return as_text(self._parts(trials, done, sys_info), self._console.columns()) + "\n"
 
     def _shown_metrics(self, trials: Sequence[Trial]) -> dict[str, str]:
         """Names of the metric columns by metric."""
@@ -383,7 +390,7 @@ class TuneReporterBase(ProgressReporter):
         if best is None or metric is None:
             return []
         names = list(self._parameter_columns or best.config)[:_MAX_SHOWN_PARAMETERS]
-        values = ", ".join(f"{name!r}: {table.short_repr(table.parameter_of(best, name))}" for name in names)
+        values = ", ".join(f"{name!r}: {short_repr(table.parameter_of(best, name))}" for name in names)
         return [
             f"Current best trial: {best.trial_id} with {metric}={table.look_up(best.last_result, metric)}"
             f" and parameters={{{values}}}"
@@ -394,18 +401,6 @@ class TuneReporterBase(ProgressReporter):
         of = "" if not total else "/infinite" if total < 0 or total >= sys.maxsize else f"/{total}"
         parts = ", ".join(f"{len(found)} {status}" for status, found in statuses.items() if found)
         return f"Number of trials: {count}{of}{f' ({parts})' if parts else ''}"
-
-    def _rank(self) -> Callable[[Trial], float] | None:
-        metric = self._metric
-        if not (self._prefers_best and metric and self._mode):
-            return None
-        sign = -1.0 if self._mode == "max" else 1.0
-
-        def rank(trial: Trial) -> float:
-            value = table.number_of(table.look_up(trial.last_result, metric))
-            return float("inf") if value is None else sign * value
-
-        return rank
 
     # -- one trial -------------------------------------------------------------------------------------------------
 
@@ -453,7 +448,7 @@ class TuneReporterBase(ProgressReporter):
         return ", ".join(values)
 
     def _cell(self, value: Any) -> str:
-        return table.format_cell(value, self.max_column_length)
+        return format_cell(value, self.max_column_length)
 
 
 def _columns(argument: str, given: Any, default: Mapping[str, str]) -> dict[str, str]:
@@ -565,51 +560,194 @@ class CLIReporter(ScreenReporter):
 # -- the live view ----------------------------------------------------------------------------------------------------
 
 
-class SnapshotReporter(TuneReporterBase):
-    """A reporter that can take a `Snapshot` of the run. Its arguments are those of `TuneReporterBase`."""
+@dataclass(kw_only=True, eq=False, repr=False)
+class LiveReporter(ScreenReporter):
+    """The default: a block that is redrawn in place, or a line now and then. At the end the best trials.
+
+    On a terminal and in a notebook the block is redrawn when something happens, at most four times a second there, and
+    once a second here. Elsewhere the pauses between the lines grow, up to ten minutes.
+
+    Args:
+        time_budget_s: Seconds after which the run ends anyway; None: there is no such limit.
+
+    The other arguments are those of `TuneReporterBase`, of which `max_report_frequency` has no effect.
+    """
 
     time_budget_s: float | None = None
-    """Seconds after which the run ends anyway; None: there is no such limit."""
-
-    def note_run(self, info: table.RunInfo) -> None:
-        """See `ProgressReporter.note_run`. Snapshots are made of these data."""
-        self._info = info
 
     def _reset(self) -> None:
         super()._reset()
         self._info = table.RunInfo()
+        self._notebook: Cell | None = None
+        self._end: list[Part] = []
+        self._curve = ""
         self._ended_before: int | None = None  # trials that had ended before a resumed run went on
         self._kinds: dict[str, Hashable] = {}
         self._ranked_by: str | None = None
         self._ranked: set[str] = set()
         self._best_ended: list[Trial] = []
+        self._has_news = True
+        self._wait_s = self._cost_s = 0.0
+        self._pause_s = _FIRST_LINE_S
+        self._line_s = time.monotonic() + _FIRST_LINE_S  # of the real clock: it is for people
+        self._told: set[Hashable] = set()
 
-    def _note_beginning(self, trials: Sequence[Trial]) -> None:
+    # -- when ------------------------------------------------------------------------------------------------------
+
+    def note_run(self, info: table.RunInfo) -> None:
+        """See `ProgressReporter.note_run`. Snapshots are made of these data."""
+        self._info = info
+
+    def should_report(self, trials: Sequence[Trial], done: bool = False) -> bool:
+        """True at the start and at the end; in between when a redraw, or the next line, is due."""
+        if not self._verbose or self._console.is_off:
+            return False
+        return done or self._seconds_left() <= 0
+
+    def seconds_left(self) -> float | None:
+        """Seconds until the next redraw, or line, is due."""
+        if not self._verbose or self._console.is_off or clock.current() is not clock.REAL:
+            return None
+        return self._seconds_left()
+
+    def _seconds_left(self) -> float:
+        if self._ended_before is None:  # before the first report
+            return 0.0
+        if self._notebook is not None:
+            due_s = self._drawn_s + max(_NOTEBOOK_S, self._wait_s)
+        elif self._screen is None:
+            due_s = self._line_s
+        elif self._screen.is_erased:
+            due_s = self._drawn_s + BACK_S
+        else:
+            due_s = self._drawn_s + max(_REDRAW_S if self._has_news else _TICK_S, self._wait_s)
+        return max(0.0, due_s - time.monotonic())
+
+    # -- what ------------------------------------------------------------------------------------------------------
+
+    def report(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> None:
+        """Show the state of the run; may block as printing does."""
         if self._ended_before is None:
             self._ended_before = sum(trial.shown_status in (TERMINATED, ERROR) for trial in trials)
+            self._notebook = Cell() if in_notebook() else None
+            if self._notebook is None and not done:
+                self._tell_start()
+        if done:
+            self._release(keeps=False)
+            self._end = self._parts(trials, True, sys_info)
+            self._show_end(trials)
+        elif self._notebook is not None or self._screen is not None:
+            self._redraw(trials)
+        elif time.monotonic() >= self._line_s:
+            self._tell_progress(trials)
+
+    def say(self, text: str) -> None:
+        """Show a message of the driver's: above the block; at the end, below the table."""
+        if self._notebook is not None and self._end and self._verbose:
+            self._end.append(text)
+            self._show_end()
+        else:
+            super().say(text)
+
+    def _show_end(self, trials: Sequence[Trial] = ()) -> None:
+        if self._notebook is None:
+            self._console.write(f"{as_text(self._end, self._console.columns())}\n")
+            return
+        if trials:
+            self._curve = table.curve_of(trials, self._metric_of(self._shown_metrics(trials)), self._mode)
+        self._notebook.show(as_html(self._end, self._curve), as_text(self._end))
+
+    def _parts(self, trials: Sequence[Trial], done: bool, sys_info: Sequence[str]) -> list[Part]:
+        """The end of a run: how its trials ended, the best of them, those that failed, and where the rest is."""
+        columns = self._shown_metrics(trials)
+        metric = self._metric_of(columns)
+        total = self._total()
+        of = f" of {total}" if total is not None and total > len(trials) else ""
+        number = f"{len(trials)}{of} trial{'' if len(trials) == 1 else 's'}"
+        parts: list[Part] = [f"{number} in {self._elapsed_s():.2f} s: {table.ending_counts(trials, self._info.cut)}"]
+        if self._info.ending:
+            parts.append(f"Ended early: {self._info.ending}")
+        best = best_trial(trials, metric, self._mode) if metric and self._mode else None
+        if best is not None and metric is not None:
+            names = list(self._parameter_columns or best.config)[:_MAX_SHOWN_PARAMETERS]
+            config = ", ".join(f"{name}={short_repr(table.parameter_of(best, name), rounds=True)}" for name in names)
+            value = short_repr(table.look_up(best.last_result, metric), rounds=True)
+            parts.append(f"Best: {metric}={value}{' with ' if config else ''}{config} (trial {best.trial_id})")
+        shown = table.best_and_failed(trials, metric, self._mode, _MAX_FINAL_ROWS, _MAX_FAILED_ROWS)
+        if any(trial.last_result for trial in shown):
+            endings = {trial.trial_id: table.ending(trial, trial.trial_id in self._info.cut) for trial in shown}
+            length, parameters = self.max_column_length, self._parameter_columns
+            parts.append(table.trial_table(shown, parameters, columns, length, metric, endings))
+            left_out = len(trials) - len(shown)
+            if left_out:
+                parts.append(f"... {left_out} more: minitune ls {shlex.quote(self._info.path)}")
+        parts += table.retried_text(trials)
+        parts += error_texts(trials, self._raised, has_traceback=self._prints_errors)
+        return [*parts, f"Results: {self._info.path}"]
+
+    def _tell_start(self) -> None:
+        total, path = self._total(), self._info.path
+        count = "trials without end" if total is None else "1 trial" if total == 1 else f"{total} trials"
+        goal = f" ({self._mode} {self._metric})" if self._metric and self._mode else ""
+        count += f", of which {self._ended_before} have ended" if self._ended_before else ""
+        self.say(f"Run of {count}{goal}; results in {path}")
+        if self._info.outputs:
+            self.say(table.where_prints_go(path, self._info.outputs))
+
+    def _tell_progress(self, trials: Sequence[Trial]) -> None:
+        snapshot = self._snapshot(trials)
+        best = f"; best {best_text(snapshot.best[0])}" if snapshot.best else ""
+        state = snapshot.starting or f"{snapshot.counts.get(RUNNING, 0)} running"
+        self.say(f"{duration(snapshot.elapsed_s)}: {progress_text(snapshot)}, {state}{best}")
+        self._pause_s = min(_LINE_GROWTH * self._pause_s, _MAX_LINE_S)
+        self._line_s = time.monotonic() + self._pause_s
+
+    def _redraw(self, trials: Sequence[Trial]) -> None:
+        begin_s = time.monotonic()
+        self._has_news = False
+        snapshot = self._snapshot(trials)
+        if self._screen is not None:
+            width, height, screen = *self._screen.size(), self._screen
+            screen.draw(render(snapshot, width, height, color=screen.has_color, ascii_only=screen.is_ascii))
+        elif self._notebook is not None:
+            self._notebook.show(render_html(snapshot), "\n".join(render(snapshot, 100, 40, ascii_only=True)))
+        self._drawn_s = time.monotonic()
+        cost_s, share = self._drawn_s - begin_s, _REDRAW_SHARE if self._notebook is None else _NOTEBOOK_SHARE
+        self._wait_s, self._cost_s = min(cost_s, self._cost_s) / share, cost_s  # one slow redraw may be chance
+
+    # -- one trial -------------------------------------------------------------------------------------------------
 
     def trial_started(self, trial: Trial) -> None:
         """See `ProgressReporter.trial_started`."""
+        self._has_news = True
         self._kinds.pop(trial.trial_id, None)  # that of an earlier attempt
         super().trial_started(trial)
+
+    def trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
+        """See `ProgressReporter.trial_result`."""
+        self._has_news = True
+        super().trial_result(trial, result)
+
+    def trial_ended(self, trial: Trial) -> None:
+        """At level 1: the first error of each kind, but not a missing metric, which the driver may raise later."""
+        self._has_news = True
+        is_news = trial.status == ERROR and not isinstance(trial.error, MissingMetricError)
+        if not self._shows_trials and self._notebook is None and is_news and len(self._told) < _MAX_ERROR_LINES:
+            kind = self._kind_of_error(trial)
+            if kind not in self._told:
+                self._told.add(kind)
+                self.say(f"{last_line(trial)} (trial {trial.name}, {trial.error_file})")
+        super().trial_ended(trial)
+
+    # -- snapshots -------------------------------------------------------------------------------------------------
 
     def _snapshot(self, trials: Sequence[Trial]) -> Snapshot:
         statuses = table.by_status(trials)
         columns = self._shown_metrics(trials)
         metric = self._metric_of(columns)
-        best = self._best_so_far(statuses, metric)
+        goal = (metric, self._mode) if metric is not None and self._mode is not None else None
         names = [name for name in columns if name not in (TRAINING_ITERATION, TIME_TOTAL_S, metric)]
         names = ([metric] if metric else []) + names
-        return replace(
-            self._pace(statuses),
-            best=None if best is None or metric is None else self._row(best, [metric]),
-            running=[self._row(trial, names) for trial in statuses[RUNNING][:_MAX_RUNNING_ROWS]],
-            errors=self._error_kinds(statuses[ERROR]),
-            resources=self._info.used(),
-        )
-
-    def _pace(self, statuses: Mapping[str, Sequence[Trial]]) -> Snapshot:
-        """A snapshot of the run's progress and its expected end alone."""
         elapsed_s, total, before = self._elapsed_s(), self._total(), self._ended_before or 0
         ended = len(statuses[TERMINATED]) + len(statuses[ERROR]) - before
         to_end = None if total is None or self._info.ending else total - before
@@ -624,22 +762,26 @@ class SnapshotReporter(TuneReporterBase):
             total=total,
             per_s=ended / elapsed_s if elapsed_s > 0 else None,
             left_s=left_s,
+            goal=goal,
+            values=[] if goal is None or self._notebook is None else table.values_of(trials, goal[0]),
+            best=[] if goal is None else [self._row(trial, names) for trial in self._best_so_far(statuses, *goal)],
+            running=[self._row(trial, names) for trial in statuses[RUNNING][:_MAX_RUNNING_ROWS]],
+            errors=self._error_kinds(statuses[ERROR]),
+            resources=self._info.used(),
+            starting=_what_starts(trials),
             note=self._info.ending,
         )
 
-    def _best_so_far(self, statuses: Mapping[str, Sequence[Trial]], metric: str | None) -> Trial | None:
-        """The best trial; of those that have ended, each is looked at once."""
-        if metric is None or self._mode is None:
-            return None
+    def _best_so_far(self, statuses: Mapping[str, Sequence[Trial]], metric: str, mode: str) -> list[Trial]:
+        """The best trials, the best first; of those that have ended, each is looked at once."""
         if metric != self._ranked_by:
             self._ranked_by, self._ranked, self._best_ended = metric, set(), []
         ended = (*statuses[TERMINATED], *statuses[ERROR])
         new = [trial for trial in ended if trial.trial_id not in self._ranked]
         self._ranked.update(trial.trial_id for trial in new)
-        best = best_trial([*self._best_ended, *new], metric, self._mode)
-        self._best_ended = [] if best is None else [best]
+        self._best_ended = table.best_trials([*self._best_ended, *new], metric, mode, _MAX_BEST_ROWS)
         going_on = [trial for status in (RUNNING, PAUSED, PENDING) for trial in statuses[status] if trial.last_result]
-        return best_trial([*self._best_ended, *going_on], metric, self._mode)
+        return table.best_trials([*self._best_ended, *going_on], metric, mode, _MAX_BEST_ROWS)
 
     def _total(self) -> int | None:
         """How many trials there will be, or None: without end, or not known."""
@@ -657,6 +799,8 @@ class SnapshotReporter(TuneReporterBase):
             {name: value for name, value in values.items() if value is not None},
             result.get(TRAINING_ITERATION),
             time_s,
+            trial.number,
+            table.ending(trial, is_cut=False).partition(" at ")[0],
         )
 
     def _error_kinds(self, failed: Sequence[Trial]) -> list[ErrorKind]:
@@ -688,170 +832,21 @@ def _part_done(trial: Trial) -> float | None:
     return max(parts, default=None)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
-class LiveReporter(ScreenReporter, SnapshotReporter):
-    """A block that is redrawn in place on a terminal; elsewhere a line now and then. At the end the best trials.
-
-    The terminal is redrawn when something happens, at most four times a second; the pauses between lines grow, up to
-    ten minutes.
-
-    Args:
-        time_budget_s: Seconds after which the run ends anyway; None: there is no such limit.
-
-    The other arguments are those of `TuneReporterBase`, of which `max_report_frequency` has no effect.
-    """
-
-    time_budget_s: float | None = None
-
-    def _reset(self) -> None:
-        super()._reset()
-        self._has_begun = False
-        self._has_news = True
-        self._wait_s = self._cost_s = 0.0
-        self._pause_s = _FIRST_LINE_S
-        self._line_s = time.monotonic() + _FIRST_LINE_S  # of the real clock: it is for people
-        self._told: set[Hashable] = set()
-
-    # -- when ------------------------------------------------------------------------------------------------------
-
-    def should_report(self, trials: Sequence[Trial], done: bool = False) -> bool:
-        """True at the start and at the end; in between when a redraw, or the next line, is due."""
-        if not self._verbose or self._console.is_off:
-            return False
-        return done or not self._has_begun or self._seconds_left() <= 0
-
-    def seconds_left(self) -> float | None:
-        """Seconds until the next redraw, or line, is due."""
-        if not self._verbose or self._console.is_off or clock.current() is not clock.REAL:
-            return None
-        return self._seconds_left()
-
-    def _seconds_left(self) -> float:
-        if not self._has_begun:
-            return 0.0
-        if self._screen is None:
-            return max(0.0, self._line_s - time.monotonic())
-        if self._screen.is_erased:
-            pause_s = BACK_S
-        else:
-            pause_s = max(_REDRAW_S if self._has_news else _TICK_S, self._wait_s)
-        return max(0.0, self._drawn_s + pause_s - time.monotonic())
-
-    # -- what ------------------------------------------------------------------------------------------------------
-
-    def report(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> None:
-        """Show the state of the run; may block as printing does."""
-        if done:
-            self._release(keeps=False)
-            self._console.write(self._progress_str(trials, True, *sys_info))
-            return
-        if not self._has_begun:
-            self._has_begun = True
-            self._note_beginning(trials)
-            self._tell_start()
-        if self._screen is not None:
-            self._redraw(self._screen, trials)
-        elif time.monotonic() >= self._line_s:
-            self._tell_progress(trials)
-
-    def _parts(self, trials: Sequence[Trial], done: bool, sys_info: Sequence[str]) -> list[table.Part]:
-        """The end of a run: how its trials ended, the best of them, those that failed, and where the rest is."""
-        endings = {trial.trial_id: table.ending(trial, trial.trial_id in self._info.cut) for trial in trials}
-        columns = self._shown_metrics(trials)
-        metric = self._metric_of(columns)
-        total = self._total()
-        counts = Counter(text.partition(" at ")[0] for text in endings.values())
-        of = f" of {total}" if total is not None and total > len(trials) else ""
-        ordered = sorted(counts, key=lambda text: (text not in table.ENDINGS, table.ENDINGS.get(text, 0), text))
-        how = ", ".join(f"{counts[text]} {text}" for text in ordered)
-        number = f"{len(trials)}{of} trial{'' if len(trials) == 1 else 's'}"
-        parts: list[table.Part] = [f"{number} in {self._elapsed_s():.2f} s: {how or 'none'}"]
-        if self._info.ending:
-            parts.append(f"Ended early: {self._info.ending}")
-        best = best_trial(trials, metric, self._mode) if metric and self._mode else None
-        if best is not None and metric is not None:
-            names = list(self._parameter_columns or best.config)[:_MAX_SHOWN_PARAMETERS]
-            config = ", ".join(
-                f"{name}={table.short_repr(table.parameter_of(best, name), rounds=True)}" for name in names
-            )
-            value = table.short_repr(table.look_up(best.last_result, metric), rounds=True)
-            parts.append(f"Best: {metric}={value}{' with ' if config else ''}{config} (trial {best.trial_id})")
-        shown = self._to_show(trials, metric)
-        if any(trial.last_result for trial in shown):
-            length, parameters = self.max_column_length, self._parameter_columns
-            parts.append(table.trial_table(shown, parameters, columns, length, self._metric, endings))
-            left_out = len(trials) - len(shown)
-            if left_out:
-                parts.append(f"... {left_out} more: minitune ls {shlex.quote(self._info.path)}")
-        parts += error_table(trials, self.max_error_rows)
-        if done and self._prints_errors:
-            parts += error_texts(trials, self._raised)
-        return [*parts, f"Results: {self._info.path}"]
-
-    def _to_show(self, trials: Sequence[Trial], metric: str | None) -> list[Trial]:
-        """The best trials, the best first, then some of those that failed."""
-        failed = [trial for trial in trials if trial.status == ERROR]
-        others = [trial for trial in trials if trial.status != ERROR]
-        if metric is not None and self._mode is not None:
-            sign = -1.0 if self._mode == "max" else 1.0
-            values = [table.number_of(table.look_up(trial.last_result, metric)) for trial in others]
-            keys = [math.inf if value is None or math.isnan(value) else sign * value for value in values]
-            others = [trial for _, _, trial in sorted(zip(keys, range(len(others)), others, strict=True))]
-        return [*others[:_MAX_FINAL_ROWS], *failed[:_MAX_FAILED_ROWS]]
-
-    def _tell_start(self) -> None:
-        total = self._total()
-        count = "trials without end" if total is None else "1 trial" if total == 1 else f"{total} trials"
-        goal = f" ({self._mode} {self._metric})" if self._metric and self._mode else ""
-        count += f", of which {self._ended_before} have ended" if self._ended_before else ""
-        self.say(f"Run of {count}{goal}; results in {self._info.path}")
-
-    def _tell_progress(self, trials: Sequence[Trial]) -> None:
-        snapshot = self._snapshot(trials)
-        best = f"; best {best_text(snapshot.best)}" if snapshot.best is not None else ""
-        running = snapshot.counts.get(RUNNING, 0)
-        self.say(f"{duration(snapshot.elapsed_s)}: {progress_text(snapshot)}, {running} running{best}")
-        self._pause_s = min(_LINE_GROWTH * self._pause_s, _MAX_LINE_S)
-        self._line_s = time.monotonic() + self._pause_s
-
-    def _redraw(self, screen: Screen, trials: Sequence[Trial]) -> None:
-        begin_s = time.monotonic()
-        self._has_news = False
-        width, height = screen.size()
-        snapshot = self._snapshot(trials)
-        self._draw(screen, render(snapshot, width, height, color=screen.has_color, ascii_only=screen.is_ascii))
-        cost_s = self._drawn_s - begin_s
-        self._wait_s, self._cost_s = min(cost_s, self._cost_s) / _REDRAW_SHARE, cost_s  # one slow redraw may be chance
-
-    # -- one trial -------------------------------------------------------------------------------------------------
-
-    def trial_started(self, trial: Trial) -> None:
-        """See `ProgressReporter.trial_started`."""
-        self._has_news = True
-        super().trial_started(trial)
-
-    def trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
-        """See `ProgressReporter.trial_result`."""
-        self._has_news = True
-        super().trial_result(trial, result)
-
-    def trial_ended(self, trial: Trial) -> None:
-        """At level 1: the first error of each kind, but not a missing metric, which the driver may raise later."""
-        self._has_news = True
-        is_news = trial.status == ERROR and not isinstance(trial.error, MissingMetricError)
-        if not self._shows_trials and is_news and len(self._told) < _MAX_ERROR_LINES:
-            kind = self._kind_of_error(trial)
-            if kind not in self._told:
-                self._told.add(kind)
-                self.say(f"{last_line(trial)} (trial {trial.name}, {trial.error_file})")
-        super().trial_ended(trial)
+def _what_starts(trials: Sequence[Trial]) -> str:
+    """What goes on while no trial has begun; empty afterwards."""
+    count = 0
+    for trial in trials:
+        if trial.status != PENDING or trial.last_result:
+            return ""
+        count += trial.phase is Phase.STARTING
+    return f"starting {count} worker{'' if count == 1 else 's'} (loading the trainable)" if count else ""
 
 
 # -- notebooks --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class JupyterNotebookReporter(SnapshotReporter):
+class JupyterNotebookReporter(TuneReporterBase):
     """Shows status blocks in a notebook, as HTML in one place. Needs IPython.
 
     Args:
@@ -881,54 +876,28 @@ class JupyterNotebookReporter(SnapshotReporter):
 
     def _reset(self) -> None:
         super()._reset()
-        self._handle: Any = None  # each run has a place of its own
-        self._has_shown = False
-        self._end = ""
+        self._notebook = Cell(clears=self.overwrite)  # each run has a place of its own
+        self._end: list[Part] = []
 
     def report(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> None:
         """Show a status block in place of the last one."""
         begin_s = time.monotonic()
-        self._note_beginning(trials)
-        blocks = table.as_html(self._parts(trials, done, sys_info))
-        if done:
-            self._end = blocks
-        else:
-            from html import escape
-
-            pace = self._pace(table.by_status(trials))
-            bar = f'<progress value="{pace.ended}" max="{pace.total}"></progress> ' if pace.total else ""
-            blocks = f"<div>{bar}{escape(progress_text(pace))}</div>{blocks}"
-        self.display(blocks)
+        parts = self._parts(trials, done, sys_info)
+        self._end = parts if done else []
+        self._notebook.show(as_html(parts), as_text(parts))
         self._interval_s = max(self.max_report_frequency, (time.monotonic() - begin_s) / _NOTEBOOK_SHARE)
 
     def say(self, text: str) -> None:
         """Show a message of the driver's: below the last block if that has come, else as printed output."""
         if self._end and self._verbose:
-            self._end += table.as_html([text])
-            self.display(self._end)
+            self._end.append(text)
+            self._notebook.show(as_html(self._end), as_text(self._end))
         else:
             super().say(text)
 
     def display(self, string: str) -> None:
         """Show HTML in place of what this reporter has shown last."""
-        from IPython.display import HTML, clear_output, display
-
-        if self._handle is not None:
-            self._handle.update(HTML(string))
-            return
-        if self.overwrite or self._has_shown:  # a front end that cannot update what it shows
-            clear_output(wait=True)
-        self._handle = display(HTML(string), display_id=True)
-        self._has_shown = True
-
-
-def in_notebook() -> bool:
-    """Whether this is a notebook's kernel. IPython is not imported for that: in a notebook it is there already."""
-    ipython = sys.modules.get("IPython")
-    try:
-        return ipython is not None and "IPKernelApp" in ipython.get_ipython().config
-    except Exception:  # no shell, or one without a configuration
-        return False
+        self._notebook.show(string, string)
 
 
 def default_reporter(time_budget_s: float | None = None) -> TuneReporterBase:
@@ -937,11 +906,4 @@ def default_reporter(time_budget_s: float | None = None) -> TuneReporterBase:
     Args:
         time_budget_s: Seconds after which the run ends anyway; None: there is no such limit.
     """
-    reporter: TuneReporterBase
-    if in_notebook():
-        # The output that the user's cell has shown so far stays.
-        reporter = JupyterNotebookReporter(overwrite=False, max_report_frequency=_NOTEBOOK_S, infer_limit=4)
-    else:
-        reporter = LiveReporter(time_budget_s=time_budget_s, infer_limit=4, max_error_rows=2)
-    reporter.prefer_best()
-    return reporter
+    return LiveReporter(time_budget_s=time_budget_s, infer_limit=4)

@@ -1,4 +1,6 @@
-"""Screen: a block of lines at the bottom of a terminal, redrawn in place, while other code prints above it.
+"""Where a view is redrawn in place: on a terminal (`Screen`), or below a cell of a notebook (`Cell`).
+
+A `Screen` is a block of lines at the bottom of a terminal. Other code may print above it.
 
 No thread, no alternate screen, and the cursor stays visible: a process that is killed leaves nothing to repair. The
 cursor rests at the beginning of the line below the block. When other code prints
@@ -248,6 +250,45 @@ def open_screen() -> Screen | None:
         screen = Screen(stream)
         _owner = os.getpid(), screen
     return screen
+
+
+class Cell:
+    """The output of a notebook's cell: one place, whose content is replaced. Needs IPython.
+
+    Args:
+        clears: Whether what the cell has shown so far goes with the first content.
+    """
+
+    def __init__(self, clears: bool = False):
+        self._clears = clears
+        self._handle: Any = None
+
+    def show(self, html: str, text: str) -> None:
+        """Show this in place of what is there.
+
+        Args:
+            html: For notebooks.
+            text: For front ends that show no HTML.
+        """
+        from IPython.display import clear_output, display
+
+        data = {"text/html": html, "text/plain": text}
+        if self._handle is not None:
+            self._handle.update(data, raw=True)
+            return
+        if self._clears:
+            clear_output(wait=True)
+        self._handle = display(data, raw=True, display_id=True)
+        self._clears = True  # a front end that cannot update what it shows gives no handle
+
+
+def in_notebook() -> bool:
+    """Whether this is a notebook's kernel. IPython is not imported for that: in a notebook it is there already."""
+    ipython = sys.modules.get("IPython")
+    try:
+        return ipython is not None and "IPKernelApp" in ipython.get_ipython().config
+    except Exception:  # no shell, or one without a configuration
+        return False
 
 
 def _can_encode(stream: Any, text: str) -> bool:

@@ -1,22 +1,23 @@
-"""The parts of status blocks: tables of trials, single lines, errors. Trials and results in, text or HTML out.
+"""The parts of status blocks: tables of trials, single lines, errors.
 
-The cells hold values of users, so each is formatted with a bound: on its length, and against a `__str__` that raises.
 A block is built often, so only the rows that it shows are formatted.
 """
 
 from __future__ import annotations
 
+import heapq
+import math
 import os
 import re
 import shlex
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from numbers import Real
-from typing import Any, TypeAlias
+from typing import Any
 
 from minitune import clock
-from minitune.base.text import ShortRepr, is_long, width_of
+from minitune.base.table import Column, Part, Table, curve, format_cell
 from minitune.execution.hooks import STOP_CRITERION, TRAINABLE_ENDED
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, PAUSED, PENDING, RUNNING, TERMINATED
 from minitune.experiment.trial import HAS_RETURNED, Trial
@@ -32,9 +33,6 @@ from minitune.result import (
 )
 from minitune.schedulers.trial_scheduler import REACHES_MAX_T
 
-Part: TypeAlias = "str | Table"
-"""A part of a status block: a line, or a table."""
-
 STATUS_ORDER = (RUNNING, TERMINATED, PAUSED, PENDING, NOT_STARTED, ERROR)
 """In which order statuses are shown, as in `Trial.shown_status`."""
 
@@ -46,16 +44,10 @@ _FEW_ROWS = 20
 _SCANNED_TRIALS = 20
 """Trials that are looked at to find out which metrics there are."""
 
-_LOCATION = 2
-"""Which column tells where a trial runs."""
-
 _HIDDEN = frozenset((*AUTO_RESULT_KEYS, *DEBUG_METRICS))
 
-_MAX_CELL = 100_000
-"""The number of characters, from the end of a text, that a cell is made of."""
-
-_EXACT_LENGTH = 8
-"""Floats with more characters are rounded where a value is shown rounded."""
+DEFAULT_OUTPUTS = ("stdout", "stderr")
+"""Names of the files with the output of a trial, unless others were asked for."""
 
 _MAX_TRACEBACKS = 5
 _MAX_TRACEBACK_LINES = 40
@@ -71,6 +63,7 @@ class RunInfo:
         totals: The resources that trials can ask for, by name; memory in bytes. Empty: not known.
         free: What no trial holds of them.
         scheduler: The scheduler's state in words; None: not known.
+        outputs: Names of the files in a trial's directory that its prints go to; empty if they are shown, or not known.
         ending: Why the run ends before its trials, such as `interrupted by SIGINT`; empty if it does not.
         cut: The ids of the trials that the end of the run has cut short.
     """
@@ -80,6 +73,7 @@ class RunInfo:
     totals: Mapping[str, float] = field(default_factory=dict)
     free: Mapping[str, float] = field(default_factory=dict)
     scheduler: str | None = None
+    outputs: Sequence[str] = ()
     ending: str = ""
     cut: Collection[str] = ()
 
@@ -118,140 +112,6 @@ class RunInfo:
         total, free = memory
         warning = " (less than 10 % is free)" if free < 0.1 * total else ""
         return f"{(total - free) / 2**30:.1f}/{total / 2**30:.1f} GiB{warning}"
-
-
-def format_cell(value: Any, max_length: int) -> str:
-    """A value as one short line: floats with six digits, long text with its end.
-
-    Args:
-        value: Anything; None is empty.
-        max_length: Characters; numbers are never cut.
-    """
-    if value is None:
-        return ""
-    if isinstance(value, float):
-        return f"{value:g}"
-    if isinstance(value, bool):
-        return str(value)
-    try:
-        if isinstance(value, str):
-            text = value[-_MAX_CELL:]
-        else:
-            text = _CELL.repr(value) if is_long(value) else str(value)
-        text = " ".join(text.split())
-    except Exception:  # an object of the user's
-        text = f"<{type(value).__name__}>"
-    return text if len(text) <= max_length or isinstance(value, int) else "..." + text[3 - max_length :]
-
-
-class _Repr(ShortRepr):
-    """The `ShortRepr` of tables.
-
-    Args:
-        shortens: Whether floats of many digits are rounded to six.
-    """
-
-    def __init__(self, shortens: bool):
-        super().__init__(members=20)
-        self._shortens = shortens
-
-    def repr_float(self, value: float, level: int) -> str:
-        """The text of a float; `reprlib` calls this."""
-        text = repr(value)
-        return f"{value:.6g}" if self._shortens and len(text) > _EXACT_LENGTH else text
-
-
-_CELL = ShortRepr()
-_REPR, _SHORT_REPR = _Repr(shortens=False), _Repr(shortens=True)
-
-
-def short_repr(value: Any, *, rounds: bool = False) -> str:
-    """A value as its code on one line, cut where it is large; with `rounds`, floats of many digits are rounded."""
-    return " ".join((_SHORT_REPR if rounds else _REPR).repr(value).split())
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows under headers.
-
-    Attributes:
-        headers: One per column.
-        rows: Values, as many as headers; text longer than `max_length` is cut, but never in the first two columns
-            (what it is, and its status) or in one that has a wider header.
-        max_length: Characters of a cell.
-        dispensable: Columns, by position, that are left out where there is no space for all, the first one first.
-    """
-
-    headers: Sequence[str]
-    rows: Sequence[Sequence[Any]]
-    max_length: int = 20
-    dispensable: Sequence[int] = ()
-
-    def cells(self) -> list[list[str]]:
-        """The rows as short texts."""
-        limits = [10_000 if c < 2 else max(self.max_length, len(header)) for c, header in enumerate(self.headers)]
-        return [[format_cell(value, limit) for value, limit in zip(row, limits, strict=True)] for row in self.rows]
-
-    def lines(self, columns: int | None = None) -> list[str]:
-        """The table in a frame, numbers to the right.
-
-        Args:
-            columns: How wide it may be. Columns are left out for that, and named below; a table that is too wide even
-                so has no frame.
-        """
-        cells = self.cells()
-        widths = [max(map(width_of, (header, *(row[c] for row in cells)))) for c, header in enumerate(self.headers)]
-        shown = {c for c in range(len(widths)) if columns is None or c not in self.dispensable}
-        left = (columns or 0) - 1 - sum(widths[c] + 3 for c in shown)
-        for c in reversed(self.dispensable if columns is not None else ()):
-            if widths[c] + 3 <= left:
-                shown.add(c)
-                left -= widths[c] + 3
-        if columns is not None and left < 0:
-            lines = [", ".join(row[c] for c in sorted(shown) if row[c]) for row in (list(self.headers), *cells)]
-        else:
-            lines = self._framed(cells, sorted(shown), widths)
-        left_out = [header for c, header in enumerate(self.headers) if c not in shown]
-        return [*lines, f"(no space for: {', '.join(left_out)})"] if left_out else lines
-
-    def _framed(self, cells: Sequence[Sequence[str]], shown: Sequence[int], widths: Sequence[int]) -> list[str]:
-        is_number = [all(_is_number(row[c]) or row[c] is None for row in self.rows) for c in range(len(widths))]
-
-        def line(texts: Sequence[str]) -> str:
-            padded = []
-            for c in shown:
-                space = " " * (widths[c] - width_of(texts[c]))
-                padded.append(space + texts[c] if is_number[c] else texts[c] + space)
-            return f"| {' | '.join(padded)} |"
-
-        rule = "+".join("-" * (widths[c] + 2) for c in shown)
-        return [f"+{rule}+", line(self.headers), f"|{rule}|", *map(line, cells), f"+{rule}+"]
-
-    def html(self) -> str:
-        """The table as HTML; HTML in its cells is shown as text."""
-        from html import escape
-
-        head = "".join(f"<th>{escape(header)}</th>" for header in self.headers)
-        body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in self.cells())
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def as_text(parts: Iterable[Part], columns: int | None = None) -> str:
-    """A status block as lines of text; `columns` is how wide tables may be."""
-    lines: list[str] = []
-    for part in parts:
-        lines += part.lines(columns) if isinstance(part, Table) else [part]
-    return "\n".join(lines)
-
-
-def as_html(parts: Iterable[Part]) -> str:
-    """A status block as HTML: tables, and each line escaped, with its spaces."""
-    from html import escape
-
-    return "".join(
-        part.html() if isinstance(part, Table) else f'<div style="white-space: pre-wrap">{escape(part)}</div>'
-        for part in parts
-    )
 
 
 def look_up(result: Mapping[str, Any], name: str) -> Any:
@@ -370,6 +230,55 @@ def ending(trial: Trial, is_cut: bool) -> str:
     return f"stopped{at}"
 
 
+def ending_counts(trials: Iterable[Trial], cut: Collection[str]) -> str:
+    """`6 finished, 2 failed`: how many trials ended in which way; `cut` are the ids of those that were cut short."""
+    counts = Counter(ending(trial, trial.trial_id in cut).partition(" at ")[0] for trial in trials)
+    ordered = sorted(counts, key=lambda text: (text not in ENDINGS, ENDINGS.get(text, 0), text))
+    return ", ".join(f"{counts[text]} {text}" for text in ordered) or "none"
+
+
+def rank_by(metric: str | None, mode: str | None) -> Callable[[Trial], float]:
+    """A key that puts the best trials first, and those without a finite value last; without a metric all are equal."""
+
+    def rank(trial: Trial) -> float:
+        if metric is None or mode is None:
+            return 0.0
+        value = trial.analysis.get(metric, "last")
+        value = number_of(look_up(trial.last_result, metric)) if value is None else value
+        return math.inf if value is None or not math.isfinite(value) else -value if mode == "max" else value
+
+    return rank
+
+
+def best_trials(trials: Iterable[Trial], metric: str, mode: str, count: int) -> list[Trial]:
+    """The best trials, the best first; only those that have a finite value of the metric."""
+    rank = rank_by(metric, mode)
+    return heapq.nsmallest(count, (trial for trial in trials if rank(trial) < math.inf), key=rank)
+
+
+def best_and_failed(
+    trials: Iterable[Trial], metric: str | None, mode: str | None, max_best: int, max_failed: int
+) -> list[Trial]:
+    """The best trials, the best first, then some of those that failed."""
+    by_failure: dict[bool, list[Trial]] = {True: [], False: []}
+    for trial in trials:
+        by_failure[trial.status == ERROR].append(trial)
+    return [*heapq.nsmallest(max_best, by_failure[False], key=rank_by(metric, mode)), *by_failure[True][:max_failed]]
+
+
+def curve_of(trials: Iterable[Trial], metric: str | None, mode: str | None) -> str:
+    """The last value of each trial as HTML; empty without a metric, or if there is nothing to see."""
+    if metric is None or mode is None:
+        return ""
+    return curve(values_of(trials, metric), mode, f"{metric} of each trial, and the best so far")
+
+
+def values_of(trials: Iterable[Trial], metric: str) -> list[tuple[float, float]]:
+    """The number and the last value of each trial that has one."""
+    values = ((trial.number, trial.analysis.get(metric, "last")) for trial in trials)
+    return [(number, value) for number, value in values if value is not None]
+
+
 def trial_table(
     trials: Sequence[Trial],
     parameters: Mapping[str, str],
@@ -378,38 +287,37 @@ def trial_table(
     metric: str | None = None,
     endings: Mapping[str, str] | None = None,
 ) -> Table:
-    """A table of trials.
+    """A table of trials. Where there is no space, the metric that is optimised and the parameters go last.
 
     Args:
         trials: One row each.
         parameters: Shown names by path; if empty, all parameters that were searched.
         metrics: Shown names by flattened name; those that no trial has reported are left out.
         max_length: Characters of a cell.
-        metric: What is optimised: the last column that is left out where there is no space.
+        metric: What is optimised.
         endings: How each trial has ended, by id: shown in place of status and process.
     """
     parameters = parameters or {name: name for name in sorted({p for t in trials for p in t.evaluated_params})}
-    metrics = {
-        name: shown
-        for name, shown in metrics.items()
-        if any(look_up(trial.last_result, name) is not None for trial in trials)
-    }
-    rows = [
-        [
-            trial.name,
-            *((trial.shown_status, _location(trial)) if endings is None else (endings[trial.trial_id],)),
-            *(parameter_of(trial, name) for name in parameters),
-            *(look_up(trial.last_result, name) for name in metrics),
-        ]
-        for trial in trials
-    ]
-    shown = [format_cell(name, max_length) for name in (*parameters.values(), *metrics.values())]
-    fixed = ["Trial name", "status", *(["loc"] if endings is None else [])]
-    first = len(fixed) + len(parameters)
-    others = [c for c, name in enumerate(metrics, first) if name != metric]
-    others.sort(key=lambda c: list(metrics)[c - first] == TIME_TOTAL_S)  # the user's own metrics say more
-    dispensable = [*range(_LOCATION, len(fixed)), *reversed(others), *reversed(range(len(fixed), first))]
-    return Table([*fixed, *shown], rows, max_length, dispensable)
+    values = {name: [look_up(trial.last_result, name) for trial in trials] for name in metrics}
+    metrics = {name: shown for name, shown in metrics.items() if any(value is not None for value in values[name])}
+    columns = [Column("Trial name", [trial.name for trial in trials], 10_000)]
+    if endings is None:
+        columns.append(Column("status", [trial.shown_status for trial in trials], 10_000))
+        columns.append(Column("loc", [_location(trial) for trial in trials], max_length))
+    else:
+        columns.append(Column("status", [endings[trial.trial_id] for trial in trials], 10_000))
+    fixed = len(columns)
+    for name, shown in parameters.items():
+        cells = [parameter_of(trial, name) for trial in trials]
+        columns.append(Column(format_cell(shown, max_length), cells, max_length))
+    columns += [Column(format_cell(shown, max_length), values[name], max_length) for name, shown in metrics.items()]
+    first = fixed + len(parameters)
+    by_metric = dict(zip(metrics, range(first, len(columns)), strict=True))
+    goal = [by_metric.pop(metric)] if metric is not None and metric in by_metric else []
+    steps = [by_metric.pop(TRAINING_ITERATION)] if TRAINING_ITERATION in by_metric else []
+    times = [by_metric.pop(TIME_TOTAL_S)] if TIME_TOTAL_S in by_metric else []  # the user's own metrics say more
+    ranking = [0, *goal, *range(fixed, first), 1, *steps, *by_metric.values(), *times, *range(2, fixed)]
+    return Table(columns, ranking, Column("trial", [trial.number for trial in trials]))
 
 
 def parameter_of(trial: Trial, name: str) -> Any:
@@ -421,10 +329,6 @@ def parameter_of(trial: Trial, name: str) -> Any:
 def _location(trial: Trial) -> str:
     pid = trial.last_result.get(PID) or trial.pid
     return f"{trial.last_result.get(NODE_IP, '127.0.0.1')}:{pid}" if pid else ""
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)  # also the scalars of NumPy
 
 
 # -- lines -------------------------------------------------------------------------------------------------------------
@@ -454,24 +358,39 @@ def error_table(trials: Iterable[Trial], max_rows: int) -> list[Part]:
     if not failed:
         return []
     shown = failed[:max_rows]
-    rows = [
-        [trial.name, f"{trial.num_failures}{'' if trial.status == ERROR else '*'}", trial.error_file] for trial in shown
-    ]
+    counts = [f"{trial.num_failures}{'' if trial.status == ERROR else '*'}" for trial in shown]
     parts: list[Part] = [
         f"Number of errored trials: {len(failed)}" + (f" ({len(shown)} shown)" if len(failed) > len(shown) else ""),
-        Table(["Trial name", "# failures", "error file"], rows, max_length=10_000),
+        Table(
+            [
+                Column("Trial name", [trial.name for trial in shown], 10_000),
+                Column("# failures", counts),
+                Column("error file", [trial.error_file for trial in shown], 10_000),
+            ]
+        ),
     ]
     if any(trial.status == TERMINATED for trial in shown):
         parts.append("* The trial finished after a retry.")
     return parts
 
 
-def error_texts(trials: Iterable[Trial], raised: Trial | None = None) -> list[str]:
+def retried_text(trials: Iterable[Trial]) -> list[str]:
+    """A line on the trials that have finished after a retry; empty if there are none."""
+    retried = [trial for trial in trials if trial.num_failures and trial.status == TERMINATED]
+    if not retried:
+        return []
+    named = ", ".join(trial.name for trial in retried[:_MAX_TRACEBACKS])
+    more = f" and {len(retried) - _MAX_TRACEBACKS} more" if len(retried) > _MAX_TRACEBACKS else ""
+    return [f"Finished after a retry: {named}{more} (their error.txt has the failures)"]
+
+
+def error_texts(trials: Iterable[Trial], raised: Trial | None = None, has_traceback: bool = True) -> list[str]:
     """The errors of the trials that have failed, each distinct one once, the most frequent last.
 
     Args:
         trials: All trials.
         raised: The trial whose error the driver raises next, as an exception that shows its traceback.
+        has_traceback: Whether the text of the error is shown, or its last line and where the text is.
     """
     groups: dict[Any, list[Trial]] = {}
     for trial in trials:
@@ -484,19 +403,33 @@ def error_texts(trials: Iterable[Trial], raised: Trial | None = None) -> list[st
         lines.append(f"{more} more {'trial has' if more == 1 else 'trials have'} failed: see the error files.")
     # The most frequent one comes last: that is where people look first.
     for alike in reversed(ordered[:_MAX_TRACEBACKS]):
-        count = len(alike) - 1
+        first, count = alike[0], len(alike) - 1
         others = f" and {count} more {'trial' if count == 1 else 'trials'} with the same error" if count else ""
-        way = _way_to_debug(alike[0]) if alike is ordered[0] else ""
+        way = _way_to_debug(first) if alike is ordered[0] else ""
+        head = f"Error of trial {first.name}{others}{way}:"
         if raised is not None and raised in alike:
-            lines.append(f"Error of trial {alike[0].name}{others}{way}: it is raised now.")
-            continue
-        lines.append(f"Error of trial {alike[0].name}{others}{way}:")
-        text = str(alike[0].error).rstrip().splitlines()
-        if len(text) > _MAX_TRACEBACK_LINES:
-            text = [*text[:3], f"  ... [{len(text) - _MAX_TRACEBACK_LINES} lines left out] ...", *text[3:]]
-            text = [*text[:4], *text[4 - _MAX_TRACEBACK_LINES :]]
-        lines += text
+            lines.append(f"{head} it is raised now.")
+        elif not has_traceback:
+            lines.append(f"{head} {last_line(first)} ({first.error_file})")
+        else:
+            text = str(first.error).rstrip().splitlines()
+            if len(text) > _MAX_TRACEBACK_LINES:
+                left_out = f"  ... [{len(text) - _MAX_TRACEBACK_LINES} lines left out] ..."
+                text = [*text[:3], left_out, *text[4 - _MAX_TRACEBACK_LINES :]]
+            lines += [head, *text]
     return lines
+
+
+def where_prints_go(path: str, outputs: Sequence[str]) -> str:
+    """A line that tells where the output of trials is.
+
+    Args:
+        path: The run's directory.
+        outputs: See `RunInfo`.
+    """
+    if tuple(outputs) == DEFAULT_OUTPUTS:
+        return f"Prints of trials: minitune logs {shlex.quote(path)} TRIAL"
+    return f"Prints of trials: {' and '.join(dict.fromkeys(outputs))} in each trial's directory"
 
 
 def _way_to_debug(trial: Trial) -> str:

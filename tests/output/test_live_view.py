@@ -9,22 +9,24 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from kit import fit
+from kit import fit, make_trial, run_path
 from terminal import Terminal
 
 import minitune as tune
 from minitune import Callback, CLIReporter, TuneConfig, Tuner
 from minitune.base.text import cut, cut_front, duration, one_line, width_of, without_moves
+from minitune.experiment.lifecycle import Step
 from minitune.experiment.trial import Trial
 from minitune.output.live import ErrorKind, Row, Snapshot, progress_text, render, seconds_left
 from minitune.output.reporters import ProgressReporter, default_reporter
 from minitune.output.screen import Screen, open_screen
 
-ROW = Row("train_日本_00001", {"lr": 0.1, "opt/decay": 1e-5}, {"loss": 0.5, "acc": 1}, 3, 62.0)
+ROW = Row("train_日本_00001", {"lr": 0.1, "opt/decay": 1e-5}, {"loss": 0.5, "acc": 1}, 3, 62.0, 1, "running")
 FULL = Snapshot(
     "train_today",
     83.2,
@@ -32,7 +34,8 @@ FULL = Snapshot(
     total=50,
     per_s=0.3,
     left_s=222.0,
-    best=ROW,
+    goal=("loss", "min"),
+    best=[ROW] * 5,
     running=[ROW] * 8,
     errors=[ErrorKind("ValueError: \x1b[2Jno", 2, "/results/error.txt")],
     resources=["2/4 CPUs"],
@@ -71,14 +74,52 @@ def test_the_view_keeps_to_the_size_it_is_given(width: int, height: int) -> None
 
 
 def test_what_the_view_shows() -> None:
-    text = "\n".join(render(FULL, 100, 12))
+    text = "\n".join(render(FULL, 100, 18))
     assert "23/50 trials, 18 per min, about 3 min 42 s left" in text
     assert "8 RUNNING, 21 TERMINATED, 2 ERROR" in text
-    assert "best loss=0.5, iteration 3, train_日本_00001: lr=0.1, opt/decay=1e-05" in text
     assert "2 errors: ValueError: ?[2Jno (/results/error.txt)" in text
     assert "... 2 more running" in text
     assert any(line.startswith("\x1b[") for line in render(FULL, 100, 30, color=True))
     assert "█" not in "".join(render(FULL, 100, 30, ascii_only=True))
+
+
+def test_the_best_five_stand_above_those_that_run_in_the_same_columns() -> None:
+    others = [Row(f"train_{n}", {"lr": n / 10}, {"loss": n}, n, 1.0, n, "finished") for n in range(1, 6)]
+    lines = render(replace(FULL, best=others, errors=[]), 100, 40)
+    head = next(n for n, line in enumerate(lines) if line.startswith("trial "))
+    assert lines[head].split() == ["trial", "loss", "lr", "opt/decay", "status", "iter", "time", "acc"]
+    assert lines[head + 1] == "best so far (min loss)"
+    assert [line.split()[:3] for line in lines[head + 2 : head + 7]] == [
+        [f"train_{n}", str(n), str(n / 10)] for n in range(1, 6)
+    ]
+    assert "finished" in lines[head + 2]
+    assert lines[head + 7] == "running"
+    assert lines[head + 8].split()[1:4] == ["0.5", "0.1", "1e-05"]
+    assert len(lines) == head + 16
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (100, ["trial", "loss", "lr", "opt/decay", "status", "iter", "time", "acc"]),
+        (60, ["trial", "loss", "lr", "opt/decay", "status", "iter", "time", "acc"]),
+        (40, ["trial", "loss", "lr", "opt/decay", "status"]),
+        (27, ["trial", "loss", "lr", "opt/decay"]),
+        (12, ["trial", "loss"]),
+    ],
+)
+def test_the_objective_and_the_parameters_are_dropped_last(width: int, shown: list[str]) -> None:
+    lines = render(replace(FULL, best=[]), width, 40)
+    (head,) = (line for line in lines if line.startswith("trial "))
+    assert head.split() == shown
+    assert ("1" if width <= 60 else ROW.name) in [line.split()[0] for line in lines], "the number where it is narrow"
+    assert any(line.startswith("(no space") for line in lines) is (width < 60)
+
+
+def test_a_small_terminal_keeps_the_bar_and_the_best() -> None:
+    lines = render(FULL, 100, 2)
+    assert lines[0].startswith(("█", "23/50"))
+    assert lines[1].startswith("best loss=0.5, iteration 3, train_日本_00001: lr=0.1, opt/decay=1e-05")
 
 
 def test_time_left_is_a_guess_or_nothing() -> None:
@@ -243,11 +284,51 @@ def test_the_end_of_a_long_run_on_a_small_terminal(terminal: Terminal) -> None:
     with terminal:
         fit_four(100)
     lines = terminal.lines()
-    (head,) = (line for line in lines if line.startswith("| Trial name"))
+    (head,) = (line for line in lines if line.startswith("| trial"))
     assert {len(line) for line in lines if line.startswith(("| ", "+-"))} == {len(head)}
-    assert "(no space for: total time (s))" in lines
+    assert "| trial | status" in head
+    assert not any("no space for" in line for line in lines)
     assert lines.count("ValueError: no 9") == 1
     assert "9moretrialswiththesameerror" in "".join(lines).replace(" ", "")
+
+
+def test_before_a_trial_begins_the_view_says_what_goes_on(terminal: Terminal, now_s: list[float]) -> None:
+    trials = [make_trial(number) for number in range(3)]
+    with terminal:
+        reporter = ready()
+        reporter.report(trials, False)
+        for trial in trials[:2]:
+            trial.move(Step.START)
+        now_s[0] += 2
+        reporter.report(trials, False)
+        trials[0].move(Step.TRAIN)
+        now_s[0] += 2
+        reporter.report(trials, False)
+        reporter.close()
+    has_line = ["starting 2 workers (loading the trainable)" in frame for frame in terminal.frames]
+    assert has_line[-3:] == [False, True, False]
+
+
+def says_hello(config: dict[str, Any]) -> None:
+    print("hello")
+    tune.report({"loss": 1})
+
+
+@pytest.mark.parametrize(
+    ("run", "line"),
+    [
+        ({"executor": "local"}, "Prints of trials: minitune logs {path} TRIAL"),
+        ({"executor": "local", "log_to_file": "out.txt"}, "Prints of trials: out.txt in each trial's directory"),
+        ({"executor": "local", "show_output": True}, None),
+        ({"executor": "inline"}, None),
+    ],
+)
+def test_one_line_tells_where_prints_go(
+    run: dict[str, Any], line: str | None, capfd: pytest.CaptureFixture[str]
+) -> None:
+    fit(says_hello, {"x": tune.grid_search([1, 2])}, verbose=1, **run)
+    lines = capfd.readouterr().out.splitlines()
+    assert [text for text in lines if "rints of" in text] == ([] if line is None else [line.format(path=run_path())])
 
 
 def test_a_run_in_a_thread(terminal: Terminal) -> None:

@@ -1,0 +1,304 @@
+"""Tables and other parts of views, as text for terminals and as HTML for notebooks: the same columns, the same cells.
+
+The cells hold values of users, so each is formatted with a bound: on its length, and against a `__str__` that raises.
+HTML in them is shown as text. The HTML needs nothing from elsewhere, and takes its colours from the page around it, so
+that it can be read on light and dark ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from numbers import Real
+from typing import Any, TypeAlias
+
+from minitune.base.text import ShortRepr, is_long, one_line, width_of
+
+_MAX_CELL = 100_000
+"""The number of characters, from the end of a text, that a cell is made of."""
+
+_EXACT_LENGTH = 8
+"""Floats with more characters are rounded where a value is shown rounded."""
+
+_MAX_DOTS = 500
+"""Values that a curve shows; of more, these many evenly."""
+
+_WIDTH, _HEIGHT, _LEFT, _BOTTOM = 520, 150, 70, 18
+"""Of a curve, in pixels; left and bottom are the places of its scales."""
+
+_STYLE = (
+    "<style>"
+    ".minitune{font-size:13px;line-height:1.5}"
+    ".minitune table{border-collapse:collapse;margin:6px 0;color:inherit;font-size:inherit;"
+    "font-variant-numeric:tabular-nums}"
+    ".minitune th,.minitune td{padding:2px 10px;text-align:left;white-space:nowrap;background:none;"
+    "border:0;border-bottom:1px solid rgba(128,128,128,.3)}"
+    ".minitune .number{text-align:right}"
+    ".minitune .title{font-weight:normal;font-style:italic;padding-top:8px}"
+    ".minitune .line{white-space:pre-wrap}"
+    ".minitune .error{white-space:pre-wrap;border-left:3px solid #d9534f;padding-left:8px}"
+    ".minitune .head{font-weight:bold}"
+    ".minitune .bar{height:8px;width:30em;max-width:100%;border-radius:4px;background:rgba(128,128,128,.3)}"
+    ".minitune .bar div{height:100%;border-radius:4px;background:#2a9d5c}"
+    "</style>"
+)
+
+Part: TypeAlias = "str | Table"
+"""A part of a view: a line, or a table."""
+
+
+def format_cell(value: Any, max_length: int) -> str:
+    """A value as one short line: floats with six digits, long text with its end.
+
+    Args:
+        value: Anything; None is empty.
+        max_length: Characters; numbers are never cut.
+    """
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, bool):
+        return str(value)
+    try:
+        if isinstance(value, str):
+            text = value[-_MAX_CELL:]
+        else:
+            text = _CELL.repr(value) if is_long(value) else str(value)
+        text = " ".join(text.split())
+    except Exception:  # an object of the user's
+        text = f"<{type(value).__name__}>"
+    return text if len(text) <= max_length or isinstance(value, int) else "..." + text[3 - max_length :]
+
+
+class _Repr(ShortRepr):
+    """The `ShortRepr` of tables.
+
+    Args:
+        shortens: Whether floats of many digits are rounded to six.
+    """
+
+    def __init__(self, shortens: bool):
+        super().__init__(members=20)
+        self._shortens = shortens
+
+    def repr_float(self, value: float, level: int) -> str:
+        """The text of a float; `reprlib` calls this."""
+        text = repr(value)
+        return f"{value:.6g}" if self._shortens and len(text) > _EXACT_LENGTH else text
+
+
+_CELL = ShortRepr()
+_REPR, _SHORT_REPR = _Repr(shortens=False), _Repr(shortens=True)
+
+
+def short_repr(value: Any, *, rounds: bool = False) -> str:
+    """A value as its code on one line, cut where it is large; with `rounds`, floats of many digits are rounded."""
+    return " ".join((_SHORT_REPR if rounds else _REPR).repr(value).split())
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    Attributes:
+        header: What stands above it.
+        values: One for each row.
+        max_length: Characters of a cell; longer text is cut, but not below the length of the header.
+        least: Columns of the terminal that it takes at least, so that it stays as it is while digits change.
+    """
+
+    header: str
+    values: Sequence[Any]
+    max_length: int = 20
+    least: int = 0
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """The header and the cells."""
+        limit = max(self.max_length, len(self.header))
+        return [one_line(self.header), *(one_line(format_cell(value, limit)) for value in self.values)]
+
+    @cached_property
+    def width(self) -> int:
+        """Columns of the terminal that it takes."""
+        return max(self.least, *map(width_of, self.texts))
+
+    @cached_property
+    def is_number(self) -> bool:
+        """Whether it has no values but numbers, those of NumPy included."""
+        numbers = (
+            isinstance(value, Real) and not isinstance(value, bool) for value in self.values if value is not None
+        )
+        return all(numbers)
+
+    def padded(self, aligns_right: bool) -> list[str]:
+        """The texts, all of the same width."""
+        spaces = [" " * (self.width - width_of(text)) for text in self.texts]
+        pairs = zip(spaces, self.texts, strict=True)
+        return [space + text if aligns_right else text + space for space, text in pairs]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under headers; the same columns and cells for a terminal, a file and a notebook.
+
+    Attributes:
+        columns: From left to right.
+        ranking: The positions of the columns, the most important first: where there is no space for all, the last ones
+            are dropped. Empty: none is.
+        brief: Takes the place of the first column where there is no space for all columns.
+        titles: Texts above rows, by the position of the row.
+        is_framed: Whether it has a frame, with numbers to the right.
+    """
+
+    columns: Sequence[Column]
+    ranking: Sequence[int] = ()
+    brief: Column | None = None
+    titles: Mapping[int, str] = field(default_factory=dict)
+    is_framed: bool = True
+
+    def narrowed(self, width: int | None) -> tuple[Table, list[str]]:
+        """The table with as many of its columns as fit, and the headers of those that are left out.
+
+        Args:
+            width: Columns of the terminal; None: there is no limit.
+        """
+        space, left = (3, (width or 0) - 1) if self.is_framed else (2, (width or 0) + 2)
+        if width is None or not self.ranking or sum(column.width + space for column in self.columns) <= left:
+            return self, []
+        columns = [self.brief or self.columns[0], *self.columns[1:]]
+        shown: set[int] = set()
+        for c in self.ranking:
+            left -= columns[c].width + space
+            if left < 0 and shown:
+                break
+            shown.add(c)
+        left_out = [column.header for c, column in enumerate(columns) if c not in shown]
+        return replace(self, columns=[columns[c] for c in sorted(shown)], ranking=(), brief=None), left_out
+
+    def lines(self, width: int | None = None) -> list[str]:
+        """The table as text.
+
+        Args:
+            width: How wide it may be. A table that is wider has no frame.
+        """
+        if self.is_framed and width is not None and sum(column.width + 3 for column in self.columns) + 1 > width:
+            rows = zip(*(column.texts for column in self.columns), strict=True)
+            return [", ".join(filter(None, cells)) for cells in rows]
+        begin, between, end = ("| ", " | ", " |") if self.is_framed else ("", "  ", "")
+        aligned = [column.padded(aligns_right=self.is_framed and column.is_number) for column in self.columns]
+        lines = [f"{begin}{between.join(cells)}{end}".rstrip() for cells in zip(*aligned, strict=True)]
+        for position in sorted(self.titles, reverse=True):
+            lines.insert(position + 1, self.titles[position])
+        if not self.is_framed:
+            return lines
+        rule = "+".join("-" * (column.width + 2) for column in self.columns)
+        return [f"+{rule}+", lines[0], f"|{rule}|", *lines[1:], f"+{rule}+"]
+
+    def html(self) -> str:
+        """The table as HTML, with all its columns."""
+        kinds = [' class="number"' if column.is_number else "" for column in self.columns]
+        rows = []
+        for position, cells in enumerate(zip(*(column.texts for column in self.columns), strict=True)):
+            if position - 1 in self.titles:
+                title = _escaped(self.titles[position - 1])
+                rows.append(f'<tr><th class="title" colspan="{len(cells)}">{title}</th></tr>')
+            tag = "td" if position else "th"
+            pairs = zip(kinds, cells, strict=True)
+            rows.append(f"<tr>{''.join(f'<{tag}{kind}>{_escaped(cell)}</{tag}>' for kind, cell in pairs)}</tr>")
+        return f"<table><thead>{rows[0]}</thead><tbody>{''.join(rows[1:])}</tbody></table>"
+
+
+def as_text(parts: Iterable[Part], width: int | None = None) -> str:
+    """A status block as lines of text; `width` is how wide tables may be."""
+    lines: list[str] = []
+    for part in parts:
+        if isinstance(part, Table):
+            table, left_out = part.narrowed(width)
+            lines += table.lines(width)
+            lines += [f"(no space for: {', '.join(left_out)})"] if left_out else []
+        else:
+            lines.append(part)
+    return "\n".join(lines)
+
+
+def as_html(parts: Iterable[Part], *more: str) -> str:
+    """A view as HTML: each line escaped, with its spaces; tables; and `more`, which is HTML already."""
+    shown = (part.html() if isinstance(part, Table) else line_as_html(part) for part in parts)
+    return f'{_STYLE}<div class="minitune">{"".join(shown)}{"".join(more)}</div>'
+
+
+def _escaped(text: str) -> str:
+    from html import escape  # takes 3 ms to import, and a terminal needs none
+
+    return escape(text)
+
+
+def line_as_html(text: str, kind: str = "line") -> str:
+    """A line, or several, as HTML: a `line`, a `head` or an `error`."""
+    return f'<div class="{kind}">{_escaped(text)}</div>'
+
+
+def bar(part: float) -> str:
+    """A progress bar as HTML; `part` is what is done, 0 to 1."""
+    return f'<div class="bar"><div style="width:{100 * min(1.0, max(0.0, part)):.1f}%"></div></div>'
+
+
+def curve(values: Sequence[tuple[float, float]], mode: str, title: str) -> str:
+    """The values of trials as dots, and a line of the best one so far, as an SVG picture within HTML.
+
+    Values that are far worse than most are drawn at the edge: they would leave no space for the others.
+
+    Args:
+        values: Pairs of a trial's number and its value, in the order of the numbers.
+        mode: `min` or `max`.
+        title: A line above it.
+
+    Returns:
+        HTML; empty if fewer than two of the values are finite.
+    """
+    values = [(x, y) for x, y in values if math.isfinite(y)]
+    if len(values) < 2:
+        return ""
+    better = min if mode == "min" else max
+    best, steps = values[0][1], []
+    for x, y in values:
+        if y == better(y, best):
+            best = y
+            steps.append((x, y))
+    heights = sorted((y for _, y in values), reverse=mode == "max")
+    worst, middle = heights[-1], heights[len(heights) // 2]
+    if abs(worst - best) > 5 * abs(middle - best) > 0:
+        worst = best + 5 * (middle - best)
+    low, high = min(best, worst), max(best, worst)
+    first, last = values[0][0], values[-1][0]
+
+    def across(x: float) -> float:
+        return _LEFT + 6 + (x - first) / ((last - first) or 1) * (_WIDTH - _LEFT - 12)
+
+    def down(y: float) -> float:
+        return 8 + (high - min(high, max(low, y))) / ((high - low) or 1) * (_HEIGHT - _BOTTOM - 16)
+
+    shown = values[:: -(-len(values) // _MAX_DOTS)]
+    dots = "".join(f'<circle cx="{across(x):.1f}" cy="{down(y):.1f}" r="2.5"/>' for x, y in shown)
+    path = f"M{across(steps[0][0]):.1f} {down(steps[0][1]):.1f}"
+    path += "".join(f"H{across(x):.1f}V{down(y):.1f}" for x, y in steps[1:]) + f"H{across(last):.1f}"
+    scale = "".join(
+        f'<text x="{x}" y="{y}" text-anchor="{anchor}">{_escaped(format_cell(value, 12))}</text>'
+        for x, y, anchor, value in (
+            (_LEFT - 4, 12, "end", high),
+            (_LEFT - 4, _HEIGHT - _BOTTOM, "end", low),
+            (_LEFT, _HEIGHT - 4, "start", first),
+            (_WIDTH, _HEIGHT - 4, "end", last),
+        )
+    )
+    return (
+        f'{line_as_html(title)}<svg width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" '
+        f'font-size="11" style="max-width:100%"><g fill="currentColor">{scale}</g>'
+        f'<path d="M{_LEFT} 4V{_HEIGHT - _BOTTOM}H{_WIDTH}" fill="none" stroke="currentColor" stroke-opacity=".4"/>'
+        f'<g fill="currentColor" fill-opacity=".4">{dots}</g>'
+        f'<path d="{path}" fill="none" stroke="#2a9d5c" stroke-width="2"/></svg>'
+    )
