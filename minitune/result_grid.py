@@ -120,7 +120,14 @@ class Result:
         directory = local_path(path)
         if not os.path.isdir(directory):
             raise RuntimeError(f"a trial's directory must exist, but {directory} does not")
-        trial = _recorded_trial(directory)
+        run_path, name = os.path.split(directory)
+        trial: Trial | None = None
+        try:
+            trial = next((each for each in read_run(run_path).trials if each.custom_dirname == name), None)
+        except FileNotFoundError:
+            pass
+        except TuneError as damage:
+            logger.warning("%s is read without the journal of its run: %s", directory, damage)
         rows = logged_rows(directory) if trial is None else recorded_rows(directory)
         if rows is None and trial is None:
             raise RuntimeError(f"{directory} is no trial's directory: neither result.json nor progress.csv is in it")
@@ -339,19 +346,6 @@ def _score(value: Any, order: str) -> float:
         return -math.inf
     score: float = value if order == "max" else -value  # an int may be too large for float()
     return score
-
-
-def _recorded_trial(directory: str) -> Trial | None:
-    """The trial of a directory as the journal of its run has it; None if there is no such journal."""
-    run_path, name = os.path.split(directory)
-    try:
-        trials = read_run(run_path).trials
-    except FileNotFoundError:
-        return None
-    except TuneError as error:
-        logger.warning("%s is read without the journal of its run: %s", directory, error)
-        return None
-    return next((trial for trial in trials if trial.custom_dirname == name), None)
 
 
 def _kept_checkpoints(directory: str, rows: list[Row], trial: Trial | None) -> Kept:

@@ -7,6 +7,7 @@ files of these names itself.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
@@ -173,7 +174,15 @@ class ExperimentAnalysis:
             check_mode(mode)
             if metric is None:
                 raise ValueError(f"a mode needs a metric, but got mode={mode!r} and no metric; pass both or neither")
-        return [self._row(trial, metric, mode) for trial in self.trials]
+        found = []
+        for trial in self.trials:
+            rows = trial_rows(trial.local_path) if trial.last_result else []
+            row = rows[-1] if rows else flat_row(last_result_of(trial))
+            if metric is not None and mode is not None:
+                row = best_of(((each[metric], each) for each in rows if is_number(each.get(metric))), mode) or row
+            metrics = {key: value for key, value in row.items() if key != CONFIG and not key.startswith(f"{CONFIG}/")}
+            found.append(metrics | flat_row({CONFIG: trial.config}) | {"logdir": trial.local_path})
+        return found
 
     def dataframe(self, metric: str | None = None, mode: str | None = None) -> pandas.DataFrame:
         """`get_rows` of the trials that have reported something, as a data frame. Needs pandas.
@@ -339,12 +348,6 @@ class ExperimentAnalysis:
             raise ValueError(f"{self._why_no_best(None)} ({self.experiment_path})")
         return best
 
-    def _row(self, trial: Trial, metric: str | None, mode: str | None) -> Row:
-        rows = trial_rows(trial.local_path) if trial.last_result else []
-        row = pick_row(rows or [flat_row(last_result_of(trial))], metric, mode)
-        metrics = {key: value for key, value in row.items() if key != CONFIG and not key.startswith(f"{CONFIG}/")}
-        return metrics | flat_row({CONFIG: trial.config}) | {"logdir": trial.local_path}
-
 
 def last_result_of(trial: Trial) -> dict[str, Any]:
     """The last result of a trial; only its id if there was none."""
@@ -455,20 +458,6 @@ def flat_row(result: Mapping[str, Any], delimiter: str = "/") -> Row:
     return top | {key: value for key, value in nested.items() if not isinstance(value, Mapping)}
 
 
-def pick_row(rows: list[Row], metric: str | None, mode: str | None) -> Row:
-    """The row with the best value of `metric`; the last one if there is no such value, or nothing to choose by.
-
-    Args:
-        rows: Flattened rows, at least one.
-        metric: The metric's flattened name, or None.
-        mode: `"min"`, `"max"` or None.
-    """
-    if metric is None or mode is None:
-        return rows[-1]
-    best = best_of(((row[metric], row) for row in rows if is_number(row.get(metric))), mode)
-    return rows[-1] if best is None else best
-
-
 def import_pandas() -> Any:
     """The module pandas.
 
@@ -499,11 +488,9 @@ def logged_rows(directory: str | os.PathLike[str]) -> list[Row] | None:
     Raises:
         OSError: If a file cannot be read.
     """
-    for name, parse in ((EXPR_RESULT_FILE, _parse_json), (EXPR_PROGRESS_FILE, _parse_csv)):
-        path = os.path.join(directory, name)
+    for read in (_read_json, _read_csv):
         try:
-            with io.TextIOWrapper(files.open_to_read(path), "utf-8", "replace", newline="\n") as file:
-                rows = parse(file, path)
+            rows = read(directory)
         except FileNotFoundError:
             continue
         _restore_numbers(rows, directory)
@@ -521,29 +508,35 @@ def read_params(directory: str | os.PathLike[str]) -> Row:
     return params if isinstance(params, dict) else {}
 
 
-def _parse_json(lines: Iterable[str], path: str) -> list[Row]:
+def _read_json(directory: str | os.PathLike[str]) -> list[Row]:
+    """The lines of `result.json`."""
     rows = []
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            row = None
-        if isinstance(row, dict):
-            rows.append(row)
-        else:
-            logger.warning("line %d of %s is torn or damaged; it is left out", number, path)
+    path = os.path.join(directory, EXPR_RESULT_FILE)
+    with io.TextIOWrapper(files.open_to_read(path), "utf-8", "replace", newline="\n") as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError):
+                row = None
+            if isinstance(row, dict):
+                rows.append(row)
+            else:
+                logger.warning("line %d of %s is torn or damaged; it is left out", number, path)
     return rows
 
 
-def _parse_csv(lines: Iterable[str], path: str) -> list[Row]:
-    """The rows of complete lines; empty cells are left out."""
-    table = csv.reader(line for line in lines if line.endswith("\n"))
-    header = next(table, [])
-    return [
-        {name: _cell(name, text) for name, text in zip(header, cells, strict=False) if text != ""} for cells in table
-    ]
+def _read_csv(directory: str | os.PathLike[str]) -> list[Row]:
+    """The rows of complete lines of `progress.csv`; empty cells are left out."""
+    path = os.path.join(directory, EXPR_PROGRESS_FILE)
+    with io.TextIOWrapper(files.open_to_read(path), "utf-8", "replace", newline="\n") as file:
+        table = csv.reader(line for line in file if line.endswith("\n"))
+        header = next(table, [])
+        return [
+            {name: _cell(name, text) for name, text in zip(header, cells, strict=False) if text != ""}
+            for cells in table
+        ]
 
 
 def _cell(name: str, text: str) -> Any:
@@ -573,29 +566,17 @@ def _restore_numbers(rows: list[Row], directory: str | os.PathLike[str]) -> None
                 numbers.add(key)
             else:
                 others.add(key)
-    if odd - numbers - others - _TEXT_COLUMNS:  # nothing but null: None, or NaN all the time
-        numbers |= _nan_columns(directory)
+    if odd - numbers - others - _TEXT_COLUMNS:  # nothing but null: None, or NaN all the time, which the table tells
+        with contextlib.suppress(FileNotFoundError):
+            numbers.update(name for row in _read_csv(directory) for name, value in row.items() if value != value)
     restored = odd & numbers - others
-    if restored:
-        for result in rows:
-            _restore(result, "", restored)
-
-
-def _nan_columns(directory: str | os.PathLike[str]) -> set[str]:
-    """The metrics that are NaN somewhere in `progress.csv`, which tells NaN from None."""
-    path = os.path.join(directory, EXPR_PROGRESS_FILE)
-    try:
-        with io.TextIOWrapper(files.open_to_read(path), "utf-8", "replace", newline="\n") as file:
-            return {name for row in _parse_csv(file, path) for name, value in row.items() if value != value}
-    except FileNotFoundError:
-        return set()
-
-
-def _restore(tree: Row, prefix: str, restored: set[str]) -> None:
-    for key, value in tree.items():
-        path = f"{prefix}{key}"
-        if isinstance(value, dict):
-            if path != CONFIG:
-                _restore(value, f"{path}/", restored)
-        elif path in restored and not isinstance(value, (int, float)):
-            tree[key] = math.nan if value is None else _INFINITIES[value]
+    levels = [(row, "") for row in rows] if restored else []
+    while levels:
+        level, prefix = levels.pop()
+        for key, value in level.items():
+            path = f"{prefix}{key}"
+            if isinstance(value, dict):
+                if path != CONFIG:
+                    levels.append((value, f"{path}/"))
+            elif path in restored and not isinstance(value, (int, float)):
+                level[key] = math.nan if value is None else _INFINITIES[value]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from minitune.base.checks import shown
+from minitune.checkpoint import Checkpoint
+from minitune.trainable.session import report
 
 Wanted = str | Sequence[str] | Mapping[str, str] | None
 """A metric, or several, under the library's names; or the library's name by the one that is reported."""
@@ -42,6 +46,16 @@ def pick(names: Mapping[str, str], logged: Mapping[str, Any]) -> dict[str, Any]:
     if missing:
         raise KeyError(f"no metric {missing[0]!r} was logged; there are {', '.join(sorted(logged)) or 'none'}")
     return {told: logged[name] for told, name in names.items()}
+
+
+def report_saved(metrics: dict[str, Any], filename: str, save: Callable[[str], Any] | None) -> None:
+    """Report metrics; with `save`, which writes a model to the path that it gets, a checkpoint of that file, too."""
+    if save is None:
+        report(metrics)
+        return
+    with tempfile.TemporaryDirectory() as directory:
+        save(os.path.join(directory, filename))
+        report(metrics, checkpoint=Checkpoint.from_directory(directory))
 
 
 class Boosting:

@@ -11,24 +11,30 @@ warning, never the tuning.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import logging
+import os
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from queue import SimpleQueue
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
+from minitune.base.checks import shown
 from minitune.base.json_text import scalar_of, short_text
 from minitune.base.text import one_line
 from minitune.experiment.trial import Trial
 from minitune.logger.logger import LoggerCallback
 from minitune.result import CONFIG, DONE, TIMESTEPS_TOTAL, TRAINING_ITERATION, flatten
+from minitune.trainable.trainable import Trainable
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 logger = logging.getLogger("minitune")
 
@@ -78,6 +84,8 @@ class TrackerCallback(LoggerCallback):
 
     tracker: ClassVar[str]
     """The tracker's name, for messages."""
+    _keeps_checkpoints = False
+    """Whether `save` hears of checkpoints."""
 
     def __init__(self, upload_timeout: float) -> None:
         self._upload_timeout_s = upload_timeout
@@ -104,7 +112,7 @@ class TrackerCallback(LoggerCallback):
         raise NotImplementedError(f"{type(self).__name__} must define write()")
 
     def save(self, record: Any, facts: Facts, directory: str) -> None:
-        """Keep a checkpoint."""
+        """Keep the checkpoint in a directory."""
 
     def close(self, record: Any, facts: Facts, end: End) -> None:
         """Close a record."""
@@ -116,25 +124,22 @@ class TrackerCallback(LoggerCallback):
         yield
 
     def _work(self, events: SimpleQueue[Any], is_given_up: threading.Event) -> None:
-        with self.settings():
-            self._tell_all(events, is_given_up)
-
-    def _tell_all(self, events: SimpleQueue[Any], is_given_up: threading.Event) -> None:
         records: dict[str, tuple[Any, Facts]] = {}
-        while (event := events.get()) is not None:
-            if is_given_up.is_set():
-                return
-            try:
-                self._tell(records, *event)
-            except Exception as error:
-                self._warn(
-                    "write", f"could not write to {self.tracker} ({_text_of(error)}); what fails is left out, said once"
-                )
-        for record, facts in records.values():
-            try:
-                self.close(record, facts, End.CUT_SHORT)
-            except Exception as error:
-                self._warn("write", f"could not close the record of trial {facts.name} ({_text_of(error)})")
+        with self.settings():
+            while (event := events.get()) is not None:
+                if is_given_up.is_set():
+                    return
+                try:
+                    self._tell(records, *event)
+                except Exception as error:
+                    self._warn(
+                        "write", f"could not write to {self.tracker}", error, "what fails is left out, said once"
+                    )
+            for record, facts in records.values():
+                try:
+                    self.close(record, facts, End.CUT_SHORT)
+                except Exception as error:
+                    self._warn("write", f"could not close the record of trial {facts.name}", error)
 
     def _tell(self, records: dict[str, tuple[Any, Facts]], trial_id: str, what: str, value: Any, step: int) -> None:
         if what == "start" and trial_id not in records:
@@ -144,9 +149,7 @@ class TrackerCallback(LoggerCallback):
                 records[trial_id] = (self.open(value), value)
             except Exception as error:
                 # The next trial would fail after as long a wait, too: trackers try several times before they give up.
-                self._warn(
-                    "open", f"opens no more records in {self.tracker} ({_text_of(error)}); the run goes on without them"
-                )
+                self._warn("open", f"opens no more records in {self.tracker}", error, "the run goes on without them")
         elif trial_id not in records:
             return  # it has no record, or it never started
         elif what == "start":
@@ -154,14 +157,16 @@ class TrackerCallback(LoggerCallback):
             self.restart(*records[trial_id])
         elif what == "result":
             self.write(records[trial_id][0], step, value)
-        elif what == "save":
-            self.save(*records[trial_id], value)
-        else:
+        elif what != "save":
             self.close(*records.pop(trial_id), value)
+        elif os.path.isdir(value):  # a checkpoint that is gone by now has been replaced by a later one
+            self.save(*records[trial_id], value)
 
-    def _warn(self, kind: str, text: str) -> None:
+    def _warn(self, kind: str, text: str, error: Exception, also: str = "") -> None:
         """Say it once for each kind."""
-        logger.log(logging.DEBUG if kind in self._warned else logging.WARNING, "%s %s", type(self).__name__, text)
+        level = logging.DEBUG if kind in self._warned else logging.WARNING
+        why = one_line(f"{type(error).__name__}: {error}")
+        logger.log(level, "%s %s (%s)%s", type(self).__name__, text, why, f"; {also}" if also else "")
         self._warned.add(kind)
 
     # -- in the driver -------------------------------------------------------------------------------------------------
@@ -186,6 +191,11 @@ class TrackerCallback(LoggerCallback):
             return
         step = int(result.get(TIMESTEPS_TOTAL) or result.get(TRAINING_ITERATION) or 0)
         self._put(trial.trial_id, "result", flatten(result), step)
+
+    def log_trial_save(self, trial: Trial) -> None:
+        """See `LoggerCallback`."""
+        if self._keeps_checkpoints and trial.checkpoint is not None:
+            self._put(trial.trial_id, "save", trial.checkpoint.path)
 
     def log_trial_end(self, trial: Trial, failed: bool = False) -> None:
         """See `LoggerCallback`."""
@@ -259,7 +269,18 @@ def load(package: str, extra: str, user: str) -> ModuleType:
 
 def plain_config(config: Mapping[str, Any]) -> dict[str, Any]:
     """A configuration, flattened, of numbers and texts; other objects as short texts."""
-    return {name: _plain(value) for name, value in flatten(dict(config)).items()}
+    plain = flatten(dict(config))
+    for name, value in plain.items():
+        if value is not None and not isinstance(value, (bool, int, float, str)):
+            scalar = scalar_of(value)
+            plain[name] = short_text(value) if scalar is None else scalar
+    return plain
+
+
+def config_in(result: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration in a flattened result, as `plain_config` gives it."""
+    head = f"{CONFIG}/"
+    return plain_config({name.removeprefix(head): value for name, value in result.items() if name.startswith(head)})
 
 
 def numbers_of(result: Mapping[str, Any]) -> dict[str, float]:
@@ -278,12 +299,54 @@ def begins_with(name: str, heads: tuple[str, ...]) -> bool:
     return any(name == head or name.startswith(f"{head}/") for head in heads)
 
 
-def _plain(value: Any) -> Any:
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    scalar = scalar_of(value)
-    return short_text(value) if scalar is None else scalar
+class TrackedTrainable:
+    """The base of Ray Tune's mixins of old for class trainables: a trial of the class has a record.
+
+    A subclass defines `begin_record` and `end_record`, and stands before `Trainable` among the bases of a class.
+    """
+
+    def begin_record(self, config: dict[str, Any]) -> None:
+        """Open the trial's record, or take it up again."""
+        raise NotImplementedError(f"{type(self).__name__} must define begin_record()")
+
+    def end_record(self) -> None:
+        """Close it."""
+        raise NotImplementedError(f"{type(self).__name__} must define end_record()")
+
+    def setup(self, config: dict[str, Any], **more: Any) -> None:
+        """See `Trainable.setup`."""
+        self.begin_record(config)
+        super().setup(config, **more)  # type: ignore[misc]  # of Trainable
+
+    def cleanup(self) -> None:
+        """See `Trainable.cleanup`."""
+        try:
+            super().cleanup()  # type: ignore[misc]  # of Trainable
+        finally:
+            self.end_record()
 
 
-def _text_of(error: Exception) -> str:
-    return one_line(f"{type(error).__name__}: {error}")
+def tracked(trainable: _F, name: str, mixin: type[TrackedTrainable], begin: Callable[[dict[str, Any]], Any]) -> _F:
+    """A function or a class trainable of which each trial has a record: what Ray Tune's decorators of old make.
+
+    Args:
+        trainable: The function or class.
+        name: The decorator's name.
+        mixin: Becomes a base of a class.
+        begin: Opens the record for a function, whose configuration it gets.
+
+    Raises:
+        TypeError: If `trainable` is neither.
+    """
+    if isinstance(trainable, type) and issubclass(trainable, Trainable):
+        return type(trainable.__name__, (mixin, trainable), {"__module__": trainable.__module__})  # type: ignore[return-value]  # a subclass of it
+    if not callable(trainable):
+        raise TypeError(f"{name} must be given a function or a subclass of Trainable, but got {shown(trainable)}")
+    function: Callable[..., Any] = trainable
+
+    @functools.wraps(function)
+    def train(config: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        begin(config)
+        return function(config, *args, **kwargs)
+
+    return train  # type: ignore[return-value]  # it has the same signature

@@ -13,9 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from minitune.experiment.trial import Trial
-from minitune.integration._tracking import End, Facts, TrackerCallback, check_installed, load, numbers_of, plain_config
-from minitune.result import CONFIG
+from minitune.integration._tracking import End, Facts, TrackerCallback, check_installed, config_in, load, numbers_of
 
 _EXTRA = "comet"
 _NO_WATCH = "COMET_DISABLE_AUTO_LOGGING"
@@ -62,18 +60,13 @@ class CometLoggerCallback(TrackerCallback):
         super().__init__(upload_timeout)
         self.online = online
         self.tags = list(tags or [])
-        self.save_checkpoints = save_checkpoints
+        self.save_checkpoints = self._keeps_checkpoints = save_checkpoints
         self.experiment_kwargs = {**dict.fromkeys(_OFF, False), "display_summary_level": 0, **experiment_kwargs}
 
     def __getstate__(self) -> dict[str, Any]:
         """See `TrackerCallback`; the key stays out of files."""
         options = {name: value for name, value in self.experiment_kwargs.items() if name != "api_key"}
         return {**super().__getstate__(), "experiment_kwargs": options}
-
-    def log_trial_save(self, trial: Trial) -> None:
-        """See `LoggerCallback`."""
-        if self.save_checkpoints and trial.checkpoint is not None:
-            self._put(trial.trial_id, "save", trial.checkpoint.path)
 
     @contextmanager
     def settings(self) -> Iterator[None]:
@@ -120,18 +113,15 @@ class CometLoggerCallback(TrackerCallback):
 
     def write(self, record: Any, step: int, result: dict[str, Any]) -> None:
         """See `TrackerCallback`."""
-        head = f"{CONFIG}/"
-        config = {name.removeprefix(head): value for name, value in result.items() if name.startswith(head)}
-        record.log_parameters(plain_config(config), step=step)
+        record.log_parameters(config_in(result), step=step)
         record.log_metrics(numbers_of(result), step=step)
 
     def save(self, record: Any, facts: Facts, directory: str) -> None:
-        """See `TrackerCallback`; a checkpoint that is gone by then has been replaced by a later one."""
-        if os.path.isdir(directory):
-            comet = load("comet_ml", _EXTRA, type(self).__name__)
-            artifact = comet.Artifact(name=f"checkpoint_{facts.name}", artifact_type="model")
-            artifact.add(directory)
-            record.log_artifact(artifact)
+        """See `TrackerCallback`."""
+        comet = load("comet_ml", _EXTRA, type(self).__name__)
+        artifact = comet.Artifact(name=f"checkpoint_{facts.name}", artifact_type="model")
+        artifact.add(directory)
+        record.log_artifact(artifact)
 
     def close(self, record: Any, facts: Facts, end: End) -> None:
         """See `TrackerCallback`."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -11,8 +10,7 @@ import keras
 
 from minitune.base.checks import shown
 from minitune.checkpoint import Checkpoint
-from minitune.integration._metrics import Wanted, names_wanted, pick
-from minitune.trainable.session import report
+from minitune.integration._metrics import Wanted, names_wanted, pick, report_saved
 
 _PARTS = ("batch", "epoch", "train", "train_batch", "test", "test_batch", "predict", "predict_batch")
 _EVENTS = frozenset(f"{part}_{moment}" for part in _PARTS for moment in ("begin", "end"))
@@ -61,13 +59,8 @@ class TuneReportCheckpointCallback(keras.callbacks.Callback):  # type: ignore[mi
         def call(*arguments: Any, logs: Mapping[str, Any] | None = None) -> None:
             if logs is None and arguments and not isinstance(arguments[-1], int):
                 logs = arguments[-1]
-            metrics = pick(self._names, logs or {})
-            if event not in self._saved_on:
-                report(metrics)
-                return
-            with tempfile.TemporaryDirectory() as directory:
-                self.model.save(os.path.join(directory, self.CHECKPOINT_NAME))
-                report(metrics, checkpoint=Checkpoint.from_directory(directory))
+            save = self.model.save if event in self._saved_on else None
+            report_saved(pick(self._names, logs or {}), self.CHECKPOINT_NAME, save)
 
         return call
 

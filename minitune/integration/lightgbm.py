@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import tempfile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lightgbm import Booster
 
 from minitune.checkpoint import Checkpoint
-from minitune.integration._metrics import Boosting, PostProcessing, Wanted
-from minitune.trainable.session import report
+from minitune.integration._metrics import Boosting, PostProcessing, Wanted, report_saved
 
 if TYPE_CHECKING:
     from lightgbm.callback import CallbackEnv
@@ -53,14 +51,16 @@ class TuneReportCheckpointCallback:
 
     def __call__(self, env: CallbackEnv) -> None:
         """Report a round; called by the library."""
-        metrics = self._plan.reported(_logged(env.evaluation_result_list or ()))
+        logged = {}
+        for part, name, value, *more in env.evaluation_result_list or ():
+            is_mean = len(more) > 1  # of a cross-validation, whose entries have a deviation at their end
+            logged[f"{part}-{name}{'-mean' if is_mean else ''}"] = value
+            if is_mean:
+                logged[f"{part}-{name}-stdv"] = more[1]
         is_last = env.iteration == env.end_iteration - 1
-        if not (self._plan.is_due(env.iteration) or (is_last and self._plan.checkpoint_at_end)):
-            report(metrics)
-            return
-        with tempfile.TemporaryDirectory() as directory:
-            env.model.save_model(os.path.join(directory, self._plan.filename))
-            report(metrics, checkpoint=Checkpoint.from_directory(directory))
+        is_saved = self._plan.is_due(env.iteration) or (is_last and self._plan.checkpoint_at_end)
+        save = env.model.save_model if is_saved else None
+        report_saved(self._plan.reported(logged), self._plan.filename, save)
 
 
 class TuneReportCallback(TuneReportCheckpointCallback):
@@ -79,14 +79,3 @@ class TuneReportCallback(TuneReportCheckpointCallback):
 
     def __init__(self, metrics: Wanted = None, results_postprocessing_fn: PostProcessing | None = None):
         super().__init__(metrics, checkpoint_at_end=False, results_postprocessing_fn=results_postprocessing_fn)
-
-
-def _logged(entries: Any) -> dict[str, Any]:
-    """The metrics by name: of a training, or of a cross-validation, whose entries have a deviation at their end."""
-    logged = {}
-    for part, name, value, *more in entries:
-        is_mean = len(more) > 1
-        logged[f"{part}-{name}{'-mean' if is_mean else ''}"] = value
-        if is_mean:
-            logged[f"{part}-{name}-stdv"] = more[1]
-    return logged

@@ -16,18 +16,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from minitune.base.checks import shown
 from minitune.integration._tracking import (
     End,
     Facts,
+    TrackedTrainable,
     TrackerCallback,
     check_installed,
     load,
     numbers_of,
     plain_config,
+    tracked,
 )
 from minitune.trainable.session import current_session
-from minitune.trainable.trainable import Trainable
 
 _EXTRA = "mlflow"
 _TAG = "minitune.trial"
@@ -286,35 +286,20 @@ def mlflow_mixin(trainable: _F) -> _F:
     Raises:
         TypeError: If it is neither.
     """
-    if isinstance(trainable, type) and issubclass(trainable, Trainable):
-        return type(trainable.__name__, (MLflowTrainableMixin, trainable), {"__module__": trainable.__module__})  # type: ignore[return-value]  # a subclass of it
-    if not callable(trainable):
-        raise TypeError(f"mlflow_mixin must be given a function or a subclass of Trainable, but got {shown(trainable)}")
-
-    function: Callable[..., Any] = trainable
-
-    @functools.wraps(function)
-    def train(config: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        setup_mlflow(config, create_experiment_if_not_exists=True)
-        return function(config, *args, **kwargs)
-
-    return train  # type: ignore[return-value]  # it has the same signature
+    begin = functools.partial(setup_mlflow, create_experiment_if_not_exists=True)
+    return tracked(trainable, "mlflow_mixin", MLflowTrainableMixin, begin)
 
 
-class MLflowTrainableMixin:
+class MLflowTrainableMixin(TrackedTrainable):
     """Ray Tune's base class of old: in `class Mine(MLflowTrainableMixin, Trainable)` the active run is the trial's."""
 
-    def setup(self, config: dict[str, Any], **more: Any) -> None:
-        """See `Trainable.setup`."""
+    def begin_record(self, config: dict[str, Any]) -> None:
+        """See `TrackedTrainable`."""
         setup_mlflow(config, create_experiment_if_not_exists=True)
-        super().setup(config, **more)  # type: ignore[misc]  # of Trainable
 
-    def cleanup(self) -> None:
-        """See `Trainable.cleanup`."""
-        try:
-            super().cleanup()  # type: ignore[misc]  # of Trainable
-        finally:
-            load("mlflow", _EXTRA, "mlflow_mixin").end_run()
+    def end_record(self) -> None:
+        """See `TrackedTrainable`."""
+        load("mlflow", _EXTRA, "mlflow_mixin").end_run()
 
 
 def _experiment_id(

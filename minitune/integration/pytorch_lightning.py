@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Sequence
 from typing import Any
 
 from minitune.base.checks import shown
 from minitune.base.text import warn_once
-from minitune.checkpoint import Checkpoint
-from minitune.integration._metrics import Wanted, names_wanted
-from minitune.trainable.session import report
+from minitune.integration._metrics import Wanted, names_wanted, report_saved
 
 try:
     from lightning.pytorch import Callback
@@ -82,14 +78,8 @@ class TuneReportCheckpointCallback(TuneCallback):
             if name not in logged:
                 warn_once(f"Lightning has logged no metric {name!r}; it is left out of the reports")
         metrics = {told: logged[name].item() for told, name in names.items() if name in logged}
-        if not metrics:
-            return
-        if not self._saves:
-            report(metrics)
-            return
-        with tempfile.TemporaryDirectory() as directory:
-            trainer.save_checkpoint(os.path.join(directory, self._filename))
-            report(metrics, checkpoint=Checkpoint.from_directory(directory))
+        if metrics:
+            report_saved(metrics, self._filename, trainer.save_checkpoint if self._saves else None)
 
 
 class TuneReportCallback(TuneReportCheckpointCallback):

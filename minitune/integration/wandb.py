@@ -6,27 +6,27 @@ that an attempt that follows, in a worker or under another driver, goes on with 
 
 from __future__ import annotations
 
-import functools
 import inspect
 import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from minitune.base.checks import require, shown
-from minitune.experiment.trial import Trial
+from minitune.base.checks import require
 from minitune.integration._tracking import (
     End,
     Facts,
+    TrackedTrainable,
     TrackerCallback,
     begins_with,
     check_installed,
+    config_in,
     load,
     numbers_of,
     plain_config,
+    tracked,
 )
-from minitune.result import CONFIG, DONE, unflatten
+from minitune.result import DONE, unflatten
 from minitune.trainable.session import current_session
-from minitune.trainable.trainable import Trainable
 
 _EXTRA = "wandb"
 _PROJECT, _GROUP = "WANDB_PROJECT_NAME", "WANDB_GROUP_NAME"
@@ -87,17 +87,12 @@ class WandbLoggerCallback(TrackerCallback):
         self._key = _key_of(api_key, api_key_file)
         self._excludes = (DONE, *([excludes] if isinstance(excludes, str) else excludes or ()))
         self._logs_config = log_config
-        self._uploads_checkpoints = upload_checkpoints or save_checkpoints
+        self._keeps_checkpoints = upload_checkpoints or save_checkpoints
         self.kwargs = kwargs
 
     def __getstate__(self) -> dict[str, Any]:
         """See `TrackerCallback`; the key stays out of files."""
         return {**super().__getstate__(), "_key": None}
-
-    def log_trial_save(self, trial: Trial) -> None:
-        """See `LoggerCallback`."""
-        if self._uploads_checkpoints and trial.checkpoint is not None:
-            self._put(trial.trial_id, "save", trial.checkpoint.path)
 
     def open(self, facts: Facts) -> Any:
         """See `TrackerCallback`."""
@@ -110,20 +105,17 @@ class WandbLoggerCallback(TrackerCallback):
 
     def write(self, record: Any, step: int, result: dict[str, Any]) -> None:
         """See `TrackerCallback`."""
-        shown_values = numbers_of(result)
-        shown_values.update({name: value for name, value in result.items() if _is_media(value)})
-        record.log({name: value for name, value in shown_values.items() if not begins_with(name, self._excludes)})
+        media = {name: value for name, value in result.items() if type(value).__module__.partition(".")[0] == "wandb"}
+        logged = {**numbers_of(result), **media}
+        record.log({name: value for name, value in logged.items() if not begins_with(name, self._excludes)})
         if self._logs_config:
-            head = f"{CONFIG}/"
-            config = {name.removeprefix(head): value for name, value in result.items() if name.startswith(head)}
-            record.config.update(unflatten(plain_config(config)), allow_val_change=True)
+            record.config.update(unflatten(config_in(result)), allow_val_change=True)
 
     def save(self, record: Any, facts: Facts, directory: str) -> None:
-        """See `TrackerCallback`; a checkpoint that is gone by then has been replaced by a later one."""
-        if os.path.isdir(directory):
-            artifact = load("wandb", _EXTRA, type(self).__name__).Artifact(f"checkpoint_{facts.name}", type="model")
-            artifact.add_dir(directory)
-            record.log_artifact(artifact)
+        """See `TrackerCallback`."""
+        artifact = load("wandb", _EXTRA, type(self).__name__).Artifact(f"checkpoint_{facts.name}", type="model")
+        artifact.add_dir(directory)
+        record.log_artifact(artifact)
 
     def close(self, record: Any, facts: Facts, end: End) -> None:
         """See `TrackerCallback`."""
@@ -189,22 +181,10 @@ def wandb_mixin(trainable: _F) -> _F:
     Raises:
         TypeError: If it is neither.
     """
-    if isinstance(trainable, type) and issubclass(trainable, Trainable):
-        return type(trainable.__name__, (WandbTrainableMixin, trainable), {"__module__": trainable.__module__})  # type: ignore[return-value]  # a subclass of it
-    if not callable(trainable):
-        raise TypeError(f"wandb_mixin must be given a function or a subclass of Trainable, but got {shown(trainable)}")
-
-    function: Callable[..., Any] = trainable
-
-    @functools.wraps(function)
-    def train(config: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        setup_wandb(config)
-        return function(config, *args, **kwargs)
-
-    return train  # type: ignore[return-value]  # it has the same signature
+    return tracked(trainable, "wandb_mixin", WandbTrainableMixin, setup_wandb)
 
 
-class WandbTrainableMixin:
+class WandbTrainableMixin(TrackedTrainable):
     """Ray Tune's base class of old: `class Mine(WandbTrainableMixin, Trainable)` has its trial's run as `self.wandb`.
 
     The configuration holds the arguments of `setup_wandb` as `config["wandb"]`.
@@ -212,18 +192,14 @@ class WandbTrainableMixin:
 
     wandb: Any = None
 
-    def setup(self, config: dict[str, Any], **more: Any) -> None:
-        """See `Trainable.setup`."""
+    def begin_record(self, config: dict[str, Any]) -> None:
+        """See `TrackedTrainable`."""
         self.wandb = setup_wandb(config)
-        super().setup(config, **more)  # type: ignore[misc]  # of Trainable
 
-    def cleanup(self) -> None:
-        """See `Trainable.cleanup`."""
-        try:
-            super().cleanup()  # type: ignore[misc]  # of Trainable
-        finally:
-            if self.wandb is not None:
-                self.wandb.finish()
+    def end_record(self) -> None:
+        """See `TrackedTrainable`."""
+        if self.wandb is not None:
+            self.wandb.finish()
 
 
 def _key_of(key: str | None, path: str | None, user: str = "WandbLoggerCallback") -> str | None:
@@ -274,7 +250,3 @@ def _run(wandb: Any, arguments: dict[str, Any], key: str | None, settings: dict[
                 "WANDB_MODE=offline"
             )
     return wandb.init(**{**arguments, "settings": given})
-
-
-def _is_media(value: Any) -> bool:
-    return type(value).__module__.partition(".")[0] == "wandb"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,8 +10,7 @@ from xgboost import Booster
 from xgboost.callback import TrainingCallback
 
 from minitune.checkpoint import Checkpoint
-from minitune.integration._metrics import Boosting, PostProcessing, Wanted
-from minitune.trainable.session import report
+from minitune.integration._metrics import Boosting, PostProcessing, Wanted, report_saved
 
 
 class TuneReportCheckpointCallback(TrainingCallback):  # type: ignore[misc]  # the library has no types
@@ -60,24 +58,18 @@ class TuneReportCheckpointCallback(TrainingCallback):  # type: ignore[misc]  # t
         """Report a round; called by the library."""
         logged = {f"{part}-{name}": values[-1] for part, found in evals_log.items() for name, values in found.items()}
         self._metrics = self._plan.reported(logged)
-        if self._plan.is_due(epoch) and isinstance(model, Booster):
+        is_saved = self._plan.is_due(epoch) and isinstance(model, Booster)
+        if is_saved:
             self._saved_round = epoch
-            self._report_model(model)
-        else:
-            report(self._metrics)
+        report_saved(self._metrics, self._plan.filename, model.save_model if is_saved else None)
         return False
 
     def after_training(self, model: Any) -> Any:
         """Report the last model, unless that was done; called by the library."""
         is_saved = not isinstance(model, Booster) or model.num_boosted_rounds() - 1 == self._saved_round
         if self._plan.checkpoint_at_end and not is_saved:
-            self._report_model(model)
+            report_saved(self._metrics, self._plan.filename, model.save_model)
         return model
-
-    def _report_model(self, model: Booster) -> None:
-        with tempfile.TemporaryDirectory() as directory:
-            model.save_model(os.path.join(directory, self._plan.filename))
-            report(self._metrics, checkpoint=Checkpoint.from_directory(directory))
 
 
 class TuneReportCallback(TuneReportCheckpointCallback):

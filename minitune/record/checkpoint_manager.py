@@ -285,8 +285,10 @@ class CheckpointManager:
                 continue  # gone already: it was in the heap twice
             if heap is not self._ended and self._is_needed(entry):
                 continue  # one that was better or newer has been discarded; it will be reconsidered like any other
-            # of a finished trial nothing is needed after a power cut, either
-            is_settled = heap is not self._ended and self._is_settled(entry)
+            is_settled = False  # whether it is the newest that would outlive a power cut, or may be about to be
+            if self._settles and self._housekeeper is not None and heap is not self._ended:
+                directory = os.path.join(entry.trial.local_path, entry.kept.record.directory)
+                is_settled = directory in self._housekeeper.settled(entry.trial.trial_id)
             if entry is spared or entry.key in self._pins or is_settled:
                 in_use.append(entry)
             else:
@@ -294,13 +296,6 @@ class CheckpointManager:
         for entry in in_use:
             heapq.heappush(heap, entry)
         return surplus
-
-    def _is_settled(self, entry: _Entry) -> bool:
-        """Whether it is its trial's newest checkpoint that would outlive a power cut, or may be about to be."""
-        if not self._settles or self._housekeeper is None:
-            return False
-        directory = os.path.join(entry.trial.local_path, entry.kept.record.directory)
-        return directory in self._housekeeper.settled(entry.trial.trial_id)
 
     def _drop(self, entry: _Entry) -> Surplus:
         del self._entries[entry.key]

@@ -166,7 +166,10 @@ class OpenRun:
             raise RuntimeError("an OpenRun is to be entered before it is begun")
         if first is not None:
             self._journal.append(first)
-        self._journal.append(records.opened(os.getpid(), _start_time(), _boot_id(), socket.gethostname()))
+        boot_id = ""  # it tells this boot of the machine from others, where that is known
+        with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            boot_id = file.read().strip()
+        self._journal.append(records.opened(os.getpid(), _start_time(), boot_id, socket.gethostname()))
         if self._durability != "process":
             self._journal.sync()  # from here on the run can be resumed, also after a power cut
             with contextlib.suppress(PermissionError):  # one may write to a directory and yet not read it
@@ -237,15 +240,6 @@ def _start_time() -> float:
         return boot_s + ticks / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError, StopIteration):
         return 0.0
-
-
-def _boot_id() -> str:
-    """What tells this boot of the machine from others; empty where that is not known."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read().strip()
-    except OSError:
-        return ""
 
 
 # -- in memory ---------------------------------------------------------------------------------------------------------

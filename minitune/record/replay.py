@@ -120,7 +120,10 @@ class Replay(Story):
             self.saved.reach(None, self.hooks, self._trials)
             for trial in list(self.state.trials):
                 self._choose(trial, choice)
-            self._bring_forward()
+            # Those that had a worker when their driver ended go on first: they had been started before what waits.
+            for trial in [each for each in self.state.queue if each.trial_id not in self._cut_off]:
+                self.state.queue.remove(trial)
+                self.state.queue.push(trial)
         finally:
             self.hooks.context.is_replaying = False
 
@@ -236,7 +239,8 @@ class Replay(Story):
             self._add(fresh, replaced=trial)
             self.changes.append((fresh, trial))
         elif trial.is_finished() and wanted is ResumeType.RESUME:
-            self._revive(trial, RESUMED)
+            trial.error, trial.num_failures = None, 0
+            self._move(trial, Step.REVIVE, RESUMED)
             self._make_ready(trial)
             self.changes.append((trial, None))
         elif not trial.is_finished() and wanted is ResumeType.SKIP:
@@ -264,13 +268,6 @@ class Replay(Story):
             self.state.to_end.append((trial, self.final[trial.trial_id]))
         elif trial.phase in OWNS_ACTOR:
             self.state.move(trial, Step.RETRY, DRIVER_ENDED)
-
-    def _bring_forward(self) -> None:
-        """Those that had a worker when their driver ended go on first: they had been started before what waits."""
-        for trial in list(self.state.queue):
-            if trial.trial_id not in self._cut_off:
-                self.state.queue.remove(trial)
-                self.state.queue.push(trial)
 
 
 _NO_EVENTS = frozenset({records.RUN, records.OPEN, records.NOTE, records.STATE, records.CLOSE})

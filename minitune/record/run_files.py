@@ -277,17 +277,15 @@ def dump_trainables(experiments: Sequence[Experiment]) -> bytes:
     Raises:
         TypeError: If one cannot be pickled; the text names the path to the offending member.
     """
-    kept = [_kept(experiment.trainable) for experiment in experiments]
+    kept: list[tuple[bytes, list[bytes]] | str] = []
+    for experiment in experiments:
+        bare = bind_parameters(experiment.trainable, _checked)
+        content = SmallPickle(bare, "the trainable", _LIMIT_BYTES).content()
+        kept.append(_BOUND if bare is not experiment.trainable else content or _TOO_LARGE)
     script = getattr(sys.modules.get("__main__"), "__file__", None)
     paths = list(search_path())  # the first one is that of the script's own modules
     parts = {"python": _PYTHON, "script": script and os.path.abspath(script), "paths": paths, "trainables": kept}
     return pickle.dumps(parts)
-
-
-def _kept(trainable: Any) -> tuple[bytes, list[bytes]] | str:
-    bare = bind_parameters(trainable, _checked)
-    content = SmallPickle(bare, "the trainable", _LIMIT_BYTES).content()
-    return _BOUND if bare is not trainable else content or _TOO_LARGE
 
 
 def _checked(value: Any) -> SharedObject:
@@ -340,18 +338,14 @@ def load_trainable(
     if python != _PYTHON:
         raise TuneError(f"the trainable was pickled by Python {python}, and this is {_PYTHON}; use that one, or {hint}")
     data, buffers = kept
-    _find_modules_in(parts["paths"])
+    # Modules are found where the run's driver found them; those that are found already stay what they are.
+    own, *others = parts["paths"] or [""]
+    sys.path[:0] = [own] if own not in sys.path and os.path.isdir(own) else []
+    sys.path.extend(path for path in others if path not in sys.path and os.path.exists(path))
     try:
         return load(io.BytesIO(data), [memoryview(bytearray(buffer)) for buffer in buffers])
     except Exception as error:
         raise TuneError(f"the trainable cannot be loaded here ({type(error).__name__}: {error}); {hint}") from error
-
-
-def _find_modules_in(paths: Sequence[str]) -> None:
-    """Let modules be found where the run's driver found them; those that are found already stay what they are."""
-    own, *others = paths or [""]
-    sys.path[:0] = [own] if own not in sys.path and os.path.isdir(own) else []
-    sys.path.extend(path for path in others if path not in sys.path and os.path.exists(path))
 
 
 # -- the script --------------------------------------------------------------------------------------------------------

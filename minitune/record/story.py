@@ -330,33 +330,27 @@ class Story:
     def _on_start(self, trial: Trial, change: Change) -> None:
         record = change.record
         trial.custom_dirname, trial.attempt = record.get("directory") or None, record["attempt"]
-        if self._details:
-            self._note_origin(trial)
+        if self._details:  # what the attempt starts from
+            donation = self.donations.get(trial.trial_id)
+            origin = Origin(None, {}, trial.report_count)
+            if donation is not None:
+                origin = self.grafts[trial.trial_id] = Origin(donation.path, donation.metrics, trial.report_count)
+            elif trial.checkpoints:
+                kept = trial.checkpoints[-1]
+                path = os.path.join(trial.local_path, kept.record.directory)
+                origin = Origin(path, kept.metrics, trial.report_count)
+            self.origins[trial.trial_id] = origin
         self.final.pop(trial.trial_id, None)
         if trial.phase in OWNS_ACTOR:  # its final result is on record, but the trial has to be saved once more
             self._move(trial, Step.RETRY, DRIVER_ENDED)
         self._move(trial, Step.START, f"attempt {trial.attempt}")
-
-    def _note_origin(self, trial: Trial) -> None:
-        """Note what the attempt that begins starts from."""
-        donation = self.donations.get(trial.trial_id)
-        origin = BEGINNING
-        if donation is not None:
-            origin = self.grafts[trial.trial_id] = Origin(donation.path, donation.metrics, trial.report_count)
-        elif trial.checkpoints:
-            kept = trial.checkpoints[-1]
-            path = os.path.join(trial.local_path, kept.record.directory)
-            origin = Origin(path, kept.metrics, trial.report_count)
-        elif trial.report_count:
-            origin = Origin(None, {}, trial.report_count)
-        self.origins[trial.trial_id] = origin
 
     def _on_result(self, trial: Trial, change: Change) -> None:
         record = change.record
         if record["decision"] == STOP and record["metrics"].get(DONE):  # not if an interrupt was to stop it
             self.final[trial.trial_id] = record["reason"]
         self._record_result(trial, record, self._complete(trial, record["metrics"]))
-        self._commit(trial, record)
+        self._on_checkpoint(trial, change)
 
     def _complete(self, trial: Trial, metrics: dict[str, Any]) -> dict[str, Any]:
         """Put the trial's configuration into a result, where it belongs: it is not on record with each of them.
@@ -377,15 +371,12 @@ class Story:
             flat.update(known[1])
         return flat
 
-    def _commit(self, trial: Trial, record: records.Record) -> None:
+    def _on_checkpoint(self, trial: Trial, change: Change) -> None:
         """The checkpoint of a record, if it has one, belongs to the trial."""
-        checkpoint = records.checkpoint_of(record)
+        checkpoint = records.checkpoint_of(change.record)
         if checkpoint is not None:
             trial.record_checkpoint(checkpoint)
             self.donations.pop(trial.trial_id, None)
-
-    def _on_checkpoint(self, trial: Trial, change: Change) -> None:
-        self._commit(trial, change.record)
 
     def _on_drop(self, trial: Trial, change: Change) -> None:
         number = change.record["checkpoint"]
@@ -422,8 +413,15 @@ class Story:
         step = change.step = _BACK.get(before) if status == PENDING else _STEPS.get(status)
         if step is None:
             return
-        if self._details:
-            self._settle_results(trial, record, ends_well=step is Step.STOP and STATUS[before] == RUNNING)
+        total = record.get(records.SUM) if self._details else None
+        if total is not None:  # it stands for the results, which may have been left out
+            trial.take_sum(total)
+            if CONFIG in trial.last_result:
+                trial.last_result[CONFIG] = trial.config
+        if self._details and step is Step.STOP and STATUS[before] == RUNNING:  # its last result is a final one
+            if cause == HAS_RETURNED:
+                trial.returns()
+            trial.completes()
         if step is Step.FAIL:
             trial.num_failures += 1
             text = last_error_text(trial.local_path) if self._details else ""
@@ -436,26 +434,8 @@ class Story:
             self.donations.pop(trial_id, None)
             self.final.pop(trial_id, None)
         if step is Step.REVIVE:
-            self._revive(trial, cause)
-        else:
-            self._move(trial, step, cause)
-
-    def _settle_results(self, trial: Trial, record: records.Record, *, ends_well: bool) -> None:
-        """Take the sum of a trial's results in place of the results, which may have been left out; mark a final one."""
-        total = record.get(records.SUM)
-        if total is not None:
-            trial.take_sum(total)
-            if CONFIG in trial.last_result:
-                trial.last_result[CONFIG] = trial.config
-        if ends_well:
-            if record["cause"] == HAS_RETURNED:
-                trial.returns()
-            trial.completes()
-
-    def _revive(self, trial: Trial, cause: str) -> None:
-        """A later driver goes on with a trial that had ended."""
-        trial.error, trial.num_failures = None, 0
-        self._move(trial, Step.REVIVE, cause)
+            trial.error, trial.num_failures = None, 0
+        self._move(trial, step, cause)
 
     # -- where `Replay` tells plug-ins ---------------------------------------------------------------------------------
 
@@ -573,7 +553,8 @@ def read_overview(path: str | os.PathLike[str]) -> Story:
     has_trials = run.has_trials()  # before it is read: the first of them comes after the first record
     story, is_empty, damage = Story(run.path, details=False), True, None
     try:
-        for _ in story.follow(record for _, record in journal.scan(run.journal, leaves_out=_is_of_results)):
+        scan = journal.scan(run.journal, leaves_out=lambda offset, line: line.startswith(_OF_RESULTS, codec.BODY))
+        for _ in story.follow(record for _, record in scan):
             is_empty = False
         if is_empty and has_trials:
             damage = run.lost_journal()
@@ -586,10 +567,6 @@ def read_overview(path: str | os.PathLike[str]) -> Story:
     if story.close_reason is None:  # results have times, but they were not read
         story.noted_s = max(story.noted_s, os.path.getmtime(run.journal))
     return story
-
-
-def _is_of_results(offset: int, line: bytes) -> bool:
-    return line.startswith(_OF_RESULTS, codec.BODY)
 
 
 def read_run(path: str | os.PathLike[str], unpickle: bool = False, decisions: Decisions | None = None) -> Story:
@@ -658,21 +635,21 @@ class RunFollower:
         self._size_bytes = size_bytes
         before = self._last
         must_hold = before is None and self._directory.has_trials()  # the first of them comes after the first record
-        for change in self.run.follow(self._new_records()):
+        left_out = SummedUp(self._journal) if before is None and self._decisions is None else None
+        scan = journal.scan(self._journal, self._unpickle, begin=before or 0, leaves_out=left_out)
+
+        def new_records() -> Iterator[records.Record]:
+            for offset, record in scan:
+                if offset != before:  # the last one is read again, to find its end
+                    self._last = offset
+                    yield record
+
+        for change in self.run.follow(new_records()):
             if self._decisions is not None:
                 self._decisions.tell(change)
         if must_hold and self._last is None:
             raise self._directory.lost_journal()
         return self._last != before
-
-    def _new_records(self) -> Iterator[records.Record]:
-        """The records after the last one, which is read again to find its end."""
-        last = self._last
-        left_out = SummedUp(self._journal) if last is None and self._decisions is None else None
-        for offset, record in journal.scan(self._journal, self._unpickle, begin=last or 0, leaves_out=left_out):
-            if offset != last:
-                self._last = offset
-                yield record
 
 
 _RESULT, _STATUS, _START = (

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import random
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ from minitune.base.checks import is_real, is_whole, shown
 from minitune.error import InvalidArgumentError
 from minitune.schedulers.pbt import PopulationBasedTraining
 from minitune.schedulers.population import Changes, Member, copied, look_up, snapped
-from minitune.space.domains import Domain, Float, Integer, LogUniform, Quantized
+from minitune.space.domains import Domain, Float, Integer, LogUniform, sampler_and_step
 
 Point = Sequence[float]
 """The time, then the inputs. All coordinates are expected within about [0, 1]."""
@@ -98,8 +97,13 @@ class GaussianProcess:
         self._kernel = kernel
         self._points = [tuple(point) for point in points]
         self._factor = _factor(kernel, _apart(self._points))
-        self._solved = _solve_lower(self._factor, values)
-        self._weights = _solve_upper(self._factor, self._solved)
+        rest = _solve_lower(self._factor, values)
+        for index in range(len(rest) - 1, -1, -1):  # and backwards, with the transposed factor
+            row = self._factor[index]
+            rest[index] /= row[-1]
+            for column in range(index):
+                rest[column] -= row[column] * rest[index]
+        self._weights = rest
 
     @classmethod
     def fitted(cls, points: Sequence[Point], values: Sequence[float]) -> GaussianProcess:
@@ -112,9 +116,19 @@ class GaussianProcess:
         recent, recent_values = points[-_FITTED_TO:], values[-_FITTED_TO:]
         apart = _apart([tuple(point) for point in recent])
         grid = itertools.product(_LENGTHS, _FORGETTING)
-        fits = [_best_variance(Kernel(1.0, length, forgetting), apart, recent_values) for length, forgetting in grid]
-        _, kernel = max(fits, key=lambda fit: fit[0])
-        return cls(kernel, points, values)
+        best, most_likely = Kernel(), -math.inf
+        for length, forgetting in grid:
+            # The variance only scales a kernel, so that the best one follows from the fit of variance 1.
+            factor, n = _factor(Kernel(1.0, length, forgetting), apart), len(recent_values)
+            solved = _solve_lower(factor, recent_values)
+            squares = sum(map(mul, solved, solved))
+            variance = min(max(squares / n, _LEAST_VARIANCE), 1 / _LEAST_VARIANCE)
+            # the logarithm of the marginal likelihood, but for a constant
+            likelihood = -0.5 * (squares / variance + n * math.log(variance))
+            likelihood -= sum(math.log(row[-1]) for row in factor)
+            if likelihood > most_likely:
+                best, most_likely = Kernel(variance, length, forgetting), likelihood
+        return cls(best, points, values)
 
     @property
     def kernel(self) -> Kernel:
@@ -140,20 +154,6 @@ def _apart(points: Sequence[Point]) -> _Apart:
         [(math.dist(one[1:], other[1:]) ** 2, abs(one[0] - other[0])) for other in points[: row + 1]]
         for row, one in enumerate(points)
     ]
-
-
-def _best_variance(unit: Kernel, apart: _Apart, values: Sequence[float]) -> tuple[float, Kernel]:
-    """The variance that makes the values most likely under a kernel of variance 1, which it only scales.
-
-    Returns:
-        The logarithm of the marginal likelihood, but for a constant, and the kernel.
-    """
-    factor, n = _factor(unit, apart), len(values)
-    solved = _solve_lower(factor, values)
-    variance = min(max(sum(map(mul, solved, solved)) / n, _LEAST_VARIANCE), 1 / _LEAST_VARIANCE)
-    likelihood = -0.5 * (sum(map(mul, solved, solved)) / variance + n * math.log(variance))
-    likelihood -= sum(math.log(row[-1]) for row in factor)
-    return likelihood, Kernel(variance, unit.length, unit.forgetting)
 
 
 def _factor(kernel: Kernel, apart: _Apart) -> Matrix:
@@ -194,18 +194,6 @@ def _solve_lower(factor: Matrix, values: Sequence[float]) -> list[float]:
     for row, value in zip(factor, values, strict=True):
         solved.append((value - sum(map(mul, row, solved))) / row[-1])
     return solved
-
-
-def _solve_upper(factor: Matrix, values: Sequence[float]) -> list[float]:
-    """X with transposed(factor) * x = values."""
-    rest = list(values)
-    for index in range(len(rest) - 1, -1, -1):
-        row = factor[index]
-        rest[index] /= row[-1]
-        solved = rest[index]
-        for column in range(index):
-            rest[column] -= row[column] * solved
-    return rest
 
 
 # -- the scheduler ----------------------------------------------------------------------------------------------------
@@ -374,7 +362,11 @@ class PB2(PopulationBasedTraining):
         for axis, share in zip(self._axes, shares, strict=True):
             old = look_up(donor_config, axis.path)
             new = axis.value(share, old)
-            _assign(config, axis.path, new)
+            *way, last = axis.path
+            holder = config
+            for name in way:
+                holder = holder.setdefault(name, {})
+            holder[last] = new
             changes[axis.path] = (old, new, how)
         self._explored[member.trial_id] = self._place(config)
         if math.isfinite(donor.turn_score):
@@ -397,18 +389,15 @@ class PB2(PopulationBasedTraining):
         pseudo = [(*here, *place) for place in self._explored.values()]
         certain = GaussianProcess(model.kernel, points + pseudo, values + [0.0] * len(pseudo)) if pseudo else model
         width = math.sqrt(0.2 + max(0.0, math.log(0.4 * len(points))))
-        return _maximise(
-            lambda place: model.mean((*here, *place)) + width * certain.deviation((*here, *place)),
-            len(self._axes),
-            self._rng,
-        )
 
+        def worth(place: Sequence[float]) -> float:
+            return model.mean((*here, *place)) + width * certain.deviation((*here, *place))
 
-def _maximise(worth: Callable[[Sequence[float]], float], size: int, rng: random.Random) -> Sequence[float]:
-    """The best of random places within the unit cube, and of some more around the best of those."""
-    best = max(([rng.random() for _ in range(size)] for _ in range(_UNIFORM_POINTS)), key=worth)
-    near = [[min(max(rng.gauss(share, _NEAR), 0.0), 1.0) for share in best] for _ in range(_NEAR_POINTS)]
-    return max([best, *near], key=worth)
+        # Random places within the unit cube, then some around the best of them.
+        rng = self._rng
+        best = max(([rng.random() for _ in self._axes] for _ in range(_UNIFORM_POINTS)), key=worth)
+        near = [[min(max(rng.gauss(share, _NEAR), 0.0), 1.0) for share in best] for _ in range(_NEAR_POINTS)]
+        return max([best, *near], key=worth)
 
 
 def _scale(values: Sequence[float]) -> Callable[[float], float]:
@@ -417,19 +406,12 @@ def _scale(values: Sequence[float]) -> Callable[[float], float]:
     return lambda value: (value - low) / width if width else 0.0
 
 
-def _assign(config: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
-    for name in path[:-1]:
-        config = config.setdefault(name, {})
-    config[path[-1]] = value
-
-
 def _axes(domains: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[_Axis]:
     for name, domain in domains.items():
         if isinstance(domain, Mapping):
             yield from _axes(domain, (*path, name))
         else:
-            inner = domain.sampler.get_sampler() if isinstance(domain.sampler, Quantized) else domain.sampler
-            yield _Axis((*path, name), domain, isinstance(inner, LogUniform))
+            yield _Axis((*path, name), domain, isinstance(sampler_and_step(domain)[0], LogUniform))
 
 
 def _domains(bounds: Any, where: str) -> dict[str, Any]:
@@ -441,20 +423,23 @@ def _domains(bounds: Any, where: str) -> dict[str, Any]:
     """
     if not isinstance(bounds, Mapping):
         raise TypeError(f"{where} must be a dict such as {{'lr': [1e-4, 1e-1]}}, but got {shown(bounds)}")
-    return {name: _domain(bound, f"{where}[{name!r}]") for name, bound in bounds.items()}
-
-
-def _domain(bound: Any, where: str) -> Any:
-    if isinstance(bound, Mapping):
-        return _domains(bound, where)
-    if isinstance(bound, (Float, Integer)) and math.isfinite(bound.lower) and math.isfinite(bound.upper):
-        return bound
-    good = isinstance(bound, (list, tuple)) and len(bound) == 2
-    if not good or not all(is_real(end) and math.isfinite(end) for end in bound):
-        kind = "a domain without bounds, or not of numbers" if isinstance(bound, Domain) else shown(bound)
-        raise ValueError(
-            f"{where} must be two numbers [low, high], or a domain such as tune.loguniform(1e-4, 1e-1), but got {kind}"
-        )
-    if bound[0] > bound[1]:
-        raise ValueError(f"low <= high must hold for {where}, but got {shown(bound)}")
-    return Float(*bound).uniform()
+    domains: dict[str, Any] = {}
+    for name, bound in bounds.items():
+        which = f"{where}[{name!r}]"
+        if isinstance(bound, Mapping):
+            domains[name] = _domains(bound, which)
+            continue
+        if isinstance(bound, (Float, Integer)) and math.isfinite(bound.lower) and math.isfinite(bound.upper):
+            domains[name] = bound
+            continue
+        good = isinstance(bound, (list, tuple)) and len(bound) == 2
+        if not good or not all(is_real(end) and math.isfinite(end) for end in bound):
+            kind = "a domain without bounds, or not of numbers" if isinstance(bound, Domain) else shown(bound)
+            raise ValueError(
+                f"{which} must be two numbers [low, high], or a domain such as tune.loguniform(1e-4, 1e-1), but got "
+                f"{kind}"
+            )
+        if bound[0] > bound[1]:
+            raise ValueError(f"low <= high must hold for {which}, but got {shown(bound)}")
+        domains[name] = Float(*bound).uniform()
+    return domains

@@ -27,6 +27,7 @@ from minitune.space.domains import (
     Sampler,
     Uniform,
     as_domain,
+    sampler_and_step,
 )
 from minitune.space.tree import Path, is_plain, path_text
 
@@ -58,7 +59,11 @@ def differences(before: Any, now: Any) -> list[str]:
         difference that could be told. Of many, the last text says how many more there are.
     """
     found = list(_differing(before, now, ()))
-    texts = [f"{path_text(path)}: {_change(was, is_now)}" for path, was, is_now in found[:_SHOWN]]
+    texts = []
+    for path, was, is_now in found[:_SHOWN]:
+        left, right = _text(was), _text(is_now)
+        change = f"{left} -> {right}" if left != right else f"{left}, in a part that is not shown"
+        texts.append(f"{path_text(path)}: {change}")
     return texts + ([f"and {len(found) - _SHOWN} more"] if len(found) > _SHOWN else [])
 
 
@@ -90,7 +95,9 @@ def _is_same(before: Any, now: Any) -> bool:
         return False
     left, right = as_domain(before), as_domain(now)
     if left is not None and right is not None:
-        return _is_same_domain(left, right)
+        both_compute = left.is_function() and right.is_function()
+        samplers = left.get_sampler(), right.get_sampler()
+        return both_compute or (_is_same_state(left, right) and _is_same_sampler(*samplers))
     if left is not None or right is not None or isinstance(before, bool) != isinstance(now, bool):
         return False
     if isinstance(before, Real) and isinstance(now, Real):
@@ -104,12 +111,6 @@ def _is_same(before: Any, now: Any) -> bool:
     if isinstance(before, str) and isinstance(now, str):
         return str(before) == str(now)  # numpy's texts are of another class
     return _is_same_object(before, now)
-
-
-def _is_same_domain(before: Domain, now: Domain) -> bool:
-    if before.is_function() and now.is_function():
-        return True
-    return _is_same_state(before, now) and _is_same_sampler(before.get_sampler(), now.get_sampler())
 
 
 def _is_same_sampler(before: Sampler, now: Sampler) -> bool:
@@ -140,19 +141,14 @@ def _is_same_object(before: Any, now: Any) -> bool:
     equality: Any = type(before).__eq__
     if equality is object.__eq__:  # equal to itself alone
         return True
-    return _is_equal(before, now)
-
-
-def _is_equal(before: Any, now: Any) -> bool:
-    """Whether two objects are equal by their own `==`, which arrays have for each element; True if it cannot say."""
-    try:
+    try:  # by their own `==`, which arrays have for each element
         if hasattr(before, "shape"):
             if before.shape != now.shape:
                 return False
             is_equal = (before == now) | ((before != before) & (now != now))  # NaN is what it was, too
             return bool(functools.reduce(lambda whole, _: whole.all(), before.shape, is_equal))
         return bool(before == now)
-    except Exception:  # whatever a user's class raises
+    except Exception:  # whatever a user's class raises: it cannot say
         return True
 
 
@@ -169,11 +165,6 @@ class _Repr(ShortRepr):
 _REPR = _Repr(length=60, members=12, level=3)
 
 
-def _change(before: Any, now: Any) -> str:
-    was, is_now = _text(before), _text(now)
-    return f"{was} -> {is_now}" if was != is_now else f"{was}, in a part that is not shown"
-
-
 def _text(value: Any) -> str:
     """A part of a space as the code that makes it, on one line; large values are cut."""
     if value is _ABSENT:
@@ -181,9 +172,7 @@ def _text(value: Any) -> str:
     domain = as_domain(value)
     if domain is None:
         return one_line(_REPR.repr(value))
-    sampler: Sampler = domain.get_sampler()
-    q = sampler.q if isinstance(sampler, Quantized) else None
-    sampler = sampler.sampler if isinstance(sampler, Quantized) else sampler
+    sampler, q = sampler_and_step(domain)
     if type(domain) is Categorical:
         return one_line(f"{'grid_search' if domain.is_grid() else 'choice'}({_REPR.repr(domain.categories)})")
     call = _CALLS.get((type(domain), type(sampler)))

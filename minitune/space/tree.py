@@ -54,7 +54,8 @@ class ConfigView(AttributeDict):
 
     # A dict's own versions of these read past `__getitem__`; `**config` asks whether `__iter__` is the dict's own.
     def __iter__(self) -> Iterator[str]:
-        return (key for key in super().__iter__() if self._asking is None or self._raw(key) is not self._asking)
+        asking = self._asking
+        return (key for key in super().__iter__() if asking is None or dict.__getitem__(self, key) is not asking)
 
     def keys(self) -> Any:
         """The names of all parameters."""
@@ -74,9 +75,6 @@ class ConfigView(AttributeDict):
     def items(self) -> Any:
         """All pairs of name and value."""
         return [(key, self[key]) for key in self]
-
-    def _raw(self, key: str) -> Any:
-        return dict.__getitem__(self, key)
 
 
 def copy_tree(value: Any) -> Any:
@@ -185,8 +183,14 @@ def leaves(tree: Any, paths: list[Path]) -> dict[Path, Any]:
         paths: Paths, none below another.
     """
     found: dict[Path, Any] = {}
-    for path in paths:
-        _collect_leaves(get_value(tree, path), path, found)
+    waiting = [(path, get_value(tree, path)) for path in reversed(paths)]
+    while waiting:
+        path, value = waiting.pop()
+        if isinstance(value, dict) and value:
+            keys = sorted(value, key=lambda key: path_key((key,)), reverse=True)
+            waiting += [((*path, key), value[key]) for key in keys]
+        else:
+            found[path] = value
     return found
 
 
@@ -231,14 +235,6 @@ def overlay(space: Any, values: Any, path: Path = (), unknown_keys: bool = True)
         return merged, fixed
     is_new = has_unresolved_values(space) or not is_same(space, values)
     return copy_tree(values), [path] if is_new else []
-
-
-def _collect_leaves(value: Any, path: Path, found: dict[Path, Any]) -> None:
-    if isinstance(value, dict) and value:
-        for key in sorted(value, key=lambda key: path_key((key,))):
-            _collect_leaves(value[key], (*path, key), found)
-    else:
-        found[path] = value
 
 
 def _by_index(space: Any, values: Any) -> dict[int, Any] | None:

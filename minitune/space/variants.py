@@ -123,7 +123,7 @@ class VariantTable:
         self.position = Position()
         self._seed = seed
         self._constant_grid_search = constant_grid_search
-        self._plans = [_plan_point(space, point) for point in points]
+        self._plans = [_Plan.of_point(space, point) for point in points]
         self._free_plan = _Plan(space, [])
         self._rounds = math.inf if num_samples == -1 else max(num_samples, len(points))
         self._round_plan: _Plan | None = None
@@ -197,8 +197,12 @@ class VariantTable:
         at.branch += 1
         # One variant is looked ahead within a grid point, so that `is_exhausted` is exact.
         self._ahead = next(self._branches, None)
-        if self._ahead is None:
-            self._go_to_next_point()
+        if self._ahead is None:  # on to the next point
+            self._branches = None
+            at.point, at.branch = at.point + 1, 0
+            if at.point >= self._plan_of_round().grid_size:
+                at.round, at.point = at.round + 1, 0
+                self._round_plan = None
         return variant
 
     def redraw(self, attempt: int) -> Variant | None:
@@ -239,14 +243,6 @@ class VariantTable:
             self._round_plan = plan
         return self._round_plan
 
-    def _go_to_next_point(self) -> None:
-        at = self.position
-        self._branches = None
-        at.point, at.branch = at.point + 1, 0
-        if at.point >= self._plan_of_round().grid_size:
-            at.round, at.point = at.round + 1, 0
-            self._round_plan = None
-
 
 class _Plan:
     """One round: a space, with its unresolved members sorted once.
@@ -265,6 +261,20 @@ class _Plan:
         lists = [grid.categories for _, grid in self._grids if not isinstance(grid.categories, range)]
         self.is_drawn = bool(self._others) or any(map(has_unresolved_values, lists))
         self.size = math.prod(_size_of_options(grid) for _, grid in self._grids)
+
+    @classmethod
+    def of_point(cls, space: dict[str, Any], point: Mapping[str, Any]) -> _Plan:
+        """The plan of a point to evaluate. Values outside of the space are tried, with a warning."""
+        merged, fixed = overlay(space, point, unknown_keys=False)
+        for path in fixed:
+            allowed, value = get_value(space, path), get_value(merged, path)
+            replaces_subtree = isinstance(allowed, dict) and not is_grid(allowed)
+            if not replaces_subtree and not has_unresolved_values(value) and not fits(allowed, value):
+                logger.warning(
+                    "point to evaluate: %s=%r lies outside of %s; it is tried nevertheless",
+                    *(path_text(path), value, allowed.domain_str if isinstance(allowed, Domain) else repr(allowed)),
+                )
+        return cls(merged, fixed)
 
     def expand(self, index: int, rng: random.Random) -> Iterator[Variant]:
         """The variants of grid point `index`: one, unless a value that it takes holds another grid."""
@@ -355,19 +365,6 @@ def complete(config: dict[str, Any], rng: random.Random) -> dict[str, Any]:
 # -- resolving -------------------------------------------------------------------------------------------------
 
 
-def _plan_point(space: dict[str, Any], point: Mapping[str, Any]) -> _Plan:
-    merged, fixed = overlay(space, point, unknown_keys=False)
-    for path in fixed:
-        allowed, value = get_value(space, path), get_value(merged, path)
-        replaces_subtree = isinstance(allowed, dict) and not is_grid(allowed)
-        if not replaces_subtree and not has_unresolved_values(value) and not fits(allowed, value):
-            logger.warning(
-                "point to evaluate: %s=%r lies outside of %s; it is tried nevertheless",
-                *(path_text(path), value, allowed.domain_str if isinstance(allowed, Domain) else repr(allowed)),
-            )
-    return _Plan(merged, fixed)
-
-
 def _expand(config: Any, todo: _Unresolved, rng: random.Random) -> Iterator[Any]:
     """Resolve `todo` in `config`, which is changed: one configuration, or several if a grid comes up."""
     config, grids, functions = _draw(config, todo, rng)
@@ -421,29 +418,24 @@ def _call(config: Any, functions: _Unresolved, rng: random.Random) -> tuple[Any,
     """
     if not functions:
         return config, [], []
-    with GlobalDraws(rng).lent():
-        return _call_lent(config, functions, rng)
-
-
-def _call_lent(config: Any, functions: _Unresolved, rng: random.Random) -> tuple[Any, _Unresolved, _Unresolved]:
-    """See `_call`: while the global generators of random numbers are those of this place."""
     found: _Unresolved = []
-    for _ in range(_MAX_PASSES):
-        waiting: _Unresolved = []
-        for path, function in functions:
-            try:
-                value = copy_tree(function.sample(ConfigView(config, function), random_state=rng))
-            except RecursiveDependencyError:
-                waiting.append((path, function))
-                continue
-            except Exception as error:
-                text = f"sample_from of parameter {path_text(path)!r} failed: {error!r}"
-                raise (dual_error(ValueError, error, text) or ValueError(text)) from error
-            config = assign_value(config, path, value)
-            found.extend(find_unresolved(value, path))
-        if not waiting or len(waiting) == len(functions):
-            return config, waiting, found
-        functions = waiting
+    with GlobalDraws(rng).lent():  # the global generators of random numbers are those of this place
+        for _ in range(_MAX_PASSES):
+            waiting: _Unresolved = []
+            for path, function in functions:
+                try:
+                    value = copy_tree(function.sample(ConfigView(config, function), random_state=rng))
+                except RecursiveDependencyError:
+                    waiting.append((path, function))
+                    continue
+                except Exception as error:
+                    text = f"sample_from of parameter {path_text(path)!r} failed: {error!r}"
+                    raise (dual_error(ValueError, error, text) or ValueError(text)) from error
+                config = assign_value(config, path, value)
+                found.extend(find_unresolved(value, path))
+            is_stuck, functions = len(waiting) == len(functions), waiting
+            if is_stuck or not waiting:
+                break
     return config, functions, found
 
 
