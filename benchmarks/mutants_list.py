@@ -56,9 +56,9 @@ FAULTS: list[tuple[str, str, str, str]] = [
         "often_it_is_cut",
     ),
     (
-        "minitune/output/progress.py",
-        "    return {trial_id: reason for trial_id, reason in reasons.items() if reason.startswith(_EARLY_ENDS)}",
-        "    return {trial_id: reason for trial_id, reason in reasons.items() if reason.startswith(INTERRUPTED_BY)}",
+        "minitune/output/table.py",
+        "    early = (INTERRUPTED_BY, STOPPER_ENDS, FAIL_FAST)\n",
+        "    early = (INTERRUPTED_BY, FAIL_FAST)\n",
         "tests/testing/test_ci_command.py::test_a_run_that_the_budget_cuts_short_passes_and_says_so",
     ),
     (

@@ -43,7 +43,8 @@ from minitune.execution.trial_executor import TrialExecutor
 from minitune.execution.tune_controller import TuneController
 from minitune.experiment.trial import Trial, TrialIds
 from minitune.output.output_limit import output_limit
-from minitune.output.progress import INTERRUPTED_BY, Progress, TrialProgress
+from minitune.output.progress import Progress, TrialProgress
+from minitune.output.table import INTERRUPTED_BY
 from minitune.record import records
 from minitune.record.layout import RunDirectory, create_run_directory, identifier_limit
 from minitune.record.open_run import OpenRun

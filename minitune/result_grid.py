@@ -22,6 +22,7 @@ from minitune.analysis.experiment_analysis import (
 )
 from minitune.base.checks import require, shown
 from minitune.base.files import local_path
+from minitune.base.table import as_html, facts, short_repr
 from minitune.checkpoint import Checkpoint
 from minitune.config import CheckpointConfig, refuse_out_of_scope
 from minitune.error import TuneError, trial_error_of_text
@@ -207,6 +208,16 @@ class Result:
         checkpoint = "" if self.checkpoint is None else f"checkpoint={self.checkpoint!r}, "
         return f"Result(metrics={metrics!r}, error={self.error!r}, {checkpoint}log_dir={self.log_dir!r})"
 
+    def _repr_html_(self) -> str:
+        """Shown by notebooks."""
+        own = {key: value for key, value in self.metrics.items() if key not in _HIDDEN_KEYS}
+        parts = facts("metric", flatten(own)) + facts("parameter", flatten(self.config))
+        if self.checkpoint is not None:
+            parts.append(f"Checkpoint: {self.checkpoint.path}")
+        if self.error is not None:
+            parts.append(f"Failed: {short_repr(self.error)}")
+        return as_html([*parts, f"Directory: {self.path}"])
+
 
 class ResultGrid(Sequence[Result]):
     """The outcomes of all trials of a run, in order of submission.
@@ -248,6 +259,10 @@ class ResultGrid(Sequence[Result]):
 
     def __repr__(self) -> str:
         return "ResultGrid<[\n" + ",\n".join(f"  {result!r}" for result in self._results) + "\n]>"
+
+    def _repr_html_(self) -> str:
+        """Shown by notebooks."""
+        return self._analysis._repr_html_()
 
     @property
     def experiment_path(self) -> str:

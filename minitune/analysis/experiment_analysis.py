@@ -133,6 +133,12 @@ class ExperimentAnalysis:
             return None
         return story.seed
 
+    def _repr_html_(self) -> str:
+        """Shown by notebooks."""
+        from minitune.output.table import run_html
+
+        return run_html(self.trials, self.default_metric, self.default_mode, self.experiment_path)
+
     # -- all trials ------------------------------------------------------------------------------------------------
 
     @property

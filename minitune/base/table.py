@@ -22,6 +22,9 @@ _MAX_CELL = 100_000
 _EXACT_LENGTH = 8
 """Floats with more characters are rounded where a value is shown rounded."""
 
+MAX_ROWS = 100
+"""Rows of a table in a notebook; a line tells how many more there are."""
+
 _MAX_DOTS = 500
 """Values that a curve shows; of more, these many evenly."""
 
@@ -210,6 +213,21 @@ class Table:
             pairs = zip(kinds, cells, strict=True)
             rows.append(f"<tr>{''.join(f'<{tag}{kind}>{_escaped(cell)}</{tag}>' for kind, cell in pairs)}</tr>")
         return f"<table><thead>{rows[0]}</thead><tbody>{''.join(rows[1:])}</tbody></table>"
+
+
+def facts(header: str, values: Mapping[str, Any]) -> list[Part]:
+    """A table of names and values, with one row for each, and a line on those that have none; empty without values."""
+    names = list(values)[:MAX_ROWS]
+    if not names:
+        return []
+    cells = [short_repr(values[name], rounds=True) for name in names]
+    table = Table([Column(header, names, 60), Column("value", cells, 100)])
+    return [table, *left_out_line(len(values) - len(names))]
+
+
+def left_out_line(count: int, where: str = "") -> list[Part]:
+    """A line that says how many rows are left out, and where they are; empty if there are none."""
+    return [f"... {count:,} more{f': {where}' if where else ''}"] if count > 0 else []
 
 
 def as_text(parts: Iterable[Part], width: int | None = None) -> str:

@@ -87,9 +87,8 @@ def watch(options: argparse.Namespace) -> int:
 
 def _show_until_end(watched: _Watched) -> RunState:
     """Show the run until it ends. Blocks."""
-    from minitune.output.progress import cut_short, early_end
     from minitune.output.reporters import LiveReporter
-    from minitune.output.table import RunInfo
+    from minitune.output.table import RunInfo, cut_short, early_end
 
     run, state = watched.follower.run, watched.state()
     is_live = state.name == RUNNING

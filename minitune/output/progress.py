@@ -12,9 +12,9 @@ from minitune.callback import Callback
 from minitune.checkpoint import Checkpoint
 from minitune.execution.hooks import call_plugin
 from minitune.execution.trial_executor import TrialExecutor
-from minitune.execution.tune_controller import STOPPER_ENDS
 from minitune.experiment.lifecycle import TERMINATED
 from minitune.experiment.trial import Trial
+from minitune.output.table import INTERRUPTED_BY, RunInfo, cut_short, early_end, total_time_line
 from minitune.record.layout import RunDirectory
 from minitune.schedulers.trial_scheduler import TrialScheduler
 from minitune.space.domains import Grid
@@ -25,11 +25,6 @@ if TYPE_CHECKING:
     from minitune.tune_config import TuneConfig
 
 logger = logging.getLogger("minitune")
-
-INTERRUPTED_BY = "interrupted by "
-"""How the reason begins that trials end for when a signal has ended the run."""
-_EARLY_ENDS = (INTERRUPTED_BY, STOPPER_ENDS, "fail_fast: ")
-
 
 _SILENT = "hint: no trial has reported a result: call report({'loss': ...}) in the trainable, or return such a dict"
 _DRAWN_ONCE = "hint: one configuration is drawn from the search space (num_samples=1); a larger num_samples tries more"
@@ -137,7 +132,6 @@ class Progress:
         """Show the state of the run if it is time to."""
         if self._reporter is not None and call_plugin(self._reporter.should_report, None, trials, done):
             from minitune.execution.devices import memory
-            from minitune.output.table import RunInfo
 
             totals, free = self._executor.resources()
             cut = cut_short(trials) if done else ()
@@ -194,8 +188,6 @@ class Progress:
             call_plugin(self._reporter.run_took, None, took_s)
         self.report(trials, done=True)
         if self._reporter is not None:
-            from minitune.output.table import total_time_line
-
             loop_s = took_s if self._loop_end_s is None else self._loop_end_s - self._begin_s
             call_plugin(self._reporter.say, None, total_time_line(took_s, loop_s))
             if why_no_more:
@@ -254,23 +246,3 @@ def _hints(space: Mapping[str, Any], total_samples: int) -> Iterator[str]:
             f"hint: nothing is searched: {lists[0]!r} is a list, which each trial gets as it is; choice([...]) "
             "draws one of its values, grid_search([...]) tries each"
         )
-
-
-def cut_short(trials: Sequence[Trial]) -> dict[str, str]:
-    """The reason of the run's end, by id, for each trial that it cut short: these are TERMINATED like others."""
-    reasons = {trial.trial_id: trial.story[-1][2] for trial in trials if trial.story}
-    return {trial_id: reason for trial_id, reason in reasons.items() if reason.startswith(_EARLY_ENDS)}
-
-
-def early_end(trials: Sequence[Trial]) -> str:
-    """Why the run ended early, with the numbers of trials that were cut short; empty if it cut none short."""
-    reasons = cut_short(trials)
-    if not reasons:
-        return ""
-    cut = [trial for trial in trials if trial.trial_id in reasons]
-    reason, waiting = reasons[cut[0].trial_id], sum(not trial.has_started for trial in cut)
-    return (
-        f"{reason}; {len(trials) - len(cut)} of {len(trials)} trials had ended, {len(cut) - waiting} "
-        f"{'was' if len(cut) - waiting == 1 else 'were'} cut short, {waiting} {'was' if waiting == 1 else 'were'} not "
-        "started"
-    )

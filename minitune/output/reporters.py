@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 
 from minitune import clock
 from minitune.base.checks import is_real, require, require_flag, require_metric, shown
-from minitune.base.table import Part, as_html, as_text, format_cell, short_repr
+from minitune.base.table import Part, as_html, as_text, format_cell, left_out_line, short_repr
 from minitune.base.text import Console, broken, duration, without_moves
 from minitune.error import MissingMetricError
 from minitune.experiment.lifecycle import ERROR, PAUSED, PENDING, RUNNING, TERMINATED, Phase
@@ -667,20 +667,13 @@ class LiveReporter(ScreenReporter):
         parts: list[Part] = [f"{number} in {self._elapsed_s():.2f} s: {table.ending_counts(trials, self._info.cut)}"]
         if self._info.ending:
             parts.append(f"Ended early: {self._info.ending}")
-        best = best_trial(trials, metric, self._mode) if metric and self._mode else None
-        if best is not None and metric is not None:
-            names = list(self._parameter_columns or best.config)[:_MAX_SHOWN_PARAMETERS]
-            config = ", ".join(f"{name}={short_repr(table.parameter_of(best, name), rounds=True)}" for name in names)
-            value = short_repr(table.look_up(best.last_result, metric), rounds=True)
-            parts.append(f"Best: {metric}={value}{' with ' if config else ''}{config} (trial {best.trial_id})")
+        parts += table.best_line(trials, metric, self._mode, list(self._parameter_columns))
         shown = table.best_and_failed(trials, metric, self._mode, _MAX_FINAL_ROWS, _MAX_FAILED_ROWS)
         if any(trial.last_result for trial in shown):
             endings = {trial.trial_id: table.ending(trial, trial.trial_id in self._info.cut) for trial in shown}
             length, parameters = self.max_column_length, self._parameter_columns
             parts.append(table.trial_table(shown, parameters, columns, length, metric, endings))
-            left_out = len(trials) - len(shown)
-            if left_out:
-                parts.append(f"... {left_out} more: minitune ls {shlex.quote(self._info.path)}")
+            parts += left_out_line(len(trials) - len(shown), f"minitune ls {shlex.quote(self._info.path)}")
         parts += table.retried_text(trials)
         parts += error_texts(trials, self._raised, has_traceback=self._prints_errors)
         return [*parts, f"Results: {self._info.path}"]

@@ -18,7 +18,7 @@ from minitune.base.text import ShortRepr, is_long, one_line, warn_once
 from minitune.error import TrialError
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, TERMINATED
 from minitune.experiment.trial import SCOPES, Trial, best_trial, check_mode
-from minitune.output.progress import cut_short, early_end
+from minitune.output.table import cut_short, early_end
 from minitune.result import CONFIG, flatten
 from minitune.settings import is_on, setting, variable_of
 from minitune.trainable.session import current_session

@@ -17,10 +17,20 @@ from datetime import datetime
 from typing import Any
 
 from minitune import clock
-from minitune.base.table import Column, Part, Table, curve, format_cell
+from minitune.base.table import (
+    MAX_ROWS,
+    Column,
+    Part,
+    Table,
+    as_html,
+    curve,
+    format_cell,
+    left_out_line,
+    short_repr,
+)
 from minitune.execution.hooks import STOP_CRITERION, TRAINABLE_ENDED
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, PAUSED, PENDING, RUNNING, TERMINATED
-from minitune.experiment.trial import HAS_RETURNED, Trial
+from minitune.experiment.trial import HAS_RETURNED, Trial, best_trial
 from minitune.result import (
     AUTO_RESULT_KEYS,
     CONFIG,
@@ -49,6 +59,13 @@ _HIDDEN = frozenset((*AUTO_RESULT_KEYS, *DEBUG_METRICS))
 DEFAULT_OUTPUTS = ("stdout", "stderr")
 """Names of the files with the output of a trial, unless others were asked for."""
 
+INTERRUPTED_BY = "interrupted by "
+"""How the reason begins that trials end for when a signal has ended the run."""
+FAIL_FAST = "fail_fast: "
+"""How it begins when the first failure has ended it."""
+
+_MAX_FAILED_ROWS = 10
+_MAX_SHOWN_PARAMETERS = 20
 _MAX_TRACEBACKS = 5
 _MAX_TRACEBACK_LINES = 40
 
@@ -230,6 +247,29 @@ def ending(trial: Trial, is_cut: bool) -> str:
     return f"stopped{at}"
 
 
+def cut_short(trials: Sequence[Trial]) -> dict[str, str]:
+    """The reason of the run's end, by id, for each trial that it cut short: these are TERMINATED like others."""
+    from minitune.execution.tune_controller import STOPPER_ENDS
+
+    reasons = {trial.trial_id: trial.story[-1][2] for trial in trials if trial.story}
+    early = (INTERRUPTED_BY, STOPPER_ENDS, FAIL_FAST)
+    return {trial_id: reason for trial_id, reason in reasons.items() if reason.startswith(early)}
+
+
+def early_end(trials: Sequence[Trial]) -> str:
+    """Why the run ended early, with the numbers of trials that were cut short; empty if it cut none short."""
+    reasons = cut_short(trials)
+    if not reasons:
+        return ""
+    cut = [trial for trial in trials if trial.trial_id in reasons]
+    reason, waiting = reasons[cut[0].trial_id], sum(not trial.has_started for trial in cut)
+    return (
+        f"{reason}; {len(trials) - len(cut)} of {len(trials)} trials had ended, {len(cut) - waiting} "
+        f"{'was' if len(cut) - waiting == 1 else 'were'} cut short, {waiting} {'was' if waiting == 1 else 'were'} not "
+        "started"
+    )
+
+
 def ending_counts(trials: Iterable[Trial], cut: Collection[str]) -> str:
     """`6 finished, 2 failed`: how many trials ended in which way; `cut` are the ids of those that were cut short."""
     counts = Counter(ending(trial, trial.trial_id in cut).partition(" at ")[0] for trial in trials)
@@ -264,6 +304,46 @@ def best_and_failed(
     for trial in trials:
         by_failure[trial.status == ERROR].append(trial)
     return [*heapq.nsmallest(max_best, by_failure[False], key=rank_by(metric, mode)), *by_failure[True][:max_failed]]
+
+
+def best_line(trials: Sequence[Trial], metric: str | None, mode: str | None, names: Sequence[str] = ()) -> list[str]:
+    """`Best: loss=0.1 with lr=0.01 (trial 1234_00003)`; empty without a metric, or if no trial has a value of it.
+
+    Args:
+        trials: All trials.
+        metric: What is optimised.
+        mode: `min` or `max`.
+        names: The parameters to show; by default all.
+    """
+    best = best_trial(trials, metric, mode) if metric and mode else None
+    if best is None or metric is None:
+        return []
+    names = list(names or best.config)[:_MAX_SHOWN_PARAMETERS]
+    config = ", ".join(f"{name}={short_repr(parameter_of(best, name), rounds=True)}" for name in names)
+    value = short_repr(look_up(best.last_result, metric), rounds=True)
+    return [f"Best: {metric}={value}{' with ' if config else ''}{config} (trial {best.trial_id})"]
+
+
+def run_html(trials: Sequence[Trial], metric: str | None, mode: str | None, path: str) -> str:
+    """The trials of a run as HTML, for a notebook: how they ended, the best of them, those that failed.
+
+    Args:
+        trials: All trials.
+        metric: What is optimised, or None.
+        mode: `min` or `max`, or None.
+        path: The run's directory.
+    """
+    cut = cut_short(trials)
+    parts: list[Part] = [f"{len(trials)} trial{'' if len(trials) == 1 else 's'}: {ending_counts(trials, cut)}"]
+    parts += best_line(trials, metric, mode)
+    shown = best_and_failed(trials, metric, mode, MAX_ROWS - _MAX_FAILED_ROWS, _MAX_FAILED_ROWS)
+    own = [*([metric] if metric else []), *infer_metrics(trials, [metric] if metric else [], 4)]
+    columns = {**dict(zip(own, own, strict=True)), TRAINING_ITERATION: "iter", TIME_TOTAL_S: "total time (s)"}
+    if shown:
+        endings = {trial.trial_id: ending(trial, trial.trial_id in cut) for trial in shown}
+        parts.append(trial_table(shown, {}, columns, 20, metric, endings))
+    parts += left_out_line(len(trials) - len(shown), "get_dataframe() or dataframe() has all")
+    return as_html([*parts, f"Results: {path}"], curve_of(trials, metric, mode))
 
 
 def curve_of(trials: Iterable[Trial], metric: str | None, mode: str | None) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from minitune.base.checks import check_num_samples, is_real, is_whole, require, require_flag, shown
+from minitune.base.table import MAX_ROWS, Column, Part, Table, as_html, curve, left_out_line
 from minitune.experiment.trial import Trial, TrialMaker
 from minitune.result import DEFAULT_METRIC, DONE, TRAINING_ITERATION, flatten
 from minitune.search.basic_variant import BasicVariantGenerator
@@ -213,6 +215,25 @@ class Study:
                 other != scores and all(b >= a for a, b in zip(scores, other, strict=True)) for other, _ in scored
             )
         ]
+
+    def _repr_html_(self) -> str:
+        """Shown by notebooks: the best evaluations of a single objective, else the latest ones."""
+        failed = sum(one.has_failed for one in self._history)
+        parts: list[Part] = [f"{len(self._history)} told, of which {failed} have failed; {len(self._open)} open"]
+        shown, picture = list(enumerate(self._history)), ""
+        if isinstance(self._mode, str) and isinstance(self._metric, (str, type(None))):
+            name, sign = self._names[0], 1 if self._mode == "min" else -1
+            values = [(n, float(one.metrics[name])) for n, one in shown if is_real(one.metrics.get(name))]
+            ranks = {n: math.inf if math.isnan(value) else sign * value for n, value in values}
+            shown = heapq.nsmallest(MAX_ROWS, shown, key=lambda pair: ranks.get(pair[0], math.inf))
+            picture = curve(values, self._mode, f"{name} of each evaluation, and the best so far")
+        rows = [(n, {**one.metrics, **flatten(one.config)}) for n, one in shown[-MAX_ROWS:]]
+        if rows:
+            names = dict.fromkeys(name for _, row in rows for name in row)
+            columns = [Column(name, [row.get(name) for _, row in rows]) for name in names]
+            parts.append(Table([Column("number", [n for n, _ in rows]), *columns]))
+        parts += left_out_line(len(self._history) - len(rows), "history has all")
+        return as_html(parts, picture)
 
     # -- within --------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,165 @@
+"""The HTML that notebooks show of a run, of its results and of a study."""
+
+from __future__ import annotations
+
+import html
+import math
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from kit import fit, make_trial
+
+import minitune as tune
+from minitune import ExperimentAnalysis, Result, ResultGrid, Study
+from minitune.base.table import Column, Table, curve
+from minitune.output.live import ErrorKind, Row, Snapshot, render_html
+
+BAD = "<script>alert('x')</script>&amp;"
+
+
+class _Checker(HTMLParser):
+    """Notes the tags, and that each that was opened is closed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.open.append(tag)
+        self.seen.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: Any) -> None:
+        self.seen.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def checked(text: str) -> str:
+    """HTML that is well formed, shows the user's text as text, and loads nothing."""
+    checker = _Checker()
+    checker.feed(text)
+    assert checker.open == []
+    assert not {"script", "img", "link", "iframe", "b"} & set(checker.seen)
+    assert "http" not in text
+    assert "url(" not in text
+    return text
+
+
+def rows(text: str) -> list[list[str]]:
+    """The cells of all tables."""
+    found = re.findall(r"<tr>(.*?)</tr>", text)
+    return [[html.unescape(cell) for cell in re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row)] for row in found]
+
+
+def train(config: dict[str, Any]) -> None:
+    if config["x"] == 3:
+        raise ValueError(f"no {BAD}")
+    tune.report({"loss": config["x"], BAD[:9]: 1})
+
+
+def grid(count: int = 4) -> ResultGrid:
+    space = {"x": tune.grid_search(list(range(count))), "text": tune.grid_search([BAD])}
+    return fit(train, space, metric="loss", mode="min")
+
+
+def test_a_grid_and_an_analysis_show_their_trials() -> None:
+    found = grid()
+    for one in (found, ExperimentAnalysis(found.experiment_path, default_metric="loss", default_mode="min")):
+        text = checked(one._repr_html_())
+        head, *body = rows(text)
+        assert head[:4] == ["Trial name", "status", "text", "x"]
+        assert [row[1] for row in body] == ["finished"] * 3 + ["failed"]
+        assert [row[3] for row in body] == ["0", "1", "2", "3"]
+        assert "4 trials: 3 finished, 1 failed" in text
+        assert "Best: loss=0 with " in text
+        assert found.experiment_path in text
+        assert text.count("<circle ") == 3
+
+
+def test_without_a_metric_a_grid_shows_the_trials_in_their_order() -> None:
+    text = checked(fit(train, {"x": tune.grid_search([2, 1])})._repr_html_())
+    assert [row[2] for row in rows(text)[1:]] == ["2", "1"]
+    assert "Best: " not in text
+    assert "<svg" not in text
+
+
+def test_of_many_trials_a_hundred_are_shown_and_the_rest_counted() -> None:
+    trials = [make_trial(number, config={"x": number}, evaluated_params={"x": number}) for number in range(1234)]
+    text = checked(ExperimentAnalysis("/nowhere", trials=trials)._repr_html_())
+    assert len(rows(text)) <= 101
+    assert f"... {1234 - len(rows(text)) + 1:,} more: " in text
+
+
+def test_a_result_shows_metrics_configuration_and_failure() -> None:
+    found = grid()
+    text = checked(found[1]._repr_html_())
+    assert ["loss", "1"] in rows(text)
+    assert ["x", "1"] in rows(text)
+    assert ["text", repr(BAD)] in rows(text)
+    assert f"Directory: {found[1].path}" in html.unescape(text)
+    assert "Failed: " in checked(found[3]._repr_html_())
+    checked(Result({}, None, None, "/nowhere")._repr_html_())
+    assert "... 900 more" in Result({str(n): n for n in range(1000)}, None, None, "/nowhere")._repr_html_()
+
+
+def test_a_study_shows_its_best_evaluations_first() -> None:
+    study = Study({"x": tune.grid_search([2, 0, 1]), "text": BAD}, metric="loss", mode="max", num_samples=1)
+    assert checked(study._repr_html_()).count("<table") == 0
+    for error in (False, False, True):
+        config = study.ask()
+        assert config is not None
+        study.tell(config, None if error else config["x"], error=error)
+    text = checked(study._repr_html_())
+    assert rows(text)[0] == ["number", "loss", "x", "text"]
+    assert [row[:3] for row in rows(text)[1:]] == [["0", "2", "2"], ["1", "0", "0"], ["2", "", "1"]]
+    assert "3 told, of which 1 have failed; 0 open" in text
+    several = Study({"x": tune.grid_search([2, 0, 1])}, metric=["a", "b"], mode=["min", "max"], num_samples=1)
+    config = several.ask()
+    assert config is not None
+    several.tell(config, [1, 2])
+    assert rows(checked(several._repr_html_()))[1] == ["0", "1", "2", "2"]
+
+
+def test_the_live_view_escapes_what_users_wrote() -> None:
+    row = Row(BAD, {BAD: BAD}, {"loss": 1.0, BAD: BAD}, 1, 1.0, 1, "finished")
+    snapshot = Snapshot(
+        BAD,
+        1.0,
+        {"RUNNING": 3},
+        total=3,
+        goal=(BAD, "min"),
+        values=[(0, 1.0), (1, 2.0)],
+        best=[row],
+        running=[row],
+        errors=[ErrorKind(BAD)],
+        starting="starting",
+    )
+    text = checked(render_html(snapshot))
+    assert "... 2 more running" in text
+    assert "<svg" in text
+
+
+def test_a_curve_is_drawn_of_finite_values_within_its_frame() -> None:
+    values = [(float(n), 1 / (n + 1)) for n in range(3000)]
+    text = checked(curve([*values, (3000.0, math.nan), (3001.0, math.inf), (3002.0, 1e300)], "min", BAD))
+    dots = [(float(x), float(y)) for x, y in re.findall(r'cx="([^"]*)" cy="([^"]*)"', text)]
+    assert 100 < len(dots) <= 500
+    assert all(0 <= x <= 520 and 0 <= y <= 150 for x, y in dots)
+    assert curve([(0, 1.0)], "min", "") == curve([(0, math.nan), (1, 1.0)], "min", "") == ""
+
+
+@pytest.mark.parametrize(("mode", "corners"), [("min", 2), ("max", 1)])
+def test_the_line_of_the_best_has_a_step_for_each_better_value(mode: str, corners: int) -> None:
+    text = curve([(0, 2.0), (1, 1.0), (2, 2.5), (3, 0.5)], mode, "")
+    (line,) = re.findall(r'd="(M76[^"]*)"', text)
+    assert line.count("V") == corners
+    assert line.endswith("H514.0")
+
+
+def test_numbers_stand_to_the_right() -> None:
+    text = Table([Column("a", [1, 2.5]), Column("b", ["x", None])]).html()
+    assert '<th class="number">a</th><th>b</th>' in text
