@@ -35,35 +35,80 @@ def warm_up() -> None:
     NotebookClient(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1")]), timeout=120).execute()
 
 
-def outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verbose: int) -> list[nbformat.NotebookNode]:
-    """What the cell with the run shows at its end."""
+def outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *cells: str) -> list[list[nbformat.NotebookNode]]:
+    """What each of the cells shows at its end, after the one that defines `train`."""
     monkeypatch.setenv("MINITUNE_STORAGE_PATH", str(tmp_path / "results"))
     monkeypatch.setenv("PYTHONPATH", os.getcwd())
-    notebook = nbformat.v4.new_notebook()
-    notebook.cells = [nbformat.v4.new_code_cell(text) for text in (SETUP, RUN.replace("VERBOSE", str(verbose)))]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in (SETUP, *cells)])
     NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
-    found: list[nbformat.NotebookNode] = notebook.cells[1].outputs
-    return found
+    return [cell.outputs for cell in notebook.cells[1:]]
+
+
+def of_level(verbose: int) -> str:
+    """A cell with a run."""
+    return RUN.replace("VERBOSE", str(verbose))
 
 
 def test_a_cell_shows_the_run_in_one_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    printed, shown = outputs(tmp_path, monkeypatch, 1)
+    ((printed, shown),) = outputs(tmp_path, monkeypatch, of_level(1))
     assert printed.text == "mine\n"
     html = shown.data["text/html"]
-    assert "Number of trials: 3/3 (2 TERMINATED, 1 ERROR)" in html
+    assert " s: 2 finished, 1 failed</div>" in html
     assert "ValueError: no &lt;good&gt;" in html
     assert "raise ValueError(&quot;no &lt;good&gt;&quot;)" in html, "the line of the cell"
     assert "Total run time: " in html
-    assert "<progress" not in html
+    assert html.count("<circle ") == 2
+    assert 'class="bar"' not in html.partition("</style>")[2]
+    text = shown.data["text/plain"]
+    assert " s: 2 finished, 1 failed\n" in text
+    assert "| Trial name " in text
+    assert "</" not in text
+
+
+LIVE = """
+from minitune.output import screen
+
+shown = []
+show = screen.Cell.show
+screen.Cell.show = lambda self, html, text: (shown.append((html, text)), show(self, html, text))
+"""
+LOOK = """
+live = [both for both in shown if 'class="bar"' in both[0]]
+html, text = live[-1]
+print(len(live) > 1, "best so far (min loss)" in html, "best so far (min loss)" in text)
+"""
+
+
+def test_while_it_runs_the_cell_is_updated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = of_level(1).replace("train,", "slow,")
+    slow = "import time\ndef slow(config):\n    tune.report({'loss': config['x']})\n    time.sleep(2.5)\n"
+    *_, (printed,) = outputs(tmp_path, monkeypatch, LIVE + slow, run, LOOK)
+    assert printed.text == "True True True\n"
+
+
+def test_results_at_the_end_of_a_cell_show_as_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = (
+        of_level(0)
+        .replace(").fit();", ").fit()")
+        .replace('print("mine")', "")
+        .replace("tune.Tuner", "grid = tune.Tuner")
+    )
+    study = "study = tune.Study({'x': tune.uniform(0, 1)}, mode='min', seed=1)\nstudy.tell(study.ask(), 1.0)\nstudy"
+    analysis = "tune.ExperimentAnalysis(grid.experiment_path)"
+    found = outputs(tmp_path, monkeypatch, run, "grid", "grid[0]", analysis, study)
+    for (shown,) in found[1:]:
+        assert shown.output_type == "execute_result"
+        assert "<table>" in shown.data["text/html"]
+        assert shown.data["text/plain"]
 
 
 def test_at_level_2_what_trials_print_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = outputs(tmp_path, monkeypatch, 2)
+    (found,) = outputs(tmp_path, monkeypatch, of_level(2))
     assert [output.output_type for output in found].count("display_data") == 1
     text = "".join(output.text for output in found if output.output_type == "stream")
     assert text.count(") from a trial\n") == 3
 
 
 def test_at_level_0_there_is_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (printed,) = outputs(tmp_path, monkeypatch, 0)
+    ((printed,),) = outputs(tmp_path, monkeypatch, of_level(0))
     assert printed.text == "mine\n"
