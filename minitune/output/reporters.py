@@ -235,6 +235,7 @@ class TuneReporterBase(ProgressReporter):
         self._total_samples = total
         self._interval_s = self.max_report_frequency
         self._metric, self._mode = self.metric, self.mode
+        self._prefers_best = self.sort_by_metric
         self._verbose = 1
         self._prints_errors = True
         self._raised: Trial | None = None
@@ -287,6 +288,10 @@ class TuneReporterBase(ProgressReporter):
     def _elapsed_s(self) -> float:
         """How long the run has been going on, or took."""
         return clock.current().monotonic() - self._begin_s if self._took_s is None else self._took_s
+
+    def prefer_best(self) -> None:
+        """Show the best terminated trials first if the run tells metric and mode; else those that ended last."""
+        self._prefers_best = True
 
     def add_metric_column(self, metric: str, representation: str | None = None) -> None:
         """Show one more metric. From then on, the metrics that trials report get no columns by themselves.
@@ -351,7 +356,7 @@ class TuneReporterBase(ProgressReporter):
         parts.append(self._count_line(statuses, len(trials)))
         has_begun = len(statuses[PENDING]) < len(trials) or any(trial.last_result for trial in trials)
         if has_begun and (done or self.print_intermediate_tables is not False):
-            is_ranked = self.sort_by_metric and self._metric and self._mode
+            is_ranked = self._prefers_best and self._metric and self._mode
             rank = table.rank_by(self._metric, self._mode) if is_ranked else None
             shown, left_out = table.choose_rows(statuses, self.max_progress_rows, rank)
             parts.append(
