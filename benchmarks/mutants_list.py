@@ -621,8 +621,8 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/record/journal.py",
-        "            if self._torn_bytes:\n                self._cut_back(descriptor)\n            written",
-        "            written",
+        "                if self._torn_bytes:\n                    self._cut_back(descriptor)\n                written",
+        "                written",
         "tests/storage/test_journal.py::test_a_short_write_is_cut_back_and_tried_again",
     ),
     (
@@ -920,11 +920,35 @@ FAULTS: list[tuple[str, str, str, str]] = [
         "            if is_earlier:\n",
         "tests/resources/test_fairness.py::test_equal_requests_do_not_overtake_each_other",
     ),
+    (
+        "minitune/execution/report_path.py",
+        ' or "\\\\ud" in text',
+        "",
+        "tests/controller/test_report_path.py::test_the_files_are_the_same_for_values_of_all_kinds",
+    ),
+    (
+        "minitune/execution/report_path.py",
+        " or decision.facts",
+        "",
+        "tests/controller/test_report_path.py::test_the_files_are_the_same_with_plugins_of_all_kinds",
+    ),
+    (
+        "minitune/execution/report_path.py",
+        "len(text) > _MAX_TEXT or ",
+        "",
+        "tests/controller/test_report_path.py::test_the_files_are_the_same_for_values_of_all_kinds",
+    ),
+    (
+        "minitune/execution/report_path.py",
+        " or trial.experiment_tag != self._tag",
+        "",
+        "tests/controller/test_report_path.py::test_the_files_are_the_same_with_plugins_of_all_kinds",
+    ),
     # -- experiment ----------------------------------------------------------------------------------------------------
     (
         "minitune/experiment/trial.py",
-        "        metrics.update(tail)\n",
-        "        metrics = {**tail, **metrics}\n",
+        "                metrics[key] = metrics.pop(key)\n",
+        "                metrics[key] = metrics[key]\n",
         "tests/controller/test_driver_disk.py::test_the_automatic_keys_come_in_their_order",
     ),
     (

@@ -21,6 +21,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
@@ -36,7 +37,7 @@ from minitune.base.text import warn_once
 from minitune.callback import Callback, check_callbacks, environment_callbacks
 from minitune.config import default_storage_path
 from minitune.error import as_cause
-from minitune.execution.hooks import Hooks, forked_error
+from minitune.execution.hooks import Hooks
 from minitune.execution.logical_order import OrderedExecutor
 from minitune.execution.state import RunSettings, RunState, TrialSettings
 from minitune.execution.trial_executor import TrialExecutor
@@ -275,7 +276,7 @@ class Driver:
         reason = _FAILED
         with Interrupts(self.executor.wake, raise_second=not self.executor.isolates) as interrupts:
             try:
-                while not state.is_finished:
+                while state.unfinished or not state.is_finished:  # the first part saves most of the calls
                     self._turn(interrupts)
                 progress.loop_ends()
                 while controller.unwind():
@@ -309,8 +310,6 @@ class Driver:
     def _turn(self, interrupts: Interrupts) -> None:
         """One turn: show the progress, let the controller take a step, and save states or end the run if it is time."""
         state, progress = self.state, self._progress
-        if not self.opened.recorder.is_ours:
-            raise forked_error("a plug-in")
         if self.components.reporter is None:
             self.controller.step()
         else:
@@ -319,7 +318,8 @@ class Driver:
         if state.interrupted:
             interrupts.check_second()
         elif interrupts.name is None:
-            self._keeper.save_if_due()
+            if time.monotonic() >= self._keeper.due_s:
+                self._keeper.save()
         else:
             progress.tell_wait(interrupts.name, number_setting("FORCE_TRIAL_CLEANUP_S"))
             self._keeper.save()  # before the searcher hears that all trials are over: a resume goes on with them

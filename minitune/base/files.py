@@ -676,18 +676,24 @@ class AppendFiles:
             os.ftruncate(descriptor, whole)
         return whole
 
-    def append(self, key: str, line: bytes) -> None:
+    def append(self, key: str, line: bytes) -> bool:
         """Write `line`, ending in a newline, at the end of a file. It is there whole, or not at all.
+
+        Returns:
+            False if there is no such file: it was not opened, or has been closed since.
 
         Raises:
             OSError: If it cannot be written (no space, for instance).
         """
         descriptor = self._open.get(key)
         if descriptor is None:
+            if key not in self._paths:
+                return False
             descriptor = self._reopen(key)
         written = os.write(descriptor, line)
         if written < len(line):
             self._write_rest(descriptor, line, written)
+        return True
 
     def lapse(self, key: str, path: str, error: OSError) -> None:
         """Close a file that could not be written, and warn, once for each path. The run goes on.
@@ -729,9 +735,6 @@ class AppendFiles:
         """Close and forget all files."""
         for key in list(self._paths):
             self.close(key)
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._paths
 
     def _reopen(self, key: str) -> int:
         if len(self._open) >= self._limit:

@@ -89,12 +89,12 @@ def dumps(value: Any) -> str:
         JSON that every parser reads.
     """
     try:
-        line = _encode(value)
+        line = try_dumps(value)
         if line.count("[") + line.count("{") <= MAX_DEPTH:
             return line
     except Exception:  # also whatever an object's methods raise, and RecursionError
         pass
-    return _encode(clean(value))
+    return try_dumps(clean(value))
 
 
 def dumps_pretty(value: Any) -> str:
@@ -149,8 +149,8 @@ def _simple(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else short_text(value)
 
 
-# One encoder for all lines. A value that contains itself recurses too deeply; it is cleaned then.
-_encode = json_encoder(_simple)
+try_dumps = json_encoder(_simple)
+"""Most of `dumps`: it raises where that cleans the value, which also may be nested more than `MAX_DEPTH` deep here."""
 
 
 def _clean(value: Any, depth: int, parents: set[int]) -> Any:

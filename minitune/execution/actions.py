@@ -95,7 +95,7 @@ class TrialActions:
                 trial.report_count,
                 where,
             )
-        if not self._settings.of(trial).saves:
+        if not self._settings.experiments[trial.experiment_number].saves:
             self._hooks.saved(trial)
         self.let_go(live)
         self.move(trial, Step.PAUSE, reason)
@@ -205,7 +205,7 @@ class TrialActions:
                 carry_out[request.verb](request)
 
     def _on_stop_request(self, request: Request) -> None:
-        reason, settings = request.argument, self._settings.of(request.trial)
+        reason, settings = request.argument, self._settings.experiments[request.trial.experiment_number]
         live = self._state.live.get(request.trial.actor_id)
         if live is None:
             self.remove(request.trial, reason)
@@ -224,7 +224,7 @@ class TrialActions:
             if trial.phase is Phase.QUEUED:
                 self.move(trial, Step.PAUSE, decision.reason)
                 self._hooks.paused(trial)
-        elif live.idle and request.argument and self._settings.of(trial).saves:
+        elif live.idle and request.argument and self._settings.experiments[trial.experiment_number].saves:
             live.idle, live.decision = False, decision
             self.save(live)
         elif live.idle or not request.argument or trial.phase in (Phase.STARTING, Phase.RESTORING):

@@ -21,6 +21,7 @@ from minitune.decision import CONTINUE, STOP, Decision
 from minitune.error import ConstraintError, TuneError, dual_error
 from minitune.execution.state import Request, RunState
 from minitune.experiment.trial import Trial
+from minitune.logger import LoggerCallback, split_plain
 from minitune.resources import CPU, GPU, Resources
 from minitune.result import DEFAULT_METRIC, DONE, flatten
 from minitune.schedulers.trial_scheduler import CONTINUE as GO_ON
@@ -188,6 +189,9 @@ class Hooks:
         stops_run: Whether the stopper can end the run.
         turns_loop: Whether a plug-in wants the loop to turn although nothing happens.
         hears_turns: Whether a callback hears of each turn.
+        hears_results: Whether a plug-in that decides or suggests does anything with a result.
+        shows_results: Whether a callback does, besides `logs`.
+        logs: The last ones to hear of a result, if they are loggers that can also take a line.
     """
 
     scheduler: TrialScheduler
@@ -213,6 +217,8 @@ class Hooks:
         self._slow: set[str] = set()
         self._limits: dict[int, DictStopper] = {}
         self._listeners: dict[str, list[Callable[..., Any]]] = {}
+        self.shows_results = False
+        self.logs: list[LoggerCallback] = []
         self._pid = os.getpid()
         self.exchange(scheduler=scheduler, search_alg=search_alg, stopper=stopper)
 
@@ -235,11 +241,7 @@ class Hooks:
         self.stops_run = not _is_left(self.stopper.stop_all, Stopper.stop_all)
         self._has_timer = self.stops_run or not _is_left(self.stopper.seconds_left, Stopper.seconds_left)
         self.turns_loop = self._has_timer or self.hears_turns
-
-    @property
-    def hears_results(self) -> bool:
-        """Whether a plug-in that decides or suggests does anything with a result."""
-        return self._tells_both or self._asks_stopper
+        self.hears_results = self._tells_both or self._asks_stopper
 
     def metrics(self, of_run: str | None) -> tuple[str, ...]:
         """The metrics that a result must hold: those of run, scheduler and searcher, by flattened name."""
@@ -269,6 +271,8 @@ class Hooks:
         self._listeners = {name: self._listening(name) for name in vars(Callback) if name.startswith("on_")}
         self.hears_turns = bool(self._listeners["on_step_begin"] or self._listeners["on_step_end"])
         self.turns_loop = self._has_timer or self.hears_turns
+        self._listeners["on_trial_result"], self.logs = split_plain(self._listeners["on_trial_result"])
+        self.shows_results = bool(self._listeners["on_trial_result"])
 
     def _listening(self, name: str) -> list[Callable[..., Any]]:
         """The callbacks that do something at a hook."""
@@ -419,8 +423,13 @@ class Hooks:
         return limits
 
     def result(self, trial: Trial, result: dict[str, Any]) -> None:
-        """Show a result to the callbacks, which may change it."""
+        """Show a result to the callbacks, which may change it; to those but `logs`."""
         self._tell("on_trial_result", trial, result=result)
+
+    def log(self, trial: Trial, result: dict[str, Any]) -> None:
+        """Show a result to `logs`."""
+        for logger in self.logs:
+            self._call(logger.log_trial_result, trial, self.iteration, trial, result)
 
     def checkpointed(self, trial: Trial, checkpoint: Checkpoint) -> None:
         """A checkpoint has arrived; it is not yet among the trial's."""

@@ -64,7 +64,6 @@ class Launcher:
         self._recorder = recorder
         self._actions = actions
         self._settings = settings
-        self._done_at: tuple[int, str] | None = None  # when there was nothing more to do: changes of the state, supply
         self._max_running = min(settings.max_concurrent_trials or math.inf, hooks.search_alg.max_running or math.inf)
         self._reuse = Reuse(state, hooks, recorder, actions) if settings.reuses_results else None
         self._num_reused = 0
@@ -87,8 +86,7 @@ class Launcher:
             The first trial that cannot be started at all. Then there may be more to start. None if all is done.
         """
         state = self._state
-        if self._chooses_in_order and state.live and self._done_at == (state.changes, state.supply):
-            return None  # most turns bring reports, and nothing by which one more could start
+        state.may_start = True
         if state.supply == WAITING:
             state.supply = OPEN
         asked_at, self._num_reused, self.has_to_go_on, self.was_refused = None, 0, False, False
@@ -104,7 +102,7 @@ class Launcher:
                     return self._take_refusal()
         can_go_on = not (self._recorder.disk.trouble or self.was_refused or self.has_to_go_on)
         is_done = can_go_on and (self._is_model_based or self._look_ahead())
-        self._done_at = (state.changes, state.supply) if is_done and state.supply != WAITING else None
+        state.may_start = not (is_done and state.supply != WAITING and self._chooses_in_order)
         return self._take_refusal()
 
     def _take_refusal(self) -> Refusal | None:
@@ -213,7 +211,7 @@ class Launcher:
             return True
         info = self._info(trial, directory)
         creators = self._env_creators(trial)
-        trainable = self._settings.of(trial).trainable
+        trainable = self._settings.experiments[trial.experiment_number].trainable
         factory = functools.partial(make_trial_actor, trainable, info, env_creators=creators)
         # A worker knows one trainable, and only the environments that it was made with.
         reuse_key = (

@@ -12,7 +12,7 @@ import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from minitune.checkpoint import CheckpointRecord
 from minitune.config import CheckpointConfig, FailureConfig
@@ -22,6 +22,9 @@ from minitune.execution.trial_executor import Shared
 from minitune.experiment.lifecycle import FINISHED, OWNS_ACTOR, STATUS, Phase, Step
 from minitune.experiment.trial import KeptCheckpoint, Trial
 from minitune.resources import Allocation, Resources
+
+if TYPE_CHECKING:
+    from minitune.execution.report_path import ReportPath
 
 OPEN, WAITING, ENDED = "OPEN", "WAITING", "ENDED"
 """Whether the searcher may give more trials, has none now, or is finished."""
@@ -91,10 +94,6 @@ class RunSettings:
     def is_ordered(self) -> bool:
         """Whether nothing may depend on when something has happened."""
         return self.answered is not None
-
-    def of(self, trial: Trial) -> TrialSettings:
-        """The settings of a trial."""
-        return self.experiments[trial.experiment_number]
 
 
 # -- trials ------------------------------------------------------------------------------------------------------------
@@ -168,6 +167,9 @@ class Live:
         idle: True while no call is in flight, within the handling of one event.
         begun_s: When the worker was asked for, by the executor's clock.
         ready_s: When it was ready; infinite until then.
+        has_reported: Whether this attempt has reported.
+        path: A short way into the files for reports that are like the one before; None if there is none.
+        look_s: When the trial's directory is to be looked at again, by `time.monotonic`, while reports take that way.
         overdue: The time limit that it has broken: its worker has been told to end, and its trial fails when it has.
     """
 
@@ -180,6 +182,9 @@ class Live:
     idle: bool = False
     begun_s: float = math.inf
     ready_s: float = math.inf
+    has_reported: bool = False
+    path: ReportPath | None = None
+    look_s: float = 0.0
     overdue: Overdue | None = None
 
 
@@ -250,7 +255,8 @@ class RunState:
         donations: By trial id, the checkpoint of another trial that a trial goes on from for now.
         end_reason: Why the run is being ended; empty while it goes on.
         interrupted: Whether it is ended so that it can be resumed.
-        changes: Counts what may let another trial start: trials that come, wait or end, workers that leave.
+        may_start: False once nothing more can start, so that there is no need to ask. What may let another trial start
+            makes it True again: a trial that comes, waits or ends, a worker that leaves, the end of the supply.
         to_end: RUNNING trials of an earlier driver without an actor, whose final result is on record, with the reason.
     """
 
@@ -272,7 +278,7 @@ class RunState:
         self.end_reason = ""
         self.interrupted = False
         self.unfinished: dict[str, Trial] = {}
-        self.changes = 0
+        self.may_start = True
         self.to_end: list[tuple[Trial, str]] = []
         self._num_queued = 0
 
@@ -283,7 +289,7 @@ class RunState:
 
     def add(self, trial: Trial) -> None:
         """Take in a trial, whatever its phase."""
-        self.changes += 1
+        self.may_start = True
         self.trials.append(trial)
         self.counts[trial.status] += 1
         if trial.phase not in FINISHED:
@@ -317,7 +323,7 @@ class RunState:
         trial.move(step, reason)
         after = trial.phase
         if after not in OWNS_ACTOR:
-            self.changes += 1
+            self.may_start = True
         if before is Phase.QUEUED:
             self._num_queued -= 1
             self.queue.remove(trial)
@@ -339,7 +345,7 @@ class RunState:
 
     def let_go(self, live: Live) -> None:
         """The trial's actor was stopped, or has died but its tree may still be there."""
-        self.changes += 1
+        self.may_start = True
         self.live.pop(live.actor_id, None)
         self.leaving[live.trial.trial_id] = live.actor_id
         self.queue.remove(live.trial)
@@ -347,7 +353,7 @@ class RunState:
 
     def has_left(self, trial_id: str) -> None:
         """The trial's last actor is gone for good; if the trial has not ended, it may be started again."""
-        self.changes += 1
+        self.may_start = True
         self.leaving.pop(trial_id, None)
         trial = self.unfinished.get(trial_id)
         if trial is not None:
@@ -361,7 +367,7 @@ class RunState:
     def end_rests(self, now_s: float) -> None:
         """Those that have rested long enough may be started. Few rest at a time, see `CrashLoop`."""
         for trial_id in [trial_id for trial_id, until_s in self.resting.items() if until_s <= now_s]:
-            self.changes += 1
+            self.may_start = True
             del self.resting[trial_id]
             self._index(self.unfinished[trial_id])
 
@@ -376,7 +382,7 @@ class RunState:
 
     def change_resources(self, trial: Trial, request: Resources) -> None:
         """Give a waiting trial another request."""
-        self.changes += 1
+        self.may_start = True
         was_queued = trial in self.queue
         self.queue.remove(trial)
         trial.update_resources(request)

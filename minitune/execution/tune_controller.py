@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+import time
 from collections import Counter, deque
 from typing import Any, NamedTuple
 
@@ -35,16 +36,19 @@ from minitune.execution.failure import (
     raised_error,
     timeout_error,
 )
-from minitune.execution.hooks import Hooks
+from minitune.execution.hooks import Hooks, forked_error
 from minitune.execution.launcher import Launcher
+from minitune.execution.report_path import ReportPath
 from minitune.execution.state import ENDED, WAITING, Live, RunState
-from minitune.execution.trial_executor import CallRaised, CallReturned, Event, Exited, Started, TrialExecutor
+from minitune.execution.trial_executor import CallRaised, Event, Exited, Started, TrialExecutor
 from minitune.experiment.lifecycle import Phase, Step
 from minitune.experiment.trial import HAS_RETURNED, Trial
 from minitune.record import records
 from minitune.record.disk import RETRY_S
+from minitune.record.journal import LOOK_S
 from minitune.record.recorder import Recorder
-from minitune.result import CONFIG, EXPERIMENT_TAG, SHOULD_CHECKPOINT, TRAINING_ITERATION, Report
+from minitune.result import CONFIG, DONE, EXPERIMENT_TAG, SHOULD_CHECKPOINT, TRAINING_ITERATION, Report
+from minitune.schedulers.trial_scheduler import CONTINUE as GO_ON
 
 logger = logging.getLogger("minitune")
 
@@ -127,8 +131,8 @@ class TuneController:
         else:
             if state.resting:
                 state.end_rests(self._executor.now())
-            if not state.end_reason:
-                self._launch()
+            if not state.end_reason and (state.may_start or not state.live or self._recorder.disk.trouble):
+                self._launch()  # most turns bring reports, and nothing by which one more trial could start
             if not (self._is_ordered and self._launcher.has_to_go_on) and (state.live or not state.is_finished):
                 self._apply(self._patience_s(max_wait_s))
                 if self._deadlines.are_set:
@@ -152,6 +156,8 @@ class TuneController:
         ):
             while not state.end_reason and (refusal := self._launcher.launch()) is not None:
                 self._give_up_before_start(*refusal)
+            if not self._recorder.is_ours:  # a function that names directories has no other guard
+                raise forked_error("a plug-in")
         if state.requests:
             self._actions.run_requests()
         if not state.live:
@@ -241,6 +247,7 @@ class TuneController:
         """No more trials come."""
         self._hooks.search_ends()
         self._state.supply = ENDED
+        self._state.may_start = True
 
     def _why_ended(self) -> str:
         return f"{STOPPER_ENDS}: {self._hooks.stopper.describe()}"
@@ -274,7 +281,7 @@ class TuneController:
             self._executor.stop(live.actor_id, self._settings.grace_s, dump=True)
 
     def _saves_at_end(self, trial: Trial, resumable: bool = False) -> bool:
-        settings = self._settings.of(trial)
+        settings = self._settings.experiments[trial.experiment_number]
         return settings.saves and (resumable or bool(settings.checkpoints.checkpoint_at_end))
 
     def _patience_s(self, max_wait_s: float | None) -> float | None:
@@ -339,17 +346,28 @@ class TuneController:
         live = self._state.live.get(event.actor_id)
         if isinstance(event, Exited):
             self._on_exited(event, live)
-        elif live is None:
             return
-        elif isinstance(event, Started):
+        if live is None:
+            return
+        phase = live.trial.phase
+        if isinstance(event, Started):
             self._on_started(live, event)
-        elif isinstance(event, CallRaised):
-            if self._setbacks.are_there:
-                self._setbacks.lives()
-            error = raised_error(event.error, starting=live.trial.phase is Phase.STARTING)
+            return
+        if self._setbacks.are_there:
+            self._setbacks.lives()
+        if isinstance(event, CallRaised):
+            error = raised_error(event.error, starting=phase is Phase.STARTING)
             self._on_failure(live, error, by_signal=raised_by_signal(event.error))
+        elif phase is Phase.TRAINING:
+            self._on_report(live, event.value)
+        elif phase is Phase.SAVING:
+            self._on_saved(live, event.value)
+        elif phase is Phase.RESTORING:
+            self._failed_restores.pop(live.trial.trial_id, None)
+            self._hooks.restored(live.trial)
+            self._actions.pull(live)
         else:
-            self._on_returned(live, event)
+            raise TuneError(f"a reply of {live.actor_id} came in phase {phase.name}:\n{live.trial.format_story()}")
 
     def _on_started(self, live: Live, event: Started) -> None:
         """The worker is ready: restore if there is something to restore, then pull."""
@@ -379,24 +397,9 @@ class TuneController:
             metrics = {key: value for key, value in metrics.items() if key != CONFIG}
             self._executor.call(live.actor_id, "restore", path, metrics)
 
-    def _on_returned(self, live: Live, event: CallReturned) -> None:
-        if self._setbacks.are_there:
-            self._setbacks.lives()
-        phase, value = live.trial.phase, event.value
-        if phase is Phase.TRAINING:
-            self._on_report(live, value)
-        elif phase is Phase.SAVING:
-            self._on_saved(live, value)
-        elif phase is Phase.RESTORING:
-            self._failed_restores.pop(live.trial.trial_id, None)
-            self._hooks.restored(live.trial)
-            self._actions.pull(live)
-        else:
-            raise TuneError(f"a reply of {live.actor_id} came in phase {phase.name}:\n{live.trial.format_story()}")
-
     def _on_report(self, live: Live, report: Report) -> None:
         """One report, in the order that the module's docstring gives."""
-        trial = live.trial
+        trial, hooks = live.trial, self._hooks
         if self._deadlines.are_set:
             self._deadlines.end(live.actor_id, REPORT)
         if report.metrics is None:
@@ -407,39 +410,74 @@ class TuneController:
             return
         if self._crash_loop.counts:
             self._crash_loop.reported(trial.trial_id)
+        result = trial.complete(report.metrics)
+        # Keys and types are those of the report before, nearly always: so it has the metrics, and a short way to be
+        # written. The directory is looked at now and then.
+        path = live.path if report.checkpoint is None else None
+        is_usual = path is not None and path.fits(result)
+        if not (is_usual and time.monotonic() < live.look_s) and not self._is_sound(live, result):
+            return
+        decision = GO_ON
+        if hooks.hears_results or report.done or result.get(DONE) or trial.stopping_criterion:
+            decision = hooks.decide(trial, result, ends=report.done)
+        live.ends_by_itself = decision == STOP
+        if hooks.shows_results:
+            hooks.result(trial, result)
+        is_usual = is_usual and live.requested is None and not hooks.stops_run
+        if path is None or not is_usual or not path.write(result, decision):
+            decision = self._write(live, result, decision, report.checkpoint)
+        live.decision = decision
+        settings = self._settings.experiments[trial.experiment_number]
+        if settings.saves and self._save_is_due(trial, settings.checkpoints, result, decision):
+            self._actions.save(live)
+        elif decision != CONTINUE or decision.exploit is not None:
+            self._actions.carry_out(live, decision)
+        elif report.has_returned:
+            self._on_return(live)
+        else:
+            self._actions.pull(live)
+
+    def _is_sound(self, live: Live, result: dict[str, Any]) -> bool:
+        """Whether the trial's directory is there, and the metrics are in the result; if not, the trial fails."""
+        trial = live.trial
+        live.look_s = time.monotonic() + LOOK_S
         fault = self._recorder.directory_fault(trial)
         if fault is not None and not self._recorder.disk.is_gone():  # else it goes on while the run waits for it
             self._on_failure(live, TrialError(f"the directory of trial {trial.name} cannot be used: {fault}"))
-            return
-        result = trial.complete(report.metrics)
-        if not self._metrics.is_over:
-            missing = self._metrics.error_of(result)
-            if missing is not None:
-                self._on_failure(live, missing, final=True)
-                if not self._state.end_reason:  # else the run ends for another reason already
-                    self._metrics.has_failed(missing, self._state.trials)
-                return
-        decision = self._hooks.decide(trial, result, ends=report.done)
-        live.ends_by_itself = decision == STOP
-        self._hooks.result(trial, result)
+            return False
+        missing = None if self._metrics.is_over else self._metrics.error_of(result)
+        if missing is None:
+            return True
+        self._on_failure(live, missing, final=True)
+        if not self._state.end_reason:  # else the run ends for another reason already
+            self._metrics.has_failed(missing, self._state.trials)
+        return False
+
+    def _write(
+        self, live: Live, result: dict[str, Any], decision: Decision, checkpoint: CheckpointRecord | None
+    ) -> Decision:
+        """Write a result of any kind to the loggers' files and to the journal.
+
+        Returns:
+            What is to be done. This is more than `decision` if more was asked for meanwhile.
+        """
+        trial, hooks = live.trial, self._hooks
+        hooks.log(trial, result)
+        journal = self._recorder.journal if live.has_reported and checkpoint is None else None
+        if journal is not None and (live.path is None or not live.path.fits(result)):
+            live.path = ReportPath.after(trial, result, hooks.logs, journal)
+        live.has_reported = True
         result[EXPERIMENT_TAG] = trial.experiment_tag
         trial.record_result(result)
         if live.requested is not None:
             decision, live.requested = stronger(decision, live.requested), None
-        if self._hooks.stops_run and decision != STOP and self._hooks.wants_all_stopped():
+        if hooks.stops_run and decision != STOP and hooks.wants_all_stopped():
             decision = Decision(STOP, self._why_ended())  # else one more step would be on its way when the run is ended
-        self._recorder.result(trial, result, decision, report.checkpoint)
-        if report.checkpoint is not None:
-            self._register(trial, report.checkpoint, reported=True)
-            self._hooks.saved(trial)
-        live.decision = decision
-        settings = self._settings.of(trial)
-        if settings.saves and self._save_is_due(trial, settings.checkpoints, result, decision):
-            self._actions.save(live)
-        elif report.has_returned and decision == CONTINUE and decision.exploit is None:
-            self._on_return(live)
-        else:
-            self._actions.carry_out(live, decision)
+        self._recorder.result(trial, result, decision, checkpoint)
+        if checkpoint is not None:
+            self._register(trial, checkpoint, reported=True)
+            hooks.saved(trial)
+        return decision
 
     def _on_return(self, live: Live) -> None:
         """The function has returned without anything new: its last result counts again, as done."""
@@ -489,7 +527,7 @@ class TuneController:
     def _on_exited(self, event: Exited, live: Live | None) -> None:
         """The actor and all that it had started are gone."""
         trial_id, _, _ = event.actor_id.rpartition("#")
-        self._state.changes += 1
+        self._state.may_start = True
         if event.counts and self._setbacks.are_there:
             self._setbacks.left()
             self._setbacks.ended_otherwise(trial_id)

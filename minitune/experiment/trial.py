@@ -375,9 +375,10 @@ class Trial:
         Args:
             metrics: The report's metrics, which become the result.
         """
-        tail = {key: metrics.pop(key) for key in _BEHIND_CONFIG if key in metrics}
         metrics[CONFIG] = self.config
-        metrics.update(tail)
+        for key in _BEHIND_CONFIG:
+            if key in metrics:
+                metrics[key] = metrics.pop(key)
         return metrics
 
     def record_result(self, result: dict[str, Any], flat: Mapping[str, Any] | None = None) -> None:

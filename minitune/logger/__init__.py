@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from minitune._alias import submodules
 from minitune.base.text import warn_once
@@ -16,6 +17,33 @@ from minitune.logger.tensorboardx import TBXLoggerCallback
 __all__ = ["CSVLoggerCallback", "JsonLoggerCallback", "LoggerCallback", "TBXLoggerCallback", "pretty_print"]
 
 __getattr__ = submodules(__name__)
+
+
+_OWN: dict[type, Callable[..., None]] = {
+    kind: kind.log_trial_result for kind in (CSVLoggerCallback, JsonLoggerCallback)
+}
+
+
+def split_plain(hooks: Sequence[Callable[..., Any]]) -> tuple[list[Callable[..., Any]], list[LoggerCallback]]:
+    """Part the hooks `on_trial_result` into the first ones, and the loggers at their end that can take a line.
+
+    Those are our loggers for CSV and JSON, one of each, as they are: neither derived from nor changed.
+    """
+    first = list(hooks)
+    logs: dict[type, Any] = {}
+    while first:
+        log = getattr(first[-1], "__self__", None)
+        if type(log) not in _OWN or type(log) in logs or not _is_unchanged(log, first[-1]):
+            break
+        logs[type(log)] = log
+        first.pop()
+    return first, [*logs.values()][::-1]
+
+
+def _is_unchanged(log: Any, hook: Any) -> bool:
+    """Whether a logger of ours logs in the way of its class."""
+    is_base = getattr(hook, "__func__", None) is LoggerCallback.on_trial_result
+    return is_base and getattr(log.log_trial_result, "__func__", None) is _OWN[type(log)]
 
 
 def default_loggers(callbacks: Sequence[Callback]) -> list[Callback]:

@@ -88,15 +88,34 @@ class CSVLoggerCallback(LoggerCallback):
 
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
         """Append one row; where that fails, the log says so."""
+        flat = dict(result)
+        flat.pop(CONFIG, None)
+        is_plain = _PLAIN.issuperset(map(type, flat.values()))
+        if is_plain and self.append(trial, list(flat), list(flat.values())):
+            return
         key = trial.trial_id
-        if key not in self._files:
+        if key not in self._tables:
             self._start(trial)
-        if key in self._files:
-            table = self._tables[key]
+        table = self._tables.get(key)
+        if table is not None:
             try:
-                self._log_row(key, table, result)
+                self._log_row(key, table, flat, is_plain)
             except OSError as error:
                 self._lapse(key, table.path, error)
+
+    def append(self, trial: Trial, columns: list[str], values: list[Any]) -> bool:
+        """Append a row of plain values; False if the trial's file is not open, or has other columns.
+
+        Where that fails, the log says so.
+        """
+        table = self._tables.get(trial.trial_id)
+        if table is None or not columns or table.columns != columns:
+            return False
+        try:
+            self._append(trial.trial_id, table, self._format(values))
+        except OSError as error:
+            self._lapse(trial.trial_id, table.path, error)
+        return True
 
     def _start(self, trial: Trial) -> None:
         """Open the file; rows of earlier attempts and of earlier drivers stay. Where that fails, the log says so."""
@@ -115,16 +134,9 @@ class CSVLoggerCallback(LoggerCallback):
         if table is None or table.path != path or table.size != size:
             self._tables[key] = self._files.with_room(lambda: _read_table(path, within, size))
 
-    def _log_row(self, key: str, table: _Table, result: dict[str, Any]) -> None:
-        flat = dict(result)
-        flat.pop(CONFIG, None)
-        is_plain = _PLAIN.issuperset(map(type, flat.values()))
-        if is_plain and table.columns and list(flat) == table.columns:
-            self._append(key, table, self._format(list(flat.values())))
-            table.rows += 1
-        elif is_plain and table.columns and table.known.issuperset(flat):
+    def _log_row(self, key: str, table: _Table, flat: dict[str, Any], is_plain: bool) -> None:
+        if is_plain and table.columns and table.known.issuperset(flat):
             self._append(key, table, self._format(list(map(flat.get, table.columns))))
-            table.rows += 1
         else:
             is_flat = is_plain and _TEXT.issuperset(map(type, flat))
             self._add_row(key, table, flat if is_flat else _flatten(flat))
@@ -140,7 +152,6 @@ class CSVLoggerCallback(LoggerCallback):
         elif not table.known.issuperset(flat):
             table.late[table.rows] = {name: value for name, value in flat.items() if name not in table.known}
         self._append(key, table, header + self._format(list(map(flat.get, table.columns))))
-        table.rows += 1
         if table.late and table.is_rewriting_due():
             self._rewrite(key, table)
 
@@ -176,9 +187,11 @@ class CSVLoggerCallback(LoggerCallback):
                 file.truncate(os.path.getsize(path) - 1)
 
     def _append(self, key: str, table: _Table, text: str) -> None:
+        """Append a row, with the header before it if it is the first one."""
         data = text.encode("utf-8", "backslashreplace")
         self._files.append(key, data)
         table.size += len(data)
+        table.rows += 1
 
     def _format(self, values: list[Any]) -> str:
         """One row, ending in its only newline, so that rows can be counted and cut without parsing them."""

@@ -38,15 +38,20 @@ class JsonLoggerCallback(LoggerCallback):
 
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
         """Append one line; where that fails, the log says so."""
-        if trial.trial_id not in self._files:
+        if trial.light_config is not trial.config:  # a line is written with every report
+            result = {**result, CONFIG: trial.light_config}
+        line = f"{dumps(result)}\n"
+        if not self.append(trial, line):
             self.log_trial_start(trial)
-        if trial.trial_id in self._files:
-            if trial.light_config is not trial.config:  # a line is written with every report
-                result = {**result, CONFIG: trial.light_config}
-            try:
-                self._files.append(trial.trial_id, f"{dumps(result)}\n".encode("ascii"))
-            except OSError as error:
-                self._files.lapse(trial.trial_id, os.path.join(trial.local_path, EXPR_RESULT_FILE), error)
+            self.append(trial, line)
+
+    def append(self, trial: Trial, line: str) -> bool:
+        """Append a line to the trial's file; False if that is not open. Where it fails, the log says so."""
+        try:
+            return self._files.append(trial.trial_id, line.encode("ascii"))
+        except OSError as error:
+            self._files.lapse(trial.trial_id, os.path.join(trial.local_path, EXPR_RESULT_FILE), error)
+            return True
 
     def log_trial_end(self, trial: Trial, failed: bool = False) -> None:
         """Close the file."""

@@ -873,6 +873,11 @@ def encode(record: dict[str, Any], objects: ObjectStore | None = None) -> bytes:
     if text is None or (len(text) > LARGE_BYTES and objects is not None):
         lighter = record if objects is None else objects.by_reference(record)
         text = json.dumps(to_tree(lighter, objects), separators=(",", ":"), allow_nan=False)
+    return sealed(text)
+
+
+def sealed(text: str) -> bytes:
+    """The line of a record that is JSON already: `encode` makes the same of the record."""
     body = text.encode("ascii")
     return b"%08x %b\n" % (zlib.crc32(body), body)
 

@@ -183,8 +183,21 @@ class Journal:
             TuneError: If it could not be written, naming path and reason. Nothing of the record stays in the journal,
                 so `append` may be tried again, unless a sync has failed: after that the disk's content is unknown.
         """
+        self._usable()
+        has_store = self._disk is None or not self._disk.has_gone
+        try:
+            line = codec.encode(record, self.objects if has_store else None)
+        except OSError:  # an object could not be stored
+            line = self._insist(lambda objects: codec.encode(record, objects))
+        self.append_line(line)
+
+    def append_line(self, line: bytes) -> None:
+        """`append` for a record that `codec.sealed` has made a line of. Blocks, and raises, like `append`."""
         descriptor = self._usable()
-        line = self._with_objects(lambda objects: self._append(descriptor, record, objects))
+        try:
+            self._write(descriptor, line)
+        except OSError:
+            self._insist(lambda objects: self._write(descriptor, line))
         if self.durability != "process":
             self._unsynced.append(line)
         elif time.monotonic() >= self._next_look_s:
@@ -204,16 +217,9 @@ class Journal:
         Raises:
             TuneError: If something could not be written, naming path and reason.
         """
-        return self._with_objects(lambda objects: record if objects is None else objects.by_reference(record))
+        return self._insist(lambda objects: record if objects is None else objects.by_reference(record))
 
-    def _append(self, descriptor: int, record: dict[str, Any], objects: ObjectStore | None) -> bytes:
-        line = codec.encode(record, objects)
-        with self._writing:
-            self._write(descriptor, line)
-            self._end += len(line)
-        return line
-
-    def _with_objects(self, write: Callable[[ObjectStore | None], _T]) -> _T:
+    def _insist(self, write: Callable[[ObjectStore | None], _T]) -> _T:
         """Write something with large objects in files of their own; in the record if the run's directory is gone.
 
         The journal itself is open, wherever it is now. Where the disk is full, there is a reserve.
@@ -327,18 +333,20 @@ class Journal:
 
     def _write(self, descriptor: int, line: bytes) -> None:
         """One write for the whole line; what a short write has left behind is cut off before it is tried again."""
-        for _ in range(_WRITE_TRIES):
-            if self._torn_bytes:
+        with self._writing:
+            for _ in range(_WRITE_TRIES):
+                if self._torn_bytes:
+                    self._cut_back(descriptor)
+                written = os.write(descriptor, line)
+                if written == len(line):
+                    self._end += written
+                    return
+                self._torn_bytes = written
+            try:
+                self._torn_bytes += os.write(descriptor, line[self._torn_bytes :])  # this one fails and says why
+            finally:
                 self._cut_back(descriptor)
-            written = os.write(descriptor, line)
-            if written == len(line):
-                return
-            self._torn_bytes = written
-        try:
-            self._torn_bytes += os.write(descriptor, line[self._torn_bytes :])  # this one fails and says why
-        finally:
-            self._cut_back(descriptor)
-        raise OSError(errno.ENOSPC, "only a part of a record could be written")
+            raise OSError(errno.ENOSPC, "only a part of a record could be written")
 
     def _cut_back(self, descriptor: int) -> None:
         os.ftruncate(descriptor, os.fstat(descriptor).st_size - self._torn_bytes)

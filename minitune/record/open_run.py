@@ -337,8 +337,5 @@ class _NoDisk(Disk):
 class _NoKeeper(StateKeeper):
     """Saves nothing."""
 
-    def save_if_due(self) -> None:
-        """Nothing is due."""
-
     def save(self, *components: str) -> None:
         """Nothing is saved."""

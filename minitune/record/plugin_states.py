@@ -84,6 +84,9 @@ class StateKeeper:
         hooks: The plug-ins.
         context: The scheduler's view of the run: a state that refers to it does not hold it.
         past: The records of states that were saved before.
+
+    Attributes:
+        due_s: When the states are to be saved the next time, by `time.monotonic`.
     """
 
     def __init__(
@@ -104,13 +107,8 @@ class StateKeeper:
             self._kept.setdefault(record["component"], []).append(set(record["files"]))
         period = setting("GLOBAL_CHECKPOINT_S")
         self._period_s = None if period == "auto" else number_setting("GLOBAL_CHECKPOINT_S")
-        self._next_s = time.monotonic() + (SAVE_PERIOD_S if self._period_s is None else self._period_s)
+        self.due_s = time.monotonic() + (SAVE_PERIOD_S if self._period_s is None else self._period_s)
         self._saved_at = recorder.offset
-
-    def save_if_due(self) -> None:
-        """Save if the last time is long enough ago. Blocks while it does."""
-        if time.monotonic() >= self._next_s:
-            self.save()
 
     def save(self, *components: str) -> None:
         """Save the states if there is something on record since the last time. Blocks.
@@ -126,7 +124,7 @@ class StateKeeper:
             self._saved_at = self._recorder.offset
         now_s = time.monotonic()
         pause_s = max(SAVE_PERIOD_S, (now_s - begin_s) * (1 / SAVE_SHARE - 1))
-        self._next_s = now_s + (pause_s if self._period_s is None else self._period_s)
+        self.due_s = now_s + (pause_s if self._period_s is None else self._period_s)
 
     def _save(self, component: str, offset: int) -> None:
         if component in self._unfit:

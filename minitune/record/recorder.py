@@ -21,6 +21,7 @@ from minitune.experiment.trial import KeptCheckpoint, Trial
 from minitune.record import records
 from minitune.record.checkpoint_manager import CheckpointManager, Surplus
 from minitune.record.disk import Disk
+from minitune.record.journal import Journal
 from minitune.record.layout import (
     RunDirectory,
     append_error,
@@ -68,6 +69,7 @@ class Recorder:
 
     Attributes:
         is_closed: Whether it has been said how the run ends.
+        journal: The journal if it takes whole lines; None if somebody listens to the single records.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class Recorder:
         self.run = run
         self.disk = disk
         self._journal = journal
+        self.journal = journal if isinstance(journal, Journal) else None
         self._checkpoints = checkpoints
         self._dirname_creators = dirname_creators
         self._is_strict = is_strict

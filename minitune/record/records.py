@@ -35,6 +35,9 @@ CHANGE = "change"
 CLOSE = "close"
 NOTE = "note"
 
+NUMBER = "number"
+"""The field of a `result` record that counts the trial's reports."""
+
 SUM = "sum_of_results"
 """The field of a `status` record that stands for all results of its trial, where there is one."""
 
@@ -186,7 +189,7 @@ def result(
         KIND: RESULT,
         "trial": trial,
         "attempt": attempt,
-        "number": number,
+        NUMBER: number,
         "metrics": metrics,
         "decision": str.__str__(decision),  # a plain text: a Decision carries objects
         "reason": reason,
