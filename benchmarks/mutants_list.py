@@ -287,14 +287,14 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/actor/process.py",
-        "        self._is_dead = True\n        self._drain()\n        self.phase = Phase.DYING\n",
-        "        self._is_dead = True\n        self.phase = Phase.DYING\n",
+        "        self._is_dead = True\n        self._drain()\n        if self.phase is Phase.MOVING:\n",
+        "        self._is_dead = True\n        if self.phase is Phase.MOVING:\n",
         "tests/actor/test_actor_deaths.py::test_killed_with_a_reply_in_the_pipe_and_a_child_that_holds_it",
     ),
     (
         "minitune/actor/process.py",
-        "            if message.number > self._number:\n                raise ProtocolError(",
-        "            if message.number > self._number + 10**9:\n                raise ProtocolError(",
+        "        if message.number > self._number:\n            raise ProtocolError(",
+        "        if message.number > self._number + 10**9:\n            raise ProtocolError(",
         "tests/actor/test_actor_deaths.py::test_a_worker_that_answers_what_it_was_not_asked_is_killed",
     ),
     (

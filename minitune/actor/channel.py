@@ -15,19 +15,19 @@ import socket
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
 from typing import Protocol
 
 from minitune.actor.loop import READ, WRITE, Loop
 from minitune.actor.messages import (
-    ATOMIC_BYTES,
     DRIVER_CHECK_S,
     HEADER_BYTES,
     MESSAGE_BYTES,
     FrameReader,
     Message,
+    ProtocolError,
     encode,
 )
 
@@ -101,34 +101,31 @@ class DriverEnd(Protocol):
 
     limit_bytes: int
 
-    def watch(self, loop: Loop, on_readable: Callable[[], object]) -> None:
-        """Call `on_readable` on the loop whenever `receive` has something to say. Sends what is left, too."""
+    def watch(
+        self,
+        loop: Loop,
+        handle: Callable[[Message], object],
+        on_broken: Callable[[ChannelClosedError | ProtocolError], object],
+    ) -> None:
+        """Handle messages on the loop from now on. Sends what is left, too.
+
+        Args:
+            loop: The driver's loop.
+            handle: Called with each message.
+            on_broken: Called at end-of-file, or when something else than messages has come: nothing more will.
+        """
         ...
 
     def unwatch(self) -> None:
-        """Do not call any more. Any number of times."""
+        """Do not wait for messages any more. Any number of times."""
         ...
 
-    def send(self, *messages: Message) -> None:
-        """Send messages, in one piece if they are small, now or when they can be sent.
-
-        Raises:
-            ValueError: If one of them is too long; nothing was sent.
-        """
+    def send(self, *frames: bytes) -> None:
+        """Send what `encode` has made, now or when it can be sent."""
         ...
 
-    def send_frames(self, parts: list[bytes]) -> None:
-        """Send what `encode` has made of them, in the same way."""
-        ...
-
-    def receive(self) -> Iterator[Message]:
-        """Some of the messages that have arrived.
-
-        Raises:
-            ChannelClosedError: At end-of-file.
-            ProtocolError: See `FrameReader.feed`; out of the iterator.
-            BlockingIOError: If there is nothing to read now.
-        """
+    def read(self) -> bool:
+        """Handle what has arrived, or some of it; returns whether there may be more."""
         ...
 
     def close(self) -> None:
@@ -150,52 +147,37 @@ class Channel:
         self._reader = FrameReader(limit_bytes)
         self._unsent: deque[memoryview] = deque()
         self._loop: Loop | None = None
-        self._on_readable: Callable[[], object] = lambda: None
+        self._handle: Callable[[Message], object]  # given by `watch`, like the next one
+        self._on_broken: Callable[[ChannelClosedError | ProtocolError], object]
         end.setblocking(False)
 
-    def watch(self, loop: Loop, on_readable: Callable[[], object]) -> None:
-        """Call `on_readable` on the loop whenever `receive` has something to say. Sends what is left, too."""
-        self._loop, self._on_readable = loop, on_readable
+    def watch(
+        self,
+        loop: Loop,
+        handle: Callable[[Message], object],
+        on_broken: Callable[[ChannelClosedError | ProtocolError], object],
+    ) -> None:
+        """See `DriverEnd.watch`."""
+        self._loop, self._handle, self._on_broken = loop, handle, on_broken
         self._watch()
 
     def unwatch(self) -> None:
-        """Do not call any more. Any number of times."""
+        """See `DriverEnd.unwatch`."""
         if self._loop is not None and self._socket.fileno() >= 0:
             self._loop.unwatch(self._socket.fileno())
         self._loop = None
 
     def _watch(self) -> None:
         if self._loop is not None:
-            self._loop.watch(self._socket.fileno(), self._on_ready, READ | WRITE if self._unsent else READ)
+            self._loop.watch(self._socket.fileno(), self.read, READ | WRITE if self._unsent else READ)
 
-    def _on_ready(self, mask: int) -> None:
-        if mask & WRITE:
-            self._flush()
-            if not self._unsent:
-                self._watch()
-        if mask & READ:
-            self._on_readable()
-
-    def send(self, *messages: Message) -> None:
+    def send(self, *frames: bytes) -> None:
         """Send what can be sent now, and the rest when the loop finds that it can be.
 
-        Raises:
-            ValueError: If one of the messages is too long; nothing was sent.
+        A dead other end is no error: its process end will say so.
         """
-        self.send_frames([part for message in messages for part in encode(message, self.limit_bytes)])
-
-    def send_frames(self, parts: list[bytes]) -> None:
-        """Send what `encode` has made of them, in the same way."""
-        if len(parts) > 1 and sum(map(len, parts)) <= ATOMIC_BYTES:
-            parts = [b"".join(parts)]
-        self._unsent.extend(map(memoryview, parts))
-        self._flush()
-        if self._unsent:
-            self._watch()
-
-    def _flush(self) -> None:
-        """Send what can be sent now. A dead other end is no error: its process end will say so."""
         unsent = self._unsent
+        unsent.extend(map(memoryview, frames))
         try:
             while unsent:
                 part = unsent[0]
@@ -208,29 +190,47 @@ class Channel:
             pass
         except OSError:
             unsent.clear()
+        if unsent:
+            self._watch()
 
-    def receive(self) -> Iterator[Message]:
-        """The messages that one read completes.
+    def read(self, mask: int = READ) -> bool:
+        """Handle the messages that one read completes.
 
-        Raises:
-            ChannelClosedError: At end-of-file.
-            ProtocolError: See `FrameReader.feed`; out of the iterator.
-            BlockingIOError: If there is nothing to read now.
+        Args:
+            mask: What the loop has found: with `WRITE` more of what is to be sent is sent first.
+
+        Returns:
+            Whether there may be more.
         """
+        if mask & WRITE:
+            self.send()
+            if not self._unsent:
+                self._watch()
+            if not mask & READ:
+                return True
+        broken: ChannelClosedError | ProtocolError
         try:
             data = self._socket.recv(CHUNK_BYTES)
         except BlockingIOError:
-            raise
+            return False
         except OSError as error:
-            raise ChannelClosedError.of(error) from error
-        if not data:
-            raise ChannelClosedError("end of file")
-        return self._reader.feed(data)
+            broken = ChannelClosedError.of(error)
+        else:
+            try:
+                if data:
+                    self._reader.feed(data, self._handle)
+                    return True
+                broken = ChannelClosedError("end of file")
+            except ProtocolError as error:
+                broken = error
+        self.unwatch()
+        self._on_broken(broken)
+        return False
 
     def close(self) -> None:
         """Close the descriptor. Any number of times."""
         self.unwatch()
-        self._unsent = deque()  # a daemon thread may be in the midst of `_flush` when the interpreter ends
+        self._unsent = deque()  # a daemon thread may be in the midst of `send` when the interpreter ends
         self._socket.close()
 
 
@@ -335,8 +335,7 @@ class WorkerChannel:
             raise ChannelClosedError.of(error) from error
         if not data:
             raise ChannelClosedError("end of file")
-        for message in self._reader.feed(data):
-            handle(message)
+        self._reader.feed(data, handle)
 
     def send(self, message: Message) -> None:
         """Send a message. Blocks until it is on its way. Not for a process that was forked from the worker.
@@ -441,41 +440,51 @@ class PumpedChannel:
         self._inbox: deque[bytes | None] = deque()
         self._outbox: SimpleQueue[bytes | None] = SimpleQueue()
         self._loop: Loop | None = None
-        self._on_readable: Callable[[], object] = lambda: None
+        self._handle: Callable[[Message], object] | None = None
+        self._on_broken: Callable[[ChannelClosedError | ProtocolError], object]  # given by `watch`
         self._is_closed = False
         self.threads = [threading.Thread(target=work, daemon=True) for work in (self._pump_in, self._pump_out)]
 
-    def watch(self, loop: Loop, on_readable: Callable[[], object]) -> None:
+    def watch(
+        self,
+        loop: Loop,
+        handle: Callable[[Message], object],
+        on_broken: Callable[[ChannelClosedError | ProtocolError], object],
+    ) -> None:
         """See `DriverEnd.watch`."""
-        self._loop, self._on_readable = loop, on_readable
+        self._loop, self._handle, self._on_broken = loop, handle, on_broken
         for thread in self.threads:
             thread.start()
 
     def unwatch(self) -> None:
         """See `DriverEnd.unwatch`."""
-        self._on_readable = lambda: None
+        self._loop = None
 
-    def send(self, *messages: Message) -> None:
+    def send(self, *frames: bytes) -> None:
         """See `DriverEnd.send`."""
-        self.send_frames([part for message in messages for part in encode(message, self.limit_bytes)])
+        self._outbox.put(b"".join(frames))
 
-    def send_frames(self, parts: list[bytes]) -> None:
-        """See `DriverEnd.send_frames`."""
-        self._outbox.put(b"".join(parts))
-
-    def receive(self) -> Iterator[Message]:
-        """See `DriverEnd.receive`."""
-        if not self._inbox:
-            raise BlockingIOError
+    def read(self) -> bool:
+        """See `DriverEnd.read`: one piece."""
+        if not self._inbox or self._handle is None:
+            return False
         data = self._inbox[0]
-        if data is None:
-            raise ChannelClosedError("end of file")
-        self._inbox.popleft()
-        return self._reader.feed(data)
+        broken: ChannelClosedError | ProtocolError = ChannelClosedError("end of file")
+        if data is not None:
+            self._inbox.popleft()
+            try:
+                self._reader.feed(data, self._handle)
+                return True
+            except ProtocolError as error:
+                broken = error
+        self._handle = None
+        self._on_broken(broken)
+        return False
 
     def close(self) -> None:
         """See `DriverEnd.close`. The threads end within `DRIVER_CHECK_S` seconds if the other end is closed too."""
         self.unwatch()
+        self._handle = None
         self._is_closed = True
         self._outbox.put(None)
 
@@ -490,8 +499,9 @@ class PumpedChannel:
 
     def _hand_over(self, data: bytes | None) -> None:
         self._inbox.append(data)
-        if self._loop is not None:
-            self._loop.post(lambda: self._on_readable())
+        loop = self._loop
+        if loop is not None:
+            loop.post(self.read)
 
     def _pump_out(self) -> None:
         """Write until `close`, or until the other end is gone: its death will be told in another way."""

@@ -97,35 +97,34 @@ class Loop:
         Returns:
             Whether `wake` was called.
         """
+        timers = self._timers
+        while timers and timers[0][2].callback is None:
+            heapq.heappop(timers)
+        if timers:
+            due_s = max(0.0, timers[0][0] - time.monotonic())
+            timeout_s = due_s if timeout_s is None else min(due_s, timeout_s)
         try:
-            ready = self._selector.select(self._pause_s(timeout_s))
+            ready = self._selector.select(timeout_s)
         except (OSError, ValueError):  # closed meanwhile?
             self.stand_still_if_halted()
             raise
-        self.stand_still_if_halted()
+        if self._halted_by:
+            self.stand_still_if_halted()
         for key, mask in ready:
             key.data(mask)
         while self._posted:
             self._posted.popleft()()
         # Only now: what has arrived is read before any time limit is judged, however long we ourselves were stopped.
-        if self._timers:
+        if timers:
             now = time.monotonic()
-            while self._timers and self._timers[0][0] <= now:
-                callback = heapq.heappop(self._timers)[2].callback
+            while timers and timers[0][0] <= now:
+                callback = heapq.heappop(timers)[2].callback
                 if callback is not None:
                     callback()
-        self.stand_still_if_halted()  # the callbacks may have been told of ends that are none
+        if self._halted_by:
+            self.stand_still_if_halted()  # the callbacks may have been told of ends that are none
         was_woken, self._was_woken = self._was_woken, False
         return was_woken
-
-    def _pause_s(self, timeout_s: float | None) -> float | None:
-        """How long to wait at most."""
-        while self._timers and self._timers[0][2].callback is None:
-            heapq.heappop(self._timers)
-        if not self._timers:
-            return timeout_s
-        due_s = max(0.0, self._timers[0][0] - time.monotonic())
-        return due_s if timeout_s is None else min(due_s, timeout_s)
 
     def halt(self) -> None:
         """The calling thread ends everything: no other thread may go on with this loop."""

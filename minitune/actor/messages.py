@@ -1,4 +1,4 @@
-"""Messages between driver and worker, and the events that an `ActorGroup` tells its user.
+"""Messages between driver and worker, and the events that the driver's side makes of them.
 
 ::
 
@@ -10,19 +10,18 @@
       | Call(n, method, payload) -->                              obj.method(*args), on the control thread
       | <-- Returned(n, payload) | Raised(n, error)               when the value, or the Future that it is, is done
       | <== Reported(n, payload)                                  or, while the method goes on: a value, and a question
-      | ==> Call(n + k, method) | Quit(n + k)                     the answer: go on as call n + k, or come to an end
+      | ==> GoOn(n + k) | Quit(n + k)                             the answer: go on as call n + k, or come to an end
       | <== Returned(n + k, payload) | Raised(n + k, error)       the method has ended
       | Quit(n) -->                                               obj.stop(); exit 0
       | Show() -->                                                the stacks of all threads go to standard error
       |     after the grace period: Show, SIGTERM; then the whole tree is killed
-      : process end (not end-of-file)  =>  read what was sent, wait for the whole tree, then Ended
+      : process end (not end-of-file)  =>  read what was sent, wait for the whole tree, then Exited
       |
       | Quit(n, keep=True) -->                                    obj.park(), or obj.stop() if it has none
       | <-- Returned(n)                                           parked; or it leaves, if it cannot be kept
-      | Move(n, place) -->                                        everything as it was at the start, then the new place
-      | Call(n + 1, method, payload) -->                          may be sent with it, before the answer
-      | <-- Returned(n) | Raised(n, error)                        after an error the call gets no answer
-      |                                                           left out before Returned(n + 1), if that comes at once
+      | Move(n, place, payload) -->                               everything as it was at the start, then the new place,
+      |                                                           then obj.reset(*args), on the main thread
+      | <-- Returned(n, payload) | Raised(n, error)               whether the object can be used again
 
 Calls go in strict turns: one call, one reply; `n` grows by one. Payloads are opaque bytes: a frame's envelope is plain
 data, so a bad object can hurt only the process that loads it.
@@ -40,7 +39,7 @@ from __future__ import annotations
 import errno
 import struct
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -68,8 +67,6 @@ EXIT_STATUS_S = 1.0
 """From a death to its exit status; then the status is called unknown."""
 EOF_S = 0.25
 """From end-of-file on the channel until the process is looked at: a dying one closes its files first."""
-PARK_S = 2.0
-"""For a parked worker to take its new place."""
 SWEEP_TICK_S = 0.005
 """Between two passes."""
 QUIET_PASSES = 2
@@ -81,7 +78,7 @@ CLOSE_S = 2.0
 DRIVER_CHECK_S = 0.25
 """How often those who cannot be told look whether the driver still lives."""
 MESSAGE_BYTES = 64 * 1024 * 1024
-"""The longest body of a message; settable per group."""
+"""The longest body of a message."""
 LAST_LINES = 20
 """Lines of a dead worker's output that go into its end event."""
 DUMP_LINES = 100
@@ -187,10 +184,17 @@ class Show(NamedTuple):
 
 
 class Move(NamedTuple):
-    """Driver to a parked worker: clean up and take a new place."""
+    """Driver to a parked worker: clean up, take a new place, and call `reset` with these arguments."""
 
     number: int
     place: Place
+    payload: bytes = b""
+
+
+class GoOn(NamedTuple):
+    """Driver to worker, on the report pipe: the call that has reported goes on, under a new number."""
+
+    number: int
 
 
 class Hello(NamedTuple):
@@ -220,68 +224,78 @@ class Raised(NamedTuple):
     error: RemoteError
 
 
-Message = Boot | Call | Quit | Show | Move | Hello | Returned | Reported | Raised
+Message = Boot | Call | GoOn | Quit | Show | Move | Hello | Returned | Reported | Raised
 
 
-# -- events of an ActorGroup -------------------------------------------------------------------------------------------
-class Ready(NamedTuple):
-    """The object is made; it can be called."""
+# -- events ------------------------------------------------------------------------------------------------------------
+class Started(NamedTuple):
+    """The actor's object has been made; it can be called.
+
+    Attributes:
+        actor_id: The actor.
+        pid: Its process; the driver's own if the executor has no processes.
+        host: Name of the machine.
+        allocation: The resources that it has: an `Allocation`, of which this package knows nothing.
+        reused: True if a parked actor was taken.
+    """
 
     actor_id: str
     pid: int
+    host: str
+    allocation: Any
+    reused: bool = False
 
 
-class Replied(NamedTuple):
+class CallReturned(NamedTuple):
     """The call in flight has returned `value`."""
 
     actor_id: str
     value: Any
 
 
-class Failed(NamedTuple):
-    """The call in flight, or the making of the object, has raised; the actor lives on."""
+class CallRaised(NamedTuple):
+    """The call in flight, or the making of the object, has raised `error`. The actor still lives."""
 
     actor_id: str
     error: RemoteError
 
 
-class Parked(NamedTuple):
-    """The actor was stopped with `keep=True` and waits for `move`. Nothing else follows under this id."""
-
-    actor_id: str
-
-
-class Ended(NamedTuple):
-    """The actor's process is gone, and everything that it had started. Always the last event of an actor.
+class Exited(NamedTuple):
+    """The actor is gone, and everything that it had started. Always the last event of an actor.
 
     Attributes:
         actor_id: The actor.
-        stopped: It had been asked to stop.
-        lost: The actor is not to blame: what carried it failed, or there were no processes left.
-        orphaned: It is lost because what carried it has died under it: it had a process.
-        cause: In words: `exit code 3`, `SIGKILL (9)`, `stopped`, or what went wrong.
-        exit_code: As in `subprocess`, negative for a signal; None if unknown.
+        kind: `"stopped"` if it was asked to end, `"parked"` if it was asked and is kept for reuse, `"died"` if it
+            ended without being asked, `"lost"` if what carried it failed while it ran, `"refused"` if it could not be
+            carried at all.
+        cause: In words, such as `exit code 3` or `SIGKILL (9)`.
+        exit_code: As in `subprocess`: negative for a signal; None if unknown.
         peak_bytes: Peak resident memory of the process, 0 if unknown.
         last_lines: The end of what it printed, if it did not end well.
-        pid: Its process, 0 if it never had one.
-        ready: Whether its object had been made.
+        counts: False where the actor is not to blame (zygote or node loss, lack of processes).
+        pid: Its process, also if it never came to `Started`; 0 if unknown.
         survivors: False, unless after the kill something of its tree could not be seen to die.
     """
 
     actor_id: str
-    stopped: bool
-    lost: bool
-    cause: str
+    kind: str
+    cause: str = ""
     exit_code: int | None = None
     peak_bytes: int = 0
     last_lines: str = ""
+    counts: bool = True
     pid: int = 0
-    ready: bool = False
     survivors: bool = False
-    orphaned: bool = False
 
 
-GroupEvent = Ready | Replied | Failed | Parked | Ended
+Event = Started | CallReturned | CallRaised | Exited
+
+
+class NotReset(NamedTuple):
+    """A parked process cannot carry this actor, and is killed. No event of an executor: it takes another process."""
+
+    actor_id: str
+    reason: str
 
 
 # -- fields ------------------------------------------------------------------------------------------------------------
@@ -396,6 +410,11 @@ def _to_boot(number: int, body: bytes) -> Boot:
     return Boot(_place(place), factory, tuple(map(as_text, paths)), tuple(map(as_text, argv)), int(limit or b""))
 
 
+def _to_move(number: int, body: bytes) -> Move:
+    head, payload = _split_size(body)
+    return Move(number, _place(split_fields(head)), payload)
+
+
 def _from_error(message: Raised) -> _Body:
     error = message.error
     return join_fields([error.type_name, error.message, error.traceback, error.pickled]), b""
@@ -410,20 +429,19 @@ _KINDS: list[tuple[type[Message], Callable[[Any], _Body], Callable[[int, bytes],
     (Boot, _from_boot, _to_boot),
     (Call, _from_call, _to_call),
     (Quit, lambda quit: (b"keep" if quit.keep else b"", b""), lambda number, body: Quit(number, body == b"keep")),
-    (
-        Move,
-        lambda move: (join_fields(_place_fields(move.place)), b""),
-        lambda number, body: Move(number, _place(split_fields(body))),
-    ),
+    (Move, lambda move: _with_size(join_fields(_place_fields(move.place)), move.payload), _to_move),
     (Hello, lambda hello: (str(hello.pid).encode(), b""), lambda number, body: Hello(int(body))),
     (Returned, lambda returned: (b"", returned.payload), Returned),
     (Raised, _from_error, _to_error),
     (Show, lambda show: (b"", b""), lambda number, body: Show()),
     (Reported, lambda reported: (b"", reported.payload), Reported),
+    (GoOn, lambda answer: (b"", b""), lambda number, body: GoOn(number)),
 ]
 """The kinds of messages, numbered from 1: how each becomes a body, and a message again."""
 
 _ENCODERS = {cls: (kind, from_message) for kind, (cls, from_message, _) in enumerate(_KINDS, 1)}
+
+_GO_ON = _ENCODERS[GoOn][0]
 
 _DECODERS = {kind: to_message for kind, (_, _, to_message) in enumerate(_KINDS, 1)}
 
@@ -468,6 +486,12 @@ def encode(message: Message, limit_bytes: int = MESSAGE_BYTES) -> list[bytes]:
     return [head + _CRC.pack(crc) + body, payload]
 
 
+def go_on(number: int) -> bytes:
+    """The frame of `GoOn(number)`, which is by far the most frequent of a driver."""
+    head = _HEAD.pack(_MAGIC, _VERSION, _GO_ON, number, 0)
+    return head + _CRC.pack(zlib.crc32(head))
+
+
 class FrameReader:
     """Puts frames together from pieces of any size.
 
@@ -480,14 +504,15 @@ class FrameReader:
         self._buffer = bytearray()
         self._needed = HEADER_BYTES
 
-    def feed(self, data: bytes) -> Iterator[Message]:
-        """Take in `data` and yield the messages that it completes.
+    def feed(self, data: bytes, handle: Callable[[Message], object]) -> None:
+        """Take in `data` and handle the messages that it completes.
 
         Args:
-            data: The next bytes of the stream. They are taken in only as the iterator is used up.
+            data: The next bytes of the stream.
+            handle: Called with each message.
 
         Raises:
-            ProtocolError: At the first bad frame, after the good ones before it were yielded.
+            ProtocolError: At the first bad frame, after the good ones before it were handled.
         """
         whole: bytes | bytearray = data
         if self._buffer:
@@ -516,7 +541,7 @@ class FrameReader:
                 message = _DECODERS[kind](number, body)
             except (ValueError, IndexError) as error:  # a body whose checksum is right and whose contents are not
                 raise ProtocolError(f"a message of kind {kind} cannot be read: {error}") from error
-            yield message
+            handle(message)
         self._buffer += view[start:]
         self._needed = needed
 

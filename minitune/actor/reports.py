@@ -28,7 +28,7 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from minitune.actor.channel import CHUNK_BYTES, ChannelClosedError, End, Outgoing, check_identity
-from minitune.actor.messages import Call, FrameReader, Message, ProtocolError, Quit, Raised, Reported, Returned
+from minitune.actor.messages import FrameReader, GoOn, Message, ProtocolError, Quit, Raised, Reported, Returned
 from minitune.base.pickling import dump_value
 from minitune.error import RemoteError
 
@@ -194,7 +194,7 @@ class ReportPipe:
         except (OSError, ChannelClosedError) as error:
             self._on_error(error)
             return
-        if isinstance(answer, Call):
+        if isinstance(answer, GoOn):
             self._number = answer.number
         elif isinstance(answer, Quit):
             self._goes_on = False
@@ -209,7 +209,9 @@ class ReportPipe:
             return None
         if not received[-1]:
             raise ChannelClosedError("end of file")
-        return next(iter(FrameReader().feed(b"".join(received))), None)
+        answers: list[Message] = []
+        FrameReader().feed(b"".join(received), answers.append)
+        return answers[0] if answers else None
 
     def _on_error(self, error: OSError | ChannelClosedError) -> None:
         self._host.on_channel_lost(error if isinstance(error, ChannelClosedError) else ChannelClosedError.of(error))

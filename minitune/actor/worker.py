@@ -141,11 +141,6 @@ class MainThreadExecutor(Executor):
         """Whether nothing runs and nothing is queued."""
         return not self._tasks
 
-    @property
-    def has_more(self) -> bool:
-        """Whether something is queued behind what runs."""
-        return len(self._tasks) > 1
-
     def interrupt(self) -> None:
         """Raise `TrialStopped` if user code runs. For signal handlers, which run on the main thread."""
         if self._is_interruptible:
@@ -209,32 +204,6 @@ class MainThreadExecutor(Executor):
             task.set_exception(error)
 
 
-class Hosted:
-    """An actor made of a plain object: each of its methods runs on the user's thread.
-
-    Args:
-        executor: The user's thread.
-        factory: Makes the object. It is called at once, on the calling thread, which is the user's in a worker.
-
-    Example:
-        `group.start("a", functools.partial(Hosted, factory=Counter))`
-    """
-
-    def __init__(self, executor: Executor, factory: Callable[[], Any]):
-        self._executor = executor
-        self._object = factory()
-
-    def __getattr__(self, name: str) -> Callable[..., Future[Any]]:
-        method = getattr(self._object, name)
-        if not callable(method):
-            raise TypeError(f"only methods can be called, but {name!r} is a {type(method).__name__}")
-
-        def call(*args: Any) -> Future[Any]:
-            return self._executor.submit(method, *args)
-
-        return call
-
-
 # -- the worker --------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Seat:
@@ -289,8 +258,6 @@ class Worker:
         self._surroundings: Surroundings | None = None
         self._is_asked_to_stop = False
         self._last_call = 0
-        self._is_moving = False  # and if that fails, for ever
-        self._untold_move = 0
         self._mask: Iterable[int] = ()
         self._control_thread = 0
 
@@ -402,7 +369,6 @@ class Worker:
         elif isinstance(message, Show):
             dump_stacks()
         elif isinstance(message, Move):
-            self._is_moving = True
             self._executor.post(self._move, message)
         else:
             raise ProtocolError(f"a worker does not expect {type(message).__name__}")
@@ -410,9 +376,6 @@ class Worker:
     def _on_call(self, call: Call) -> None:
         """Plain arguments are loaded here: a call must get through while user code blocks the main thread."""
         self._last_call = call.number
-        if self._is_moving:
-            self._executor.post(self._load_and_invoke, call)
-            return
         try:
             args = load_plain(call.payload) if call.payload else ()
         except UserCodeNeededError:
@@ -424,15 +387,9 @@ class Worker:
         self._invoke(call, args)
 
     def _load_and_invoke(self, call: Call) -> None:
-        """The same on the user's thread, after a move, unless that has failed: then there is nothing to call."""
-        if self._is_moving:
-            return
+        """The same on the user's thread."""
         try:
-            try:
-                args = load_plain(call.payload) if call.payload else ()
-            except UserCodeNeededError:
-                self._tell_move()  # there is no saying how long this takes
-                args = load_value(call.payload)
+            args = load_value(call.payload)
         except BaseException as error:
             self._send(Raised(call.number, RemoteError.of(error)))
             return
@@ -444,15 +401,12 @@ class Worker:
         except BaseException as error:
             self._send(Raised(call.number, RemoteError.of(error)))
             return
-        if not isinstance(value, (Future, ReportPipe)):
-            self._untold_move = 0  # this says it, too
-            self._answer_value(call.number, value)
-            return
-        self._tell_move()
         if isinstance(value, _Task):
             self._executor.post(self._answer, call.number, value)
         elif isinstance(value, Future):
             value.add_done_callback(partial(self._answer, call.number))
+        elif not isinstance(value, ReportPipe):  # which brings the answer itself
+            self._answer_value(call.number, value)
 
     def _on_quit(self, message: Quit) -> None:
         self._is_asked_to_stop = True
@@ -525,16 +479,7 @@ class Worker:
         except BaseException as error:
             self._send(Raised(message.number, RemoteError.of(error)))
             return
-        self._is_moving = False
-        self._untold_move = message.number
-        if not self._executor.has_more:
-            self._tell_move()
-
-    def _tell_move(self) -> None:
-        """Say that the move has succeeded, unless that is said: the answer to a call at once says it, too."""
-        if self._untold_move:
-            number, self._untold_move = self._untold_move, 0
-            self._send(Returned(number))
+        self._load_and_invoke(Call(message.number, "reset", message.payload))
 
     # -- answers -----------------------------------------------------------------------------------------------
 

@@ -7,30 +7,26 @@ The first template may be there already: it comes up while the driver still gets
 from __future__ import annotations
 
 import functools
-import itertools
 import logging
 import os
 import socket
-from collections import Counter
+import sys
+import threading
+import weakref
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from minitune import clock as clocks
-from minitune.actor.launcher import nesting_depth
-from minitune.actor.messages import (
-    THREAD_CAPS,
-    Ended,
-    Failed,
-    GroupEvent,
-    Parked,
-    Place,
-    Ready,
-    Replied,
-)
-from minitune.actor.process import ActorGroup
+from minitune.actor.launcher import Launcher, nesting_depth, new_run_id
+from minitune.actor.loop import Loop
+from minitune.actor.messages import MESSAGE_BYTES, TERM_TO_KILL_S, THREAD_CAPS, Boot, NotReset, Place
+from minitune.actor.process import ActorProcess, Phase, make_launcher
+from minitune.actor.process_tree import MemoryKills
 from minitune.base import descriptors
+from minitune.base.files import search_path
 from minitune.base.pickling import dumps, dumps_small
 from minitune.base.shared_values import SharedFile, Spot, ValueFile, read_value
 from minitune.clock import Clock
@@ -65,25 +61,23 @@ class _Actor:
 
     Attributes:
         actor_id: The actor.
-        process: Name of its process within the group; a parked process keeps its life under a new name.
+        process: The process; a parked one is handed on.
         request: The resources that it asked for.
         allocation: The resources that it has.
         directory: Where its output goes, or None.
         reuse_key: Key under which it may be parked.
         factory: Makes its object in its process, or in a fresh one if a reset fails.
         factory_file: The file that holds it, if it is large; it is removed when the actor ends.
-        reset_deadline_s: Until when the reset in flight must be over, or None.
     """
 
     actor_id: str
-    process: str
+    process: ActorProcess
     request: Resources
     allocation: Allocation
     directory: str | None
     reuse_key: str | None
     factory: Callable[..., Any]
     factory_file: ValueFile | None = None
-    reset_deadline_s: float | None = None
 
     def remove_file(self) -> None:
         """Remove the factory's file, if it has one: no worker loads it any more."""
@@ -136,14 +130,20 @@ class LocalTrialExecutor:
         self._output_names = output_names
         self._changes_directory = changes_directory
         self._preloads = preload
-        self._group = ActorGroup(keep_descendants=keep_descendants, needed=needed, ahead=ahead)
-        self._process_names = (f"p{number}" for number in itertools.count())
-        self._by_actor: dict[str, _Actor] = {}
-        self._by_process: dict[str, _Actor] = {}
+        self.run_id = ahead.run_id if sys.platform == "linux" and ahead is not None else new_run_id()
+        self._loop = Loop()
+        self._launcher = make_launcher(self._loop, self.run_id, keep_descendants, MESSAGE_BYTES, needed, ahead)
+        self._processes: set[ActorProcess] = set()  # all that are not gone
+        self._told: deque[Event | NotReset] = deque()  # by them; nothing in them refers to this object
+        self._memory_kills = MemoryKills()
+        self._driver_pid = os.getpid()
+        self._finalizer = weakref.finalize(
+            self, _release, self._driver_pid, self._loop, self._launcher, self._processes
+        )
+        self._actors: dict[str, _Actor] = {}  # each from its start to its Exited
         self._just_ended: set[str] = set()  # told by the last wait
         self._losses: Counter[str] = Counter()  # by trial: so many actors in a row were lost with what carried them
         self._parked: dict[tuple[str, Resources], list[_Actor]] = {}
-        self._resetting: dict[str, _Actor] = {}
         self._parked_limit = max(1, int(machine.totals.get(CPU, 1)))
         self._is_short = False  # of descriptors, which has been said
 
@@ -160,7 +160,7 @@ class LocalTrialExecutor:
         spot = self._values.add(value)
         handle = SharedFile(spot.path, spot.offset, spot.token)
         if self._preloads:
-            self._group.preload(handle.preload)
+            self._launcher.preload(dumps(handle.preload, "the handle"))
         return handle
 
     def can_start(self, request: Resources, waiter: str | None = None) -> bool:
@@ -183,7 +183,8 @@ class LocalTrialExecutor:
         reset_args: tuple[Any, ...] = (),
     ) -> None:
         """See `TrialExecutor.start`."""
-        if actor_id in self._by_actor:
+        self._check_open()
+        if actor_id in self._actors:
             raise RuntimeError(f"an actor named {actor_id!r} exists already; actor ids must never be used again")
         trial_id = _trial_of(actor_id)
         if self._losses[trial_id] >= LOSSES_TOGETHER:
@@ -195,58 +196,78 @@ class LocalTrialExecutor:
             allocation = self._ledger.acquire(actor_id, request, gpu_ids or None)
             undo.callback(self._ledger.release, actor_id)
             make = functools.partial(factory, allocation=allocation)
-            actor = _Actor(actor_id, next(self._process_names), request, allocation, directory, reuse_key, make)
+            process = parked.process if parked else self._new_process()
+            actor = _Actor(actor_id, process, request, allocation, directory, reuse_key, make)
             undo.callback(actor.remove_file)
-            if parked is None or not self._take_over(parked, actor, reset_args):
+            if parked is None or not self._take_over(actor, reset_args):
                 self._start_process(actor)
             undo.pop_all()
-        self._by_actor[actor_id] = self._by_process[actor.process] = actor
+        self._actors[actor_id] = actor
 
     def call(self, actor_id: str, method: str, *args: Any) -> None:
         """See `TrialExecutor.call`."""
-        if actor_id in self._just_ended:
-            return  # its Exited is the answer; the caller has not come to it yet
-        actor = self._by_actor.get(actor_id)
-        if actor is None:
-            raise RuntimeError(f"actor {actor_id!r} is not there")
-        self._group.call(actor.process, method, *args)
+        try:
+            process = self._actors[actor_id].process
+        except KeyError:
+            self._check_open()
+            if actor_id in self._just_ended:
+                return  # its Exited is the answer; the caller has not come to it yet
+            raise RuntimeError(f"actor {actor_id!r} is not there") from None
+        process.call(method, dumps(args, f"an argument of {method}()") if args else b"")
 
     def stop(self, actor_id: str, grace_s: float, keep: bool = False, dump: bool = False) -> None:
         """See `TrialExecutor.stop`."""
-        actor = self._by_actor.pop(actor_id, None)
-        if actor is None:
-            return
-        self._resetting.pop(actor.process, None)
-        parks = keep and actor.reuse_key is not None and sum(map(len, self._parked.values())) < self._parked_limit
-        self._group.stop(actor.process, grace_s, keep=parks, dump=dump)
+        actor = self._actors.get(actor_id)
+        if actor is not None:
+            parks = keep and actor.reuse_key is not None and sum(map(len, self._parked.values())) < self._parked_limit
+            actor.process.stop(grace_s, parks, dump)
 
     def wait(self, timeout_s: float | None) -> list[Event]:
         """See `TrialExecutor.wait`."""
-        self._just_ended.clear()
-        if self._resetting:
-            deadline_s = min(actor.reset_deadline_s or 0.0 for actor in self._resetting.values())
-            left_s = max(0.0, deadline_s - self.now())
-            timeout_s = left_s if timeout_s is None else min(timeout_s, left_s)
-        events = [self._translate(event) for event in self._group.wait(timeout_s)]
-        for actor in [a for a in self._resetting.values() if self.now() >= (a.reset_deadline_s or 0.0)]:
-            self._start_fresh(actor, "it took too long")
-        return [event for event in events if event is not None]
+        if not self._finalizer.alive:
+            self._check_open()
+        if self._just_ended:
+            self._just_ended.clear()
+        told = self._told
+        until_s = None if timeout_s is None else self._loop.time() + timeout_s
+        events: list[Event] = []
+        while True:
+            was_woken = self._loop.turn(0.0 if told else timeout_s)
+            while told:
+                event = told.popleft()
+                found = event if isinstance(event, CallReturned) else self._complete(event)
+                if found is not None:
+                    events.append(found)
+            if events or was_woken:
+                return events
+            if until_s is not None:
+                timeout_s = until_s - self._loop.time()
+                if timeout_s <= 0:
+                    return events
 
     def wake(self) -> None:
         """See `TrialExecutor.wake`."""
-        self._group.wake()
+        self._loop.wake()
 
     def now(self) -> float:
         """See `TrialExecutor.now`."""
         return self.clock.monotonic()
 
     def shutdown(self, grace_s: float = 0.0) -> None:
-        """See `TrialExecutor.shutdown`."""
-        self._group.close(grace_s)
-        self._by_actor.clear()
-        for actor in self._by_process.values():
+        """See `TrialExecutor.shutdown`. In a process that was forked from the driver no worker hears of it."""
+        if self._finalizer.alive and os.getpid() == self._driver_pid:
+            try:
+                for process in list(self._processes):
+                    process.stop(grace_s)
+                until_s = self._loop.time() + grace_s + TERM_TO_KILL_S + 1.0
+                while self._processes and self._loop.time() < until_s:
+                    self._loop.turn(until_s - self._loop.time())
+            finally:
+                self._finalizer()
+                self._told.clear()
+        for actor in self._actors.values():
             actor.remove_file()
-        self._by_process.clear()
+        self._actors.clear()
         self._parked.clear()
         if self._values is not None:
             self._values.close()
@@ -269,40 +290,45 @@ class LocalTrialExecutor:
 
     def _has_descriptors(self) -> bool:
         """Whether there are descriptors for a worker more; for a first one what there is must do."""
-        if not self._by_process or any(self._parked.values()) or descriptors.has_room_for_worker():
+        if not self._actors or any(self._parked.values()) or descriptors.has_room_for_worker():
             return True
         if not self._is_short:
             self._is_short = True
             logger.warning(
                 "no more than %d trial(s) run at a time for now: this process may have %s files open (ulimit -n), each "
                 "worker takes three of them, the driver needs some. Raise the limit, or lower max_concurrent_trials",
-                len(self._by_process),
+                len(self._actors),
                 descriptors.limit(),
             )
         return False
 
+    def _new_process(self) -> ActorProcess:
+        return ActorProcess(self._loop, self._launcher, self._told.append, self._processes, self._memory_kills)
+
     def _start_process(self, actor: _Actor) -> None:
+        """Start a fresh process for an actor."""
         if not descriptors.has_room_for_worker():
             self._drop_parked()
         place = self._place(actor)
         preload = actor.request.required_resources.get(GPU, 0) == 0 and _has_one_thread(place.env)
         alone = self._losses[_trial_of(actor.actor_id)] >= LOSSES_TOGETHER
-        self._group.start(actor.process, self._pack(actor), place=place, preload=preload, alone=alone)
+        boot = Boot(place, self._pack(actor), search_path(), tuple(sys.argv), MESSAGE_BYTES)
+        actor.process.start(self._started(actor), boot, preload, alone)
 
-    def _take_over(self, parked: _Actor, actor: _Actor, reset_args: tuple[Any, ...]) -> bool:
-        """Let a parked process take up another actor; False if it has died while it was parked."""
+    def _started(self, actor: _Actor) -> Started:
+        return Started(actor.actor_id, 0, self._host, actor.allocation)
+
+    def _take_over(self, actor: _Actor, reset_args: tuple[Any, ...]) -> bool:
+        """Let a parked process take up another actor; or give it a fresh one, and return False."""
         args = dumps_small((*reset_args, actor.allocation), "an argument of reset()", LARGE_FACTORY_BYTES)
         if args is None:
-            self._group.stop(parked.process, 0.0)
-            return False
-        try:
-            self._group.move(parked.process, actor.process, self._place(actor), ("reset", args))
-        except RuntimeError as error:
-            logger.debug("the worker of %s is not used again: %s", parked.actor_id, error)
-            return False
-        actor.reset_deadline_s = self.now() + number_setting("FUNCTION_THREAD_TIMEOUT_S")
-        self._resetting[actor.process] = actor
-        return True
+            actor.process.stop(0.0)
+        elif actor.process.phase is Phase.PARKED:  # else it has died
+            timeout_s = number_setting("FUNCTION_THREAD_TIMEOUT_S")
+            actor.process.take_over(self._started(actor), self._place(actor), args, timeout_s)
+            return True
+        actor.process = self._new_process()
+        return False
 
     def _place(self, actor: _Actor) -> Place:
         """Where the actor works, where its output goes and what its environment holds."""
@@ -324,51 +350,59 @@ class LocalTrialExecutor:
             devices = actor.allocation.gpu_ids
             if not devices or self._ledger.can_acquire(request, waiter, gpu_ids=devices):
                 return actor
-            self._group.stop(actor.process, 0.0)
+            actor.process.stop(0.0)
         return None
 
     def _drop_parked(self) -> None:
         """Let one parked process go, if there is one: another is to be started, and there is no room for both."""
         parked = next((parked for parked in self._parked.values() if parked), None)
         if parked is not None:
-            self._group.stop(parked.pop(0).process, 0.0)
+            parked.pop(0).process.stop(0.0)
 
     def _put_back(self, parked: _Actor | None) -> None:
         """Park an actor; or park it again, if the start for which it was taken has failed."""
         if parked is not None:
             self._parked.setdefault((parked.reuse_key or "", parked.request), []).append(parked)
 
-    def _start_fresh(self, actor: _Actor, why: str) -> None:
-        """The parked process is of no use: take a fresh one for the same actor."""
-        logger.debug("the worker of %s is not used again: %s", actor.actor_id, why)
-        self._resetting.pop(actor.process, None)
-        self._by_process.pop(actor.process, None)
-        self._group.stop(actor.process, 0.0)
-        actor.process = next(self._process_names)
-        actor.reset_deadline_s = None
-        self._by_process[actor.process] = actor
-        self._start_process(actor)
-
     # -- events --------------------------------------------------------------------------------------------------
 
-    def _translate(self, event: GroupEvent) -> Event | None:
-        """The group's event as the executor's, or None if it concerns no actor (any more)."""
-        actor = self._by_process.get(event.actor_id)
-        if actor is None:
-            if isinstance(event, Ended):
-                self._forget_parked(event.actor_id)
+    def _complete(self, event: Event | NotReset) -> Event | None:
+        """A process's event as the executor's; None if there is none for the caller."""
+        actor = self._actors.get(event.actor_id)
+        if actor is None:  # a process that carries no actor has ended
+            for parked in self._parked.values():
+                parked[:] = [each for each in parked if each.process.phase is Phase.PARKED]
             return None
-        if isinstance(event, Ended):
-            return self._on_ended(actor, event)
-        if isinstance(event, Parked):
-            return self._on_parked(actor)
-        if actor.process in self._resetting:
-            return self._on_reset(actor, event)
-        if isinstance(event, Ready):
-            return Started(actor.actor_id, event.pid, self._host, actor.allocation)
-        if isinstance(event, Replied):
-            return CallReturned(actor.actor_id, event.value)
-        return CallRaised(actor.actor_id, replace(event.error, hint=self._hint(actor, event.error)))
+        if isinstance(event, NotReset):
+            logger.debug("the worker of %s is not used again: %s", actor.actor_id, event.reason)
+            actor.process = self._new_process()
+            self._start_process(actor)
+            return None
+        if isinstance(event, CallRaised):
+            return event._replace(error=replace(event.error, hint=self._hint(actor, event.error)))
+        if isinstance(event, Exited):
+            self._on_exited(actor, event)
+        return event
+
+    def _on_exited(self, actor: _Actor, event: Exited) -> None:
+        """An actor is gone; its process may be parked."""
+        trial_id = _trial_of(actor.actor_id)
+        del self._actors[actor.actor_id]
+        actor.remove_file()
+        if event.survivors:
+            logger.warning("the worker of %s %s: what it holds stays taken", actor.actor_id, event.cause)
+            self._ledger.write_off(actor.actor_id)
+        else:
+            self._ledger.release(actor.actor_id)
+        if event.kind == "parked":
+            self._put_back(actor)
+            return
+        if event.kind != "stopped":
+            self._just_ended.add(actor.actor_id)
+        if event.kind == "lost":
+            self._losses[trial_id] += 1
+        elif event.counts:
+            self._losses.pop(trial_id, None)
 
     def _hint(self, actor: _Actor, error: RemoteError) -> str:
         """The way out for an error that comes from work in a directory of its own, or without a terminal."""
@@ -390,56 +424,24 @@ class LocalTrialExecutor:
             )
         return ""
 
-    def _on_reset(self, actor: _Actor, event: Ready | Replied | Failed) -> Event | None:
-        if isinstance(event, Replied) and event.value:
-            del self._resetting[actor.process]
-            actor.reset_deadline_s = None
-            pid = self._group.pids().get(actor.process, 0)
-            return Started(actor.actor_id, pid, self._host, actor.allocation, reused=True)
-        error: RemoteError | None = event.error if isinstance(event, Failed) else None
-        self._start_fresh(actor, error.last_line() if error else "reset returned False")
-        return None
+    def _check_open(self) -> None:
+        """Raises RuntimeError after the end. Never returns in a daemon thread that drives when the interpreter ends."""
+        self._loop.stand_still_if_halted()
+        if not self._finalizer.alive:
+            raise RuntimeError("the executor is shut down")
 
-    def _on_parked(self, actor: _Actor) -> Event:
-        self._ledger.release(actor.actor_id)
-        del self._by_process[actor.process]
-        actor.remove_file()
-        self._put_back(actor)
-        return Exited(actor.actor_id, "parked")
 
-    def _forget_parked(self, process: str) -> None:
-        """A process has ended while it was parked."""
-        for parked in self._parked.values():
-            parked[:] = [actor for actor in parked if actor.process != process]
-
-    def _on_ended(self, actor: _Actor, event: Ended) -> Event | None:
-        if actor.process in self._resetting:
-            self._start_fresh(actor, event.cause)
-            return None
-        del self._by_process[actor.process]
-        actor.remove_file()
-        if self._by_actor.pop(actor.actor_id, None) is not None:
-            self._just_ended.add(actor.actor_id)
-        if event.survivors:
-            logger.warning("the worker of %s %s: what it holds stays taken", actor.actor_id, event.cause)
-            self._ledger.write_off(actor.actor_id)
-        else:
-            self._ledger.release(actor.actor_id)
-        if event.orphaned:
-            self._losses[_trial_of(actor.actor_id)] += 1
-        elif not event.lost:
-            self._losses.pop(_trial_of(actor.actor_id), None)
-        kind = "stopped" if event.stopped else "lost" if event.orphaned else "refused" if event.lost else "died"
-        return Exited(
-            actor.actor_id,
-            kind,
-            cause=event.cause,
-            exit_code=event.exit_code,
-            peak_bytes=event.peak_bytes,
-            last_lines=event.last_lines,
-            counts=not event.lost,
-            pid=event.pid,
-        )
+def _release(driver_pid: int, loop: Loop, launcher: Launcher, processes: set[ActorProcess]) -> None:
+    """Kill what is left and free everything; also for an executor that was not shut down, and at exit."""
+    if os.getpid() != driver_pid:  # a process that was forked from the driver: none of this is its own
+        return
+    if not threading.main_thread().is_alive():  # the interpreter ends
+        loop.halt()
+    for process in list(processes):
+        process.close()
+    processes.clear()
+    launcher.close()
+    loop.close()
 
 
 def _trial_of(actor_id: str) -> str:

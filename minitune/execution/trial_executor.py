@@ -7,11 +7,13 @@ event of an actor that was let go names an id that the driver no longer waits fo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
+from minitune.actor.messages import CallRaised, CallReturned, Event, Exited, Started
 from minitune.clock import Clock
-from minitune.error import RemoteError
-from minitune.resources import Allocation, Resources
+from minitune.resources import Resources
+
+__all__ = ["ActorFactory", "CallRaised", "CallReturned", "Event", "Exited", "Shared", "Started", "TrialExecutor"]
 
 ActorFactory = Callable[..., Any]
 """Makes the actor's object, in its own process or thread: `factory(user_thread, allocation=allocation)`.
@@ -22,67 +24,6 @@ block, and return a value or a `concurrent.futures.Future`. A method named `stop
 called on a parked actor) returns whether the object can be used again. `park`, if there is one, is called instead of
 `stop` where the actor is to be kept: it unwinds user code but leaves the object usable.
 """
-
-
-class Started(NamedTuple):
-    """The actor's object has been made; it can be called.
-
-    Attributes:
-        actor_id: The actor.
-        pid: Its process; the driver's own if the executor has no processes.
-        host: Name of the machine.
-        allocation: The resources that it has.
-        reused: True if a parked actor was taken.
-    """
-
-    actor_id: str
-    pid: int
-    host: str
-    allocation: Allocation
-    reused: bool = False
-
-
-class CallReturned(NamedTuple):
-    """The call in flight has returned `value`."""
-
-    actor_id: str
-    value: Any
-
-
-class CallRaised(NamedTuple):
-    """The call in flight, or the making of the object, has raised `error`. The actor still lives."""
-
-    actor_id: str
-    error: RemoteError
-
-
-class Exited(NamedTuple):
-    """The actor is gone, and everything that it had started. Always the last event of an actor.
-
-    Attributes:
-        actor_id: The actor.
-        kind: `"stopped"` if it was asked to end, `"parked"` if it was asked and is kept for reuse, `"died"` if it
-            ended without being asked, `"lost"` if what carried it failed while it ran, `"refused"` if it could not be
-            carried at all.
-        cause: In words, such as `exit code 3` or `SIGKILL (9)`.
-        exit_code: As in `subprocess`: negative for a signal; None if unknown.
-        peak_bytes: Peak resident memory of the process, 0 if unknown.
-        last_lines: The end of what it printed.
-        counts: False where the actor is not to blame (zygote or node loss, lack of processes).
-        pid: Its process, also if it never came to `Started`; 0 if unknown.
-    """
-
-    actor_id: str
-    kind: str
-    cause: str = ""
-    exit_code: int | None = None
-    peak_bytes: int = 0
-    last_lines: str = ""
-    counts: bool = True
-    pid: int = 0
-
-
-Event = Started | CallReturned | CallRaised | Exited
 
 
 class Shared(Protocol):

@@ -1,9 +1,11 @@
-"""A group of actors as the tests drive it: every wait for an event has a bound."""
+"""Actors as the tests drive them: in processes of the local executor, and every wait for an event has a bound."""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import Executor, Future
 from functools import partial
 from typing import Any
 
@@ -12,30 +14,126 @@ from actor_samples import Counter
 from kit import BOUND_S
 
 from minitune.actor.launcher import start_method
-from minitune.actor.messages import Ended, GroupEvent, Ready, Replied
-from minitune.actor.process import ActorGroup
-from minitune.actor.worker import Hosted
+from minitune.actor.messages import Boot, CallReturned, Event, Exited, Place, Started
+from minitune.base.files import search_path
+from minitune.base.pickling import dumps
+from minitune.execution import local
+from minitune.execution.devices import Machine
+from minitune.execution.local import LocalTrialExecutor
+from minitune.resources import Allocation, Resources
 
 however_it_started = pytest.mark.parametrize("start_method", [start_method()], indirect=True)
 """For tests of what is the same for every worker: they run with the usual start method only."""
 
 
+_ONE = Resources([{"CPU": 1}])
+
+
+class Hosted:
+    """An actor made of a plain object: each of its methods runs on the user's thread.
+
+    Args:
+        executor: The user's thread.
+        factory: Makes the object. It is called at once, on the calling thread, which is the user's in a worker.
+    """
+
+    def __init__(self, executor: Executor, factory: Callable[[], Any]):
+        self._executor = executor
+        self._object = factory()
+
+    def __getattr__(self, name: str) -> Callable[..., Future[Any]]:
+        method = getattr(self._object, name)
+        if not callable(method):
+            raise TypeError(f"only methods can be called, but {name!r} is a {type(method).__name__}")
+
+        def call(*args: Any) -> Future[Any]:
+            return self._executor.submit(method, *args)
+
+        return call
+
+    def reset(self, allocation: Allocation) -> bool:
+        """The object is used again as it is."""
+        return True
+
+
+def _counter(user_thread: Executor) -> Hosted:
+    return Hosted(user_thread, Counter)
+
+
+class Group(LocalTrialExecutor):
+    """A local executor that starts an actor of any factory in any place."""
+
+    def __init__(self, **options: Any):
+        super().__init__(Machine({"CPU": 1000}, ()), directory=str, **options)
+
+    def __enter__(self) -> Group:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.shutdown()
+
+    def start_in(
+        self,
+        actor_id: str,
+        factory: Callable[..., Any] | bytes,
+        place: Place | None = None,
+        preload: bool = True,
+        alone: bool = False,
+    ) -> None:
+        """Start `factory(user_thread)`."""
+        self._check_open()
+        if actor_id in self._actors:
+            raise RuntimeError(f"an actor named {actor_id!r} exists already")
+        allocation = self._ledger.acquire(actor_id, _ONE)
+        process = self._new_process()
+        actor = self._actors[actor_id] = local._Actor(actor_id, process, _ONE, allocation, None, "key", _counter)
+        data = factory if isinstance(factory, bytes) else dumps(factory, "the factory")
+        boot = Boot(place or Place(), data, search_path(), tuple(sys.argv), local.MESSAGE_BYTES)
+        try:
+            process.start(self._started(actor), boot, preload, alone)
+        except ValueError:
+            del self._actors[actor_id]
+            raise
+
+    def move(self, actor_id: str, place: Place) -> None:
+        """Hand the only parked process on."""
+        [[parked]] = filter(None, self._parked.values())
+        self._parked.clear()
+        self._ledger.acquire(actor_id, _ONE)
+        parked.actor_id = actor_id
+        self._actors[actor_id] = parked
+        parked.process.take_over(self._started(parked), place, dumps((None,), "an argument"), BOUND_S)
+
+    def kill(self, actor_id: str) -> None:
+        self._actors[actor_id].process.kill()
+
+    def preload(self, action: Callable[[], object]) -> None:
+        self._launcher.preload(dumps(action, "the action"))
+
+    def pids(self) -> dict[str, int]:
+        """The process of each actor that has one."""
+        return {actor_id: actor.process.pid for actor_id, actor in self._actors.items() if actor.process.pid}
+
+
 class Driver:
     """A group, and the waiting that tests do with it."""
 
-    def __init__(self, group: ActorGroup):
+    def __init__(self, group: Group):
         self.group = group
-        self.events: list[GroupEvent] = []
+        self.events: list[Event] = []
 
     def start(self, actor_id: str, factory: Callable[[], Any] = Counter, **options: Any) -> int:
         """Start a plain object's actor and wait until it is ready; returns its pid."""
-        self.group.start(actor_id, partial(Hosted, factory=factory), **options)
+        self.group.start_in(actor_id, partial(Hosted, factory=factory), **options)
         event = self.next(actor_id)
-        assert isinstance(event, Ready), event
+        assert isinstance(event, Started), event
         assert event.pid > 1  # tests send signals to it, and 0 would be this process and all its group
         return event.pid
 
-    def next(self, actor_id: str) -> GroupEvent:
+    def next(self, actor_id: str) -> Event:
         """Wait for the next event of an actor; those of others are kept."""
         until = time.monotonic() + BOUND_S
         while True:
@@ -51,17 +149,17 @@ class Driver:
         """Call and wait for the value."""
         self.group.call(actor_id, method, *args)
         event = self.next(actor_id)
-        assert isinstance(event, Replied), event
+        assert isinstance(event, CallReturned), event
         return event.value
 
-    def ended(self, actor_id: str) -> Ended:
+    def ended(self, actor_id: str) -> Exited:
         """Wait for the end, which must be the next event, and see that nothing follows."""
         event = self.next(actor_id)
-        assert isinstance(event, Ended), event
+        assert isinstance(event, Exited), event
         self.events += self.group.wait(0)
         assert not [e for e in self.events if e.actor_id == actor_id]
         return event
 
-    def stop(self, actor_id: str, grace_s: float = BOUND_S) -> Ended:
+    def stop(self, actor_id: str, grace_s: float = BOUND_S) -> Exited:
         self.group.stop(actor_id, grace_s)
         return self.ended(actor_id)

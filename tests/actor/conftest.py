@@ -6,10 +6,8 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from actor_driver import Driver
+from actor_driver import Driver, Group
 from kit import TIME_FACTOR, marked_processes
-
-from minitune.actor.process import ActorGroup
 
 START_METHODS = {
     "zygote": {"MINITUNE_START_METHOD": "zygote"},
@@ -36,13 +34,13 @@ def start_method(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.fixture
-def group(start_method: str, storage_of_its_own: None) -> Iterator[ActorGroup]:
+def group(start_method: str, storage_of_its_own: None) -> Iterator[Group]:
     """A group by each start method; closed at the end, after which nothing of it must be alive."""
-    with ActorGroup() as group:
+    with Group() as group:
         yield group
     assert marked_processes(group.run_id) == []
 
 
 @pytest.fixture
-def driver(group: ActorGroup) -> Driver:
+def driver(group: Group) -> Driver:
     return Driver(group)

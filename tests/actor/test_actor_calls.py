@@ -13,13 +13,11 @@ from functools import partial
 from typing import Any
 
 import pytest
-from actor_driver import Driver, however_it_started
+from actor_driver import Driver, Group, Hosted, however_it_started
 from actor_samples import Brittle, Counter, Fatal, NeedsTwo, Nester
 from kit import BOUND_S
 
-from minitune.actor.messages import Ended, Failed, Ready, Replied
-from minitune.actor.process import ActorGroup
-from minitune.actor.worker import Hosted
+from minitune.actor.messages import CallRaised, CallReturned, Exited, Started
 
 
 def test_two_actors_keep_their_state_and_work_at_the_same_time(driver: Driver) -> None:
@@ -44,7 +42,7 @@ def test_an_exception_comes_with_its_traceback_and_the_actor_lives_on(driver: Dr
     driver.start("a")
     driver.group.call("a", "fail", "what now")
     event = driver.next("a")
-    assert isinstance(event, Failed)
+    assert isinstance(event, CallRaised)
     assert (event.error.type_name, event.error.message) == ("ValueError", "what now")
     assert "in fail" in event.error.traceback
     assert "actor/worker" not in event.error.traceback
@@ -62,7 +60,7 @@ def test_what_is_no_crash_is_a_failed_call(driver: Driver, error: BaseException)
         "a", "call", _raise_needs_two
     )
     event = driver.next("a")
-    assert isinstance(event, Failed)
+    assert isinstance(event, CallRaised)
     assert event.error.type_name.endswith(type(error).__name__)
     assert driver.call("a", "add", 5) == 5
 
@@ -76,7 +74,7 @@ def test_a_value_that_cannot_travel_is_a_type_error_that_names_it(driver: Driver
     driver.start("a")
     driver.group.call("a", "lock")
     event = driver.next("a")
-    assert isinstance(event, Failed)
+    assert isinstance(event, CallRaised)
     assert event.error.type_name == "TypeError"
     assert "lock" in event.error.message
     assert driver.call("a", "add", 1) == 1
@@ -87,7 +85,7 @@ def test_a_value_that_cannot_be_loaded_hurts_only_its_call(driver: Driver) -> No
     driver.start("a")
     driver.group.call("a", "call", Brittle)
     event = driver.next("a")
-    assert isinstance(event, Failed)
+    assert isinstance(event, CallRaised)
     assert "does not like to be loaded" in event.error.message
     assert driver.call("a", "add", 1) == 1
 
@@ -111,7 +109,7 @@ def test_arguments_that_cannot_be_pickled_are_refused_at_once(driver: Driver) ->
 def test_arguments_that_cannot_be_loaded_fail_their_call(driver: Driver) -> None:
     driver.start("a")
     driver.group.call("a", "echo", Brittle())
-    assert isinstance(driver.next("a"), Failed)
+    assert isinstance(driver.next("a"), CallRaised)
     assert driver.call("a", "add", 1) == 1
 
 
@@ -130,34 +128,37 @@ def test_one_call_at_a_time(driver: Driver) -> None:
     driver.group.call("a", "pid")
     with pytest.raises(RuntimeError, match="busy"):
         driver.group.call("a", "pid")
-    assert isinstance(driver.next("a"), Replied)
+    assert isinstance(driver.next("a"), CallReturned)
 
 
 @however_it_started
 def test_no_actor_no_call_and_no_second_of_its_name(driver: Driver) -> None:
-    with pytest.raises(RuntimeError, match="no actor 'a'"):
+    with pytest.raises(RuntimeError, match="actor 'a' is not there"):
         driver.group.call("a", "add", 1)
     driver.group.stop("a", 1.0)
     driver.start("a")
-    with pytest.raises(RuntimeError, match="there is an actor 'a' already"):
-        driver.group.start("a", partial(Hosted, factory=Counter))
+    with pytest.raises(RuntimeError, match="an actor named 'a' exists already"):
+        driver.group.start_in("a", partial(Hosted, factory=Counter))
 
 
 @however_it_started
-def test_too_large_a_message_is_refused_with_size_limit_and_advice(start_method: str) -> None:
-    with ActorGroup(limit_bytes=100_000) as group:
+def test_too_large_a_message_is_refused_with_size_limit_and_advice(
+    start_method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("minitune.execution.local.MESSAGE_BYTES", 100_000)
+    with Group() as group:
         driver = Driver(group)
         driver.start("a")
         with pytest.raises(ValueError, match=r"100000 bytes.*checkpoint"):
             group.call("a", "echo", b"x" * 200_000)
         group.call("a", "call", bytes, 200_000)
         event = driver.next("a")
-        assert isinstance(event, Failed)
+        assert isinstance(event, CallRaised)
         assert event.error.type_name == "ValueError"
         assert "200" in event.error.message
         assert driver.call("a", "add", 1) == 1
         with pytest.raises(ValueError, match="100000 bytes"):
-            group.start("b", b"x" * 200_000)
+            group.start_in("b", b"x" * 200_000)
 
 
 def test_large_messages_cross_in_both_directions_at_the_same_time(driver: Driver) -> None:
@@ -173,8 +174,8 @@ def test_large_messages_cross_in_both_directions_at_the_same_time(driver: Driver
 
 @however_it_started
 def test_a_call_with_plain_arguments_gets_through_while_user_code_blocks(driver: Driver) -> None:
-    driver.group.start("a", Nester)
-    assert isinstance(driver.next("a"), Ready)
+    driver.group.start_in("a", Nester)
+    assert isinstance(driver.next("a"), Started)
     assert driver.call("a", "begin") is None
     assert driver.call("a", "save", "name", 3) == ("name", 3)
     assert driver.call("a", "release") is None
@@ -188,25 +189,25 @@ def test_user_code_runs_on_the_main_thread(driver: Driver) -> None:
 
 @however_it_started
 def test_a_factory_that_raises_is_a_failed_start(driver: Driver) -> None:
-    driver.group.start("a", partial(Hosted, factory=partial(int, "x")))
+    driver.group.start_in("a", partial(Hosted, factory=partial(int, "x")))
     event = driver.next("a")
-    assert isinstance(event, Failed)
+    assert isinstance(event, CallRaised)
     assert event.error.type_name == "ValueError"
     assert driver.stop("a").cause == "stopped"
 
 
 def test_a_factory_whose_module_is_missing_is_a_failed_start(driver: Driver) -> None:
-    driver.group.start("a", b"cno_such_module\nThing\n.")
+    driver.group.start_in("a", b"cno_such_module\nThing\n.")
     event = driver.next("a")
-    assert isinstance(event, Failed)
+    assert isinstance(event, CallRaised)
     assert event.error.type_name == "ModuleNotFoundError"
     assert "no_such_module" in event.error.message
 
 
 def test_a_factory_that_exits(driver: Driver) -> None:
-    driver.group.start("a", partial(Hosted, factory=partial(os._exit, 5)))
+    driver.group.start_in("a", partial(Hosted, factory=partial(os._exit, 5)))
     event = driver.ended("a")
-    assert (event.cause, event.ready, event.stopped) == ("exit code 5", False, False)
+    assert (event.cause, event.kind) == ("exit code 5", "died")
 
 
 @however_it_started
@@ -272,7 +273,7 @@ def test_an_alarm_that_raises_in_user_code_does_not_lose_answers(driver: Driver,
     until = time.monotonic() + 0.5
     while time.monotonic() < until:
         driver.group.call("a", "echo", 1)
-        assert isinstance(driver.next("a"), Replied | Failed)
+        assert isinstance(driver.next("a"), CallReturned | CallRaised)
         answers += 1
     assert answers > 0
 
@@ -319,9 +320,8 @@ _SCRIPT = """
 import pickle
 from functools import partial
 from typing import Any
-from minitune.actor.process import ActorGroup
-from minitune.actor.messages import Replied
-from minitune.actor.worker import Hosted
+from actor_driver import Group, Hosted
+from minitune.actor.messages import CallReturned
 
 print("main runs")
 
@@ -333,12 +333,12 @@ class Trainer:
     def make(self, size):
         return pickle.loads(pickle.dumps(Net(size)))
 
-group = ActorGroup()
-group.start("a", partial(Hosted, factory=Trainer))
+group = Group()
+group.start_in("a", partial(Hosted, factory=Trainer))
 group.wait(None)
 group.call("a", "make", 3)
 [event] = group.wait(None)
-assert isinstance(event, Replied), event
+assert isinstance(event, CallReturned), event
 print("same class", type(event.value) is Net, event.value.size)
 group.close()
 """
@@ -349,6 +349,6 @@ def test_end_event_type(driver: Driver) -> None:
     driver.start("a")
     driver.group.kill("a")
     event = driver.ended("a")
-    assert isinstance(event, Ended)
+    assert isinstance(event, Exited)
     assert event.exit_code == -9
-    assert not event.stopped
+    assert event.kind == "died"

@@ -13,27 +13,19 @@ from pathlib import Path
 
 import psutil
 import pytest
-from actor_driver import Driver, however_it_started
+from actor_driver import Driver, Group, Hosted, however_it_started
 from actor_samples import Counter, Family, Sleeper
 from kit import BOUND_S, is_gone, marked_processes, read_pids, wait_until
 
 from minitune.actor import process_tree
-from minitune.actor.messages import Ended, Failed, Place, Replied, Returned, encode
-from minitune.actor.process import ActorGroup
-from minitune.actor.worker import Hosted
+from minitune.actor.messages import CallRaised, CallReturned, Exited, Place, Returned, encode
 
 
 def test_exit_codes_are_named(driver: Driver) -> None:
     driver.start("a")
     driver.group.call("a", "exit_process", 3)
     event = driver.ended("a")
-    assert (event.cause, event.exit_code, event.stopped, event.lost, event.ready) == (
-        "exit code 3",
-        3,
-        False,
-        False,
-        True,
-    )
+    assert (event.cause, event.exit_code, event.kind, event.counts) == ("exit code 3", 3, "died", True)
     assert event.peak_bytes > 1_000_000
     assert event.pid > 0
 
@@ -74,7 +66,7 @@ def test_killed_with_a_reply_in_the_pipe_and_a_child_that_holds_it(
     [child] = read_pids(tmp_path / "pids", 1)
     wait_until(lambda: is_gone(pid), "the worker is dead")
     reply = driver.next("a")
-    assert isinstance(reply, Replied)
+    assert isinstance(reply, CallReturned)
     assert reply.value == "w" * size_bytes
     assert driver.ended("a").cause == "SIGKILL (9)"
     assert is_gone(child)
@@ -114,9 +106,9 @@ def test_half_a_message_is_dropped(driver: Driver) -> None:
     os.kill(pid, signal.SIGSTOP)
     os.kill(pid, signal.SIGKILL)
     event = driver.next("a")
-    if isinstance(event, Replied):  # it had sent all before it was stopped
+    if isinstance(event, CallReturned):  # it had sent all before it was stopped
         event = driver.next("a")
-    assert isinstance(event, Ended)
+    assert isinstance(event, Exited)
     assert event.cause == "SIGKILL (9)"
 
 
@@ -196,13 +188,13 @@ def test_signals_never_go_to_whole_groups_by_accident() -> None:
 def test_stop_unwinds_nothing_but_ends_an_idle_actor(driver: Driver) -> None:
     driver.start("a")
     event = driver.stop("a")
-    assert (event.cause, event.stopped, event.lost, event.exit_code) == ("stopped", True, False, 0)
+    assert (event.cause, event.kind, event.counts, event.exit_code) == ("stopped", "stopped", True, 0)
 
 
 def test_stop_before_the_actor_is_ready(driver: Driver) -> None:
-    driver.group.start("a", partial(Hosted, factory=Counter))
+    driver.group.start_in("a", partial(Hosted, factory=Counter))
     event = driver.stop("a")
-    assert event.stopped
+    assert event.kind == "stopped"
 
 
 @however_it_started
@@ -243,7 +235,7 @@ def test_what_ignores_the_stop_is_killed(driver: Driver, tmp_path: Path, method:
     driver.group.call("a", method)
     read_pids(tmp_path / "pids", 1)
     event = driver.stop("a", grace_s=0.1)
-    assert event.stopped
+    assert event.kind == "stopped"
     assert f"in {method}" in event.last_lines
     if method == "ignore_everything":
         assert event.exit_code == -9
@@ -254,7 +246,7 @@ def test_a_frozen_worker_can_be_stopped(driver: Driver) -> None:
     pid = driver.start("a")
     os.kill(pid, signal.SIGSTOP)
     event = driver.stop("a", grace_s=0.1)
-    assert event.stopped
+    assert event.kind == "stopped"
     assert event.exit_code == -9
 
 
@@ -264,7 +256,7 @@ def test_a_second_stop_shortens_the_grace_period(driver: Driver, tmp_path: Path)
     driver.group.call("a", "sleep")
     read_pids(tmp_path / "pids", 1)
     driver.group.stop("a", 1000.0)
-    assert driver.stop("a", grace_s=0.0).stopped
+    assert driver.stop("a", grace_s=0.0).kind == "stopped"
 
 
 @pytest.mark.parametrize("end", ["stop", "kill", "killed", "exit", "term"])
@@ -292,7 +284,7 @@ def test_descendants_of_every_kind_are_gone_with_the_end(driver: Driver, tmp_pat
 
 def test_descendants_stay_after_a_normal_end_if_they_are_to(start_method: str, tmp_path: Path) -> None:
     pid_file = tmp_path / "pids"
-    with ActorGroup(keep_descendants=True) as group:
+    with Group(keep_descendants=True) as group:
         driver = Driver(group)
         driver.start("a", partial(Family, str(pid_file)))
         family = read_pids(pid_file, driver.call("a", "start_all"))
@@ -309,7 +301,7 @@ def test_descendants_stay_after_a_normal_end_if_they_are_to(start_method: str, t
 def test_descendants_of_a_worker_that_has_crashed_do_not_stay(start_method: str, tmp_path: Path) -> None:
     """Not even where they may stay after a normal end."""
     pid_file = tmp_path / "pids"
-    with ActorGroup(keep_descendants=True) as group:
+    with Group(keep_descendants=True) as group:
         driver = Driver(group)
         pid = driver.start("a", partial(Family, str(pid_file)))
         family = read_pids(pid_file, driver.call("a", "start_all"))
@@ -367,12 +359,12 @@ def _fork_and_return() -> int:
 
 
 def test_no_process_to_be_had_is_no_ones_fault(start_method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with ActorGroup() as group:
+    with Group() as group:
         driver = Driver(group)
         monkeypatch.setattr(sys, "executable", "/no/such/interpreter")
-        group.start("a", partial(Hosted, factory=Counter))
+        group.start_in("a", partial(Hosted, factory=Counter))
         event = driver.ended("a")
-        assert event.lost
+        assert (event.kind, event.counts) == ("refused", False)
         assert "no/such/interpreter" in event.cause
         monkeypatch.undo()
         for name, value in {"MINITUNE_START_METHOD": "interpreter"}.items():
@@ -385,7 +377,7 @@ def test_what_cannot_be_killed_is_named(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setenv("MINITUNE_START_METHOD", "interpreter")
     for module in ("process", "process_tree"):
         monkeypatch.setattr(f"minitune.actor.{module}.KILL_CONFIRM_S", 0.2)
-    with ActorGroup() as group:
+    with Group() as group:
         driver = Driver(group)
         pid = driver.start("a", partial(Sleeper, str(tmp_path / "pids")))
         group.call("a", "ignore_everything")
@@ -398,22 +390,22 @@ def test_what_cannot_be_killed_is_named(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 def test_a_closed_group_leaves_nothing(start_method: str, tmp_path: Path) -> None:
-    group = ActorGroup()
+    group = Group()
     driver = Driver(group)
     driver.start("idle")
     driver.start("busy", partial(Sleeper, str(tmp_path / "pids")))
     group.call("busy", "ignore_everything")
     read_pids(tmp_path / "pids", 1)
-    group.start("starting", partial(Hosted, factory=Counter))
+    group.start_in("starting", partial(Hosted, factory=Counter))
     group.close()
     assert marked_processes(group.run_id) == []
     group.close()
-    with pytest.raises(RuntimeError, match="closed"):
+    with pytest.raises(RuntimeError, match="shut down"):
         group.wait(0)
 
 
 def test_a_group_that_is_dropped_leaves_nothing(start_method: str) -> None:
-    group = ActorGroup()
+    group = Group()
     driver = Driver(group)
     pid = driver.start("a")
     del driver, group
@@ -422,7 +414,7 @@ def test_a_group_that_is_dropped_leaves_nothing(start_method: str) -> None:
 
 def test_an_exception_in_the_driver_leaves_nothing(start_method: str) -> None:
     def use() -> None:
-        with ActorGroup() as group:
+        with Group() as group:
             pids.append(Driver(group).start("a"))
             raise ZeroDivisionError
 
@@ -435,15 +427,14 @@ def test_an_exception_in_the_driver_leaves_nothing(start_method: str) -> None:
 _DRIVER = """
 import os, sys, time
 from functools import partial
-from actor_driver import Driver, however_it_started
+from actor_driver import Driver, Group, however_it_started
 from kit import read_pids
 from actor_samples import Family, Sleeper
 from pathlib import Path
 from minitune.actor import process_tree as tree
-from minitune.actor.process import ActorGroup
 
 how, directory = sys.argv[1], Path(sys.argv[2])
-group = ActorGroup()
+group = Group()
 driver = Driver(group)
 driver.start("family", partial(Family, str(directory / "family")))
 driver.call("family", "start_all")
@@ -494,5 +485,5 @@ def test_an_interrupt_in_user_code_is_a_failed_call(driver: Driver, tmp_path: Pa
     read_pids(tmp_path / "pids", 1)
     os.kill(pid, signal.SIGINT)
     event = driver.next("a")
-    assert isinstance(event, Failed)
+    assert isinstance(event, CallRaised)
     assert event.error.type_name == "KeyboardInterrupt"

@@ -13,12 +13,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from actor_driver import Driver, however_it_started
+from actor_driver import Driver, Hosted, however_it_started
 from actor_samples import FOREVER_S, Counter, Family, Sleeper
 from kit import BOUND_S, read_pids, wait_until
 
-from minitune.actor.messages import Ended, Failed, Parked, Place, Ready, Replied
-from minitune.actor.worker import Hosted
+from minitune.actor.messages import CallRaised, CallReturned, Exited, Place, Started
 
 
 def place_in(directory: Path, **env: str | None) -> Place:
@@ -63,9 +62,9 @@ def test_output_is_there_even_if_the_process_is_killed(driver: Driver, tmp_path:
 
 def test_a_directory_that_is_not_there_is_a_failed_start(driver: Driver, tmp_path: Path) -> None:
     missing = str(tmp_path / "missing")
-    driver.group.start("a", partial(Hosted, factory=Counter), place=Place(missing))
+    driver.group.start_in("a", partial(Hosted, factory=Counter), place=Place(missing))
     event = driver.next("a")
-    assert isinstance(event, Failed)
+    assert isinstance(event, CallRaised)
     assert missing in event.error.message
 
 
@@ -73,17 +72,18 @@ def test_park_and_hand_on_with_the_same_process_and_object(driver: Driver, tmp_p
     pid = driver.start("a", place=place_in(tmp_path / "a", MINITUNE_TEST_SET="first"))
     assert driver.call("a", "add", 7) == 7
     driver.group.stop("a", BOUND_S, keep=True)
-    assert driver.next("a") == Parked("a")
-    driver.group.move("a", "b", place_in(tmp_path / "b"))
+    assert driver.next("a") == Exited("a", "parked")
+    driver.group.move("b", place_in(tmp_path / "b"))
+    assert driver.next("b").reused
     driver.group.call("b", "add", 1)
-    assert driver.next("b") == Replied("b", 8)
+    assert driver.next("b") == CallReturned("b", 8)
     assert driver.group.pids() == {"b": pid}
     driver.call("b", "show", "second")
     assert driver.call("b", "directory") == str(tmp_path / "b")
     assert driver.call("b", "environment", "MINITUNE_TEST_SET") is None
     assert (tmp_path / "b" / "out").read_text() == "second\n"
     assert (tmp_path / "a" / "out").read_text() == ""
-    with pytest.raises(RuntimeError, match="no actor 'a'"):
+    with pytest.raises(RuntimeError, match="actor 'a' is not there"):
         driver.group.call("a", "add", 1)
     assert driver.stop("b").cause == "stopped"
 
@@ -94,8 +94,9 @@ def test_a_dirty_worker_is_handed_on_clean(driver: Driver, tmp_path: Path) -> No
     driver.call("a", "call", _make_dirty)
     assert driver.call("a", "call", _look_around) != before
     driver.group.stop("a", BOUND_S, keep=True)
-    assert isinstance(driver.next("a"), Parked)
-    driver.group.move("a", "b", place_in(tmp_path / "a"))
+    assert driver.next("a").kind == "parked"
+    driver.group.move("b", place_in(tmp_path / "a"))
+    assert driver.next("b").reused
     assert driver.call("b", "call", _look_around) == before
 
 
@@ -170,48 +171,26 @@ def test_a_worker_that_does_not_come_back_is_not_kept(driver: Driver, tmp_path: 
     read_pids(tmp_path / "pids", 1)
     driver.group.stop("a", 0.05, keep=True)
     event = driver.ended("a")
-    assert event.stopped
+    assert event.kind == "stopped"
     assert event.exit_code == -9
 
 
 @however_it_started
-def test_a_parked_worker_that_dies_says_so(driver: Driver) -> None:
-    pid = driver.start("a")
-    driver.group.stop("a", BOUND_S, keep=True)
-    assert isinstance(driver.next("a"), Parked)
-    os.kill(pid, signal.SIGKILL)
-    assert driver.ended("a").cause == "SIGKILL (9)"
-
-
-@however_it_started
-def test_a_parked_worker_can_be_stopped_for_good(driver: Driver) -> None:
+def test_a_process_that_cannot_be_handed_on_is_replaced(driver: Driver, tmp_path: Path) -> None:
     driver.start("a")
+    assert driver.call("a", "add", 7) == 7
     driver.group.stop("a", BOUND_S, keep=True)
-    assert isinstance(driver.next("a"), Parked)
-    driver.group.stop("a", BOUND_S)
-    assert driver.ended("a").cause == "stopped"
+    assert driver.next("a").kind == "parked"
+    driver.group.move("b", Place(str(tmp_path / "missing")))
+    assert not driver.next("b").reused
+    assert driver.call("b", "add", 1) == 1
 
 
 @however_it_started
-def test_a_move_that_fails_is_a_loss(driver: Driver, tmp_path: Path) -> None:
-    driver.start("a")
-    driver.group.stop("a", BOUND_S, keep=True)
-    assert isinstance(driver.next("a"), Parked)
-    driver.group.move("a", "b", Place(str(tmp_path / "missing")))
-    driver.group.call("b", "add", 1)
-    event = driver.ended("b")
-    assert event.lost
-    assert "missing" in event.cause
-
-
-@however_it_started
-def test_only_a_parked_actor_moves(driver: Driver) -> None:
+def test_only_a_parked_process_is_handed_on(driver: Driver) -> None:
     driver.start("a")
     with pytest.raises(RuntimeError, match="not parked"):
-        driver.group.move("a", "b")
-    driver.start("b")
-    with pytest.raises(RuntimeError, match="there is an actor 'b' already"):
-        driver.group.move("a", "b")
+        driver.group._actors["a"].process.take_over(Started("b", 0, "", None), Place(), b"", BOUND_S)
 
 
 @however_it_started
@@ -219,7 +198,7 @@ def test_a_stop_that_raises_is_shown_and_ends_the_actor(driver: Driver, tmp_path
     driver.start("a", _BadEnd, place=place_in(tmp_path / "a"))
     driver.group.stop("a", BOUND_S, keep=True)
     event = driver.ended("a")
-    assert isinstance(event, Ended)
+    assert isinstance(event, Exited)
     assert event.cause == "stopped"
     assert "the end is bad" in (tmp_path / "a" / "err").read_text()
 
@@ -257,8 +236,8 @@ def _shown_environments(marker: str) -> list[bool]:
 
 
 def test_a_started_event_comes_once(driver: Driver) -> None:
-    driver.group.start("a", partial(Hosted, factory=Counter))
-    assert isinstance(driver.next("a"), Ready)
+    driver.group.start_in("a", partial(Hosted, factory=Counter))
+    assert isinstance(driver.next("a"), Started)
     assert driver.group.wait(0) == []
 
 

@@ -9,19 +9,18 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from actor_driver import Driver
+from actor_driver import Driver, Group
 from actor_samples import Family, Sleeper
 from kit import BOUND_S, marked_processes, read_pids
 
-from minitune.actor.messages import Parked
-from minitune.actor.process import ActorGroup
+from minitune.actor.messages import Exited
 
 
 @pytest.fixture
 def pump(storage_of_its_own: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
     monkeypatch.setenv("MINITUNE_START_METHOD", "interpreter")
     monkeypatch.setenv("MINITUNE_CHANNEL", "pump")
-    with ActorGroup() as group:
+    with Group() as group:
         yield Driver(group)
     assert marked_processes(group.run_id) == []
 
@@ -35,7 +34,7 @@ def test_calls_and_stop(pump: Driver) -> None:
     assert pump.next("b").error.message == "what now"
     assert pump.stop("a").cause == "stopped"
     pump.group.stop("b", BOUND_S, keep=True)
-    assert pump.next("b") == Parked("b")
+    assert pump.next("b") == Exited("b", "parked")
 
 
 def test_large_messages_cross_in_both_directions(pump: Driver) -> None:

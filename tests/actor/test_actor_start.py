@@ -20,16 +20,14 @@ from typing import Any
 
 import psutil
 import pytest
-from actor_driver import Driver
+from actor_driver import Driver, Group, Hosted
 from actor_samples import Counter, Family, Sleeper
 from kit import BOUND_S, is_gone, marked_processes, read_pids, wait_until
 
 from minitune.actor import messages, packets
 from minitune.actor.launcher import START_METHOD_VARIABLE
 from minitune.actor.launcher import start_method as chosen_start_method
-from minitune.actor.messages import Ended, Ready
-from minitune.actor.process import ActorGroup
-from minitune.actor.worker import Hosted
+from minitune.actor.messages import Exited, Started
 
 PYTHONPATH = os.pathsep.join(path for path in sys.path if path)
 
@@ -40,7 +38,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the zygote need
 def zygote(storage_of_its_own: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
     """A group with a zygote."""
     monkeypatch.setenv(START_METHOD_VARIABLE, "zygote")
-    with ActorGroup() as group:
+    with Group() as group:
         yield Driver(group)
     assert marked_processes(group.run_id) == []
 
@@ -89,7 +87,7 @@ def test_zygote_killed_its_workers_are_lost_and_the_next_start_has_a_new_one(zyg
         os.kill(pid, signal.SIGKILL)
         for actor_id in ("a", "b"):
             event = zygote.ended(actor_id)
-            assert (event.lost, event.stopped) == (True, False)
+            assert (event.kind, event.counts) == ("lost", False)
             assert "zygote ended" in event.cause
         assert all(is_gone(member) for member in family)
         (tmp_path / "pids").unlink()
@@ -106,7 +104,7 @@ def test_an_actor_that_is_carried_alone_is_lost_alone_and_its_zygote_goes_with_i
     assert len(set(parents.values())) == 3
     os.kill(parents["is lost"], signal.SIGKILL)
     event = zygote.ended("is lost")
-    assert (event.lost, event.orphaned) == (True, True)
+    assert (event.kind, event.counts) == ("lost", False)
     assert zygote.stop("stops").cause == "stopped"
     wait_until(lambda: zygote.group.wait(0) == [] and zygote_pids() == [common], "the other zygotes have left")
     assert zygote.call("a", "add", 1) == 1
@@ -120,10 +118,10 @@ def test_zygote_killed_replies_come_first(zygote: Driver) -> None:
     os.kill(zygote_pid, signal.SIGKILL)
     wait_until(lambda: is_gone(pid), "the worker is dead")
     event = zygote.next("a")
-    if not isinstance(event, Ended):
+    if not isinstance(event, Exited):
         assert event.value == 4
         event = zygote.ended("a")
-    assert event.lost
+    assert (event.kind, event.counts) == ("lost", False)
 
 
 def test_a_frozen_zygote_does_not_keep_a_stop_from_ending(zygote: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +131,7 @@ def test_a_frozen_zygote_does_not_keep_a_stop_from_ending(zygote: Driver, monkey
     os.kill(pid, signal.SIGSTOP)
     try:
         event = zygote.stop("a", grace_s=0.1)
-        assert (event.stopped, event.cause) == (True, "exit status unknown")
+        assert (event.kind, event.cause) == ("stopped", "exit status unknown")
     finally:
         os.kill(pid, signal.SIGCONT)
 
@@ -142,12 +140,12 @@ def test_a_frozen_zygote_does_not_keep_a_stop_from_ending(zygote: Driver, monkey
 def test_a_fork_that_fails_is_no_ones_fault(zygote: Driver, number: int) -> None:
     """No limit holds for root, so the zygote's own call is made to fail, by way of a preload."""
     zygote.group.preload(partial(_break_calls, number))
-    zygote.group.start("a", partial(Hosted, factory=Counter))
+    zygote.group.start_in("a", partial(Hosted, factory=Counter))
     event = zygote.next("a")
-    if number == errno.EMFILE and isinstance(event, Ready):  # there is a process for a moment, which may be quick
+    if number == errno.EMFILE and isinstance(event, Started):  # there is a process for a moment, which may be quick
         event = zygote.ended("a")
-    assert isinstance(event, Ended)
-    assert (event.lost, event.stopped) == (True, False)
+    assert isinstance(event, Exited)
+    assert (event.kind, event.counts) == ("refused", False)
     assert os.strerror(number) in event.cause
     zygote.start("b", preload=False)
 
@@ -164,13 +162,13 @@ def test_a_descriptor_that_does_not_arrive_at_the_zygote_is_not_waited_for(
 
     monkeypatch.setattr("minitune.actor.template.send_packet", send)
     zygote.group.preload(_fill_cache)
-    zygote.group.start("a", partial(Hosted, factory=Counter))
+    zygote.group.start_in("a", partial(Hosted, factory=Counter))
     event = zygote.next("a")
     if lost == "fork":
-        assert isinstance(event, Ended)
-        assert (event.lost, event.cause) == (True, "the zygote had no descriptor left")
+        assert isinstance(event, Exited)
+        assert (event.kind, event.cause) == ("refused", "the zygote had no descriptor left")
     else:
-        assert isinstance(event, Ready)
+        assert isinstance(event, Started)
         assert zygote.call("a", "call", _cached) is None, "nothing was preloaded"
 
 
@@ -190,8 +188,8 @@ def test_where_forking_is_never_allowed_workers_are_new_interpreters(
 ) -> None:
     zygote.group.preload(partial(_break_calls, number))
     for name in ("first", "second"):  # both were asked of the zygote before it has refused
-        zygote.group.start(name, partial(Hosted, factory=partial(Sleeper, str(tmp_path / "pids"))))
-    assert {type(zygote.next(name)) for name in ("first", "second")} == {Ready}
+        zygote.group.start_in(name, partial(Hosted, factory=partial(Sleeper, str(tmp_path / "pids"))))
+    assert {type(zygote.next(name)) for name in ("first", "second")} == {Started}
     pids = {*zygote.group.pids().values(), zygote.start("third")}
     assert {psutil.Process(pid).ppid() for pid in pids} == {os.getpid()}
     assert len(pids) == 3
@@ -388,7 +386,7 @@ def _low_descriptors() -> list[int]:
 
 
 def test_workers_do_not_die_with_the_thread_that_started_them(start_method: str) -> None:
-    with ActorGroup() as group:
+    with Group() as group:
         driver = Driver(group)
         with ThreadPoolExecutor(1) as pool:
             pid = pool.submit(driver.start, "a").result()
@@ -409,7 +407,7 @@ _inner: list[Driver] = []
 
 
 def _start_inner_family(pid_file: str) -> int:
-    _inner.append(Driver(ActorGroup()))
+    _inner.append(Driver(Group()))
     _inner[0].start("inner", partial(Family, pid_file))
     return int(_inner[0].call("inner", "start_all"))
 
@@ -432,14 +430,13 @@ def run_script(text: str, directory: Path, *flags: str, **env: str) -> subproces
 _PLAIN = """
 import os, sys
 from functools import partial
-from actor_driver import Driver
+from actor_driver import Driver, Group
 from actor_samples import Counter
-from minitune.actor.process import ActorGroup
 
 def flags():
     return sys.flags.optimize, sys.warnoptions, os.environ.get("HOME")
 
-with ActorGroup() as group:
+with Group() as group:
     driver = Driver(group)
     driver.start("a")
     assert driver.call("a", "add", 2) == 2
@@ -508,7 +505,7 @@ def test_a_system_with_less(tmp_path: Path) -> None:
 def test_a_start_method_that_does_not_exist_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(START_METHOD_VARIABLE, "spawn")
     with pytest.raises(ValueError, match="must be 'zygote' or 'interpreter', but got 'spawn'"):
-        ActorGroup()
+        Group()
 
 
 def test_the_zygote_is_the_choice_where_it_works(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -518,7 +515,7 @@ def test_the_zygote_is_the_choice_where_it_works(monkeypatch: pytest.MonkeyPatch
     assert chosen_start_method() == "interpreter"
     monkeypatch.setenv(START_METHOD_VARIABLE, "zygote")
     with pytest.raises(ValueError, match="use 'interpreter'"):
-        ActorGroup()
+        Group()
 
 
 def test_many_workers_come_and_go_and_nothing_grows(zygote: Driver) -> None:
@@ -539,9 +536,9 @@ def test_many_workers_come_and_go_and_nothing_grows(zygote: Driver) -> None:
 def test_many_at_once(zygote: Driver) -> None:
     names = [f"a{number}" for number in range(40)]
     for name in names:
-        zygote.group.start(name, partial(Hosted, factory=Counter))
+        zygote.group.start_in(name, partial(Hosted, factory=Counter))
     for name in names:
-        assert isinstance(zygote.next(name), Ready)
+        assert isinstance(zygote.next(name), Started)
     for name in names:
         zygote.group.call(name, "add", 1)
     for name in names:

@@ -11,6 +11,7 @@ from minitune.actor.messages import (
     Boot,
     Call,
     FrameReader,
+    GoOn,
     Hello,
     Message,
     Move,
@@ -20,6 +21,7 @@ from minitune.actor.messages import (
     Raised,
     Returned,
     encode,
+    go_on,
 )
 from minitune.error import RemoteError
 
@@ -49,10 +51,11 @@ MESSAGES = st.one_of(
     ),
     st.builds(Call, NUMBERS, TEXTS, st.binary(max_size=50)),
     st.builds(Quit, NUMBERS, st.booleans()),
-    st.builds(Move, NUMBERS, PLACES),
+    st.builds(Move, NUMBERS, PLACES, st.binary(max_size=50)),
     st.builds(Hello, st.integers(1, 2**22)),
     st.builds(Returned, NUMBERS, st.binary(max_size=200)),
     st.builds(Raised, NUMBERS, ERRORS),
+    st.builds(GoOn, NUMBERS),
 )
 
 
@@ -67,7 +70,7 @@ def test_any_chunking_gives_the_same_messages(messages: list[Message], data: st.
     reader = FrameReader()
     found: list[Message] = []
     for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
-        found += reader.feed(stream[start:end])
+        reader.feed(stream[start:end], found.append)
     assert found == messages
 
 
@@ -82,8 +85,7 @@ def test_a_flipped_bit_never_gives_a_wrong_message(
     stream[start + bit // 8] ^= 1 << bit % 8
     found: list[Message] = []
     try:
-        for message in FrameReader(limit_bytes=10_000).feed(bytes(stream)):
-            found.append(message)
+        FrameReader(limit_bytes=10_000).feed(bytes(stream), found.append)
     except ProtocolError:
         pass
     assert found == before
@@ -91,10 +93,16 @@ def test_a_flipped_bit_never_gives_a_wrong_message(
 
 @hypothesis.given(st.binary(max_size=200))
 def test_garbage_never_raises_anything_else(garbage: bytes) -> None:
+    found: list[Message] = []
     try:
-        assert list(FrameReader().feed(garbage)) == [] or zlib.crc32(garbage)
+        FrameReader().feed(garbage, found.append)
+        assert found == [] or zlib.crc32(garbage)
     except ProtocolError:
         pass
+
+
+def test_the_prepared_frame_is_that_of_its_message() -> None:
+    assert [go_on(7)] == encode(GoOn(7))
 
 
 @hypothesis.given(MESSAGES)
@@ -103,6 +111,6 @@ def test_a_body_above_the_limit_is_refused_at_its_header(message: Message) -> No
     body_bytes = len(frame) - HEADER_BYTES
     hypothesis.assume(body_bytes > 0)
     with pytest.raises(ProtocolError, match="limit"):
-        list(FrameReader(limit_bytes=body_bytes - 1).feed(frame[:HEADER_BYTES]))
+        FrameReader(limit_bytes=body_bytes - 1).feed(frame[:HEADER_BYTES], print)
     with pytest.raises(ValueError, match=f"has {body_bytes}"):
         encode(message, limit_bytes=body_bytes - 1)

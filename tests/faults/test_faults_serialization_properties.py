@@ -13,8 +13,10 @@ hypothesis = pytest.importorskip("hypothesis")
 from hypothesis import given, settings  # noqa: E402  # only where it is there
 from hypothesis import strategies as st  # noqa: E402
 
-from minitune.actor.messages import Replied  # noqa: E402
-from minitune.actor.process import ActorGroup  # noqa: E402
+from minitune.execution.devices import Machine  # noqa: E402
+from minitune.execution.local import LocalTrialExecutor  # noqa: E402
+from minitune.execution.trial_executor import CallReturned  # noqa: E402
+from minitune.resources import Resources  # noqa: E402
 
 _sizes = st.one_of(st.integers(0, 8_000_000), st.sampled_from([0, 1, 2**16 - 1, 2**16, 2**16 + 1, 180_000, 250_000]))
 
@@ -22,8 +24,8 @@ _sizes = st.one_of(st.integers(0, 8_000_000), st.sampled_from([0, 1, 2**16 - 1, 
 class _Exchange:
     """Takes bytes and gives back others."""
 
-    def __init__(self, user_thread: Executor):
-        del user_thread
+    def __init__(self, user_thread: Executor, allocation: object):
+        del user_thread, allocation
 
     def swap(self, data: bytes, size: int) -> tuple[int, bytes]:
         """How much has come, and so much back."""
@@ -31,13 +33,13 @@ class _Exchange:
 
 
 def test_no_sizes_lock_driver_and_workers(bound_s: Callable[[float], float]) -> None:
-    group = ActorGroup()
+    executor = LocalTrialExecutor(Machine({"CPU": 2}, ()), directory=str)
 
     def answers() -> dict[str, Any]:
         """One event of each of the two actors."""
         found: dict[str, Any] = {}
         while len(found) < 2:
-            events = group.wait(bound_s(30))
+            events = executor.wait(bound_s(30))
             assert events, "nothing came within the bound"
             found.update({event.actor_id: event for event in events})
         return found
@@ -46,16 +48,16 @@ def test_no_sizes_lock_driver_and_workers(bound_s: Callable[[float], float]) -> 
     @given(st.lists(st.tuples(_sizes, _sizes), min_size=2, max_size=2))
     def exchange(pairs: list[tuple[int, int]]) -> None:
         for name, (there, back) in zip("ab", pairs, strict=True):
-            group.call(name, "swap", bytes(there), back)
+            executor.call(name, "swap", bytes(there), back)
         found = answers()
         for name, (there, back) in zip("ab", pairs, strict=True):
-            assert isinstance(found[name], Replied)
+            assert isinstance(found[name], CallReturned)
             assert found[name].value == (there, b"%c" % (back % 251) * back)
 
     try:
         for name in "ab":
-            group.start(name, _Exchange)
+            executor.start(name, _Exchange, Resources([{"CPU": 1}]))
         assert answers().keys() == {"a", "b"}
         exchange()
     finally:
-        group.close(0)
+        executor.shutdown()

@@ -149,12 +149,12 @@ def test_a_parked_worker_gives_way_to_one_that_cannot_use_it(tmp_path: Path, mon
         assert isinstance(_next(executor), Started)
         executor.stop("a#1", 10.0, keep=True)
         assert _next(executor).kind == "parked"
-        parked = set(executor._group.pids().values())
+        parked = set(executor._processes)
         monkeypatch.setattr(descriptors, "has_room_for_worker", lambda: False)
         assert executor.can_start(Resources([{"CPU": 1}])), "nothing runs"
         executor.start("b#1", _make_idler, Resources([{"CPU": 1}]), reuse_key="other")
         assert isinstance(_next(executor), Started)
-        while parked & set(executor._group.pids().values()):
+        while parked & executor._processes:
             executor.wait(1.0)
         assert not executor.can_start(Resources([{"CPU": 1}])), "one runs, and there is no room for another"
         executor.stop("b#1", 10.0)
