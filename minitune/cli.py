@@ -20,6 +20,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "show": ("commands.look", "Show a run, or all about one of its trials."),
     "best": ("commands.look", "Show the best trial of a run: value, step, checkpoint, configuration."),
     "compare": ("commands.look", "Put runs side by side."),
+    "report": ("commands.report", "Write a report of a run into one HTML file, with plots."),
+    "importance": ("commands.report", "Tell which parameters matter, and how sure that is."),
     "watch": ("commands.watch", "Watch a run from another terminal until it ends."),
     "logs": ("commands.watch", "Show, and follow, what a trial prints."),
     "resume": ("commands.again", "Go on with a run that was interrupted or killed."),
@@ -51,7 +53,7 @@ def build_parser() -> argparse.ArgumentParser:
     lines = []
     for name, (_, description) in COMMANDS.items():
         lines += ["", f"{_GROUPS[name]}:"] if name in _GROUPS else []
-        lines.append(f"  {name:<8} {description}")
+        lines.append(f"  {name:<10} {description}")
     parser = argparse.ArgumentParser(
         prog="minitune",
         description="Hyperparameter tuning on one machine.",

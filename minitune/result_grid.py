@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
     import pandas
 
+    from minitune.visualization.importances import Importances
+
 logger = logging.getLogger("minitune")
 
 _HIDDEN_KEYS = frozenset(AUTO_RESULT_KEYS) - {DONE, TRIAL_ID, EXPERIMENT_TAG}
@@ -330,6 +332,46 @@ class ResultGrid(Sequence[Result]):
             counts = f" ({self.num_errors} of them have failed)" if 0 < self.num_errors < len(self) else ""
             raise RuntimeError(f"{self._analysis._why_no_best(metric)}{way_out}{counts}") from failed
         return self._results[self._analysis.trials.index(best)]
+
+    def to_html(self, path: str | os.PathLike[str], metric: str | None = None, mode: str | None = None) -> str:
+        """Write a report of the run into one HTML file: plots, importances, errors and a table of all trials.
+
+        Needs the extra `report`. Blocks while the journal is read and the file is written.
+
+        Args:
+            path: The file; an older one is replaced.
+            metric: The objective; by default that of the `TuneConfig`.
+            mode: `"min"` or `"max"`; by default likewise.
+
+        Returns:
+            The absolute path of the file.
+
+        Raises:
+            ImportError: If plotly is not installed.
+            FileNotFoundError: If the run has left no journal.
+            ValueError: If metric or mode is not known.
+        """
+        from minitune.visualization.page import write_report
+
+        return write_report(self, path, metric=metric, mode=mode)
+
+    def importances(self, metric: str | None = None, mode: str | None = None) -> Importances:
+        """How much each parameter matters for the objective, and how sure that is.
+
+        Needs the extra `report`. Blocks while the journal is read and a model is fitted.
+
+        Args:
+            metric: The objective; by default that of the `TuneConfig`.
+            mode: `"min"` or `"max"`; by default likewise.
+
+        Raises:
+            ImportError: If scikit-learn is not installed.
+            FileNotFoundError: If the run has left no journal.
+            ValueError: If metric or mode is not known, or there are too few trials.
+        """
+        from minitune.visualization.importances import get_param_importances
+
+        return get_param_importances(self, metric=metric, mode=mode)
 
     def get_rows(self, filter_metric: str | None = None, filter_mode: str | None = None) -> list[Row]:
         """One flattened report for each trial, with `config/<key>` and `logdir`, the trial's directory.

@@ -35,6 +35,7 @@ HOME_SHOWN = "/home/me"
 OPTIONAL = {
     "scikit-learn": "manual",
     "pandas": "manual",
+    "plotly": "manual",
     "optuna": "manual",
     "tensorboardX": "manual",
     "matplotlib": "manual",

@@ -35,7 +35,7 @@ LAYERS: dict[str, str] = {
         execution.inline execution.simulated execution.ray execution.logical_order
     """,
     "run": "execution.* record.* tune_config experiment.experiment",
-    "readers": "output.* analysis.* result_grid html_report.*",
+    "readers": "output.* analysis.* result_grid visualization.*",
     "API": """
         <top> tuner _plan _driver _resume _run runtime simulation cli commands.* __main__
         integration.* examples.* testing.* utils.* legacy.*

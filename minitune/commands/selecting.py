@@ -37,7 +37,7 @@ class NotFoundError(LookupError):
     """The run, trial or column that the command line names does not exist."""
 
 
-ERRORS = (OSError, NotFoundError, ValueError, TypeError, TuneError)
+ERRORS = (OSError, ImportError, NotFoundError, ValueError, TypeError, TuneError)
 """The errors that become one line on standard error; see `cli.main`."""
 
 _NAMES_SHOWN = 10

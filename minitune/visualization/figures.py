@@ -1,0 +1,677 @@
+"""Plots of a run, as plotly figures. The functions have Optuna's names; what they show comes from the run's journal.
+
+Each function takes the run's directory, its `ResultGrid`, its `ExperimentAnalysis`, or a `RunHistory` that was read
+before. Where a browser could not draw all trials, the best third of them and an even choice of the others are drawn.
+Failed trials and values that are not finite have no place on an axis of the objective, so they are left out there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import combinations, count
+from typing import TYPE_CHECKING, Any
+
+from minitune.base.checks import require
+from minitune.visualization.history import RunHistory, TrialHistory
+from minitune.visualization.importances import Importances, get_param_importances
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+_PLAIN, _BEST, _FAILED, _QUIET = "#3b6fb6", "#d1495b", "#8a8a8a", "#b8c4d6"
+_RUN_COLORS = ("#3b6fb6", "#d1495b", "#2a9d6f", "#e09f3e", "#7b5ea7", "#3aa6b9", "#8c6d46", "#c2528b")
+_SCALE = "Viridis"
+_CURVES, _POINTS, _PANELS, _BINS = 300, 3000, 8, 24
+"""At most so many learning curves, points of a panel, panels, and cells along an axis of a contour."""
+_NONE = "(none)"
+"""How a parameter is shown that a trial does not have, such as one of a group that was not drawn."""
+
+_Background = Callable[[list[float], list[float], list[float]], Any]
+
+RunLike = Any
+"""A run's directory, its `ResultGrid`, `ExperimentAnalysis` or `RunHistory`."""
+
+
+def _plotly() -> Any:
+    """`plotly.graph_objects`.
+
+    Raises:
+        ImportError: If plotly is not installed; the text names the extra.
+    """
+    try:
+        import plotly.graph_objects as graph_objects
+    except ImportError as error:
+        raise ImportError('plots need plotly; `pip install "minitune[report]"` installs it') from error
+    return graph_objects
+
+
+def _history(run: RunLike, metric: str | None, mode: str | None) -> RunHistory:
+    if isinstance(run, RunHistory):
+        require(
+            metric in (None, run.metric) and mode in (None, run.mode),
+            f"metric and mode: those that the RunHistory was read with ({run.metric}, {run.mode})",
+            (metric, mode),
+        )
+        return run
+    return RunHistory(run, metric, mode)
+
+
+def _histories(runs: RunLike | Sequence[RunLike], metric: str | None, mode: str | None) -> list[RunHistory]:
+    found = [_history(run, metric, mode) for run in (runs if isinstance(runs, (list, tuple)) else [runs])]
+    require(bool(found), "runs: at least one", runs)
+    return found
+
+
+def _params(history: RunHistory, params: Sequence[str] | None) -> list[str]:
+    """The parameters to show: those that are asked for, or all that took more than one value."""
+    if params is None:
+        return [path for path in history.params if len({str(t.params.get(path)) for t in history.trials}) > 1]
+    for path in params:
+        require(path in history.params, f"params: some of {', '.join(history.params) or '(none)'}", path)
+    return list(params)
+
+
+def _figure(title: str, **layout: Any) -> Figure:
+    figure = _plotly().Figure()
+    figure.update_layout(title=title, template="none", hovermode="closest", margin={"t": 60, "r": 30}, **layout)
+    return figure
+
+
+def _short(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _hover(history: TrialHistory, run: RunHistory) -> str:
+    lines = [
+        f"<b>trial {history.number}</b> {history.ended}",
+        f"{run.metric}: {_short(history.value)}",
+        *(f"{path}: {_short(value)}" for path, value in list(history.params.items())[:12]),
+    ]
+    return "<br>".join([*lines, *([history.error] if history.error else [])]).replace("\n", " ")
+
+
+def _thinned(trials: Sequence[TrialHistory], run: RunHistory, most: int) -> list[TrialHistory]:
+    """At most `most` trials, in their order: the best third of them, and the others at equal distances."""
+    if len(trials) <= most:
+        return list(trials)
+    ranked = sorted(trials, key=lambda t: run.sign * t.value if math.isfinite(t.value) else math.inf)
+    chosen, rest = {t.number for t in ranked[: most // 3]}, ranked[most // 3 :]
+    room = most - len(chosen)
+    chosen.update(rest[i * len(rest) // room].number for i in range(room))
+    return [t for t in trials if t.number in chosen]
+
+
+@dataclass
+class _Axis:
+    """How the values of a parameter lie along an axis.
+
+    Attributes:
+        places: Value to coordinate; of a logarithmic axis the logarithm to the base of 10.
+        ticks: (coordinate, text) where the axis needs ticks of its own: categories, missing values, powers of ten.
+        is_categorical: Whether places are 0, 1, 2, ...
+    """
+
+    places: Callable[[Any], float]
+    ticks: list[tuple[float, str]]
+    is_categorical: bool
+
+    @classmethod
+    def of(cls, values: Iterable[Any], has_missing: bool) -> _Axis:
+        """The axis of a parameter with these values: linear, logarithmic over two powers of ten, or of categories."""
+        distinct = list(dict.fromkeys(values))
+        numbers = [v for v in distinct if isinstance(v, (int, float)) and not isinstance(v, bool)]
+        if len(numbers) < len(distinct) or not numbers:
+            texts = sorted({str(v) for v in distinct}) + ([_NONE] if has_missing else [])
+            order = {text: float(i) for i, text in enumerate(texts)}
+            return cls(lambda v: order[_NONE if v is _Missing else str(v)], [(i, t) for t, i in order.items()], True)
+        low, high = min(numbers), max(numbers)
+        is_log = low > 0 and high / low >= 100
+        place: Callable[[Any], float] = math.log10 if is_log else float
+        first, last = place(low), place(high)
+        below = first - 0.12 * ((last - first) or 1.0)
+        ticks: list[tuple[float, str]] = []
+        if is_log:
+            ticks = [(float(e), f"1e{e}") for e in range(math.ceil(first), math.floor(last) + 1)]
+            ticks = ticks if len(ticks) > 1 else [(first, _short(low)), (last, _short(high))]
+        elif has_missing:
+            ticks = [(first + i * (last - first) / 4, _short(first + i * (last - first) / 4)) for i in range(5)]
+        if has_missing:
+            ticks.insert(0, (below, _NONE))
+        return cls(lambda v: below if v is _Missing else place(v), ticks, False)
+
+    def layout(self, title: str) -> dict[str, Any]:
+        """The axis for a plot with x and y axes."""
+        ticks = {"tickvals": [p for p, _ in self.ticks], "ticktext": [t for _, t in self.ticks]} if self.ticks else {}
+        return {"title": {"text": title}, **ticks}
+
+
+class _Missing:
+    """In place of the value of a parameter that a trial does not have."""
+
+
+def _axis_of(trials: Sequence[TrialHistory], path: str) -> _Axis:
+    there = [t.params[path] for t in trials if path in t.params]
+    return _Axis.of(there, len(there) < len(trials))
+
+
+def _place(axis: _Axis, trial: TrialHistory, path: str) -> float:
+    return axis.places(trial.params.get(path, _Missing))
+
+
+def plot_optimization_history(
+    runs: RunLike | Sequence[RunLike], *, metric: str | None = None, mode: str | None = None, by: str = "trial"
+) -> Figure:
+    """The objective of each trial, and the best so far.
+
+    Args:
+        runs: A run, or several to compare. Blocks while they are read.
+        metric: The objective; by default the run's.
+        mode: `"min"` or `"max"`; by default the run's.
+        by: `"trial"`: by the trial's number; `"time"`: by seconds since the first trial began, when it reported last.
+
+    Raises:
+        ImportError: If plotly is not installed.
+        FileNotFoundError: If there is no run.
+        ValueError: If there is no metric or mode, or `by` is none of the two.
+    """
+    require(by in ("trial", "time"), 'by: "trial" or "time"', by)
+    histories = _histories(runs, metric, mode)
+    go, first, alone = _plotly(), histories[0], len(histories) == 1
+    figure = _figure("Optimization history" if by == "trial" else "Optimization history over time")
+    figure.update_xaxes(title="trial" if by == "trial" else "seconds since the first trial began")
+    figure.update_yaxes(title=first.metric)
+    for history, color in zip(histories, _RUN_COLORS * len(histories), strict=False):
+        scored = history.scored()
+        if by == "time":
+            scored = sorted((t for t in scored if math.isfinite(t.points[-1].at_s)), key=lambda t: t.points[-1].at_s)
+        at = [float(t.number) if by == "trial" else t.points[-1].at_s - history.first_s for t in scored]
+        best, steps = math.inf, []
+        for trial in scored:
+            best = min(best, history.sign * trial.value)
+            steps.append(history.sign * best)
+        figure.add_trace(
+            go.Scatter(
+                x=at,
+                y=[t.value for t in scored],
+                mode="markers",
+                name=history.metric if alone else history.name,
+                marker={"color": _QUIET if alone else color, "size": 6, "opacity": 1 if alone else 0.35},
+                text=[_hover(t, history) for t in scored],
+                hoverinfo="text",
+            )
+        )
+        figure.add_trace(
+            go.Scatter(
+                x=at,
+                y=steps,
+                mode="lines",
+                line={"shape": "hv", "color": _BEST if alone else color, "width": 2},
+                name="best so far" if alone else f"{history.name}: best so far",
+            )
+        )
+    return figure
+
+
+def plot_intermediate_values(run: RunLike, *, metric: str | None = None, mode: str | None = None) -> Figure:
+    """The learning curves: each result of each trial, coloured by how the trial ended.
+
+    Args:
+        run: The run. Blocks while it is read.
+        metric: The objective; by default the run's.
+        mode: `"min"` or `"max"`; by default the run's.
+
+    Raises:
+        ImportError: If plotly is not installed.
+        FileNotFoundError: If there is no run.
+        ValueError: If there is no metric or mode.
+    """
+    history = _history(run, metric, mode)
+    go = _plotly()
+    with_curve = [t for t in history.trials if any(math.isfinite(p.value) for p in t.points)]
+    chosen = _thinned(with_curve, history, _CURVES)
+    title = "Learning curves" if len(chosen) == len(with_curve) else f"Learning curves of {len(chosen)} trials"
+    figure = _figure(title)
+    figure.update_xaxes(title="training_iteration")
+    figure.update_yaxes(title=history.metric)
+    groups: dict[str, list[TrialHistory]] = {}
+    for trial in chosen:
+        groups.setdefault(trial.ended.partition(" at ")[0], []).append(trial)
+    for (ended, trials), color in zip(sorted(groups.items()), _RUN_COLORS * len(groups), strict=False):
+        x: list[float | None] = []
+        y: list[float | None] = []
+        text: list[str] = []
+        for trial in trials:  # one trace for all: a browser draws a thousand lines of one trace, but not as many traces
+            points = [p for p in trial.points if math.isfinite(p.value)]
+            x += [*(p.step for p in points), None]
+            y += [*(p.value for p in points), None]
+            text += [f"trial {trial.number}, {trial.ended}: {trial.why}"] * (len(points) + 1)
+        figure.add_trace(
+            go.Scatter(
+                x=x,
+                y=y,
+                mode="lines+markers" if sum(len(t.points) for t in trials) < 500 else "lines",
+                name=f"{ended} ({len(trials)})",
+                text=text,
+                hoverinfo="text+x+y",
+                line={"color": color, "width": 1},
+                marker={"size": 4},
+                opacity=0.7,
+            )
+        )
+    best = history.best
+    if best is not None:
+        points = [p for p in best.points if math.isfinite(p.value)]
+        figure.add_trace(
+            go.Scatter(
+                x=[p.step for p in points],
+                y=[p.value for p in points],
+                mode="lines+markers",
+                name=f"best: trial {best.number}",
+                line={"color": "black", "width": 3},
+            )
+        )
+    return figure
+
+
+def plot_parallel_coordinate(
+    run: RunLike, *, params: Sequence[str] | None = None, metric: str | None = None, mode: str | None = None
+) -> Figure:
+    """A line for each trial through its parameters and its objective.
+
+    Args:
+        run: The run. Blocks while it is read.
+        params: The parameters; by default all that took more than one value.
+        metric: The objective; by default the run's.
+        mode: `"min"` or `"max"`; by default the run's.
+
+    Raises:
+        ImportError: If plotly is not installed.
+        FileNotFoundError: If there is no run.
+        ValueError: If there is no metric or mode, or no such parameter.
+    """
+    history = _history(run, metric, mode)
+    names = _params(history, params)
+    trials = _thinned(history.scored(), history, _POINTS)
+    figure = _figure("Parallel coordinates")
+    dimensions: list[dict[str, Any]] = [{"label": history.metric, "values": [t.value for t in trials]}]
+    for path in names:
+        axis = _axis_of(trials, path)
+        ticks = {"tickvals": [p for p, _ in axis.ticks], "ticktext": [t for _, t in axis.ticks]} if axis.ticks else {}
+        dimensions.append({"label": path, "values": [_place(axis, t, path) for t in trials], **ticks})
+    line = {
+        "color": [t.value for t in trials],
+        "colorscale": _SCALE,
+        "reversescale": history.mode == "min",
+        "showscale": True,
+        "colorbar": {"title": {"text": history.metric}},
+    }
+    figure.add_trace(_plotly().Parcoords(dimensions=dimensions, line=line, labelangle=-20, labelside="bottom"))
+    return figure
+
+
+def plot_slice(
+    run: RunLike, *, params: Sequence[str] | None = None, metric: str | None = None, mode: str | None = None
+) -> Figure:
+    """The objective over each parameter; the colour tells when a trial was drawn.
+
+    Args:
+        run: The run. Blocks while it is read.
+        params: The parameters; by default the first eight that took more than one value.
+        metric: The objective; by default the run's.
+        mode: `"min"` or `"max"`; by default the run's.
+
+    Raises:
+        ImportError: If plotly is not installed.
+        FileNotFoundError: If there is no run.
+        ValueError: If there is no metric or mode, or no such parameter.
+    """
+    history = _history(run, metric, mode)
+    names = _params(history, params)
+    names = names[:_PANELS] if params is None else names
+    trials = _thinned(history.scored(), history, _POINTS)
+    figure = _figure("Slices", showlegend=False)
+    columns = max(len(names), 1)
+    figure.set_subplots(rows=1, cols=columns, shared_yaxes=True)
+    for column, path in enumerate(names, 1):
+        axis = _axis_of(trials, path)
+        places = [_place(axis, t, path) for t in trials]
+        figure.add_trace(_points(places, [t.value for t in trials], trials, history, column == columns), 1, column)
+        figure.update_xaxes(axis.layout(path), row=1, col=column)
+    figure.update_yaxes(title=history.metric, row=1, col=1)
+    return figure
+
+
+def _points(
+    x: list[float], y: list[float], trials: Sequence[TrialHistory], history: RunHistory, has_scale: bool
+) -> Any:
+    """A trace with a point for each trial, coloured by its number."""
+    marker = {
+        "color": [t.number for t in trials],
+        "colorscale": "Blues",
+        "line": {"width": 0.5, "color": "grey"},
+        "showscale": has_scale,
+        "colorbar": {"title": {"text": "trial"}},
+    }
+    hover = [_hover(t, history) for t in trials]
+    return _plotly().Scatter(x=x, y=y, mode="markers", marker=marker, text=hover, hoverinfo="text", name="trials")
+
+
+def plot_contour(
+    run: RunLike, *, params: Sequence[str] | None = None, metric: str | None = None, mode: str | None = None
+) -> Figure:
+    """The objective over pairs of parameters: the mean of the trials in each cell of a grid, and the trials.
+
+    Args:
+        run: The run. Blocks while it is read.
+        params: The parameters, each with each; by default the first four that took more than one value.
+        metric: The objective; by default the run's.
+        mode: `"min"` or `"max"`; by default the run's.
+
+    Raises:
+        ImportError: If plotly is not installed.
+        FileNotFoundError: If there is no run.
+        ValueError: If there is no metric or mode, no such parameter, or only one of them.
+    """
+    history = _history(run, metric, mode)
+    names = _params(history, params)
+    names = names[:4] if params is None else names
+    require(len(names) >= 2, "params: at least two parameters that took more than one value", names)
+    return _matrix(history, names, "Contours", _contour_of_cells)
+
+
+def plot_rank(
+    run: RunLike, *, params: Sequence[str] | None = None, metric: str | None = None, mode: str | None = None
+) -> Figure:
+    """The trials over pairs of parameters, coloured by rank: 0 is the best, 1 the worst.
+
+    Args:
+        run: The run. Blocks while it is read.
+        params: The parameters, each with each; by default the first four that took more than one value.
+        metric: The objective; by default the run's.
+        mode: `"min"` or `"max"`; by default the run's.
+
+    Raises:
+        ImportError: If plotly is not installed.
+        FileNotFoundError: If there is no run.
+        ValueError: If there is no metric or mode, no such parameter, or only one of them.
+    """
+    history = _history(run, metric, mode)
+    names = _params(history, params)
+    names = names[:4] if params is None else names
+    require(len(names) >= 2, "params: at least two parameters that took more than one value", names)
+    return _matrix(history, names, "Ranks", _nothing)
+
+
+def _nothing(*_: Any) -> None:
+    """`plot_rank` has no background."""
+
+
+def _matrix(
+    history: RunHistory,
+    names: list[str],
+    title: str,
+    background: _Background,
+) -> Figure:
+    """A panel for each pair of parameters, with a point for each trial."""
+    trials = _thinned(history.scored(), history, _POINTS)
+    order = {t.number: i for i, t in enumerate(sorted(trials, key=lambda t: history.sign * t.value))}
+    ranks = [order[t.number] / max(len(trials) - 1, 1) for t in trials]
+    axes = {path: _axis_of(trials, path) for path in names}
+    places = {path: [_place(axes[path], t, path) for t in trials] for path in names}
+    pairs = list(combinations(names, 2))
+    columns = min(len(pairs), 3)
+    figure = _figure(title, showlegend=False)
+    figure.set_subplots(rows=math.ceil(len(pairs) / columns), cols=columns, horizontal_spacing=0.1)
+    figure.update_layout(height=max(450, 360 * math.ceil(len(pairs) / columns)))
+    for at, (x, y) in enumerate(pairs):
+        row, column = at // columns + 1, at % columns + 1
+        behind = background(places[x], places[y], [t.value for t in trials])
+        if behind is not None:
+            behind.update(colorscale=_SCALE, reversescale=history.mode == "min", showscale=at == 0)
+            behind.update(colorbar={"title": {"text": history.metric}})
+            figure.add_trace(behind, row, column)
+        marker: dict[str, Any] = {"size": 6, "line": {"width": 0.5, "color": "grey"}}
+        if behind is None:
+            marker |= {"color": ranks, "colorscale": "RdYlBu_r", "showscale": at == 0, "colorbar": {"title": "rank"}}
+        else:
+            marker |= {"color": "black", "opacity": 0.5}
+        hover = [_hover(t, history) for t in trials]
+        points = {"x": places[x], "y": places[y], "mode": "markers", "marker": marker, "text": hover}
+        figure.add_trace(_plotly().Scatter(**points, hoverinfo="text"), row, column)
+        figure.update_xaxes(axes[x].layout(x), row=row, col=column)
+        figure.update_yaxes(axes[y].layout(y), row=row, col=column)
+    return figure
+
+
+def _contour_of_cells(x: list[float], y: list[float], z: list[float]) -> Any:
+    """The mean of `z` in the cells of a grid over `x` and `y`; empty cells are filled from their neighbours."""
+    sums: dict[tuple[int, int], list[float]] = {}
+    low, cells = (min(x, default=0.0), min(y, default=0.0)), []
+    for values in (x, y):
+        distinct = sorted(set(values))
+        width = (distinct[-1] - distinct[0]) / _BINS if len(distinct) > 1 else 1.0
+        cells.append(width or 1.0)
+    for px, py, value in zip(x, y, z, strict=True):
+        cell = (min(int((px - low[0]) / cells[0]), _BINS - 1), min(int((py - low[1]) / cells[1]), _BINS - 1))
+        sums.setdefault(cell, []).append(value)
+    columns = sorted({cell[0] for cell in sums})
+    rows = sorted({cell[1] for cell in sums})
+    means = [[_mean(sums.get((column, row))) for column in columns] for row in rows]
+    return _plotly().Contour(
+        x=[low[0] + (column + 0.5) * cells[0] for column in columns],
+        y=[low[1] + (row + 0.5) * cells[1] for row in rows],
+        z=means,
+        connectgaps=True,
+        hoverinfo="skip",
+        line={"width": 0},
+    )
+
+
+def _mean(values: list[float] | None) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def plot_edf(runs: RunLike | Sequence[RunLike], *, metric: str | None = None, mode: str | None = None) -> Figure:
+    """The share of trials whose objective is at most a value, for one run or several to compare.
+
+    Args:
+        runs: A run, or several. Blocks while they are read.
+        metric: The objective; by default the run's.
+        mode: `"min"` or `"max"`; by default the run's.
+
+    Raises:
+        ImportError: If plotly is not installed.
+        FileNotFoundError: If there is no run.
+        ValueError: If there is no metric or mode.
+    """
+    histories = _histories(runs, metric, mode)
+    figure = _figure("Empirical distribution of the objective", showlegend=True)
+    figure.update_xaxes(title=histories[0].metric)
+    figure.update_yaxes(title="share of trials", range=[0, 1])
+    for history, color in zip(histories, _RUN_COLORS * len(histories), strict=False):
+        values = sorted(t.value for t in history.scored())
+        shares = [(i + 1) / len(values) for i in range(len(values))]
+        line = {"shape": "hv", "color": color}
+        figure.add_trace(_plotly().Scatter(x=values, y=shares, mode="lines", line=line, name=history.name))
+    return figure
+
+
+def plot_pareto_front(run: RunLike, metrics: Sequence[str], modes: Sequence[str]) -> Figure:
+    """Two metrics of the last results against each other; the trials that no other one dominates are marked.
+
+    Args:
+        run: The run. Blocks while it is read.
+        metrics: The two metrics.
+        modes: `"min"` or `"max"` for each of them.
+
+    Raises:
+        ImportError: If plotly is not installed.
+        FileNotFoundError: If there is no run.
+        ValueError: If there are not two metrics with a mode each.
+    """
+    require(len(metrics) == 2 and len(modes) == 2, "metrics, modes: two of each", (metrics, modes))
+    history = _history(run, metrics[0], modes[0])
+    signs = []
+    for mode in modes:
+        require(mode in ("min", "max"), 'modes: "min" or "max"', mode)
+        signs.append(1 if mode == "min" else -1)
+    trials, values = [], []
+    for trial in history.trials:
+        pair = [trial.metrics.get(name) for name in metrics]
+        if not trial.failed and all(isinstance(v, (int, float)) and math.isfinite(v) for v in pair):
+            trials.append(trial)
+            values.append((float(pair[0] or 0), float(pair[1] or 0)))
+    front, least = set(), math.inf
+    for i in sorted(range(len(trials)), key=lambda i: (signs[0] * values[i][0], signs[1] * values[i][1])):
+        if signs[1] * values[i][1] < least:
+            front.add(i)
+            least = signs[1] * values[i][1]
+    figure = _figure("Pareto front")
+    figure.update_xaxes(title=metrics[0])
+    figure.update_yaxes(title=metrics[1])
+    for name, wanted, color in (("dominated", False, _QUIET), ("front", True, _BEST)):
+        of_kind = [i for i in range(len(trials)) if (i in front) is wanted]
+        figure.add_trace(
+            _plotly().Scatter(
+                x=[values[i][0] for i in of_kind],
+                y=[values[i][1] for i in of_kind],
+                mode="markers",
+                name=name,
+                marker={"color": color, "size": 8 if wanted else 6},
+                text=[_hover(trials[i], history) for i in of_kind],
+                hoverinfo="text",
+            )
+        )
+    return figure
+
+
+def plot_timeline(run: RunLike, *, metric: str | None = None, mode: str | None = None) -> Figure:
+    """When each trial had a worker, one row for each worker at a time, coloured by how the trial ended.
+
+    Args:
+        run: The run. Blocks while it is read.
+        metric: The objective, for what is shown at a bar; by default the run's.
+        mode: `"min"` or `"max"`; by default the run's.
+
+    Raises:
+        ImportError: If plotly is not installed.
+        FileNotFoundError: If there is no run.
+        ValueError: If there is no metric or mode.
+    """
+    history = _history(run, metric, mode)
+    figure = _figure("Timeline of workers", barmode="overlay")
+    figure.update_xaxes(title="seconds since the first trial began")
+    figure.update_yaxes(title="worker", dtick=1)
+    found = ((begin, end, t) for t in history.trials for begin, end in t.spans if math.isfinite(begin))
+    spans = sorted(found, key=lambda span: span[:2])
+    free = count()  # numbers of rows that were never used
+    used: list[tuple[float, int]] = []  # (end, row): the row that gets free first is at the top
+    groups: dict[str, list[tuple[int, float, float, TrialHistory]]] = {}
+    for begin, end, trial in spans:
+        row = heappop(used)[1] if used and used[0][0] <= begin else next(free)
+        heappush(used, (end, row))
+        groups.setdefault(trial.ended.partition(" at ")[0], []).append((row, begin, end, trial))
+    for (ended, bars), color in zip(sorted(groups.items()), _RUN_COLORS * len(groups), strict=False):
+        figure.add_trace(
+            _plotly().Bar(
+                y=[row for row, *_ in bars],
+                base=[begin - history.first_s for _, begin, _, _ in bars],
+                x=[end - begin for _, begin, end, _ in bars],
+                orientation="h",
+                name=ended,
+                marker={"color": _FAILED if ended == "failed" else color, "line": {"width": 0.5, "color": "white"}},
+                text=[_hover(trial, history) for *_, trial in bars],
+                textposition="none",
+                hoverinfo="text",
+            )
+        )
+    return figure
+
+
+def plot_lineage(run: RunLike, *, metric: str | None = None, mode: str | None = None) -> Figure:
+    """Who went on from whose checkpoint, over the training iterations: the lineage of a population.
+
+    Args:
+        run: The run. Blocks while it is read.
+        metric: The objective; by default the run's.
+        mode: `"min"` or `"max"`; by default the run's.
+
+    Raises:
+        ImportError: If plotly is not installed.
+        FileNotFoundError: If there is no run.
+        ValueError: If there is no metric or mode.
+    """
+    history = _history(run, metric, mode)
+    figure = _figure("Lineage of the population", showlegend=True)
+    figure.update_xaxes(title="training_iteration")
+    figure.update_yaxes(title="trial", dtick=1)
+    trials = [t for t in history.trials if t.points]
+    x: list[float | None] = []
+    y: list[float | None] = []
+    for trial in trials:
+        x += [0, trial.points[-1].step, None]
+        y += [trial.number, trial.number, None]
+    go = _plotly()
+    figure.add_trace(go.Scatter(x=x, y=y, mode="lines", line={"color": _QUIET}, hoverinfo="skip", name="training"))
+    points = [(p, t) for t in _thinned(trials, history, _CURVES) for p in t.points if math.isfinite(p.value)]
+    marker = {
+        "color": [p.value for p, _ in points],
+        "colorscale": _SCALE,
+        "reversescale": history.mode == "min",
+        "showscale": True,
+        "colorbar": {"title": {"text": history.metric}},
+        "size": 6,
+    }
+    text = [f"trial {t.number}, step {p.step:g}: {_short(p.value)}" for p, t in points]
+    steps = {"x": [p.step for p, _ in points], "y": [t.number for _, t in points]}
+    figure.add_trace(go.Scatter(**steps, mode="markers", marker=marker, text=text, hoverinfo="text", name="results"))
+    copies = [(copy, t) for t in history.trials for copy in t.copies if copy.donor != t.number]
+    x, y = [], []
+    for copy, trial in copies:
+        x += [copy.step, copy.step, None]
+        y += [copy.donor, trial.number, None]
+    figure.add_trace(go.Scatter(x=x, y=y, mode="lines", line={"color": _BEST, "width": 1}, name="copies"))
+    return figure
+
+
+def plot_param_importances(
+    run: RunLike,
+    *,
+    params: Sequence[str] | None = None,
+    metric: str | None = None,
+    mode: str | None = None,
+    importances: Importances | None = None,
+) -> Figure:
+    """How much each parameter matters for the objective, with the spread of the estimate.
+
+    Args:
+        run: The run. Blocks while it is read and the model is fitted.
+        params: The parameters; by default all that took more than one value.
+        metric: The objective; by default the run's.
+        mode: `"min"` or `"max"`; by default the run's.
+        importances: Those that `get_param_importances` gave, if they are known.
+
+    Raises:
+        ImportError: If plotly or scikit-learn is not installed.
+        FileNotFoundError: If there is no run.
+        ValueError: If there is no metric or mode, no such parameter, or too few trials.
+    """
+    history = _history(run, metric, mode)
+    found = importances or get_param_importances(history, params=params)
+    figure = _figure(f"Parameter importances: {found.confidence}")
+    figure.update_xaxes(title=f"importance for {history.metric} (shares of 1)", rangemode="tozero")
+    names = list(reversed(found.mean))
+    figure.add_trace(
+        _plotly().Bar(
+            x=[found.mean[name] for name in names],
+            y=names,
+            orientation="h",
+            error_x={"type": "data", "array": [found.std[name] for name in names]},
+            marker={"color": _PLAIN},
+        )
+    )
+    figure.update_yaxes(automargin=True)
+    return figure

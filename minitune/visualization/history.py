@@ -1,0 +1,289 @@
+"""History: the course of a run as plots need it: parameters, learning curves, times of work, copies, ends.
+
+One pass over the journal makes it. The run may be live, or killed, and nothing of it is unpickled. A value that only
+pickle can hold is shown by a short text.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from minitune.analysis.experiment_analysis import ExperimentAnalysis
+from minitune.base.checks import shown
+from minitune.base.files import local_path
+from minitune.experiment.lifecycle import ERROR, Step
+from minitune.experiment.trial import Trial, best_of, check_mode, is_number
+from minitune.output.progress import cut_short
+from minitune.output.table import ending, last_line, look_up, metrics_of, short_repr
+from minitune.record import journal, records
+from minitune.record.layout import RunDirectory
+from minitune.record.standing import RUNNING, put_back, state_of
+from minitune.record.story import Change, Story
+from minitune.result import CONFIG, TIMESTAMP, TRAINING_ITERATION, flatten
+
+
+@dataclass
+class Point:
+    """One result of a trial.
+
+    Attributes:
+        step: Its `training_iteration`.
+        value: The objective; NaN if the result has no finite number for it.
+        at_s: When it was reported, in seconds since the epoch; NaN if that is not known.
+    """
+
+    step: float
+    value: float
+    at_s: float
+
+
+@dataclass
+class Copy:
+    """A trial went on from a checkpoint of another one, or from its own under other hyperparameters.
+
+    Attributes:
+        donor: Number of the trial whose checkpoint it was.
+        step: The last step of the trial by then; 0 before its first result.
+    """
+
+    donor: int
+    step: float
+
+
+@dataclass
+class TrialHistory:
+    """The course of one trial.
+
+    Attributes:
+        trial: The trial as it is in the end.
+        params: Its parameters by path: numbers, booleans, texts, None. They are the last ones if they have changed.
+        points: Its results in order. A result that a later attempt repeats is left out.
+        metrics: Its last result, on one level, without the configuration.
+        spans: (begin, end) of each time that it had a worker, in seconds since the epoch.
+        copies: Where it went on from a checkpoint under other hyperparameters.
+        ended: How it ended, as the table at a run's end says it; the status of one that has not ended.
+        why: The cause of its last change of status.
+        error: The last line of its error; empty if it has not failed.
+    """
+
+    trial: Trial
+    params: dict[str, Any] = field(default_factory=dict)
+    points: list[Point] = field(default_factory=list)
+    metrics: dict[str, Any] = field(default_factory=dict)
+    spans: list[tuple[float, float]] = field(default_factory=list)
+    copies: list[Copy] = field(default_factory=list)
+    ended: str = ""
+    why: str = ""
+    error: str = ""
+
+    @property
+    def number(self) -> int:
+        """Its place in the order of submission, from 0."""
+        return self.trial.number
+
+    @property
+    def value(self) -> float:
+        """Its last value of the objective; NaN without one."""
+        return self.points[-1].value if self.points else math.nan
+
+    @property
+    def failed(self) -> bool:
+        """Whether it has failed for good."""
+        return self.trial.status == ERROR
+
+
+class RunHistory:
+    """The course of a run.
+
+    Args:
+        source: The run's directory, or its `ResultGrid` or `ExperimentAnalysis`. Blocks while the journal is read.
+        metric: The objective, by its flattened name; by default the source's, or else the run's.
+        mode: `"min"` or `"max"`; by default likewise.
+
+    Attributes:
+        path: The run's directory.
+        name: The last part of its path.
+        metric: The objective.
+        mode: Its mode.
+        trials: All trials that were drawn, by number.
+        params: The paths of the parameters that were searched or have changed.
+        state: How the run stands.
+        begun_s: When it began, in seconds since the epoch.
+        updated_s: When something was last noted, likewise.
+        worked_s: How long its drivers were at work, in seconds.
+        not_drawn: How many trials were not drawn.
+        seed: Its seed.
+
+    Raises:
+        FileNotFoundError: If there is no run.
+        ValueError: If no metric or no mode is known, or the mode is none.
+        TypeError: If the source is none of these.
+        TuneError: If the journal cannot be read.
+    """
+
+    def __init__(self, source: Any, metric: str | None = None, mode: str | None = None):
+        analysis = getattr(source, "_analysis", source)  # a ResultGrid has one; its module imports this one
+        if isinstance(analysis, ExperimentAnalysis):
+            metric, mode = metric or analysis.default_metric, mode or analysis.default_mode
+            source = analysis.experiment_path
+        if not isinstance(source, (str, os.PathLike)):
+            raise TypeError(f"run: a run's directory, ResultGrid or ExperimentAnalysis, but got {shown(source)}")
+        self.path = local_path(source)
+        self.name = os.path.basename(self.path)
+        directory = RunDirectory(self.path)
+        if not os.path.isfile(directory.journal):
+            raise FileNotFoundError(f"{self.path} holds no run: there is no journal in it; pass <storage_path>/<name>")
+        story = Story(self.path)
+        reader = _Reader(metric)
+        for change in story.follow(journal.read(directory.journal)):
+            reader.take(change)
+        if not story.trials and directory.has_trials():
+            raise directory.lost_journal()
+        self.metric, self.mode = self._objective(reader, mode or story.mode)
+        self.state = state_of(self.path, story.close_reason)
+        reader.end_spans(story.updated_s)
+        if self.state.name != RUNNING:
+            put_back(story.trials)
+        self.begun_s, self.updated_s, self.worked_s = story.begun_s, story.updated_s, story.worked_s
+        self.not_drawn, self.seed = story.not_drawn, story.seed
+        self.trials = [reader.trials[trial.trial_id] for trial in story.trials]
+        self.params = self._fill_params(reader.changed)
+        cut = cut_short(story.trials)
+        for history in self.trials:
+            trial = history.trial
+            history.ended = ending(trial, trial.trial_id in cut)
+            history.why = trial.story[-1][2] if trial.story else ""
+            history.error = last_line(trial)
+            history.metrics = flatten({name: value for name, value in trial.last_result.items() if name != CONFIG})
+
+    def _objective(self, reader: _Reader, mode: str | None) -> tuple[str, str]:
+        """The metric and the mode.
+
+        Raises:
+            ValueError: If one of them is not known, or the mode is none.
+        """
+        if reader.metric is None:
+            results = [history.trial.last_result for history in reader.trials.values()]
+            names = sorted({name for result in results for name in metrics_of(result)})
+            raise ValueError(f"the run in {self.path} has no metric; pass metric=, one of {', '.join(names) or 'none'}")
+        if mode is None:
+            raise ValueError(f'the run in {self.path} has no mode; pass mode="min" or mode="max"')
+        check_mode(mode)
+        return reader.metric, mode
+
+    def _fill_params(self, changed: set[str]) -> list[str]:
+        """Give each trial its parameters; returns their paths."""
+        drawn = dict.fromkeys(path for history in self.trials for path in history.trial.evaluated_params)
+        found: dict[str, None] = {}
+        for history in self.trials:
+            flat = flatten(history.trial.config)
+            for path in (*drawn, *sorted(changed - drawn.keys())):
+                if path in flat or path in history.trial.evaluated_params:
+                    found[path] = None
+                    history.params[path] = _plain(flat.get(path, history.trial.evaluated_params.get(path)))
+        return list(found)
+
+    @property
+    def first_s(self) -> float:
+        """When the first trial got a worker, in seconds by the clock of the trials; 0 if none did."""
+        return min((begin for trial in self.trials for begin, _ in trial.spans), default=0.0)
+
+    @property
+    def sign(self) -> int:
+        """1 if a smaller objective is better, else -1."""
+        return 1 if self.mode == "min" else -1
+
+    def scored(self) -> list[TrialHistory]:
+        """The trials whose last result has a finite objective, and that have not failed."""
+        return [history for history in self.trials if not history.failed and math.isfinite(history.value)]
+
+    def ranked(self) -> list[TrialHistory]:
+        """`scored`, the best first; a tie goes to the earlier one."""
+        return sorted(self.scored(), key=lambda history: self.sign * history.value)
+
+    @property
+    def best(self) -> TrialHistory | None:
+        """The trial with the best last result; None if none has one."""
+        return best_of(((history.value, history) for history in self.scored()), self.mode)
+
+
+class _Reader:
+    """Collects the histories of trials from the changes of a run's story.
+
+    Args:
+        metric: The objective; None means the run's.
+    """
+
+    def __init__(self, metric: str | None):
+        self.metric = metric
+        self.trials: dict[str, TrialHistory] = {}
+        self.changed: set[str] = set()
+        self._working: dict[str, float] = {}  # by trial id, when it got the worker that it has
+        self._configs: dict[str, Mapping[str, Any]] = {}  # by trial id, before the change that is being taken
+
+    def take(self, change: Change) -> None:
+        """Take the next change."""
+        kind, record, trial = change.kind, change.record, change.trial
+        if kind == records.RUN:
+            self.metric = self.metric or record["metric"]
+        elif kind == records.OPEN:
+            self.end_spans(None)
+        if trial is None:
+            return
+        trial_id = trial.trial_id
+        if kind == records.TRIAL:
+            self.trials[trial_id], self._configs[trial_id] = TrialHistory(trial), trial.config
+            return
+        history = self.trials[trial_id]
+        if kind == records.RESULT:
+            self._on_result(history, record["metrics"])
+        elif kind == records.ROLLBACK:
+            del history.points[record["number"] :]
+        elif kind == records.START:
+            self._working[trial_id] = record.get("at", math.nan)
+        elif kind == records.STATUS and change.step is not Step.TRAIN:
+            begun_s = self._working.pop(trial_id, None)
+            if begun_s is not None:
+                history.spans.append((begun_s, record["at"]))
+        elif kind in (records.EXPLOIT, records.CHANGE) and record["config"] is not None:
+            before, after = flatten(self._configs[trial_id]), flatten(trial.config)
+            self.changed.update(path for path in after if path not in before or before[path] != after[path])
+            self._configs[trial_id] = trial.config
+            if kind == records.EXPLOIT:
+                step = history.points[-1].step if history.points else 0.0
+                history.copies.append(Copy(self.trials[record["donor"]].number, step))
+
+    def _on_result(self, history: TrialHistory, metrics: Mapping[str, Any]) -> None:
+        value = look_up(metrics, self.metric) if self.metric is not None else None
+        step = metrics.get(TRAINING_ITERATION, len(history.points) + 1)
+        history.points.append(Point(_number(step), _number(value), _number(metrics.get(TIMESTAMP))))
+
+    def end_spans(self, at_s: float | None) -> None:
+        """No worker goes on: the spans of those that are at work end, None: with their last result."""
+        for trial_id, begun_s in self._working.items():
+            history = self.trials[trial_id]
+            last_s = history.points[-1].at_s if history.points else begun_s
+            history.spans.append((begun_s, max(begun_s, last_s if at_s is None else at_s)))
+        self._working.clear()
+
+
+def _number(value: Any) -> float:
+    if not is_number(value):
+        return math.nan
+    try:
+        return float(value) if math.isfinite(value) else math.nan
+    except OverflowError:  # an int beyond all floats
+        return math.nan
+
+
+def _plain(value: Any) -> Any:
+    """A value that a plot can show: a finite number, a bool, a text or None."""
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if is_number(value) and math.isfinite(value):
+        return value
+    return short_repr(value)

@@ -1,0 +1,155 @@
+"""Importances: which parameters the objective depends on, and how sure that is.
+
+A random forest learns the objective from the parameters, as Hutter, Hoos and Leyton-Brown (2014) do it. The importance
+of a parameter is the permutation importance of Breiman (2001, section 10) on trials that the forest has not seen: how
+much worse it predicts them when the parameter's values are shuffled. The objective is replaced by its rank, so that one
+diverged trial does not decide everything.
+
+How sure it is: the forest's R² on the trials that it has not seen. A forest that predicts nothing knows nothing about
+importances either, and the text says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from minitune.base.checks import is_whole, require
+from minitune.visualization.history import RunHistory, TrialHistory
+
+_FEWEST = 10
+_FOLDS, _REPEATS, _TREES = 5, 3, 64
+_SURE, _UNSURE = 0.5, 0.2
+"""From this R² on the importances are called reliable, and below this one unreliable."""
+
+
+@dataclass(frozen=True)
+class Importances:
+    """The importances of a run's parameters.
+
+    Attributes:
+        mean: Importance by parameter, the largest first; they are 0 or more, and their sum is 1, or 0 if the model has
+            learned nothing.
+        std: The standard deviation of each over the folds and repetitions, in the same unit.
+        r2: Share of the variance of the objective's ranks that the model explains on trials that it has not seen:
+            1 is all, 0 is nothing; it may be negative.
+        num_trials: How many trials it rests on.
+    """
+
+    mean: dict[str, float]
+    std: dict[str, float]
+    r2: float
+    num_trials: int
+
+    @property
+    def confidence(self) -> str:
+        """How sure they are, in words."""
+        level = "reliable" if self.r2 >= _SURE else "rough" if self.r2 >= _UNSURE else "unreliable"
+        way_out = "" if self.r2 >= _UNSURE else "; more trials may help"
+        return (
+            f"{level}: the model explains {max(self.r2, 0):.0%} of the ranks of {self.num_trials} trials "
+            f"that it has not seen{way_out}"
+        )
+
+    def __str__(self) -> str:
+        width = max((len(name) for name in self.mean), default=0)
+        lines = [f"{name:<{width}}  {value:6.3f} ± {self.std[name]:.3f}" for name, value in self.mean.items()]
+        return "\n".join([*lines, self.confidence])
+
+
+def get_param_importances(
+    run: Any,
+    *,
+    params: Sequence[str] | None = None,
+    metric: str | None = None,
+    mode: str | None = None,
+    seed: int = 0,
+) -> Importances:
+    """Estimate how much each parameter matters for the objective.
+
+    Args:
+        run: The run's directory, its `ResultGrid`, its `ExperimentAnalysis`, or a `RunHistory`. Blocks while it is read
+            and the model is fitted: seconds for 5,000 trials.
+        params: The parameters; by default all that took more than one value.
+        metric: The objective; by default the run's.
+        mode: `"min"` or `"max"`; by default the run's.
+        seed: Of the model.
+
+    Raises:
+        ImportError: If scikit-learn is not installed.
+        FileNotFoundError: If there is no run.
+        ValueError: If fewer than 10 trials have a finite objective, no parameter has varied, there is no such
+            parameter, or there is no metric or mode.
+    """
+    try:
+        import numpy
+        from sklearn.ensemble import RandomForestRegressor
+        from sklearn.model_selection import KFold
+    except ImportError as error:
+        raise ImportError(
+            'parameter importances need scikit-learn; `pip install "minitune[report]"` installs it'
+        ) from error
+    require(is_whole(seed) and seed >= 0, "seed: an int >= 0", seed)
+    history = run if isinstance(run, RunHistory) else RunHistory(run, metric, mode)
+    trials = history.scored()
+    if len(trials) < _FEWEST:
+        raise ValueError(
+            f"importances need at least {_FEWEST} trials with a finite objective; this run has {len(trials)}"
+        )
+    varied = [path for path in history.params if len({str(t.params.get(path)) for t in trials}) > 1]
+    names = varied if params is None else list(params)
+    for name in names:
+        require(name in history.params, f"params: some of {', '.join(history.params) or '(none)'}", name)
+    if not varied:
+        raise ValueError("importances need a parameter that took more than one value; no parameter of this run did")
+
+    columns, owners = _columns(trials, varied)
+    inputs = numpy.array(columns, dtype=float).T
+    values = numpy.array([trial.value for trial in trials])
+    ranks = numpy.searchsorted(numpy.sort(values), values, side="left") / len(values)
+    draw = numpy.random.default_rng(seed)
+    increases: dict[str, list[float]] = {name: [] for name in varied}
+    unexplained = 0.0
+    for fitted, held in KFold(_FOLDS, shuffle=True, random_state=seed).split(inputs):
+        forest = RandomForestRegressor(_TREES, min_samples_leaf=2, max_features=0.7, random_state=seed)
+        forest.fit(inputs[fitted], ranks[fitted])
+        errors = (forest.predict(inputs[held]) - ranks[held]) ** 2
+        unexplained += float(errors.sum())
+        for _ in range(_REPEATS):
+            order = draw.permutation(len(held))
+            for name in varied:
+                of_name = [i for i, owner in enumerate(owners) if owner == name]
+                shuffled = inputs[held].copy()
+                shuffled[:, of_name] = shuffled[order][:, of_name]  # a category's columns stay together
+                worse = (forest.predict(shuffled) - ranks[held]) ** 2
+                increases[name].append(float((worse - errors).mean()))
+    variance = float(((ranks - ranks.mean()) ** 2).sum())
+    r2 = 1 - unexplained / variance if variance else 0.0
+    raw = {name: max(0.0, float(numpy.mean(found))) for name, found in increases.items()}
+    total = sum(raw.values()) or 1.0
+    mean = {name: raw.get(name, 0.0) / total for name in sorted(names, key=lambda name: -raw.get(name, 0.0))}
+    std = {name: float(numpy.std(increases.get(name, [0.0]))) / total for name in mean}
+    return Importances(mean, std, r2, len(trials))
+
+
+def _columns(trials: Sequence[TrialHistory], names: Sequence[str]) -> tuple[list[list[float]], list[str]]:
+    """The parameters as columns of numbers, and whose each column is.
+
+    A numeric parameter is one column. Another one has a column of 0 and 1 for each of its values. A value that a trial
+    does not have lies below all others, and a forest can tell it apart.
+    """
+    columns: list[list[float]] = []
+    owners: list[str] = []
+    for name in names:
+        values = [trial.params.get(name) for trial in trials]
+        numbers = [v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool)]
+        if len(numbers) == sum(v is not None for v in values):
+            absent = min(numbers) - (max(numbers) - min(numbers)) - 1
+            columns.append([absent if v is None else float(v) for v in values])
+            owners.append(name)
+            continue
+        for category in sorted({str(v) for v in values}):
+            columns.append([float(str(v) == category) for v in values])
+            owners.append(name)
+    return columns, owners

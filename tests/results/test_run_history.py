@@ -1,0 +1,159 @@
+"""RunHistory: what plots know of a run, read from its journal; and what is said where their packages are missing."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kit import SavedCounter, counting, fit, journal_of, report_n, run_path, virtual_executor
+
+from minitune import ResultGrid, choice, cli, clock, grid_search, report, sample_from
+from minitune.schedulers import AsyncHyperBandScheduler, PopulationBasedTraining
+from minitune.visualization import RunHistory
+
+OBJECTIVE = {"metric": "score", "mode": "max"}
+
+
+def curve(config: dict[str, Any]) -> None:
+    for step in range(4):
+        report({"score": config["i"] * (step + 1)})
+        if config["i"] == 3:
+            raise ValueError("no luck")
+
+
+def test_a_history_has_parameters_curves_and_ends() -> None:
+    scheduler = AsyncHyperBandScheduler(grace_period=2, max_t=4, reduction_factor=2)
+    grid = fit(curve, {"i": grid_search([3, 2, 1]), "c": 7}, scheduler=scheduler, **OBJECTIVE)
+
+    history = RunHistory(grid)
+
+    assert (history.metric, history.mode, history.params) == ("score", "max", ["i"])
+    failed, _, stopped = history.trials
+    assert [trial.params for trial in history.trials] == [{"i": 3}, {"i": 2}, {"i": 1}]
+    assert failed.failed
+    assert "no luck" in failed.error
+    assert [(point.step, point.value) for point in stopped.points] == [(1, 1), (2, 2)]
+    assert stopped.ended == "stopped at 2"
+    assert "rank" in stopped.why
+    assert history.state.name == "finished"
+    assert [trial.number for trial in history.ranked()] == [1, 2]
+    assert history.best is history.trials[1]
+
+
+def test_times_of_work_follow_the_clock_of_the_run() -> None:
+    def slow(config: dict[str, Any]) -> None:
+        clock.current().sleep(config["i"])
+        report({"score": 1})
+
+    history = RunHistory(fit(slow, {"i": grid_search([1, 2])}, executor=virtual_executor(1), **OBJECTIVE))
+
+    first, second = (trial.spans for trial in history.trials)
+    ((begin, middle),), ((next_begin, end),) = first, second
+    assert (middle - begin, end - next_begin) == (1, 2)
+    assert history.first_s == begin < middle <= next_begin < end
+
+
+def test_a_copy_names_the_donor_and_the_step() -> None:
+    scheduler = PopulationBasedTraining(
+        time_attr="training_iteration", perturbation_interval=2, hyperparam_mutations={"lr": [1, 2]}, synch=True
+    )
+    grid = fit(
+        Population,
+        {"lr": grid_search([1, 2])},
+        scheduler=scheduler,
+        stop={"training_iteration": 4},
+        seed=1,
+        **OBJECTIVE,
+    )
+
+    poor, good = RunHistory(grid).trials
+
+    assert [(copy.donor, copy.step) for copy in poor.copies] == [(good.number, 2)]
+    assert not good.copies
+    assert poor.params.keys() == {"lr"}
+
+
+class Population(SavedCounter):
+    """Its score is its learning rate."""
+
+    def step(self) -> dict[str, Any]:
+        return {**super().step(), "score": self.config["lr"] * self.n}
+
+
+def test_a_result_that_a_later_attempt_repeats_counts_once() -> None:
+    grid = fit(counting(4, bad=[1], at=3), {"i": grid_search([1])}, max_failures=1, **OBJECTIVE)
+
+    (trial,) = RunHistory(grid).trials
+
+    assert [point.step for point in trial.points] == [1, 2]
+    assert len(trial.spans) == 2
+
+
+def test_values_that_no_axis_can_show_are_texts_or_missing() -> None:
+    def odd(config: dict[str, Any]) -> None:
+        report({"score": math.nan if config["i"] else 1})
+
+    space = {"i": grid_search([0, 1]), "f": choice([print]), "g": sample_from(lambda config: [config["i"]])}
+
+    first, second = RunHistory(fit(odd, space, **OBJECTIVE)).trials
+
+    assert (first.value, math.isnan(second.value)) == (1, True)
+    assert isinstance(first.params["f"], str)
+    assert isinstance(first.params["g"], str)
+
+
+def test_a_killed_run_shows_what_it_came_to() -> None:
+    fit(report_n(3, score=1), {"i": grid_search([0, 1])}, max_concurrent_trials=1, **OBJECTIVE)
+    journal = next(run_path().glob("*journal*"))
+    lines = journal.read_bytes().splitlines(keepends=True)
+    kinds = [record["type"] for record in journal_of()]
+    last = len(kinds) - 1 - kinds[::-1].index("result")
+    journal.write_bytes(b"".join(lines[:last]) + lines[last][:10])
+
+    history = RunHistory(run_path())
+
+    assert history.state.name == "killed"
+    first, second = history.trials
+    assert (first.ended, second.ended) == ("finished", "pending")
+    assert [point.step for point in second.points] == [1, 2]
+    assert len(second.spans) == 1
+
+
+def test_a_run_without_a_metric_names_those_that_were_reported(tmp_path: Path) -> None:
+    fit(report_n(1, loss=1))
+
+    with pytest.raises(ValueError, match=r"has no metric; pass metric=, one of .*loss"):
+        RunHistory(run_path())
+    with pytest.raises(ValueError, match='has no mode; pass mode="min" or mode="max"'):
+        RunHistory(run_path(), metric="loss")
+    assert RunHistory(run_path(), metric="loss", mode="min").trials[0].value == 1
+    with pytest.raises(FileNotFoundError, match="holds no run"):
+        RunHistory(tmp_path)
+    with pytest.raises(TypeError, match="run: a run's directory"):
+        RunHistory(3)
+
+
+def test_a_grid_that_was_moved_can_be_read(tmp_path: Path) -> None:
+    fit(report_n(1, score=1), **OBJECTIVE)
+    moved = tmp_path / "moved"
+    shutil.copytree(run_path(), moved)
+
+    assert RunHistory(moved).name == "moved"
+
+
+@pytest.mark.parametrize(("command", "package"), [("report", "plotly"), ("importance", "sklearn")])
+def test_a_missing_package_is_named_with_the_command_that_installs_it(
+    command: str, package: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    grid: ResultGrid = fit(report_n(1, score=1), **OBJECTIVE)
+    for name in (package, f"{package}.graph_objects", f"{package}.ensemble"):
+        monkeypatch.setitem(sys.modules, name, None)
+
+    status = cli.main([command, grid.experiment_path])
+
+    assert status == 1
+    assert 'pip install "minitune[report]"' in capsys.readouterr().err
