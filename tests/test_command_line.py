@@ -28,7 +28,7 @@ def test_the_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> Non
     shown = capsys.readouterr().out
     assert ended.value.code == 0
     for name, (_, description) in cli.COMMANDS.items():
-        assert f"  {name:<8} {description}\n" in shown
+        assert f"  {name:<10} {description}\n" in shown
 
 
 @pytest.mark.parametrize("module", sorted({module for module, _ in cli.COMMANDS.values()}))
