@@ -56,9 +56,9 @@ FAULTS: list[tuple[str, str, str, str]] = [
         "often_it_is_cut",
     ),
     (
-        "minitune/output/table.py",
-        "    early = (INTERRUPTED_BY, STOPPER_ENDS, FAIL_FAST)\n",
-        "    early = (INTERRUPTED_BY, FAIL_FAST)\n",
+        "minitune/execution/tune_controller.py",
+        "EARLY_ENDS = (INTERRUPTED_BY, STOPPER_ENDS, _FAIL_FAST)",
+        "EARLY_ENDS = (INTERRUPTED_BY, _FAIL_FAST)",
         "tests/testing/test_ci_command.py::test_a_run_that_the_budget_cuts_short_passes_and_says_so",
     ),
     (

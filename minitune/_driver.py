@@ -41,11 +41,10 @@ from minitune.execution.hooks import Hooks
 from minitune.execution.logical_order import OrderedExecutor
 from minitune.execution.state import RunSettings, RunState, TrialSettings
 from minitune.execution.trial_executor import TrialExecutor
-from minitune.execution.tune_controller import TuneController
+from minitune.execution.tune_controller import INTERRUPTED_BY, TuneController
 from minitune.experiment.trial import Trial, TrialIds
 from minitune.output.output_limit import output_limit
 from minitune.output.progress import Progress, TrialProgress
-from minitune.output.table import INTERRUPTED_BY
 from minitune.record import records
 from minitune.record.layout import RunDirectory, create_run_directory, identifier_limit
 from minitune.record.open_run import OpenRun

@@ -54,6 +54,10 @@ logger = logging.getLogger("minitune")
 
 
 STOPPER_ENDS = "the stopper has ended the run"
+INTERRUPTED_BY = "interrupted by "
+_FAIL_FAST = "fail_fast: "
+EARLY_ENDS = (INTERRUPTED_BY, STOPPER_ENDS, _FAIL_FAST)
+"""How the reasons begin for which trials end that the end of the run cuts short."""
 _ASK_AGAIN_S = 0.002
 _ASK_AGAIN_MAX_S = 0.1
 _ASKS_UNTIL_SAID = 100
@@ -684,4 +688,4 @@ class TuneController:
         self._hooks.errored(trial)
         if after is AfterFailure.END_RUN:
             self.failed_fast = self.failed_fast or trial
-            self.end_run(f"fail_fast: trial {trial.name} failed")
+            self.end_run(f"{_FAIL_FAST}trial {trial.name} failed")

@@ -12,9 +12,9 @@ from minitune.callback import Callback
 from minitune.checkpoint import Checkpoint
 from minitune.execution.hooks import call_plugin
 from minitune.execution.trial_executor import TrialExecutor
+from minitune.execution.tune_controller import INTERRUPTED_BY
 from minitune.experiment.lifecycle import TERMINATED
 from minitune.experiment.trial import Trial
-from minitune.output.table import INTERRUPTED_BY, RunInfo, cut_short, early_end, total_time_line
 from minitune.record.layout import RunDirectory
 from minitune.schedulers.trial_scheduler import TrialScheduler
 from minitune.space.domains import Grid
@@ -132,6 +132,7 @@ class Progress:
         """Show the state of the run if it is time to."""
         if self._reporter is not None and call_plugin(self._reporter.should_report, None, trials, done):
             from minitune.execution.devices import memory
+            from minitune.output.table import RunInfo, cut_short
 
             totals, free = self._executor.resources()
             cut = cut_short(trials) if done else ()
@@ -179,26 +180,36 @@ class Progress:
             why_no_more: Why there are fewer trials than were asked for; empty if there are not.
             commands: What shows the files of the run's loggers.
         """
-        self._ending = early_end(trials)
-        failed = next((trial for trial in trials if trial.error is not None), None)
-        if self._reporter is not None and failed is not None and self._raises and interrupted_by is None:
-            call_plugin(self._reporter.failure_is_raised, None, failed)
         took_s = self.stop()
         if self._reporter is not None:
-            call_plugin(self._reporter.run_took, None, took_s)
-        self.report(trials, done=True)
-        if self._reporter is not None:
-            loop_s = took_s if self._loop_end_s is None else self._loop_end_s - self._begin_s
-            call_plugin(self._reporter.say, None, total_time_line(took_s, loop_s))
-            if why_no_more:
-                call_plugin(self._reporter.say, None, f"No more trials: {why_no_more}")
-            is_silent = all(trial.status == TERMINATED and not trial.report_count for trial in trials)
-            if trials and is_silent and not self._ending:
-                call_plugin(self._reporter.say, None, _SILENT)
-            for command in commands:
-                call_plugin(self._reporter.say, None, f"To look at the run: {command}")
+            self._show_end(self._reporter, trials, took_s, interrupted_by, why_no_more, commands)
         if interrupted_by is not None:
             self.tell_resume(interrupted_by)
+
+    def _show_end(
+        self,
+        reporter: ProgressReporter,
+        trials: Sequence[Trial],
+        took_s: float,
+        interrupted_by: str | None,
+        why_no_more: str,
+        commands: Sequence[str],
+    ) -> None:
+        from minitune.output.table import early_end, total_time_line
+
+        self._ending = early_end(trials)
+        failed = next((trial for trial in trials if trial.error is not None), None)
+        if failed is not None and self._raises and interrupted_by is None:
+            call_plugin(reporter.failure_is_raised, None, failed)
+        call_plugin(reporter.run_took, None, took_s)
+        self.report(trials, done=True)
+        loop_s = took_s if self._loop_end_s is None else self._loop_end_s - self._begin_s
+        lines = [total_time_line(took_s, loop_s)]
+        lines += [f"No more trials: {why_no_more}"] if why_no_more else []
+        is_silent = all(trial.status == TERMINATED and not trial.report_count for trial in trials)
+        lines += [_SILENT] if trials and is_silent and not self._ending else []
+        for line in (*lines, *(f"To look at the run: {command}" for command in commands)):
+            call_plugin(reporter.say, None, line)
 
     def tell_wait(self, signal_name: str, grace_s: float) -> None:
         """Say at once that a signal has been heard, since what runs may take its time to end.

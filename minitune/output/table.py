@@ -29,6 +29,7 @@ from minitune.base.table import (
     short_repr,
 )
 from minitune.execution.hooks import STOP_CRITERION, TRAINABLE_ENDED
+from minitune.execution.tune_controller import EARLY_ENDS
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, PAUSED, PENDING, RUNNING, TERMINATED
 from minitune.experiment.trial import HAS_RETURNED, Trial, best_trial
 from minitune.result import (
@@ -58,11 +59,6 @@ _HIDDEN = frozenset((*AUTO_RESULT_KEYS, *DEBUG_METRICS))
 
 DEFAULT_OUTPUTS = ("stdout", "stderr")
 """Names of the files with the output of a trial, unless others were asked for."""
-
-INTERRUPTED_BY = "interrupted by "
-"""How the reason begins that trials end for when a signal has ended the run."""
-FAIL_FAST = "fail_fast: "
-"""How it begins when the first failure has ended it."""
 
 _MAX_FAILED_ROWS = 10
 _MAX_SHOWN_PARAMETERS = 20
@@ -249,11 +245,8 @@ def ending(trial: Trial, is_cut: bool) -> str:
 
 def cut_short(trials: Sequence[Trial]) -> dict[str, str]:
     """The reason of the run's end, by id, for each trial that it cut short: these are TERMINATED like others."""
-    from minitune.execution.tune_controller import STOPPER_ENDS
-
     reasons = {trial.trial_id: trial.story[-1][2] for trial in trials if trial.story}
-    early = (INTERRUPTED_BY, STOPPER_ENDS, FAIL_FAST)
-    return {trial_id: reason for trial_id, reason in reasons.items() if reason.startswith(early)}
+    return {trial_id: reason for trial_id, reason in reasons.items() if reason.startswith(EARLY_ENDS)}
 
 
 def early_end(trials: Sequence[Trial]) -> str:
