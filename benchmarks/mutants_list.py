@@ -1326,8 +1326,8 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/stopper/stopper.py",
-        '        return value <= self._threshold if self._mode == "min" else value >= self._threshold',
-        '        return value >= self._threshold if self._mode == "min" else value <= self._threshold',
+        '        is_past = value <= limit if self._mode == "min" else value >= limit',
+        '        is_past = value >= limit if self._mode == "min" else value <= limit',
         "tests/plugins/test_stoppers.py::test_trial_plateau_threshold_may_be_zero",
     ),
     (

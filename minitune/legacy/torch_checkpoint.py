@@ -35,23 +35,19 @@ class TorchCheckpoint(Checkpoint):
         Raises:
             ValueError: If there is a preprocessor.
         """
-        return cls._of(state_dict, preprocessor)
-
-    @classmethod
-    def from_model(cls, model: Any, *, preprocessor: Any = None) -> TorchCheckpoint:
-        """A checkpoint of a whole module; see `from_state_dict`."""
-        return cls._of(model, preprocessor)
-
-    @classmethod
-    def _of(cls, value: Any, preprocessor: Any) -> TorchCheckpoint:
         import torch
 
         if preprocessor is not None:
             raise ValueError("preprocessor must be None: write what you need to a file of the checkpoint's directory")
         directory = tempfile.mkdtemp(prefix="checkpoint_tmp_")
         with files.new_file(os.path.join(directory, _MODEL_FILE)) as file:
-            torch.save(value, file)
+            torch.save(state_dict, file)
         return cls(directory)
+
+    @classmethod
+    def from_model(cls, model: Any, *, preprocessor: Any = None) -> TorchCheckpoint:
+        """A checkpoint of a whole module; see `from_state_dict`."""
+        return cls.from_state_dict(model, preprocessor=preprocessor)
 
     def get_model(self, model: Any = None) -> Any:
         """The model, with its weights loaded.

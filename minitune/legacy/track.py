@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from minitune.context import get_trial_dir, get_trial_id, get_trial_name
+from minitune.context import get_trial_dir as trial_dir
+from minitune.context import get_trial_id as trial_id
+from minitune.context import get_trial_name as trial_name
 from minitune.trainable.session import report
+
+__all__ = ["init", "log", "shutdown", "trial_dir", "trial_id", "trial_name"]
 
 
 def log(**metrics: Any) -> None:
@@ -19,18 +23,3 @@ def init(*args: Any, **kwargs: Any) -> None:
 
 def shutdown() -> None:
     """Nothing has to be ended."""
-
-
-def trial_dir() -> str | None:
-    """The calling trial's directory."""
-    return get_trial_dir()
-
-
-def trial_id() -> str | None:
-    """The calling trial's id."""
-    return get_trial_id()
-
-
-def trial_name() -> str | None:
-    """The calling trial's name."""
-    return get_trial_name()

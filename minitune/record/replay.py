@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from minitune.checkpoint import matches
 from minitune.config import ResumeConfig, ResumeType
@@ -23,9 +23,9 @@ from minitune.execution.state import RunState
 from minitune.experiment.lifecycle import OWNS_ACTOR, RUNNING, Phase, Step
 from minitune.experiment.trial import Trial, TrialMaker
 from minitune.record import records
+from minitune.record.plugin_states import StateLoader
 from minitune.record.story import Change, Story
 from minitune.resources import Resources
-from minitune.search.search_algorithm import SearchAlgorithm
 
 logger = logging.getLogger("minitune")
 
@@ -36,34 +36,6 @@ SKIPPED = "skipped by a resume"
 """Why a trial has ended that a later driver was not to go on with."""
 
 _ASKS = 100
-
-
-class SavedStates(Protocol):
-    """The saved states of plug-ins, to be taken over in the midst of a replay.
-
-    Attributes:
-        search_alg: The fresh search algorithm, also while it hears nothing.
-    """
-
-    search_alg: SearchAlgorithm
-
-    @property
-    def is_silent_searcher(self) -> bool:
-        """Whether the searcher hears nothing yet."""
-        ...
-
-    @property
-    def first_offset(self) -> int | None:
-        """Where the first of them is to be taken over; None if there is none."""
-        ...
-
-    def begin(self, hooks: Hooks) -> None:
-        """The replay begins: a plug-in that takes over a state later hears nothing until then."""
-        ...
-
-    def reach(self, offset: int | None, hooks: Hooks, trials: dict[str, Trial]) -> None:
-        """The replay has come to the record at `offset` (None: the end): plug-ins that saved here go on from here."""
-        ...
 
 
 class Replay(Story):
@@ -86,7 +58,7 @@ class Replay(Story):
     """
 
     def __init__(
-        self, run_path: str, state: RunState, hooks: Hooks, makers: Sequence[TrialMaker], saved: SavedStates
+        self, run_path: str, state: RunState, hooks: Hooks, makers: Sequence[TrialMaker], saved: StateLoader
     ) -> None:
         super().__init__(run_path)
         # one and the same objects: the state keeps them, and its other indices, true

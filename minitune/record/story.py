@@ -913,19 +913,13 @@ class Decisions:
         if (action == CONTINUE and not (reason or facts)) or action == NOOP:
             return
         told.add(action, reason, facts)
-        told.is_open = action in (PAUSE, STOP)
-        place = self._note_rung(facts) if facts and "rung" in facts else None
-        told.waits_at = place if action == PAUSE else None
-
-    def _note_rung(self, facts: Mapping[str, Any]) -> tuple[Any, float] | None:
-        """Note a value at a rung: a trial that waits there is ranked among all trials that have come to it."""
-        if not self._sign:
-            return None
-        value: Any = facts.get("value")
-        score = self._sign * value if is_real(value) and value == value else -math.inf
-        rung = (f"{facts.get('band')} {facts.get('bracket')}", facts["rung"])
-        insort(self._rungs.setdefault(rung, []), score)
-        return rung, score
+        told.is_open, told.waits_at = action in (PAUSE, STOP), None
+        if self._sign and facts and "rung" in facts:  # one that waits there is ranked among all that have come to it
+            value: Any = facts.get("value")
+            score = self._sign * value if is_real(value) and value == value else -math.inf
+            rung = (f"{facts.get('band')} {facts.get('bracket')}", facts["rung"])
+            insort(self._rungs.setdefault(rung, []), score)
+            told.waits_at = (rung, score) if action == PAUSE else None
 
     def _standing(self, told: _Told) -> dict[str, Any]:
         """How a trial that waits stands at its rung by now: `rung`, `rank` and `of`; nothing if that is not known."""
@@ -1098,7 +1092,12 @@ class _CurveReader:
                 self.run.curves.pop(change.replaced.trial_id, None)
             self.run.curves[trial_id], self.run.configs[trial_id] = [], trial.config
         elif kind == records.RESULT:
-            self._on_result(trial_id, change.record)
+            record, metrics = change.record, change.record["metrics"]
+            seconds = metrics.get(TIME_THIS_ITER_S)
+            kept = {key: value for key, value in metrics.items() if key not in _OF_THE_RUN}
+            self.run.curves[trial_id].append((kept, float(seconds) if is_real(seconds) and seconds >= 0 else 0.0))
+            if record["decision"] == STOP and record["reason"].startswith((STOP_CRITERION, TRAINABLE_ENDED)):
+                self._ended.add(trial_id)
         elif kind == records.ROLLBACK:
             del self.run.curves[trial_id][change.record["number"] :]
             self._ended.discard(trial_id)
@@ -1108,14 +1107,6 @@ class _CurveReader:
             self._ended.add(trial_id)
         elif change.step is Step.FAIL:
             self._ended.discard(trial_id)
-
-    def _on_result(self, trial_id: str, record: records.Record) -> None:
-        metrics = record["metrics"]
-        seconds = metrics.get(TIME_THIS_ITER_S)
-        kept = {key: value for key, value in metrics.items() if key not in _OF_THE_RUN}
-        self.run.curves[trial_id].append((kept, float(seconds) if is_real(seconds) and seconds >= 0 else 0.0))
-        if record["decision"] == STOP and record["reason"].startswith((STOP_CRITERION, TRAINABLE_ENDED)):
-            self._ended.add(trial_id)
 
     def close(self) -> None:
         """There are no more changes: leave out empty curves, and tell which ones are cut."""

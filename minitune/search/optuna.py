@@ -12,7 +12,7 @@ import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from typing import Any, Protocol
+from typing import Any
 
 from minitune.base.checks import is_whole, require, shown
 from minitune.result import DEFAULT_METRIC, TRAINING_ITERATION, flatten, unflatten
@@ -42,24 +42,12 @@ _PLAIN = (bool, int, float, str)
 # -- spaces -----------------------------------------------------------------------------------------------------------
 
 
-class OptunaSpace(Protocol):
-    """A search space, as `OptunaSearch` uses it."""
-
-    def suggest(self, trial: Any) -> dict[str, Any]:
-        """Ask a trial of Optuna's for a configuration."""
-        ...
-
-    def known(self, config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The part of a configuration that Optuna may learn: values, and their distributions, by Optuna's names.
-
-        Raises:
-            ValueError: See `evaluated_values`.
-        """
-        ...
-
-
 class DomainSpace:
     """A space of this library's domains.
+
+    As each kind of space it can do two things. `suggest` asks a trial of Optuna's for a configuration. `known` gives
+    the part of a configuration that Optuna may learn: values, and their distributions, by Optuna's names. It raises
+    what `evaluated_values` raises.
 
     Args:
         space: The space.
@@ -73,7 +61,7 @@ class DomainSpace:
         self._space = space
 
     def suggest(self, trial: Any) -> dict[str, Any]:
-        """See `OptunaSpace.suggest`."""
+        """Ask a trial of Optuna's for a configuration."""
 
         def choose(parameter: Parameter) -> Any:
             domain, distribution = parameter.domain, _distribution(parameter)
@@ -86,7 +74,7 @@ class DomainSpace:
         return config
 
     def known(self, config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """See `OptunaSpace.known`. Values that a parameter cannot have are left out, with a warning."""
+        """The part of a configuration that Optuna may learn. Values that a parameter cannot have are left out."""
         found, _ = evaluated_values(self._space, config)
         distributions = {each.name: _distribution(each) for each in parameters(self._space) if each.name in found}
         return {
@@ -110,11 +98,11 @@ class DistributionSpace:
         self._constants = {name: each for name, each in given.items() if name not in self._distributions}
 
     def suggest(self, trial: Any) -> dict[str, Any]:
-        """See `OptunaSpace.suggest`."""
+        """See `DomainSpace.suggest`."""
         return unflatten({**self._constants, **{name: _ask(trial, name, d) for name, d in self._distributions.items()}})
 
     def known(self, config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """See `OptunaSpace.known`."""
+        """See `DomainSpace.known`."""
         given = flatten(config)
         if not isinstance(config, TriedConfig):
             refuse_unknown(self._distributions | self._constants, given)
@@ -138,7 +126,7 @@ class DefineByRunSpace:
         self._define = define
 
     def suggest(self, trial: Any) -> dict[str, Any]:
-        """See `OptunaSpace.suggest`.
+        """See `DomainSpace.suggest`.
 
         Raises:
             TypeError: If the function returns something else than a dict with names as keys, or None.
@@ -154,7 +142,7 @@ class DefineByRunSpace:
         return unflatten({**listener.values, **(constants or {})})
 
     def known(self, config: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """See `OptunaSpace.known`. The function is called once.
+        """See `DomainSpace.known`. The function is called once.
 
         Raises:
             ValueError: If it asks for a value that is not there.
@@ -164,6 +152,9 @@ class DefineByRunSpace:
         fixed = FixedTrial(flatten(config))
         self._define(fixed)
         return fixed.params, fixed.distributions
+
+
+OptunaSpace = DomainSpace | DistributionSpace | DefineByRunSpace
 
 
 class _Listener:

@@ -390,14 +390,11 @@ class TrialPlateauStopper(Stopper):
         last = self._last.setdefault(trial_id, [])
         last.append(value)
         del last[: -self._num_results]
-        if count < self._grace_period or len(last) < self._num_results or not self._is_past(value):
+        if count < self._grace_period or len(last) < self._num_results:
             return False
-        return _spread(last) < self._std
-
-    def _is_past(self, value: float) -> bool:
-        if self._threshold is None:
-            return True
-        return value <= self._threshold if self._mode == "min" else value >= self._threshold
+        limit = value if self._threshold is None else self._threshold
+        is_past = value <= limit if self._mode == "min" else value >= limit
+        return (is_past or self._threshold is None) and _spread(last) < self._std
 
     def get_state(self) -> dict[str, Any]:
         """Counts and last values by trial."""
