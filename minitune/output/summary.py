@@ -18,7 +18,6 @@ from minitune.base.text import ShortRepr, is_long, one_line, warn_once
 from minitune.error import TrialError
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, TERMINATED
 from minitune.experiment.trial import SCOPES, Trial, best_trial, check_mode
-from minitune.output.table import cut_short, early_end
 from minitune.result import CONFIG, flatten
 from minitune.settings import is_on, setting, variable_of
 from minitune.trainable.session import current_session
@@ -157,6 +156,8 @@ class Summary:
     @classmethod
     def of(cls, analysis: ExperimentAnalysis, elapsed_s: float, is_interrupted: bool) -> Summary:
         """The summary of a run that has ended in this process."""
+        from minitune.output.table import cut_short, early_end
+
         cut = cut_short(analysis.trials)
         counts = Counter(_how_it_ended(trial, trial.trial_id in cut) for trial in analysis.trials)
         best = None

@@ -18,8 +18,7 @@ from minitune.base.files import local_path
 from minitune.base.table import short_repr
 from minitune.experiment.lifecycle import ERROR, Step
 from minitune.experiment.trial import Trial, best_of, check_mode, is_number
-from minitune.output.progress import cut_short
-from minitune.output.table import ending, last_line, look_up, metrics_of
+from minitune.output.table import cut_short, ending, last_line, look_up, metrics_of
 from minitune.record import journal, records
 from minitune.record.layout import RunDirectory
 from minitune.record.standing import RUNNING, put_back, state_of
