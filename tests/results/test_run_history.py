@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from kit import SavedCounter, counting, fit, journal_of, report_n, run_path, virtual_executor
 
-from minitune import ResultGrid, choice, cli, clock, grid_search, report, sample_from
+from minitune import Callback, ResultGrid, choice, cli, clock, grid_search, report, sample_from
 from minitune.schedulers import AsyncHyperBandScheduler, PopulationBasedTraining
 from minitune.visualization import RunHistory
 
@@ -157,3 +157,24 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(
 
     assert status == 1
     assert 'pip install "minitune[report]"' in capsys.readouterr().err
+
+
+def test_a_run_that_goes_on_shows_what_it_has_come_to() -> None:
+    seen: list[RunHistory] = []
+
+    class Look(Callback):
+        def on_trial_complete(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
+            seen.append(RunHistory(run_path()))
+
+    fit(
+        report_n(2, score=1),
+        {"i": grid_search([0, 1])},
+        max_concurrent_trials=1,
+        callbacks=[Look()],
+        **OBJECTIVE,
+    )
+
+    history = seen[0]
+    assert history.state.name == "running"
+    assert [point.step for point in history.trials[0].points] == [1, 2]
+    assert history.not_drawn == 1
