@@ -24,7 +24,7 @@ import psutil
 import pytest
 from side_by_side import pytest_runtestloop as pytest_runtestloop
 
-pytest.register_assert_rewrite("kit")
+pytest.register_assert_rewrite("kit", "adapter_suite")
 
 # pytest rewrites the asserts of what is imported from here on
 from kit import Script, ScriptServer, scaled_s, variables_of_scripts  # noqa: E402

@@ -1,0 +1,216 @@
+"""What the adapters of search libraries have in common, tested with the real library. Each has a folder in `extras`.
+
+    class TestMine(AdapterSuite):
+        adapter = Adapter(MySearch, "mine")
+
+A file there has besides only what one library has. Needs hypothesis.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import pytest
+from hypothesis import strategies as st
+from kit import check_suggestions, check_that_nothing_comes_twice, fit, spaces
+
+import minitune as tune
+from minitune.search import Searcher
+from minitune.space.domains import fits
+from minitune.space.parameters import config_key
+
+SPACE: dict[str, Any] = {
+    "x": tune.uniform(0, 1),
+    "inner": {"rate": tune.loguniform(1e-5, 1), "width": tune.qrandint(8, 64, 8)},
+    "model": tune.choice([{"kind": "svm", "c": tune.uniform(1, 2)}, {"kind": "tree", "depth": tune.randint(1, 9)}]),
+    "layers": tune.choice([(8,), (8, 8)]),
+    "constant": 7,
+}
+GRID = {"cannot cover a grid, but parameter 'x' is one": tune.grid_search([1, 2])}
+"""What each adapter refuses, by a part of the error."""
+
+
+@dataclass
+class Adapter:
+    """An adapter, and where it differs from the others.
+
+    Attributes:
+        searcher: Its class.
+        name: What `create_searcher` knows it by.
+        options: What makes it ready to learn after few trials.
+        space: A space with all that it can search: `x`, `inner/rate`, `inner/width` and, if it can, choices.
+        spaces: A strategy of spaces that it can search.
+        refused: Domains that it cannot search, by a part of the error.
+        bad: Arguments that it refuses.
+        trials: After how many trials suggestions should be good.
+        examples: How many spaces are tried.
+    """
+
+    searcher: Any
+    name: str
+    options: dict[str, Any] = field(default_factory=dict)
+    space: dict[str, Any] = field(default_factory=lambda: SPACE)
+    spaces: Any = field(default_factory=spaces)
+    refused: dict[str, Any] = field(default_factory=lambda: GRID)
+    bad: list[dict[str, Any]] = field(default_factory=list)
+    trials: int = 60
+    examples: int = 20
+
+    def make(self, **options: Any) -> Searcher:
+        searcher: Searcher = self.searcher(**{"metric": "loss", "mode": "min", **options})
+        return searcher
+
+    def searching(self, space: Any = None, *, seed: int = 1, **options: Any) -> Searcher:
+        """One that is ready to suggest."""
+        search = self.make(**{**self.options, **options})
+        search.set_seed(seed)
+        assert search.set_search_properties(None, None, space or {"x": tune.uniform(0, 1)})
+        return search
+
+
+def train(config: dict[str, Any]) -> None:
+    for step in range(3):
+        tune.report({"loss": (config["x"] - 0.3) ** 2 + 1 / (step + 1)})
+
+
+def minimise(storage: Path, space: Any, search: Any, **options: Any) -> tune.ResultGrid:
+    """A run of 8 trials that report three times each."""
+    settings = {"metric": "loss", "mode": "min", "num_samples": 8, "seed": 3, **options}
+    return fit(train, space, search_alg=search, storage_path=storage, **settings)
+
+
+class AdapterSuite:
+    """Subclass it, name the class `Test...`, and say which adapter it is about."""
+
+    adapter: Adapter
+
+    def test_all_paths_name_the_same_class(self) -> None:
+        module = importlib.import_module(f"minitune.tune.search.{self.adapter.name}")
+        assert getattr(module, self.adapter.searcher.__name__) is self.adapter.searcher
+        assert isinstance(tune.create_searcher(self.adapter.name, metric="loss", mode="min"), self.adapter.searcher)
+
+    def test_nested_and_conditional_parameters_reach_the_trial_where_they_belong(self) -> None:
+        search = self.adapter.searching(self.adapter.space)
+        kinds = set()
+        for number in range(self.adapter.trials):
+            config = search.suggest(str(number))
+            assert isinstance(config, dict)
+            assert fits(self.adapter.space, config)
+            kinds.add(tuple(config.get("model", ())))
+            search.on_trial_complete(str(number), {"loss": config["x"]})
+        assert kinds == ({("kind", "c"), ("kind", "depth")} if "model" in self.adapter.space else {()})
+
+    @pytest.mark.parametrize("mode", ["min", "max"])
+    def test_it_finds_what_is_best(self, mode: str) -> None:
+        search = self.adapter.searching(mode=mode)
+        sign, found = 1 if mode == "min" else -1, []
+        for number in range(self.adapter.trials):
+            config: Any = search.suggest(str(number))
+            found.append(config["x"])
+            search.on_trial_complete(str(number), {"loss": sign * (found[-1] - 0.3) ** 2})
+        assert min(abs(x - 0.3) for x in found) < 0.02
+        assert sum(abs(x - 0.3) < 0.2 for x in found[len(found) // 2 :]) > len(found) / 4
+
+    def test_suggestions_lie_in_any_space(self) -> None:
+        @hypothesis.given(self.adapter.spaces, st.integers(0, 99))
+        @hypothesis.settings(max_examples=self.adapter.examples, phases=[hypothesis.Phase.generate], deadline=None)
+        def check(space: Any, seed: int) -> None:
+            searcher = self.adapter.make(**self.adapter.options)
+            searcher.set_seed(seed)
+            check_suggestions(
+                space, searcher, lambda points: self.adapter.make(**self.adapter.options, points_to_evaluate=points)
+            )
+
+        check()
+
+    def test_nothing_comes_twice(self) -> None:
+        def check(space: Any, seed: int) -> None:
+            check_that_nothing_comes_twice(space, self.adapter.searcher(**self.adapter.options), seed)
+
+        if "model" not in self.adapter.space:
+            check({"a": tune.quniform(0, 1, 0.25)}, 1)
+            return
+        settings = hypothesis.settings(max_examples=10, phases=[hypothesis.Phase.generate], deadline=None)
+        settings(hypothesis.given(self.adapter.spaces, st.integers(0, 99))(check))()
+
+    def test_points_come_first_by_value_also_below_a_choice(self) -> None:
+        points: list[dict[str, Any]] = [{"x": 0.25, "inner/rate": 0.5}, {"inner": {"width": 16}}]
+        below = {"model": {"kind": "tree", "depth": 3}, "layers": (8, 8)} if "model" in self.adapter.space else {}
+        search = self.adapter.searching(self.adapter.space, points_to_evaluate=[{**points[0], **below}, points[1]])
+        first: Any = search.suggest("0")
+        second: Any = search.suggest("1")
+        assert first["x"] == pytest.approx(0.25)
+        assert first["inner"]["rate"] == pytest.approx(0.5)
+        assert {key: first[key] for key in below} == below
+        assert second["inner"]["width"] == 16
+        assert first["constant"] == 7
+        with pytest.raises(ValueError, match="every key of a point must be one of the search space, but got 'y'"):
+            self.adapter.searching(self.adapter.space, points_to_evaluate=[{"y": 1}]).suggest("0")
+
+    def test_what_has_no_value_does_no_harm(self) -> None:
+        search = self.adapter.searching()
+        ends: list[dict[str, Any]] = [
+            {"result": {"loss": 1.0}},
+            {"error": True},
+            {},
+            {"result": {"loss": math.nan}},
+            {"result": {"other": 1}},
+        ]
+        for number in range(len(ends) + 1):
+            search.suggest(str(number))
+        for number, end in enumerate(ends):
+            search.on_trial_complete(str(number), **end)
+        search.on_suggestion_refused(str(len(ends)))
+        search.add_evaluated_point({"x": 0.5}, 0.5)
+        config: Any = search.suggest("last")
+        assert 0 <= config["x"] <= 1
+
+    def test_what_is_missing_or_wrong_is_named(self) -> None:
+        name = self.adapter.searcher.__name__
+        with pytest.raises(ValueError, match=f"{name} has no search space"):
+            self.adapter.make().suggest("0")
+        with pytest.raises(ValueError, match=f"{name} needs a metric and a mode, but got metric=None, mode=None"):
+            self.adapter.searcher(space={"x": tune.uniform(0, 1)}).suggest("0")
+        for text, domain in self.adapter.refused.items():
+            with pytest.raises(ValueError, match=text.rstrip(".")):
+                self.adapter.searching({"x": domain})
+        for options in self.adapter.bad:
+            with pytest.raises(ValueError, match=f"{next(iter(options))} must be|{next(iter(options))}: "):
+                self.adapter.searcher(**{"metric": "x", **options})
+
+    def test_a_run(self, tmp_path: Path) -> None:
+        space = {"x": tune.uniform(0, 1), "twice": tune.sample_from(lambda config: 2 * config["x"])}
+        scheduler = tune.ASHAScheduler(max_t=3, grace_period=1)
+        search = self.adapter.searcher(points_to_evaluate=[{"x": 0.25}], **self.adapter.options)
+        grid = minimise(tmp_path, space, search, scheduler=scheduler, max_concurrent_trials=2)
+        assert [result.config["twice"] for result in grid] == [2 * result.config["x"] for result in grid]
+        assert grid[0].config["x"] == pytest.approx(0.25)
+        assert tune.Tuner.restore(str(tmp_path / "run"), train, add_samples=2).fit().num_terminated == 10
+
+    def test_duplicates_and_constraints(self, tmp_path: Path) -> None:
+        if "model" in self.adapter.space:
+            space = {"x": tune.choice([0, 1, 2]), "y": tune.choice([0, 1, 2])}
+            grid = minimise(tmp_path, space, self.adapter.searcher(), num_samples=50, on_duplicate="resample")
+            assert len({(result.config["x"], result.config["y"]) for result in grid}) == len(grid) == 9
+        near = [lambda config: config["x"] < 0.5]
+        grid = minimise(
+            tmp_path / "2", {"x": tune.uniform(0, 1)}, self.adapter.searcher(**self.adapter.options), constraints=near
+        )
+        assert len(grid) == 8
+        assert all(result.config["x"] < 0.5 for result in grid)
+
+    def test_what_is_saved_goes_on_below_choices_too(self, tmp_path: Path) -> None:
+        search, other = self.adapter.searching(self.adapter.space), self.adapter.searching(self.adapter.space, seed=9)
+        for number in range(min(15, self.adapter.trials // 2)):
+            config: Any = search.suggest(str(number))
+            search.on_trial_complete(str(number), {"loss": config["x"]})
+        search.suggest("open")
+        search.save(str(tmp_path / "state"))
+        other.restore(str(tmp_path / "state"))
+        assert config_key(other.suggest("next")) == config_key(search.suggest("next"))
+        other.on_trial_complete("open", {"loss": 1.0})
