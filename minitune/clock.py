@@ -33,13 +33,8 @@ class Clock(Protocol):
 class RealClock:
     """The machine's own clock."""
 
-    def time(self) -> float:
-        """See `Clock.time`."""
-        return time.time()
-
-    def monotonic(self) -> float:
-        """See `Clock.monotonic`."""
-        return time.monotonic()
+    monotonic = staticmethod(time.monotonic)
+    time = staticmethod(time.time)
 
     def sleep(self, duration_s: float) -> None:
         """See `Clock.sleep`."""

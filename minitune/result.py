@@ -126,14 +126,16 @@ def flatten(result: Mapping[Any, Any], delimiter: str = "/") -> dict[str, Any]:
         if _SCALARS.issuperset(map(type, result.values())):
             return result.copy()
         flat, deeper = result.copy(), {}
-        for name in [name for name, value in result.items() if type(value) not in _SCALARS]:
-            inner = result[name]
+        for name, inner in result.items():
+            if type(inner) in _SCALARS:
+                continue
             if type(inner) is dict and inner and _TEXT.issuperset(map(type, inner)):
                 if not _SCALARS.issuperset(map(type, inner.values())):
                     return _flatten_deep(result, delimiter)
                 del flat[name]
                 prefix = f"{name}{delimiter}"
-                deeper.update({prefix + key: value for key, value in inner.items()})
+                for key, value in inner.items():
+                    deeper[prefix + key] = value
             elif isinstance(inner, Mapping) and inner:
                 return _flatten_deep(result, delimiter)
         flat.update(deeper)

@@ -122,16 +122,14 @@ def entry_of(path: str, within: str) -> Iterator[Entry]:
                 raise LinkError(reached)
         yield Entry(path, None)
         return
-    descriptor, reached = os.open(within or os.curdir, _AS_DIRECTORY), within
+    if len(parents) == 1:  # one step from `within` needs no descriptor of that
+        descriptor, reached = _open_directory(os.path.join(within, parents.pop()), None), ""
+    else:
+        descriptor, reached = os.open(within or os.curdir, _AS_DIRECTORY), within
     try:
         for parent in parents:
             reached = os.path.join(reached, parent)
-            try:
-                deeper = os.open(parent, _AS_DIRECTORY | _NO_FOLLOW, dir_fd=descriptor)
-            except OSError as error:
-                _explain(error, parent, descriptor, reached)
-                error.filename = reached
-                raise
+            deeper = _open_directory(reached, descriptor, parent)
             os.close(descriptor)
             descriptor = deeper
         try:
@@ -142,6 +140,16 @@ def entry_of(path: str, within: str) -> Iterator[Entry]:
             raise
     finally:
         os.close(descriptor)
+
+
+def _open_directory(path: str, above: int | None, name: str = "") -> int:
+    """The descriptor of a directory that is no link: by its path, or by its name and the descriptor of that above."""
+    try:
+        return os.open(name or path, _AS_DIRECTORY | _NO_FOLLOW, dir_fd=above)
+    except OSError as error:
+        _explain(error, name or path, above, path)
+        error.filename = path
+        raise
 
 
 def open_own(path: str, flags: int, mode: int = 0o666, *, within: str) -> int:
@@ -311,6 +319,34 @@ def atomic_write(
     """
     with new_file(os.fspath(path), mode, sync, within) as file:
         file.write(data)
+
+
+def write_new(path: str, data: bytes, mode: int = 0o666, *, within: str) -> None:
+    """Write a file that is not read before its directory is complete. One that is there is replaced: `atomic_write`.
+
+    A process that is killed meanwhile leaves a part of it.
+
+    Args:
+        path: The file; its directory must exist.
+        data: The content.
+        mode: Its permissions, before the umask.
+        within: See `entry_of`.
+
+    Raises:
+        LinkError: If there is a link at `path` or on the way to it.
+        OSError: If it cannot be written.
+    """
+    try:
+        descriptor = open_own(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode, within=within)
+    except FileExistsError:
+        written = -1
+    else:
+        try:
+            written = os.write(descriptor, data)
+        finally:
+            os.close(descriptor)
+    if written < len(data):
+        atomic_write(path, data, mode, within=within)
 
 
 def make_directory(path: str, mode: int = 0o777, *, within: str) -> None:

@@ -21,7 +21,7 @@ from minitune.decision import CONTINUE, STOP, Decision
 from minitune.error import ConstraintError, TuneError, dual_error
 from minitune.execution.state import Request, RunState
 from minitune.experiment.trial import Trial
-from minitune.logger import LoggerCallback, split_plain
+from minitune.logger import LoggerCallback, forwards_to_nothing, split_plain
 from minitune.resources import CPU, GPU, Resources
 from minitune.result import DEFAULT_METRIC, DONE, flatten
 from minitune.schedulers.trial_scheduler import CONTINUE as GO_ON
@@ -234,10 +234,10 @@ class Hooks:
         self.search_alg = self.search_alg if search_alg is None else search_alg
         self.stopper = self.stopper if stopper is None else stopper
         self._asks_stopper = not _is_left(self.stopper.__call__, Stopper.__call__)
-        self._tells_searcher = not _is_left(self.search_alg.on_trial_result, SearchAlgorithm.on_trial_result)
-        self._tells_both = self._tells_searcher or not _is_left(
-            self.scheduler.on_trial_result, TrialScheduler.on_trial_result
-        )
+        self._of_scheduler = _overridden(self.scheduler, TrialScheduler)
+        self._of_searcher = _overridden(self.search_alg, SearchAlgorithm)
+        self._tells_searcher = "on_trial_result" in self._of_searcher
+        self._tells_both = self._tells_searcher or "on_trial_result" in self._of_scheduler
         self.stops_run = not _is_left(self.stopper.stop_all, Stopper.stop_all)
         self._has_timer = self.stops_run or not _is_left(self.stopper.seconds_left, Stopper.seconds_left)
         self.turns_loop = self._has_timer or self.hears_turns
@@ -277,7 +277,7 @@ class Hooks:
     def _listening(self, name: str) -> list[Callable[..., Any]]:
         """The callbacks that do something at a hook."""
         hooks = [getattr(callback, name) for callback in self.callbacks]
-        return [hook for hook in hooks if not _is_left(hook, getattr(Callback, name))]
+        return [hook for hook in hooks if not _is_left(hook, getattr(Callback, name)) and not forwards_to_nothing(hook)]
 
     def step_begins(self) -> None:
         """A turn of the driver's loop begins."""
@@ -351,7 +351,8 @@ class Hooks:
 
     def added(self, trial: Trial) -> None:
         """A new trial, or one that will be tried again."""
-        self._call(self.scheduler.on_trial_add, trial, self.context, trial)
+        if "on_trial_add" in self._of_scheduler:
+            self._call(self.scheduler.on_trial_add, trial, self.context, trial)
 
     def started(self, trial: Trial) -> None:
         """The trial's worker is ready; its status is still PENDING."""
@@ -450,7 +451,8 @@ class Hooks:
     def completed(self, trial: Trial) -> None:
         """A running trial finishes; its last result is set, its status still RUNNING."""
         flat = flatten(trial.last_result)
-        self._call(self.scheduler.on_trial_complete, trial, self.context, trial, flat)
+        if "on_trial_complete" in self._of_scheduler:
+            self._call(self.scheduler.on_trial_complete, trial, self.context, trial, flat)
         self._call(self.search_alg.on_trial_complete, trial, trial.trial_id, result=flat)
         self._tell("on_trial_complete", trial)
 
@@ -525,6 +527,12 @@ class Hooks:
 def _is_left(hook: Any, base: Any) -> bool:
     """Whether a plug-in's hook is the one of its base class, which does nothing: it need not be called."""
     return getattr(hook, "__func__", None) is base
+
+
+def _overridden(plugin: Any, base: type) -> frozenset[str]:
+    """The hooks of a plug-in that are not those of its base class."""
+    names = [name for name in vars(base) if name.startswith("on_")]
+    return frozenset(name for name in names if not _is_left(getattr(plugin, name), getattr(base, name)))
 
 
 def _takes(hook: Callable[..., Any], arguments: dict[str, Any]) -> bool:

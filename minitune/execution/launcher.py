@@ -160,6 +160,8 @@ class Launcher:
 
     def _start_one(self) -> bool:
         """Start the scheduler's choice, or else the first waiting trial that there is room for."""
+        if self._chooses_in_order and not (self._state.queue or self._state.paused):
+            return False
         chosen = self._hooks.choose()
         if self._state.requests:
             self._actions.run_requests()  # what it asked for about those that wait must be true before they start

@@ -137,9 +137,12 @@ class TrialQueue:
 
     def heads(self) -> list[Trial]:
         """The first trial of each distinct request, in order of arrival."""
+        if len(self._groups) == 1:
+            for _, trial in next(iter(self._groups.values())).values():
+                return [trial]
         firsts = []
         for group in self._groups.values():
-            firsts.append(next(iter(group.values())))  # a comprehension costs more where there is one group
+            firsts.append(next(iter(group.values())))
         firsts.sort()  # by arrival: no two are equal
         return [trial for _, trial in firsts]
 

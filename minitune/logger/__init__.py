@@ -46,6 +46,15 @@ def _is_unchanged(log: Any, hook: Any) -> bool:
     return is_base and getattr(log.log_trial_result, "__func__", None) is _OWN[type(log)]
 
 
+def forwards_to_nothing(hook: Any) -> bool:
+    """Whether a hook is the one of `LoggerCallback`, and what that calls is left as it is there."""
+    name = getattr(hook, "__name__", "")
+    called = name.replace("on_", "log_", 1)
+    if getattr(hook, "__func__", None) is not vars(LoggerCallback).get(name) or not hasattr(LoggerCallback, called):
+        return False
+    return getattr(getattr(hook.__self__, called), "__func__", None) is getattr(LoggerCallback, called)
+
+
 def default_loggers(callbacks: Sequence[Callback]) -> list[Callback]:
     """The loggers that a run has unless they are among its callbacks: CSV, JSON, and TensorBoard if it is installed.
 

@@ -83,12 +83,12 @@ class JsonLoggerCallback(LoggerCallback):
         if self._configs.get(trial.trial_id) == content:
             return
         within = trial.experiment_path
-        path, pickle_path = (os.path.join(trial.local_path, name) for name in (EXPR_PARAM_FILE, EXPR_PARAM_PICKLE_FILE))
-        self._files.with_room(lambda: files.atomic_write(path, text, within=within))
+        directory = trial.local_path
+        path, pickle_path = f"{directory}{os.sep}{EXPR_PARAM_FILE}", f"{directory}{os.sep}{EXPR_PARAM_PICKLE_FILE}"
+        self._files.with_room(lambda: files.write_new(path, text, within=within))
         if data is not None:
             # For the owner only: any user who can write it can run code in the process that loads it.
-            write = functools.partial(files.atomic_write, pickle_path, data, files.BLOB_MODE, within=within)
-            self._files.with_room(write)
+            self._files.with_room(functools.partial(files.write_new, pickle_path, data, files.BLOB_MODE, within=within))
         else:
             files.remove_file(pickle_path, within)  # that of an earlier configuration
         self._configs[trial.trial_id] = content

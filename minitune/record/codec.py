@@ -20,6 +20,7 @@ them who knows who has written the run.
 from __future__ import annotations
 
 import base64
+import contextlib
 import datetime
 import importlib
 import json
@@ -71,6 +72,9 @@ _ITEM_BYTES = 16
 """The size of a small value in a record, about."""
 
 _SMALL = frozenset({int, float, bool, type(None)})
+
+_SHORT, _FEW = 1_000, 500
+"""Characters and fields: so many short texts take less than `LARGE_BYTES`."""
 
 _WALKED = frozenset({dict, list, tuple})
 
@@ -387,6 +391,14 @@ class _Lightening:
         if type(container) is dict:
             return {**container, **lighter}, weight
         return type(container)(lighter.get(index, member) for index, member in enumerate(container)), weight
+
+
+def is_small(fields: Mapping[str, Any]) -> bool:
+    """Whether `ObjectStore.by_reference` would find nothing large in some fields, at a glance; False says nothing."""
+    for value in fields.values():
+        if type(value) not in _SMALL and (type(value) is not str or len(value) > _SHORT):
+            return False
+    return len(fields) <= _FEW
 
 
 def is_large(value: Any) -> bool:
@@ -869,7 +881,14 @@ def encode(record: dict[str, Any], objects: ObjectStore | None = None) -> bytes:
     Raises:
         OSError: If a large object cannot be stored.
     """
-    text = _plain(record) if _is_plain(record) else None
+    text = None
+    if _is_plain(record):
+        # NaN, infinities and ints of thousands of digits raise. A surrogate is escaped like this, but two in a row
+        # would come back as one character. Other text that looks like it, an emoji included, only takes the longer way.
+        with contextlib.suppress(ValueError):
+            text = _plain_json(record)
+            if "\\ud" in text:
+                text = None
     if text is None or (len(text) > LARGE_BYTES and objects is not None):
         lighter = record if objects is None else objects.by_reference(record)
         text = json.dumps(to_tree(lighter, objects), separators=(",", ":"), allow_nan=False)
@@ -883,7 +902,7 @@ def sealed(text: str) -> bytes:
 
 
 def _is_plain(record: dict[str, Any]) -> bool:
-    """Whether JSON holds `record` as it is, except for what `_plain` finds out.
+    """Whether JSON holds `record` as it is, except for some numbers and texts.
 
     Exact types are compared: an instance of a subclass (an enum, a numpy float) would come back as something else.
     """
@@ -900,27 +919,17 @@ def _is_plain(record: dict[str, Any]) -> bool:
                 return False
             if SCALARS.issuperset(map(type, values)):
                 continue
-            others = [value for value in values if type(value) not in SCALARS]
-            if not _CONTAINERS.issuperset(map(type, others)):
-                return False
-            deeper += others
+            for value in values:
+                if type(value) in _CONTAINERS:
+                    deeper.append(value)
+                elif type(value) not in SCALARS:
+                    return False
         if not deeper:
             return True
         if len(deeper) > _PLAIN_CONTAINERS:
             return False
         level = deeper
     return False
-
-
-def _plain(record: dict[str, Any]) -> str | None:
-    """The JSON of a plain record; None if it holds NaN, an infinity, an int of thousands of digits or a surrogate."""
-    try:
-        text = _plain_json(record)
-    except ValueError:
-        return None
-    # A surrogate is escaped like this, but two in a row would come back as one character. Other text that looks like
-    # it, an emoji included, only takes the longer way.
-    return None if "\\ud" in text else text
 
 
 def check(line: bytes) -> bytes:

@@ -183,7 +183,6 @@ class Journal:
             TuneError: If it could not be written, naming path and reason. Nothing of the record stays in the journal,
                 so `append` may be tried again, unless a sync has failed: after that the disk's content is unknown.
         """
-        self._usable()
         has_store = self._disk is None or not self._disk.has_gone
         try:
             line = codec.encode(record, self.objects if has_store else None)
@@ -193,7 +192,9 @@ class Journal:
 
     def append_line(self, line: bytes) -> None:
         """`append` for a record that `codec.sealed` has made a line of. Blocks, and raises, like `append`."""
-        descriptor = self._usable()
+        descriptor = self._descriptor
+        if descriptor is None or self._failure is not None:
+            raise self._failure or TuneError(f"the journal {self.path} is closed")
         try:
             self._write(descriptor, line)
         except OSError:
@@ -206,7 +207,8 @@ class Journal:
                 self._look(descriptor)
         if self.durability == "strict":
             self.sync()
-            self._usable()
+            if self._failure is not None:
+                raise self._failure
         elif self._housekeeper is not None and not self._is_unsynced:
             self._is_unsynced = True
             self._housekeeper.sync_soon(self)
@@ -322,14 +324,6 @@ class Journal:
         except TuneError:
             if error is None:  # else the first error says more
                 raise
-
-    def _usable(self) -> int:
-        """The descriptor, if the journal can be trusted to take a record."""
-        if self._failure is not None:
-            raise self._failure
-        if self._descriptor is None:
-            raise TuneError(f"the journal {self.path} is closed")
-        return self._descriptor
 
     def _write(self, descriptor: int, line: bytes) -> None:
         """One write for the whole line; what a short write has left behind is cut off before it is tried again."""

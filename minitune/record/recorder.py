@@ -20,6 +20,7 @@ from minitune.error import TrialError, TuneError
 from minitune.experiment.trial import KeptCheckpoint, Trial
 from minitune.record import records
 from minitune.record.checkpoint_manager import CheckpointManager, Surplus
+from minitune.record.codec import is_small
 from minitune.record.disk import Disk
 from minitune.record.journal import Journal
 from minitune.record.layout import (
@@ -129,28 +130,28 @@ class Recorder:
             replaces: Id of the trial whose place it takes, or an empty text.
         """
         trial.experiment_path = self.run.path
-        self._known[trial.trial_id] = _changeable(trial)
-        record = self._journal.by_reference(
-            records.trial(
-                trial.trial_id,
-                trial.number,
-                trial.config,
-                seed=trial.seed,
-                resources=trial.resources,
-                name=trial.name,
-                directory="",
-                tag=trial.experiment_tag,
-                evaluated_params=trial.evaluated_params,
-                experiment=trial.experiment_number,
-                replaces=replaces,
-            )
+        self.note_changes(trial)
+        record = records.trial(
+            trial.trial_id,
+            trial.number,
+            trial.config,
+            seed=trial.seed,
+            resources=trial.resources,
+            name=trial.name,
+            directory="",
+            tag=trial.experiment_tag,
+            evaluated_params=trial.evaluated_params,
+            experiment=trial.experiment_number,
+            replaces=replaces,
         )
-        trial.set_light_config(record["config"])
+        if not (is_small(trial.config) and is_small(trial.evaluated_params)):
+            record = self._journal.by_reference(record)
+            trial.set_light_config(record["config"])
         self._journal.append(record)
 
     def note_changes(self, trial: Trial) -> None:
         """Put on record what a plug-in has changed about a trial since it was last looked at."""
-        now = _changeable(trial)
+        now = _Changeable(trial.config, trial.experiment_tag, trial.resources, trial.evaluated_params)
         before = self._known.get(trial.trial_id, now)
         self._known[trial.trial_id] = now
         if before.config is now.config and before[1:] == now[1:]:
@@ -167,7 +168,7 @@ class Recorder:
 
     def _recorded_config(self, trial: Trial) -> dict[str, Any]:
         """The configuration as it is recorded and sent: large values in it are stored once, and stand by reference."""
-        if trial.light_config is trial.config:
+        if trial.light_config is trial.config and not is_small(trial.config):
             trial.set_light_config(self._journal.by_reference({"config": trial.config})["config"])
         return trial.light_config
 
@@ -285,7 +286,7 @@ class Recorder:
         Of a trial that goes on it does when that is started again.
         """
         if not trial.is_finished():
-            self._known[trial.trial_id] = _changeable(trial)
+            self.note_changes(trial)
         elif trial.next_checkpoint:
             self.worker_is_gone(trial)
         self._drop(self._checkpoints.adopt(trial))
@@ -372,7 +373,3 @@ class _Changeable(NamedTuple):
     tag: str
     resources: Resources
     evaluated_params: dict[str, Any]
-
-
-def _changeable(trial: Trial) -> _Changeable:
-    return _Changeable(trial.config, trial.experiment_tag, trial.resources, trial.evaluated_params)
