@@ -944,6 +944,12 @@ FAULTS: list[tuple[str, str, str, str]] = [
         "",
         "tests/controller/test_report_path.py::test_the_files_are_the_same_with_plugins_of_all_kinds",
     ),
+    (
+        "minitune/base/files.py",
+        "os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode, within=within)",
+        "os.O_WRONLY | os.O_CREAT, mode, within=within)",
+        "tests/plugins/test_loggers.py::test_parameter_files_that_a_kill_has_torn_are_made_again_at_the_next_start",
+    ),
     # -- experiment ----------------------------------------------------------------------------------------------------
     (
         "minitune/experiment/trial.py",

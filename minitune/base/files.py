@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import io
 import logging
 import os
@@ -113,43 +114,50 @@ def entry_of(path: str, within: str) -> Iterator[Entry]:
         LinkError: If there is a link on the way.
         OSError: If a directory is missing.
     """
-    parents, name = _parts(path, within)
-    if not _HAS_DIRECTORY_DESCRIPTORS:
-        reached = within
-        for parent in parents:
-            reached = os.path.join(reached, parent)
-            if os.path.islink(reached):
-                raise LinkError(reached)
+    directory, name = _directory_of(path, within)
+    if directory is None:
         yield Entry(path, None)
         return
-    if len(parents) == 1:  # one step from `within` needs no descriptor of that
-        descriptor, reached = _open_directory(os.path.join(within, parents.pop()), None), ""
-    else:
-        descriptor, reached = os.open(within or os.curdir, _AS_DIRECTORY), within
     try:
-        for parent in parents:
-            reached = os.path.join(reached, parent)
-            deeper = _open_directory(reached, descriptor, parent)
-            os.close(descriptor)
-            descriptor = deeper
         try:
-            yield Entry(name, descriptor)
+            yield Entry(name, directory)
         except OSError as error:
             if error.filename == name:  # people need the whole path
                 error.filename = path
             raise
     finally:
-        os.close(descriptor)
+        os.close(directory)
 
 
-def _open_directory(path: str, above: int | None, name: str = "") -> int:
-    """The descriptor of a directory that is no link: by its path, or by its name and the descriptor of that above."""
-    try:
-        return os.open(name or path, _AS_DIRECTORY | _NO_FOLLOW, dir_fd=above)
-    except OSError as error:
-        _explain(error, name or path, above, path)
-        error.filename = path
-        raise
+def _directory_of(path: str, within: str) -> tuple[int | None, str]:
+    """A descriptor of the directory of `path`, and the last name of that. See `entry_of`."""
+    top = os.path.join(within, "")
+    if not path.startswith(top) or path == top:
+        raise ValueError(f"{path} is not below {within}")
+    *parents, name = path[len(top) :].split(os.sep)
+    if not _HAS_DIRECTORY_DESCRIPTORS:
+        for number in range(1, len(parents) + 1):
+            if os.path.islink(reached := os.path.join(within, *parents[:number])):
+                raise LinkError(reached)
+        return None, name
+    if not parents:
+        return os.open(within or os.curdir, _AS_DIRECTORY), name
+    directory: int | None = None
+    reached = within
+    for parent in parents:
+        reached = os.path.join(reached, parent)
+        step = parent if directory is not None else reached  # the first one needs no descriptor of `within`
+        try:
+            deeper = os.open(step, _AS_DIRECTORY | _NO_FOLLOW, dir_fd=directory)
+        except OSError as error:
+            _explain(error, step, directory, reached)
+            error.filename = reached
+            raise
+        finally:
+            if directory is not None:
+                os.close(directory)
+        directory = deeper
+    return directory, name
 
 
 def open_own(path: str, flags: int, mode: int = 0o666, *, within: str) -> int:
@@ -169,15 +177,20 @@ def open_own(path: str, flags: int, mode: int = 0o666, *, within: str) -> int:
         SpecialFileError: If it is no regular file; this has not waited for a process at its other end.
         OSError: If it cannot be opened.
     """
-    with entry_of(path, within) as entry:
+    directory, name = _directory_of(path, within)
+    try:
         if not _NO_FOLLOW and os.path.islink(path):
             raise LinkError(path)
+        name = path if directory is None else name
         try:
-            flags |= _NO_FOLLOW | _NO_WAIT | _BINARY
-            descriptor = os.open(entry.name, flags, mode, dir_fd=entry.directory)
+            descriptor = os.open(name, flags | _NO_FOLLOW | _NO_WAIT | _BINARY, mode, dir_fd=directory)
         except OSError as error:
-            _explain(error, entry.name, entry.directory, path)
+            _explain(error, name, directory, path)
+            error.filename = path  # people need the whole path
             raise
+    finally:
+        if directory is not None:
+            os.close(directory)
     return _regular(descriptor, path)
 
 
@@ -204,15 +217,6 @@ def open_regular(path: str | os.PathLike[str], *, follow: bool = True) -> int:
         _explain(error, os.fspath(path), None, path, follow=follow)
         raise
     return _regular(descriptor, path)
-
-
-def _parts(path: str, within: str) -> tuple[list[str], str]:
-    """The names of the directories between `within` and `path`, and the last name."""
-    top = os.path.join(within, "")
-    if not path.startswith(top) or path == top:
-        raise ValueError(f"{path} is not below {within}")
-    *parents, name = path[len(top) :].split(os.sep)
-    return parents, name
 
 
 def _regular(descriptor: int, path: str | os.PathLike[str]) -> int:
@@ -703,10 +707,13 @@ class AppendFiles:
         Raises:
             OSError: If it cannot be opened.
         """
-        self.close(key)
+        if key in self._paths:
+            self.close(key)
         self._paths[key] = path, within
         descriptor = self._reopen(key)
         size = os.fstat(descriptor).st_size
+        if not size:
+            return 0
         whole = _end_of_last_line(descriptor, size)
         if whole < size:
             os.ftruncate(descriptor, whole)
@@ -776,7 +783,7 @@ class AppendFiles:
         if len(self._open) >= self._limit:
             os.close(self._open.pop(next(iter(self._open))))
         (path, within), flags = self._paths[key], os.O_RDWR | os.O_APPEND | os.O_CREAT
-        descriptor = self._open[key] = self.with_room(lambda: open_own(path, flags, within=within))
+        descriptor = self._open[key] = self.with_room(functools.partial(open_own, path, flags, within=within))
         return descriptor
 
     def _write_rest(self, descriptor: int, line: bytes, written: int) -> None:

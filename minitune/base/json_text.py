@@ -7,6 +7,7 @@ and everything else a short text. It catches what an object's own methods raise.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import json.encoder
 import math
@@ -23,6 +24,7 @@ MAX_ITEMS = 10_000
 """An array of more items becomes text: a line is written with every report."""
 _LONG = ShortRepr(MAX_TEXT)
 _SCALARS = (str, int, float, bool, type(None))
+_PLAIN, _TEXT = frozenset(_SCALARS), frozenset((str,))
 
 
 # -- without the set-up of each call -----------------------------------------------------------------------------------
@@ -99,6 +101,9 @@ def dumps(value: Any) -> str:
 
 def dumps_pretty(value: Any) -> str:
     """`value` as strict JSON for people: indented by 2, keys sorted."""
+    if type(value) is dict and _TEXT.issuperset(map(type, value)) and _PLAIN.issuperset(map(type, value.values())):
+        with contextlib.suppress(ValueError):  # NaN, an infinity, or an int that Python does not print
+            return json.dumps(value, indent=2, sort_keys=True, allow_nan=False)
     return json.dumps(clean(value), indent=2, sort_keys=True, allow_nan=False)
 
 

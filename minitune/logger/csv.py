@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import functools
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -132,7 +133,8 @@ class CSVLoggerCallback(LoggerCallback):
             self._rewrite(key, table)
         size = self._files.open(key, path, within)
         if table is None or table.path != path or table.size != size:
-            self._tables[key] = self._files.with_room(lambda: _read_table(path, within, size))
+            read = functools.partial(_read_table, path, within, size)
+            self._tables[key] = self._files.with_room(read) if size else _Table(path, within)
 
     def _log_row(self, key: str, table: _Table, flat: dict[str, Any], is_plain: bool) -> None:
         if is_plain and table.columns and table.known.issuperset(flat):
@@ -262,8 +264,6 @@ def _text(value: Any) -> str:
 def _read_table(path: str, within: str, size: int) -> _Table:
     """Read the header of an existing file, and count its rows."""
     table = _Table(path, within)
-    if not size:
-        return table
     with files.open_to_read(path, follow=False) as file:
         header = file.readline().decode("utf-8", "replace")
         table.add_columns(next(csv.reader([header]), []))

@@ -85,7 +85,7 @@ class JsonLoggerCallback(LoggerCallback):
         within = trial.experiment_path
         directory = trial.local_path
         path, pickle_path = f"{directory}{os.sep}{EXPR_PARAM_FILE}", f"{directory}{os.sep}{EXPR_PARAM_PICKLE_FILE}"
-        self._files.with_room(lambda: files.write_new(path, text, within=within))
+        self._files.with_room(functools.partial(files.write_new, path, text, within=within))
         if data is not None:
             # For the owner only: any user who can write it can run code in the process that loads it.
             self._files.with_room(functools.partial(files.write_new, pickle_path, data, files.BLOB_MODE, within=within))

@@ -194,6 +194,24 @@ def test_params_are_written_at_each_start(trial: Trial) -> None:
     assert pickle.loads(pickled.read_bytes()) == {"lr": 1}
 
 
+@pytest.mark.parametrize("left", [b"", b'{"lr'])
+def test_parameter_files_that_a_kill_has_torn_are_made_again_at_the_next_start(trial: Trial, left: bytes) -> None:
+    trial.init_local_path()
+    paths = [Path(trial.local_path, name) for name in ("params.json", "params.pkl")]
+    for path in paths:
+        path.write_bytes(left)
+        path.chmod(0o666)
+
+    logger = JsonLoggerCallback()
+    start(logger, trial)
+    end(logger, trial)
+
+    assert json.loads(paths[0].read_text()) == trial.config
+    assert pickle.loads(paths[1].read_bytes()) == trial.config
+    if os.name != "nt":
+        assert stat.S_IMODE(paths[1].stat().st_mode) == 0o600  # also if others could write the one that was there
+
+
 def test_a_config_that_cannot_be_pickled_has_no_params_pkl(trial: Trial) -> None:
     class Stuck:
         def __reduce__(self) -> Any:
