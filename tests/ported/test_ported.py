@@ -66,7 +66,7 @@ OLD: dict[str, Any] = {
         "best": {"width": 30},
         "best_is_second": True,
         "stopped": [True] * 3,
-        "rows": [4, 4, 4],
+        "iterations": [4, 4, 4],
         "checkpoint": True,
         "again": [180, True],
     },
@@ -90,10 +90,9 @@ OLD: dict[str, Any] = {
     "old_track": {
         "best": {"lr": 0.1, "threads": 2},
         "logdir": True,
-        "rows": 4,
-        "accuracies": [0.04, 0.04, 0.4, 0.4],
+        "accuracies": [0.04, 0.4, 0.04, 0.4],
+        "iterations": [4] * 4,
         "lrs": [0.01, 0.01, 0.1, 0.1],
-        "frames": [4, 4, 4, 4],
     },
 }
 

@@ -51,7 +51,6 @@ analysis = tune.run(
     verbose=0,
 )
 best = analysis.get_best_logdir(metric="episode_reward_mean", mode="max")
-frames = analysis.trial_dataframes
 checkpoint = analysis.get_best_checkpoint(analysis.trials[1], metric="episode_reward_mean", mode="max")
 pbt = PopulationBasedTraining(
     time_attr="training_iteration",
@@ -76,7 +75,7 @@ print(
             "best": analysis.get_best_config(metric="episode_reward_mean", mode="max"),
             "best_is_second": best == analysis.trials[1].logdir,
             "stopped": [os.path.exists(os.path.join(trial.logdir, "stopped")) for trial in analysis.trials],
-            "rows": sorted(len(frame) for frame in frames.values()),
+            "iterations": [trial.last_result["training_iteration"] for trial in analysis.trials],
             "checkpoint": os.path.exists(checkpoint),
             "again": [again.trials[0].last_result[key] for key in ("episode_reward_mean", "restored")],
         }

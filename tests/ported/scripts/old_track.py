@@ -29,17 +29,16 @@ run = tune.run(
     verbose=0,
 )
 analysis = tune.Analysis(os.path.join(os.environ["STORAGE"], "exp"))
-frame = analysis.dataframe()
+configs = analysis.get_all_configs()
 
 print(
     json.dumps(
         {
             "best": analysis.get_best_config("mean_accuracy", "max"),
             "logdir": analysis.get_best_logdir("mean_accuracy", "max") == run.get_best_logdir("mean_accuracy", "max"),
-            "rows": len(frame),
-            "accuracies": sorted(round(value, 3) for value in frame["mean_accuracy"]),
-            "lrs": sorted(frame["config/lr"]),
-            "frames": sorted(len(each) for each in analysis.trial_dataframes.values()),
+            "accuracies": [round(trial.last_result["mean_accuracy"], 3) for trial in run.trials],
+            "iterations": [trial.last_result["training_iteration"] for trial in run.trials],
+            "lrs": sorted(config["lr"] for config in configs.values()),
         }
     )
 )
