@@ -188,8 +188,17 @@ def test_fewer_trials_than_a_bracket_and_values_that_are_none() -> None:
 # -- resume ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("how", "period"), [("raise", "auto"), ("raise", "0"), ("SIGINT", "auto")])
-@pytest.mark.parametrize("results", [1, 9, 10, 14, 20])
+@pytest.mark.parametrize(
+    ("results", "how", "period"),
+    [
+        (1, "raise", "auto"),
+        (9, "raise", "0"),
+        (9, "SIGINT", "auto"),
+        (10, "raise", "auto"),
+        (14, "SIGINT", "auto"),
+        (20, "raise", "0"),
+    ],
+)
 def test_an_interrupted_bracket_goes_on_as_if_nothing_had_happened(
     results: int, how: str, period: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,9 +213,10 @@ def test_an_interrupted_bracket_goes_on_as_if_nothing_had_happened(
     assert scheduler.get_state()["brackets"] == []
 
 
-@pytest.mark.parametrize("how", ["raise", "SIGINT"])
-@pytest.mark.parametrize("results", [5, 11])
-@pytest.mark.parametrize("variant", ["stop", "promote"])
+@pytest.mark.parametrize(
+    ("variant", "results", "how"),
+    [("stop", 5, "raise"), ("stop", 11, "SIGINT"), ("promote", 5, "SIGINT"), ("promote", 11, "raise")],
+)
 def test_asha_goes_on_after_an_interrupt(variant: str, results: int, how: str) -> None:
     cut(saved, NINE, results=results, how=how, scheduler=promoting(variant=variant))
     scheduler = promoting(variant=variant)

@@ -138,8 +138,7 @@ def test_a_run_that_was_ended_for_good_stays_ended(how: str) -> None:
 # -- a run that was cut short -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("how", ["raise", "SIGINT", "exit"])
-@pytest.mark.parametrize("after", [1, 4, 7, 14, 20])
+@pytest.mark.parametrize(("how", "after"), [("raise", 1), ("SIGINT", 4), ("exit", 7), ("raise", 14), ("SIGINT", 20)])
 def test_the_rest_is_done_and_nothing_twice(how: str, after: int) -> None:
     runs: Tally[float] = Tally()
     reports: Tally[tuple[float, int]] = Tally()
@@ -374,8 +373,7 @@ def test_a_limit_of_the_search_still_holds_after_a_resume() -> None:
     assert spy.most_running == 2
 
 
-@pytest.mark.parametrize("how", ["raise", "SIGINT"])
-@pytest.mark.parametrize("after", [3, 8, 15])
+@pytest.mark.parametrize(("how", "after"), [("raise", 3), ("SIGINT", 8), ("raise", 15), ("SIGINT", 15)])
 def test_paused_trials_are_taken_up_again(how: str, after: int) -> None:
     settings: dict[str, Any] = {"num_samples": 4, "max_concurrent_trials": 2}
     cut(SavedCounter, {"end": 5}, results=after, how=how, scheduler=LastFirst(), **settings)
