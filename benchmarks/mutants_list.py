@@ -458,8 +458,8 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/commands/again.py",
-        "    check_trusted(path)\n    run = read_run(path, unpickle=True)\n",
-        "    run = read_run(path, unpickle=True)\n",
+        "    check_trusted(path)\n    run, _ = read_standing(path, unpickle=True)\n",
+        "    run, _ = read_standing(path, unpickle=True)\n",
         "tests/commands/test_again.py::test_a_run_that_others_can_write_to_is_not_loaded",
     ),
     (

@@ -51,7 +51,7 @@ from minitune.experiment.trial import HAS_RETURNED, Trial, TrialInfo
 from minitune.output.table import metrics_of
 from minitune.record.layout import RunDirectory, check_trusted
 from minitune.record.run_files import load_trainable, plan_of_script
-from minitune.record.standing import RUNNING, put_back, read_standing, state_of_run
+from minitune.record.standing import RUNNING, read_standing, state_of_run
 from minitune.record.story import BEGINNING, Origin, Story, read_decisions, read_run
 from minitune.resources import Allocation
 from minitune.result import TRAINING_ITERATION, Report
@@ -113,9 +113,7 @@ def rerun(options: argparse.Namespace) -> int:
     """Run `minitune rerun`. Blocks until the trial has ended; the exit status tells how."""
     path, wanted = run_and_trial(options.run, options.trial)
     check_trusted(path)
-    run = read_run(path, unpickle=True)
-    if state_of_run(run).name != RUNNING:
-        put_back(run.trials)
+    run, _ = read_standing(path, unpickle=True)
     trial = find_trial(run.trials, wanted)
     origin = BEGINNING if options.from_scratch else _origin(run, trial)
     with command_line(options.own):

@@ -485,17 +485,19 @@ def _about_run(run: Story, state: RunState) -> Facts:
         facts["best"] = _Said(found.trial_id, f"trial {_named(found)}: {run.metric}={_short(_last(found, run.metric))}")
     failed = [trial for trial in run.trials if trial.status == ERROR]
     if failed:
-        lines = [f"trial {_named(trial)}: {_summary(trial)}" for trial in failed[:_ERRORS_SHOWN]]
+        lines = [f"trial {_named(trial)}: {trial.error and trial.error.summary()}" for trial in failed[:_ERRORS_SHOWN]]
         more = len(failed) - _ERRORS_SHOWN
         facts["errors"] = [*lines, *([f"and {more} more"] if more > 0 else [])]
     return facts
 
 
 def _about_trial(run: Story, state: RunState, trial: Trial, decisions: Sequence[TrialDecision]) -> Facts:
+    attempts = f", attempt {trial.attempt}" if trial.attempt > 1 else ""
+    attempts += f", {trial.num_failures} failures" if trial.num_failures > 1 else ""
     facts: Facts = {
         "trial": _Said(trial.trial_id, _named(trial)),
         "name": trial.name,
-        "status": _Said(trial.shown_status, trial.shown_status + _attempts(trial)),
+        "status": _Said(trial.shown_status, trial.shown_status + attempts),
         "run": _Said(run.path, f"{run.path}: {state.text}"),
         "directory": trial.local_path if trial.has_started else None,
         "config": trial.config,
@@ -573,15 +575,6 @@ def _as_data(decision: TrialDecision) -> dict[str, Any]:
 
 def _named(trial: Trial) -> str:
     return f"{trial.number} ({trial.trial_id})"
-
-
-def _attempts(trial: Trial) -> str:
-    told = f", attempt {trial.attempt}" if trial.attempt > 1 else ""
-    return f"{told}, {trial.num_failures} failures" if trial.num_failures > 1 else told
-
-
-def _summary(trial: Trial) -> str:
-    return getattr(trial.error, "summary", lambda: str(trial.error))()
 
 
 def _last(trial: Trial, metric: str) -> Any:

@@ -137,11 +137,6 @@ def progress_text(snapshot: Snapshot) -> str:
     return ", ".join(parts)
 
 
-def count_text(counts: Mapping[str, int]) -> str:
-    """`2 RUNNING, 21 TERMINATED`: trials by status."""
-    return ", ".join(f"{counts[status]} {status}" for status in STATUS_ORDER if counts.get(status))
-
-
 def best_text(best: Row) -> str:
     """`loss=0.1, iteration 3, of train_1234: lr=0.1, ...`: the best trial and its configuration."""
     first = next(iter(best.metrics.items()), None)
@@ -227,7 +222,8 @@ def render_html(snapshot: Snapshot) -> str:
 
 def _title_lines(snapshot: Snapshot, width: int) -> list[str]:
     note = f" ({snapshot.note})" if snapshot.note else ""
-    time_and_counts = f"{duration(snapshot.elapsed_s)}{note}: {count_text(snapshot.counts) or 'no trial yet'}"
+    counts = ", ".join(f"{snapshot.counts[status]} {status}" for status in STATUS_ORDER if snapshot.counts.get(status))
+    time_and_counts = f"{duration(snapshot.elapsed_s)}{note}: {counts or 'no trial yet'}"
     resources = ", ".join(snapshot.resources)
     title = one_line(snapshot.title)
     whole = " | ".join(part for part in (title, time_and_counts, resources) if part)

@@ -523,10 +523,6 @@ class ScreenReporter(TuneReporterBase):
         else:
             super().say(text)
 
-    def _draw(self, screen: Screen, lines: list[str]) -> None:
-        screen.draw(lines)
-        self._drawn_s = time.monotonic()
-
 
 class CLIReporter(ScreenReporter):
     """Shows status blocks on standard output; on a terminal, each in place of the last one.
@@ -553,7 +549,8 @@ class CLIReporter(ScreenReporter):
             return
         width, height = self._screen.size()
         lines = [part for line in text.splitlines() for part in broken(without_moves(line), width)]
-        self._draw(self._screen, lines if len(lines) <= height else [*lines[: height - 1], "..."])
+        self._screen.draw(lines if len(lines) <= height else [*lines[: height - 1], "..."])
+        self._drawn_s = time.monotonic()
 
     def _is_erased(self) -> bool:
         return self._screen is not None and self._screen.is_erased
@@ -690,7 +687,10 @@ class LiveReporter(ScreenReporter):
         count += f", of which {self._ended_before} have ended" if self._ended_before else ""
         self.say(f"Run of {count}{goal}; results in {path}")
         if self._info.outputs:
-            self.say(table.where_prints_go(path, self._info.outputs))
+            outputs = tuple(dict.fromkeys(self._info.outputs))
+            usual = f"minitune logs {shlex.quote(path)} TRIAL"
+            where = usual if outputs == table.DEFAULT_OUTPUTS else f"{' and '.join(outputs)} in each trial's directory"
+            self.say(f"Prints of trials: {where}")
 
     def _tell_progress(self, trials: Sequence[Trial]) -> None:
         snapshot = self._snapshot(trials)

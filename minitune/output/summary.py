@@ -115,13 +115,15 @@ def config_of(trial: Trial) -> dict[str, Any]:
 
 def grouped_errors(errors: Iterable[Exception]) -> list[str]:
     """Errors in one line each, equal ones counted and told once; the most frequent first."""
-    return [f"{count} x {one_line(text)[:_CELL]}" for text, count in Counter(map(_in_short, errors)).most_common()]
-
-
-def _in_short(error: Exception) -> str:
-    if not isinstance(error, TrialError):
-        return str(error)
-    return error.summary() if error.cause or error.remote is None else error.remote.last_line()
+    texts = (
+        str(error)
+        if not isinstance(error, TrialError)
+        else error.summary()
+        if error.cause or error.remote is None
+        else error.remote.last_line()
+        for error in errors
+    )
+    return [f"{count} x {one_line(text)[:_CELL]}" for text, count in Counter(texts).most_common()]
 
 
 @dataclass(frozen=True)

@@ -311,7 +311,7 @@ def best_line(trials: Sequence[Trial], metric: str | None, mode: str | None, nam
     best = best_trial(trials, metric, mode) if metric and mode else None
     if best is None or metric is None:
         return []
-    names = list(names or best.config)[:_MAX_SHOWN_PARAMETERS]
+    names = list(names or flatten(best.config))[:_MAX_SHOWN_PARAMETERS]
     config = ", ".join(f"{name}={short_repr(parameter_of(best, name), rounds=True)}" for name in names)
     value = short_repr(look_up(best.last_result, metric), rounds=True)
     return [f"Best: {metric}={value}{' with ' if config else ''}{config} (trial {best.trial_id})"]
@@ -376,7 +376,10 @@ def trial_table(
     columns = [Column("Trial name", [trial.name for trial in trials], 10_000)]
     if endings is None:
         columns.append(Column("status", [trial.shown_status for trial in trials], 10_000))
-        columns.append(Column("loc", [_location(trial) for trial in trials], max_length))
+        pids = [trial.last_result.get(PID) or trial.pid for trial in trials]
+        hosts = [trial.last_result.get(NODE_IP, "127.0.0.1") for trial in trials]
+        locations = [f"{host}:{pid}" if pid else "" for host, pid in zip(hosts, pids, strict=True)]
+        columns.append(Column("loc", locations, max_length))
     else:
         columns.append(Column("status", [endings[trial.trial_id] for trial in trials], 10_000))
     fixed = len(columns)
@@ -397,11 +400,6 @@ def parameter_of(trial: Trial, name: str) -> Any:
     """The value of a parameter by its path."""
     found = trial.evaluated_params.get(name)
     return look_up(trial.config, name) if found is None else found
-
-
-def _location(trial: Trial) -> str:
-    pid = trial.last_result.get(PID) or trial.pid
-    return f"{trial.last_result.get(NODE_IP, '127.0.0.1')}:{pid}" if pid else ""
 
 
 # -- lines -------------------------------------------------------------------------------------------------------------
@@ -478,7 +476,10 @@ def error_texts(trials: Iterable[Trial], raised: Trial | None = None, has_traceb
     for alike in reversed(ordered[:_MAX_TRACEBACKS]):
         first, count = alike[0], len(alike) - 1
         others = f" and {count} more {'trial' if count == 1 else 'trials'} with the same error" if count else ""
-        way = _way_to_debug(first) if alike is ordered[0] else ""
+        way = ""
+        if alike is ordered[0] and os.path.isdir(first.experiment_path):
+            command = f"minitune rerun {shlex.quote(first.experiment_path)} {first.number} --pdb"
+            way = f" (`{command}` runs it again)"
         head = f"Error of trial {first.name}{others}{way}:"
         if raised is not None and raised in alike:
             lines.append(f"{head} it is raised now.")
@@ -491,25 +492,6 @@ def error_texts(trials: Iterable[Trial], raised: Trial | None = None, has_traceb
                 text = [*text[:3], left_out, *text[4 - _MAX_TRACEBACK_LINES :]]
             lines += [head, *text]
     return lines
-
-
-def where_prints_go(path: str, outputs: Sequence[str]) -> str:
-    """A line that tells where the output of trials is.
-
-    Args:
-        path: The run's directory.
-        outputs: See `RunInfo`.
-    """
-    if tuple(outputs) == DEFAULT_OUTPUTS:
-        return f"Prints of trials: minitune logs {shlex.quote(path)} TRIAL"
-    return f"Prints of trials: {' and '.join(dict.fromkeys(outputs))} in each trial's directory"
-
-
-def _way_to_debug(trial: Trial) -> str:
-    """The command that runs a trial again under the debugger, in brackets; nothing if its run is not on the disk."""
-    if not os.path.isdir(trial.experiment_path):
-        return ""
-    return f" (`minitune rerun {shlex.quote(trial.experiment_path)} {trial.number} --pdb` runs it again)"
 
 
 def last_line(trial: Trial) -> str:

@@ -82,7 +82,7 @@ def state_of_run(run: Story) -> RunState:
     return state_of(run.path, run.close_reason)
 
 
-def read_standing(path: str, decisions: Decisions | None = None) -> tuple[Story, RunState]:
+def read_standing(path: str, decisions: Decisions | None = None, *, unpickle: bool = False) -> tuple[Story, RunState]:
     """A run, and how it stands. Blocks while its journal is read.
 
     Where no driver is at work on the run, trials that had a worker are PENDING: a resume would find them so.
@@ -90,11 +90,12 @@ def read_standing(path: str, decisions: Decisions | None = None) -> tuple[Story,
     Args:
         path: Its directory.
         decisions: Filled, if given.
+        unpickle: See `read_run`.
 
     Raises:
         TuneError: If the journal cannot be read.
     """
-    run = read_run(path, decisions=decisions)
+    run = read_run(path, decisions=decisions, unpickle=unpickle)
     state = state_of_run(run)
     if state.name != RUNNING:
         put_back(run.trials)
