@@ -1,0 +1,87 @@
+"""How many Python calls the driver makes for each report, and for each trial: speed that no busy machine can hide.
+
+Each count is the difference of two runs of different length, so start and end of a run take no part. Calls into C, and
+calls of the standard library, are not counted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from kit import scaled_s
+
+PROBE = """
+import collections, json, os, sys, tempfile
+import minitune as tune
+
+kind, n = sys.argv[1], int(sys.argv[2])
+root = os.path.dirname(tune.__file__)
+calls = collections.Counter()
+
+def profile(frame, event, arg):
+    code = frame.f_code
+    if event == "call" and code.co_filename.startswith(root):
+        calls[f"{code.co_filename[len(root) + 1:]}:{code.co_qualname}"] += 1
+
+def reports(config):
+    for number in range(n):
+        tune.report({"loss": 1.0 / (number + 1)})
+
+def one(config):
+    tune.report({"loss": config["x"]})
+
+with tempfile.TemporaryDirectory() as directory:
+    is_report = kind == "report"
+    tuner = tune.Tuner(
+        reports if is_report else one,
+        param_space={} if is_report else {"x": tune.uniform(0, 1)},
+        tune_config=tune.TuneConfig(
+            metric="loss",
+            mode="min",
+            num_samples=1 if is_report else n,
+            max_concurrent_trials=1,
+            reuse_actors=kind == "reused trial",
+        ),
+        run_config=tune.RunConfig(storage_path=directory, verbose=0),
+    )
+    sys.setprofile(profile)
+    tuner.fit()
+    sys.setprofile(None)
+print(json.dumps(calls))
+"""
+
+
+def calls_of(kind: str, n: int, script: Path) -> Counter[str]:
+    """The calls of a whole run, by module and function."""
+    run = subprocess.run(
+        [sys.executable, script, kind, str(n)], capture_output=True, text=True, timeout=scaled_s(60), check=False
+    )
+    assert run.returncode == 0, run.stderr
+    return Counter(json.loads(run.stdout))
+
+
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="other Pythons call comprehensions in other ways")
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems start and reuse workers in other ways")
+@pytest.mark.parametrize(
+    ("kind", "few", "many", "most_calls", "most_modules"),
+    [("report", 100, 300, 40, 20), ("reused trial", 30, 90, 500, 45), ("fresh trial", 20, 60, 700, 50)],
+)
+def test_the_driver_makes_few_calls(
+    kind: str, few: int, many: int, most_calls: int, most_modules: int, tmp_path: Path
+) -> None:
+    script = tmp_path / "probe.py"
+    script.write_text(PROBE)
+
+    first, second = (calls_of(kind, n, script) for n in (few, many))
+
+    each = {name: (count - first[name]) / (many - few) for name, count in second.items()}
+    listed = "\n".join(f"{count:7.2f} {name}" for name, count in sorted(each.items()) if count >= 0.1)
+    modules = {name.split(":")[0] for name, count in each.items() if count >= 0.5}
+    assert sum(each.values()) <= most_calls, listed
+    assert len(modules) <= most_modules, listed
