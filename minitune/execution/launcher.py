@@ -13,7 +13,7 @@ from minitune.base.pickling import require_picklable
 from minitune.error import RemoteError, TrialError, TuneError, trial_error
 from minitune.execution.actions import Reuse, TrialActions
 from minitune.execution.failure import TRIAL
-from minitune.execution.hooks import Hooks
+from minitune.execution.hooks import Hooks, forked_error
 from minitune.execution.state import ENDED, OPEN, WAITING, Live, RunState
 from minitune.execution.trial_executor import Shared, TrialExecutor
 from minitune.experiment.lifecycle import Phase, Step
@@ -201,7 +201,10 @@ class Launcher:
             trial.num_failures += 1
             self._refusal = Refusal(trial, TrialError(f"the directory of trial {trial.name} cannot be used: {error}"))
             return True
-        self._roll_back(trial)
+        if not self._recorder.is_ours:  # a function that names directories has no other guard
+            raise forked_error("a plug-in")
+        if trial.report_count:
+            self._roll_back(trial)
         trial.attempt += 1
         self._recorder.attempt_starts(trial)
         self._state.move(trial, Step.START, f"attempt {trial.attempt}")

@@ -339,7 +339,8 @@ class RunState:
             self.unfinished.pop(trial.trial_id, None)
         else:
             self.unfinished.setdefault(trial.trial_id, trial)
-        self._index(trial)
+        if after is Phase.QUEUED or after is Phase.PAUSED:
+            self._index(trial)
         if STATUS[before] == STATUS[after]:
             return False
         self.counts[STATUS[before]] -= 1

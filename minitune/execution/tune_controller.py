@@ -36,7 +36,7 @@ from minitune.execution.failure import (
     raised_error,
     timeout_error,
 )
-from minitune.execution.hooks import Hooks, forked_error
+from minitune.execution.hooks import Hooks
 from minitune.execution.launcher import Launcher
 from minitune.execution.report_path import ReportPath
 from minitune.execution.state import ENDED, WAITING, Live, RunState
@@ -137,7 +137,9 @@ class TuneController:
                 state.end_rests(self._executor.now())
             if not state.end_reason and (state.may_start or not state.live or self._recorder.disk.trouble):
                 self._launch()  # most turns bring reports, and nothing by which one more trial could start
-            if not (self._is_ordered and self._launcher.has_to_go_on) and (state.live or not state.is_finished):
+            if not (self._is_ordered and self._launcher.has_to_go_on) and (
+                state.live or state.unfinished or state.supply != ENDED
+            ):
                 self._apply(self._patience_s(max_wait_s))
                 if self._deadlines.are_set:
                     self._stop_overdue()
@@ -160,8 +162,6 @@ class TuneController:
         ):
             while not state.end_reason and (refusal := self._launcher.launch()) is not None:
                 self._give_up_before_start(*refusal)
-            if not self._recorder.is_ours:  # a function that names directories has no other guard
-                raise forked_error("a plug-in")
         if state.requests:
             self._actions.run_requests()
         if not state.live:

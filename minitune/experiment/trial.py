@@ -659,7 +659,7 @@ class TrialMaker:
             self.trainable_name,
             config=config,
             trial_id=self.next_id(),
-            number=self.count,
+            number=self.ids.count,
             evaluated_params=evaluated_params,
             experiment_tag=experiment_tag,
             resources=request,

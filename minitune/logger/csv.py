@@ -13,7 +13,7 @@ from minitune.base import files
 from minitune.base.files import AppendFiles
 from minitune.base.json_text import short_text
 from minitune.experiment.trial import Trial
-from minitune.logger.logger import LoggerCallback, make_directory
+from minitune.logger.logger import LoggerCallback
 from minitune.result import CONFIG, EXPR_PROGRESS_FILE, flatten
 
 _PLAIN = frozenset((int, float, bool, str, type(None)))
@@ -122,7 +122,8 @@ class CSVLoggerCallback(LoggerCallback):
         """Open the file; rows of earlier attempts and of earlier drivers stay. Where that fails, the log says so."""
         key, path = trial.trial_id, os.path.join(trial.local_path, EXPR_PROGRESS_FILE)
         try:
-            make_directory(trial)
+            if not trial.attempt:  # tried outside of a run; in one, to make it again would hide that it has gone
+                trial.init_local_path()
             self._begin(key, path, trial.experiment_path)
         except OSError as error:
             self._lapse(key, path, error)

@@ -12,7 +12,7 @@ from minitune.base.files import AppendFiles
 from minitune.base.json_text import dumps, dumps_pretty
 from minitune.base.pickling import dumps as dumps_pickle
 from minitune.experiment.trial import Trial
-from minitune.logger.logger import LoggerCallback, make_directory
+from minitune.logger.logger import LoggerCallback
 from minitune.result import CONFIG, EXPR_PARAM_FILE, EXPR_PARAM_PICKLE_FILE, EXPR_RESULT_FILE
 
 
@@ -27,7 +27,8 @@ class JsonLoggerCallback(LoggerCallback):
         """Write the configuration, open the file. A file that cannot be written is named in the log."""
         path = os.path.join(trial.local_path, EXPR_RESULT_FILE)
         try:
-            make_directory(trial)
+            if not trial.attempt:  # tried outside of a run; in one, to make it again would hide that it has gone
+                trial.init_local_path()
             self._files.open(trial.trial_id, path, trial.experiment_path)
         except OSError as error:
             self._files.lapse(trial.trial_id, path, error)
@@ -38,7 +39,7 @@ class JsonLoggerCallback(LoggerCallback):
 
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
         """Append one line; where that fails, the log says so."""
-        if trial.light_config is not trial.config:  # a line is written with every report
+        if trial.light is not None and trial.light_config is not trial.config:  # a line is written with every report
             result = {**result, CONFIG: trial.light_config}
         line = f"{dumps(result)}\n"
         if not self.append(trial, line):
@@ -72,7 +73,7 @@ class JsonLoggerCallback(LoggerCallback):
             OSError: If a file cannot be written.
         """
         if config is trial.config:
-            config = trial.light_config
+            config = trial.config if trial.light is None else trial.light_config
         text = dumps_pretty(config).encode("ascii")
         data: bytes | None = None
         try:

@@ -76,15 +76,6 @@ class LoggerCallback(Callback):
         self.log_trial_end(trial, failed=True)
 
 
-def make_directory(trial: Trial) -> None:
-    """Make the directory of a trial that a logger is tried with outside of a run.
-
-    In a run it has been made before the first attempt. If it has gone since, another one would hide that.
-    """
-    if not trial.attempt:
-        trial.init_local_path()
-
-
 def pretty_print(result: Mapping[str, Any], exclude: Collection[str] | None = None) -> str:
     """A result as text in the manner of YAML: keys sorted, `config` and empty values left out.
 

@@ -13,7 +13,7 @@ from typing import Any
 from minitune.base import descriptors, files
 from minitune.base.json_text import scalar_of, short_text
 from minitune.experiment.trial import Trial
-from minitune.logger.logger import LoggerCallback, make_directory
+from minitune.logger.logger import LoggerCallback
 from minitune.result import CONFIG, PID, TIME_TOTAL_S, TIMESTAMP, TIMESTEPS_TOTAL, TRAINING_ITERATION, flatten
 
 logger = logging.getLogger("minitune")
@@ -74,7 +74,8 @@ class TBXLoggerCallback(LoggerCallback):
                 logger.warning("trial %s is not shown in TensorBoard: %s", trial.name, error)
 
     def _begin(self, trial: Trial) -> None:
-        make_directory(trial)
+        if not trial.attempt:  # tried outside of a run; in one, to make it again would hide that it has gone
+            trial.init_local_path()
         # the writer would make a directory that has gone, and follow a link that has taken its place
         with files.entry_of(os.path.join(trial.local_path, "events"), trial.experiment_path):
             pass

@@ -153,6 +153,8 @@ class CheckpointManager:
         Returns:
             The checkpoints to remove now.
         """
+        if not self._entries:
+            return []
         if trial.status == TERMINATED:  # an ERROR may be resumed, from its newest checkpoint
             for kept in trial.checkpoints:
                 entry = self._entries.get((trial.trial_id, kept.record.number))

@@ -168,7 +168,9 @@ class Recorder:
 
     def _recorded_config(self, trial: Trial) -> dict[str, Any]:
         """The configuration as it is recorded and sent: large values in it are stored once, and stand by reference."""
-        if trial.light_config is trial.config and not is_small(trial.config):
+        if trial.light is None and is_small(trial.config):
+            return trial.config
+        if trial.light_config is trial.config:
             trial.set_light_config(self._journal.by_reference({"config": trial.config})["config"])
         return trial.light_config
 
@@ -235,7 +237,11 @@ class Recorder:
 
     def status(self, trial: Trial, cause: str) -> None:
         """The trial's public status has changed."""
-        total = trial.sum_up() if trial.is_finished() and _is_worth_a_sum(trial) else None
+        # Many results, and no resume may need the state in between.
+        is_worth_a_sum = (
+            trial.report_count >= _RESULTS_WORTH_A_SUM and trial.attempt == 1 and trial.next_checkpoint == 0
+        )
+        total = trial.sum_up() if is_worth_a_sum and trial.is_finished() else None
         if total is not None and CONFIG in total["last"]:
             total["last"] = {**total["last"], CONFIG: None}
         self._journal.append(records.status(trial.trial_id, trial.status, cause, total))
@@ -348,11 +354,6 @@ class Recorder:
             self._journal.by_reference(records.exploit(trial.trial_id, donor.trial_id, record.number, config, reason))
         )
         self._known[trial.trial_id] = self._known[trial.trial_id]._replace(config=config)
-
-
-def _is_worth_a_sum(trial: Trial) -> bool:
-    """Whether to sum up a trial's results when it ends: many of them, and no resume may need its state in between."""
-    return trial.report_count >= _RESULTS_WORTH_A_SUM and trial.attempt == 1 and trial.next_checkpoint == 0
 
 
 @contextlib.contextmanager
