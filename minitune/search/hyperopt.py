@@ -19,9 +19,9 @@ from minitune.search.foreign import (
     usable,
 )
 from minitune.search.searcher import Suggestion, no_space, require_mode
-from minitune.space.domains import Categorical, Float, LogUniform, Normal, is_same, sampler_and_step
-from minitune.space.parameters import Parameter, draw, parameters
-from minitune.space.tree import has_unresolved_values
+from minitune.space.domains import Categorical, Float, Integer, LogUniform, Normal, Sampler, is_same, sampler_and_step
+from minitune.space.parameters import Parameter, draw, is_searchable, parameters
+from minitune.space.tree import assign_value, copy_tree, find_unresolved, has_unresolved_values, path_text
 
 
 class HyperOptSearch(SpaceSearcher):
@@ -82,6 +82,23 @@ class HyperOptSearch(SpaceSearcher):
         super()._set_space(space)
         expression = [0, _expression(parameters(space), None)]  # the library needs something, also without parameters
         self._domain = hyperopt.Domain(_identity, expression)
+
+    @staticmethod
+    def convert_search_space(spec: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+        """A space of this library's domains as one of HyperOpt's own, which can be changed and given as `space`.
+
+        Args:
+            spec: The space. Constants in it stay.
+            prefix: Put before each label, with a `/`. Labels are the paths of the parameters, such as `"model/depth"`.
+
+        Returns:
+            A new dict, nested as `spec`, with `hp` expressions in place of the domains.
+
+        Raises:
+            ValueError: If there is a grid, a function, or another domain that HyperOpt cannot draw from.
+        """
+        converted: dict[str, Any] = _converted(dict(spec), prefix)
+        return converted
 
     # -- the loop ------------------------------------------------------------------------------------------------
 
@@ -341,18 +358,48 @@ def _node(parameter: Parameter, all_of_them: Sequence[Parameter]) -> Any:
         options = [{"index": index, **_expression(all_of_them, (name, index))} for index in range(len(domain))]
         return hp.choice(name, options)
     sampler, q = sampler_and_step(domain)
+    if indices is not None:
+        return _number_node(name, sampler, indices[0] - 0.5, indices[1] + 0.5, 1)  # each number is a cell of width 1
+    low, high = (domain.lower, domain.upper) if isinstance(domain, Float) else (0.0, 0.0)
+    return _number_node(name, sampler, low, high, q)
+
+
+def _number_node(name: str, sampler: Sampler, low: float, high: float, q: float | None) -> Any:
+    """A number between two bounds, or from a normal distribution, rounded to multiples of `q` unless that is None."""
+    from hyperopt import hp
+
     if isinstance(sampler, Normal):
         return hp.qnormal(name, sampler.mean, sampler.sd, q) if q else hp.normal(name, sampler.mean, sampler.sd)
-    if indices is not None:
-        low, high = indices[0] - 0.5, indices[1] + 0.5  # each number is a cell of width 1
-        if isinstance(sampler, LogUniform):
-            return hp.qloguniform(name, math.log(low), math.log(high), 1)
-        return hp.quniform(name, low, high, 1)
-    low, high = (domain.lower, domain.upper) if isinstance(domain, Float) else (0.0, 0.0)
     if isinstance(sampler, LogUniform):
         low, high = math.log(low), math.log(high)
         return hp.qloguniform(name, low, high, q) if q else hp.loguniform(name, low, high)
     return hp.quniform(name, low, high, q) if q else hp.uniform(name, low, high)
+
+
+def _converted(space: Any, label: str) -> Any:
+    """See `HyperOptSearch.convert_search_space`; `space` may be any part of a space."""
+    from hyperopt import hp
+    from hyperopt.pyll import scope
+
+    space = copy_tree(space)
+    for path, domain in list(find_unresolved(space)):
+        name = "/".join(filter(None, (label, path_text(path))))
+        if domain.is_grid() or not is_searchable(domain):
+            raise ValueError(f"parameter {name!r} must be of a kind that HyperOpt can draw, but got {shown(domain)}")
+        sampler, q = sampler_and_step(domain)
+        if isinstance(domain, Categorical):
+            node = hp.choice(
+                name, [_converted(each, f"{name}/{index}") for index, each in enumerate(domain.categories)]
+            )
+        elif isinstance(domain, Integer):
+            first, stop = domain.index_range(int(q or 1))
+            node = scope.int(_number_node(name, sampler, first - 0.5, stop - 0.5, 1))
+            node = node * int(q) if q else node
+        else:
+            is_single = domain.lower == domain.upper  # which HyperOpt cannot draw
+            node = domain.lower if is_single else _number_node(name, sampler, domain.lower, domain.upper, q)
+        space = assign_value(space, path, node)
+    return space
 
 
 def _from_library(parameter: Parameter, value: Any) -> Any:

@@ -285,6 +285,36 @@ class OptunaSearch(SpaceSearcher):
     def _set_space(self, space: dict[str, Any]) -> None:
         self._optuna_space, self._space = DomainSpace(space), space
 
+    @staticmethod
+    def convert_search_space(spec: dict[str, Any]) -> dict[str, Any]:
+        """A space of this library's domains as Optuna's distributions, which can be changed and given as `space`.
+
+        Args:
+            spec: The space. Constants and functions in it are left out.
+
+        Returns:
+            Distributions by the paths of the parameters, such as `"model/depth"`. Optuna has no steps on a logarithmic
+            scale: there a `q` is lost.
+
+        Raises:
+            ValueError: If there is a grid, a normal distribution, or a choice that holds domains.
+        """
+        from optuna.distributions import CategoricalDistribution
+
+        refuse_normal(spec, "Optuna")
+        choice = next((each.parent[0] for each in parameters(spec) if each.parent is not None), None)
+        if choice is not None:
+            raise ValueError(
+                f"no choice may hold domains, for which Optuna has no distribution, but {choice!r} does; give "
+                "OptunaSearch the space as it is, or a define-by-run function"
+            )
+        return {
+            each.name: CategoricalDistribution(list(each.domain.categories))
+            if isinstance(each.domain, Categorical)
+            else _distribution(each)
+            for each in parameters(spec)
+        }
+
     @property
     def study(self) -> Any:
         """The `optuna.study.Study`, such as for Optuna's plots; it is made when it is first needed.

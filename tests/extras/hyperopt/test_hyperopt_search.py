@@ -14,6 +14,7 @@ from kit import spaces
 import minitune as tune
 from minitune.search import Searcher
 from minitune.search.hyperopt import HyperOptSearch
+from minitune.space.domains import fits
 
 pytest.register_assert_rewrite("minitune.testing.searcher_contract")
 
@@ -154,3 +155,40 @@ def test_a_point_that_a_constraint_forbids(tmp_path: Path) -> None:
     search = HyperOptSearch({"x": HP.uniform("x", 0, 1)}, points_to_evaluate=[{"x": 0.5}])
     with pytest.raises(ValueError, match="constraint"):
         minimise(tmp_path / "3", {}, search, constraints=near)
+
+
+def test_a_converted_space_gives_what_the_domains_give() -> None:
+    space = {
+        "rate": tune.loguniform(1e-4, 1),
+        "step": tune.quniform(0, 1, 0.25),
+        "one": tune.uniform(2, 2),
+        "noise": tune.randn(0, 1),
+        "inner": {"n": tune.randint(1, 4), "even": tune.qrandint(2, 8, 2), "big": tune.lograndint(1, 1000)},
+        "model": tune.choice([{"kind": "a"}, {"kind": "b", "depth": tune.randint(0, 3)}, [1, 2]]),
+        "c": "constant",
+    }
+    converted = HyperOptSearch.convert_search_space(space)
+    searcher = HyperOptSearch(converted, metric="loss", mode="min", random_state_seed=1, n_initial_points=5)
+    configs = [searcher.suggest(str(number)) for number in range(40)]
+    assert all(config.keys() == space.keys() for config in configs)
+    assert all(fits(space["inner"], config["inner"]) for config in configs)
+    assert all(fits(space[name], config[name]) for config in configs for name in ("rate", "step", "one", "noise", "c"))
+    assert {config["inner"]["n"] for config in configs} == {1, 2, 3}
+    assert {config["inner"]["even"] for config in configs} == {2, 4, 6, 8}
+    assert {str(type(config["inner"]["even"])) for config in configs} == {"<class 'int'>"}
+    depths = {
+        config["model"]["depth"] for config in configs if isinstance(config["model"], dict) and len(config["model"]) > 1
+    }
+    assert depths == {0, 1, 2}
+
+
+def test_labels_of_a_converted_space_are_paths() -> None:
+    converted = HyperOptSearch.convert_search_space({"a": {"b": tune.uniform(0, 1)}, "c": 1}, prefix="mine")
+    assert converted["c"] == 1
+    assert converted["a"]["b"].pos_args[0].pos_args[0].obj == "mine/a/b"
+
+
+@pytest.mark.parametrize("domain", [tune.grid_search([1, 2]), tune.sample_from(lambda: 1)])
+def test_what_hyperopt_cannot_draw_is_not_converted(domain: Any) -> None:
+    with pytest.raises(ValueError, match="parameter 'a/x' must be of a kind that HyperOpt can draw"):
+        HyperOptSearch.convert_search_space({"a": {"x": domain}})
