@@ -18,9 +18,11 @@
       : process end (not end-of-file)  =>  read what was sent, wait for the whole tree, then Exited
       |
       | Quit(n, keep=True) -->                                    obj.park(), or obj.stop() if it has none
-      | <-- Returned(n)                                           parked; or it leaves, if it cannot be kept
+      | <-- Returned(n) | Finished(n)                             parked; or it leaves, if it cannot be kept
+      | <== Finished(n, payload)                                  instead of Returned(n, payload): parked without Quit
       | Move(n, place, payload) -->                               everything as it was at the start, then the new place,
       |                                                           then obj.reset(*args), on the main thread
+      | Call(n + 1, method, payload) -->                          sent with it if the worker was parked by Finished
       | <-- Returned(n, payload) | Raised(n, error)               whether the object can be used again
 
 Calls go in strict turns: one call, one reply; `n` grows by one. Payloads are opaque bytes: a frame's envelope is plain
@@ -155,6 +157,7 @@ class Boot(NamedTuple):
         sys_path: The driver's `sys.path`, absolute.
         argv: The driver's `sys.argv`.
         limit_bytes: The longest body that the worker may send.
+        is_reusable: Whether it may be parked: a function that returns is followed by Finished, where that is true.
     """
 
     place: Place
@@ -162,6 +165,7 @@ class Boot(NamedTuple):
     sys_path: tuple[str, ...] = ()
     argv: tuple[str, ...] = ()
     limit_bytes: int = 0
+    is_reusable: bool = False
 
 
 class Call(NamedTuple):
@@ -210,6 +214,16 @@ class Returned(NamedTuple):
     payload: bytes = b""
 
 
+class Finished(NamedTuple):
+    """Worker to driver: the call has returned, and nothing that it has started is left. The worker may be parked.
+
+    Its object is one whose `reset` does without user code: it succeeds, unless the process is broken.
+    """
+
+    number: int
+    payload: bytes = b""
+
+
 class Reported(NamedTuple):
     """Worker to driver, on the report pipe: the call goes on, has this value to report and waits for an answer."""
 
@@ -224,7 +238,7 @@ class Raised(NamedTuple):
     error: RemoteError
 
 
-Message = Boot | Call | GoOn | Quit | Show | Move | Hello | Returned | Reported | Raised
+Message = Boot | Call | GoOn | Quit | Show | Move | Hello | Returned | Finished | Reported | Raised
 
 
 # -- events ------------------------------------------------------------------------------------------------------------
@@ -292,10 +306,20 @@ Event = Started | CallReturned | CallRaised | Exited
 
 
 class NotReset(NamedTuple):
-    """A parked process cannot carry this actor, and is killed. No event of an executor: it takes another process."""
+    """A parked process cannot carry this actor, and is killed. No event of an executor: it takes another process.
+
+    Attributes:
+        actor_id: The actor.
+        reason: Why.
+        is_told: Whether Started was told: another process must not tell it again.
+        call: The method and the pickled arguments of the call in flight, if there is one: another process has to
+            answer it.
+    """
 
     actor_id: str
     reason: str
+    is_told: bool
+    call: tuple[str, bytes] | None
 
 
 # -- fields ------------------------------------------------------------------------------------------------------------
@@ -400,14 +424,20 @@ def _to_call(number: int, body: bytes) -> Call:
 
 
 def _from_boot(boot: Boot) -> _Body:
-    fields = [_place_fields(boot.place), boot.sys_path, boot.argv, [str(boot.limit_bytes)]]
+    fields = [
+        _place_fields(boot.place),
+        boot.sys_path,
+        boot.argv,
+        [str(boot.limit_bytes), "reusable" if boot.is_reusable else ""],
+    ]
     return _with_size(join_fields([join_fields(each) for each in fields]), boot.factory)
 
 
 def _to_boot(number: int, body: bytes) -> Boot:
     head, factory = _split_size(body)
-    place, paths, argv, (limit,) = (split_fields(field or b"") for field in split_fields(head))
-    return Boot(_place(place), factory, tuple(map(as_text, paths)), tuple(map(as_text, argv)), int(limit or b""))
+    place, paths, argv, (limit, reusable) = (split_fields(field or b"") for field in split_fields(head))
+    texts = tuple(map(as_text, paths)), tuple(map(as_text, argv))
+    return Boot(_place(place), factory, *texts, int(limit or b""), bool(reusable))
 
 
 def _to_move(number: int, body: bytes) -> Move:
@@ -436,6 +466,7 @@ _KINDS: list[tuple[type[Message], Callable[[Any], _Body], Callable[[int, bytes],
     (Show, lambda show: (b"", b""), lambda number, body: Show()),
     (Reported, lambda reported: (b"", reported.payload), Reported),
     (GoOn, lambda answer: (b"", b""), lambda number, body: GoOn(number)),
+    (Finished, lambda finished: (b"", finished.payload), Finished),
 ]
 """The kinds of messages, numbered from 1: how each becomes a body, and a message again."""
 

@@ -39,6 +39,7 @@ from minitune.actor.messages import (
     CallReturned,
     Event,
     Exited,
+    Finished,
     Hello,
     Message,
     Move,
@@ -76,6 +77,7 @@ class Phase(Enum):
     BUSY = "busy"
     STOPPING = "stopping"
     PARKED = "parked"
+    TAKEN = "taken"  # handed on to another actor: what that needs is sent with its first call
     MOVING = "moving"
     DYING = "dying"
     ENDED = "ended"
@@ -127,6 +129,11 @@ class ActorProcess:
         self._is_stopped = False
         self._shows_stacks = False
         self._parks = False
+        self._is_clean = False  # it can be parked without a word, and a reset will succeed
+        self._move: Move
+        self._timeout_s = 0.0
+        self._is_told = False  # Started, before the object is there
+        self._first: tuple[str, bytes] | None = None  # the call that was made before the object is there
         self._is_dead = False
         self._is_orphaned = False
         self._lost = ""
@@ -136,7 +143,14 @@ class ActorProcess:
 
     # -- what the executor asks for ----------------------------------------------------------------------------
 
-    def start(self, started: Started, boot: Boot, preload: bool = True, alone: bool = False) -> None:
+    def start(
+        self,
+        started: Started,
+        boot: Boot,
+        preload: bool = True,
+        alone: bool = False,
+        instead: NotReset | None = None,
+    ) -> None:
         """Have the process made and send it the first message. Started, CallRaised or Exited follows.
 
         Args:
@@ -145,6 +159,7 @@ class ActorProcess:
             preload: Whether what was preloaded is of use to it. False where the process must choose its devices or
                 thread limits before anything is imported.
             alone: Whether nothing that carries it may carry others, too: should it die, only this actor is lost.
+            instead: What another process has said that could not be handed on.
 
         Raises:
             ValueError: If the factory is too large.
@@ -152,6 +167,8 @@ class ActorProcess:
         frames = encode(boot, boot.limit_bytes)
         hello_s = self._launcher.hello_s
         self.actor_id, self._started, self._place = started.actor_id, started, boot.place
+        if instead is not None:
+            self._is_told, self._first = instead.is_told, instead.call
         self._memory_kills.look()
         try:
             self.token, self._channel, self._reports = self._launcher.launch(self, preload, alone)
@@ -184,6 +201,11 @@ class ActorProcess:
         if self.phase is not Phase.IDLE:
             if self.phase is Phase.DYING and not self._is_stopped:
                 return  # the caller has heard nothing yet but the last reply
+            if self._is_told and self._first is None:
+                self._first = method, payload
+                if self.phase is Phase.TAKEN:
+                    self._send_move()
+                return
             raise RuntimeError(f"actor {self.actor_id!r} cannot be called while it is {self.phase.value}")
         if method == self._open_method:  # the one that waits goes on
             self._number += 1
@@ -213,6 +235,10 @@ class ActorProcess:
             self._is_stopped = True
             self.phase = Phase.DYING
             return
+        if keep and self._is_clean and self.phase in (Phase.IDLE, Phase.TAKEN):
+            self.phase = Phase.PARKED
+            self._tell(Exited(self.actor_id, "parked"))
+            return
         if dump:
             self._show()
         if self._open_method:
@@ -229,7 +255,8 @@ class ActorProcess:
         """Hand a parked process on to another actor. Started follows; or NotReset, and the process is killed.
 
         All that user code may have changed in the process is put back; it takes the new place, and its object is
-        `reset`.
+        `reset`. Where nothing can be said against that, Started is told before it, and all is sent with the first
+        call. If it fails all the same, NotReset comes after Started.
 
         Args:
             started: What to tell once this is done; the process is filled in.
@@ -243,11 +270,16 @@ class ActorProcess:
         """
         if self.phase is not Phase.PARKED:
             raise RuntimeError(f"the process of {self.actor_id!r} is {self.phase.value}, not parked")
-        self._send(Move(self._number + 1, place, payload))
-        self.actor_id, self._started, self._place = started.actor_id, started._replace(reused=True), place
+        self.actor_id, self._place = started.actor_id, place
+        self._started = started._replace(pid=self.pid, reused=True)
         self._is_stopped = self._shows_stacks = False
-        self.phase = Phase.MOVING
-        self._set_timer(timeout_s, lambda: self._is_unusable("it took too long"))
+        self._move, self._timeout_s = Move(self._number + 1, place, payload), timeout_s
+        self._is_told, self._first = self._is_clean, None
+        if self._is_told:
+            self.phase = Phase.TAKEN
+            self._tell(self._started)
+        else:
+            self._send_move()
 
     def kill(self, cause: str = "") -> None:
         """Kill the whole tree at once. Exited follows."""
@@ -258,9 +290,22 @@ class ActorProcess:
         self._launcher.kill(self.token)
         self._set_timer(EXIT_STATUS_S, self._force)
 
-    def _send(self, message: Call | Quit | Move) -> None:
+    def _send(self, message: Call | Quit) -> None:
         self._channel.send(*encode(message, self._channel.limit_bytes))
         self._number = message.number
+
+    def _send_move(self) -> None:
+        """Send what another actor needs, and its first call, if that is there, in one piece."""
+        self._number = self._move.number
+        frames = encode(self._move, self._channel.limit_bytes)
+        if self._first is not None:
+            self._number += 1
+            self._method = self._first[0]
+            frames += encode(Call(self._number, *self._first), self._channel.limit_bytes)
+        self._channel.send(b"".join(frames))
+        self._is_clean = False
+        self.phase = Phase.MOVING
+        self._set_timer(self._timeout_s, lambda: self._is_unusable("it took too long"))
 
     def _answer_with_quit(self) -> None:
         """Let what the worker has reported come to its end: each report gets one answer."""
@@ -269,7 +314,7 @@ class ActorProcess:
 
     def _is_unusable(self, reason: str) -> None:
         """The process cannot carry the actor that it was handed on to."""
-        self._tell(NotReset(self.actor_id, reason))
+        self._tell(NotReset(self.actor_id, reason, self._is_told, self._first))
         self.actor_id = ""
         self.kill()
 
@@ -335,7 +380,7 @@ class ActorProcess:
             return
         self._is_dead = True
         self._drain()
-        if self.phase is Phase.MOVING:
+        if self.phase in (Phase.TAKEN, Phase.MOVING):
             self._is_unusable("it has died")
         self.phase = Phase.DYING
         self._set_timer(EXIT_STATUS_S, self._force)
@@ -424,7 +469,7 @@ class ActorProcess:
 
     def _on_message(self, message: Message) -> None:
         """Handle what the worker says. After a stop no answer counts but that to the stop itself."""
-        if not isinstance(message, (Reported, Returned, Raised)):
+        if not isinstance(message, (Reported, Returned, Finished, Raised)):
             self._on_hello(message)
             return
         if message.number > self._number:
@@ -432,10 +477,13 @@ class ActorProcess:
         if message.number <= self._answered:  # it is a repetition, or comes too late
             return
         self._answered = message.number
+        if self.phase is Phase.MOVING and message.number > self._move.number:
+            self._is_reset()  # the answer to the first call has overtaken what was said of that
         if self.phase is Phase.BUSY and message.number == self._number:
             self.phase = Phase.IDLE
             if isinstance(message, Reported):
                 self._open_method = self._method
+            self._is_clean = isinstance(message, Finished)
             self._tell(self._outcome(message))
         elif isinstance(message, Reported):  # it was on its way when the stop was sent
             self._answer_with_quit()
@@ -444,7 +492,7 @@ class ActorProcess:
         elif self.phase is Phase.MOVING:
             self._on_reset(message)
         elif self.phase is Phase.STOPPING and message.number == self._number:
-            self._on_unwound()
+            self._on_unwound(message)
 
     def _on_hello(self, message: Message) -> None:
         if not isinstance(message, Hello):
@@ -453,34 +501,45 @@ class ActorProcess:
         if self.phase is Phase.STARTING:
             self._set_timer(None)
 
-    def _on_made(self, reply: Returned | Raised) -> None:
+    def _on_made(self, reply: Returned | Finished | Raised) -> None:
         self.phase = Phase.IDLE
         if isinstance(reply, Raised):
             self._tell(CallRaised(self.actor_id, reply.error))
-        else:
-            self._is_ready = True
+            return
+        self._is_ready = True
+        if not self._is_told:
             self._tell(self._started._replace(pid=self.pid))
+        elif self._first is not None:
+            self.call(*self._first)
 
-    def _on_reset(self, reply: Returned | Raised) -> None:
+    def _on_reset(self, reply: Returned | Finished | Raised) -> None:
         if isinstance(reply, Raised):
             self._is_unusable(reply.error.last_line())
-        elif not pickle.loads(reply.payload or pickle.dumps(None)):
+        elif not (reply.payload and pickle.loads(reply.payload)):
             self._is_unusable("reset returned False")
         else:
-            self._set_timer(None)
-            self.phase = Phase.IDLE
-            self._tell(self._started._replace(pid=self.pid))
+            self._is_reset()
 
-    def _on_unwound(self) -> None:
+    def _is_reset(self) -> None:
+        """The worker carries the actor that it was handed on to."""
+        self._set_timer(None)
+        if self._first is not None:
+            self.phase = Phase.BUSY
+        else:
+            self.phase = Phase.IDLE
+            self._tell(self._started)
+
+    def _on_unwound(self, reply: Returned | Finished | Raised) -> None:
         """The worker has been stopped, and can be parked."""
         if self._parks:
             self._set_timer(None)
             self.phase = Phase.PARKED
+            self._is_clean = isinstance(reply, Finished)
             self._tell(Exited(self.actor_id, "parked"))
         else:  # it was stopped again, for good
             self._send(Quit(self._number + 1))
 
-    def _outcome(self, reply: Reported | Returned | Raised) -> Event:
+    def _outcome(self, reply: Reported | Returned | Finished | Raised) -> Event:
         if isinstance(reply, Raised):
             return CallRaised(self.actor_id, reply.error)
         if not reply.payload:

@@ -28,7 +28,17 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from minitune.actor.channel import CHUNK_BYTES, ChannelClosedError, End, Outgoing, check_identity
-from minitune.actor.messages import FrameReader, GoOn, Message, ProtocolError, Quit, Raised, Reported, Returned
+from minitune.actor.messages import (
+    Finished,
+    FrameReader,
+    GoOn,
+    Message,
+    ProtocolError,
+    Quit,
+    Raised,
+    Reported,
+    Returned,
+)
 from minitune.base.pickling import dump_value
 from minitune.error import RemoteError
 
@@ -58,6 +68,9 @@ class Host(Protocol):
 
     def check(self) -> int:
         """Find out whether the control channel is there; returns the longest body that may be sent."""
+
+    def may_be_kept(self) -> bool:
+        """Whether this process can be used again, and nothing that the function has started is left."""
 
     def on_channel_lost(self, error: ChannelClosedError) -> None:
         """End the process."""
@@ -175,7 +188,8 @@ class ReportPipe:
         limit_bytes = self._host.check()
         if not isinstance(last_word, BaseException):
             try:
-                return Outgoing(Returned(self._number, pickled(last_word)), limit_bytes)
+                kind = Finished if self._host.may_be_kept() else Returned
+                return Outgoing(kind(self._number, pickled(last_word)), limit_bytes)
             except BaseException as error:
                 last_word = error
         return Outgoing(Raised(self._number, RemoteError.of(last_word)), limit_bytes)

@@ -34,6 +34,7 @@ from minitune.actor.messages import (
     SWEEP_TICK_S,
     Boot,
     Call,
+    Finished,
     Hello,
     Message,
     Move,
@@ -258,6 +259,8 @@ class Worker:
         self._surroundings: Surroundings | None = None
         self._is_asked_to_stop = False
         self._last_call = 0
+        self._is_reusable = False
+        self._is_moving = False  # and if that fails, for ever
         self._mask: Iterable[int] = ()
         self._control_thread = 0
 
@@ -288,6 +291,7 @@ class Worker:
     def _make(self, boot: Boot) -> None:
         """Take the place and make the object."""
         self._channel.send_limit_bytes = boot.limit_bytes or self._channel.send_limit_bytes
+        self._is_reusable = boot.is_reusable
         if boot.sys_path:
             sys.path[:] = boot.sys_path
         if boot.argv:
@@ -369,6 +373,7 @@ class Worker:
         elif isinstance(message, Show):
             dump_stacks()
         elif isinstance(message, Move):
+            self._is_moving = True
             self._executor.post(self._move, message)
         else:
             raise ProtocolError(f"a worker does not expect {type(message).__name__}")
@@ -376,6 +381,9 @@ class Worker:
     def _on_call(self, call: Call) -> None:
         """Plain arguments are loaded here: a call must get through while user code blocks the main thread."""
         self._last_call = call.number
+        if self._is_moving:
+            self._executor.post(self._after_move, call)
+            return
         try:
             args = load_plain(call.payload) if call.payload else ()
         except UserCodeNeededError:
@@ -389,7 +397,7 @@ class Worker:
     def _load_and_invoke(self, call: Call) -> None:
         """The same on the user's thread."""
         try:
-            args = load_value(call.payload)
+            args = load_value(call.payload) if call.payload else ()
         except BaseException as error:
             self._send(Raised(call.number, RemoteError.of(error)))
             return
@@ -447,7 +455,8 @@ class Worker:
             self._executor.shutdown()
             return
         self._is_asked_to_stop = False
-        self._send(Returned(message.number))
+        kind = Finished if getattr(self._object, "resets_at_once", False) else Returned
+        self._send(kind(message.number))
 
     def _has_leftovers(self) -> bool:
         """Whether a thread or a process that user code has started still lives."""
@@ -480,6 +489,12 @@ class Worker:
             self._send(Raised(message.number, RemoteError.of(error)))
             return
         self._load_and_invoke(Call(message.number, "reset", message.payload))
+        self._is_moving = False  # not before: the control thread may have a call for what `reset` makes
+
+    def _after_move(self, call: Call) -> None:
+        """Do a call that was sent with a move; if that has failed, there is nothing to call."""
+        if not self._is_moving:
+            self._load_and_invoke(call)
 
     # -- answers -----------------------------------------------------------------------------------------------
 
@@ -538,6 +553,10 @@ class Worker:
         except ChannelClosedError as error:
             self.on_channel_lost(error)
         return self._channel.send_limit_bytes
+
+    def may_be_kept(self) -> bool:
+        """See `reports.Host`."""
+        return self._is_reusable and not self._has_leftovers()
 
     def leave_if_forked(self) -> None:
         """See `reports.Host`: user code has forked, and the child has come back from it into ours."""

@@ -221,6 +221,8 @@ class LocalTrialExecutor:
         if actor is not None:
             parks = keep and actor.reuse_key is not None and sum(map(len, self._parked.values())) < self._parked_limit
             actor.process.stop(grace_s, parks, dump)
+            if actor.process.phase is Phase.PARKED:
+                self._park(actor_id)  # at once: another actor can have what it held
 
     def wait(self, timeout_s: float | None) -> list[Event]:
         """See `TrialExecutor.wait`."""
@@ -305,15 +307,16 @@ class LocalTrialExecutor:
     def _new_process(self) -> ActorProcess:
         return ActorProcess(self._loop, self._launcher, self._told.append, self._processes, self._memory_kills)
 
-    def _start_process(self, actor: _Actor) -> None:
-        """Start a fresh process for an actor."""
+    def _start_process(self, actor: _Actor, instead: NotReset | None = None) -> None:
+        """Start a fresh process for an actor; perhaps since a parked one could not be used."""
         if not descriptors.has_room_for_worker():
             self._drop_parked()
         place = self._place(actor)
         preload = actor.request.required_resources.get(GPU, 0) == 0 and _has_one_thread(place.env)
         alone = self._losses[_trial_of(actor.actor_id)] >= LOSSES_TOGETHER
-        boot = Boot(place, self._pack(actor), search_path(), tuple(sys.argv), MESSAGE_BYTES)
-        actor.process.start(self._started(actor), boot, preload, alone)
+        is_reusable = actor.reuse_key is not None
+        boot = Boot(place, self._pack(actor), search_path(), tuple(sys.argv), MESSAGE_BYTES, is_reusable)
+        actor.process.start(self._started(actor), boot, preload, alone, instead)
 
     def _started(self, actor: _Actor) -> Started:
         return Started(actor.actor_id, 0, self._host, actor.allocation)
@@ -368,6 +371,9 @@ class LocalTrialExecutor:
 
     def _complete(self, event: Event | NotReset) -> Event | None:
         """A process's event as the executor's; None if there is none for the caller."""
+        if isinstance(event, Exited) and event.kind == "parked":
+            self._park(event.actor_id)
+            return event
         actor = self._actors.get(event.actor_id)
         if actor is None:  # a process that carries no actor has ended
             for parked in self._parked.values():
@@ -376,7 +382,7 @@ class LocalTrialExecutor:
         if isinstance(event, NotReset):
             logger.debug("the worker of %s is not used again: %s", actor.actor_id, event.reason)
             actor.process = self._new_process()
-            self._start_process(actor)
+            self._start_process(actor, event)
             return None
         if isinstance(event, CallRaised):
             return event._replace(error=replace(event.error, hint=self._hint(actor, event.error)))
@@ -384,8 +390,16 @@ class LocalTrialExecutor:
             self._on_exited(actor, event)
         return event
 
+    def _park(self, actor_id: str) -> None:
+        """Keep the process of an actor that is gone, if that has not been done yet."""
+        actor = self._actors.pop(actor_id, None)
+        if actor is not None:
+            self._ledger.release(actor_id)
+            actor.remove_file()
+            self._put_back(actor)
+
     def _on_exited(self, actor: _Actor, event: Exited) -> None:
-        """An actor is gone; its process may be parked."""
+        """An actor is gone, and its process, too."""
         trial_id = _trial_of(actor.actor_id)
         del self._actors[actor.actor_id]
         actor.remove_file()
@@ -394,9 +408,6 @@ class LocalTrialExecutor:
             self._ledger.write_off(actor.actor_id)
         else:
             self._ledger.release(actor.actor_id)
-        if event.kind == "parked":
-            self._put_back(actor)
-            return
         if event.kind != "stopped":
             self._just_ended.add(actor.actor_id)
         if event.kind == "lost":

@@ -71,7 +71,12 @@ class FunctionActor:
         info: The trial.
         user_thread: One thread, on which the function runs.
         allocation: The trial's resources.
+
+    Attributes:
+        resets_at_once: `reset` runs no user code, and succeeds once the function has unwound.
     """
+
+    resets_at_once = True
 
     def __init__(self, function: UserFunction, info: TrialInfo, user_thread: Executor, allocation: Allocation):
         self._function = function

@@ -56,6 +56,12 @@ class Hosted:
         return True
 
 
+class Clean(Hosted):
+    """One whose reset cannot fail: it is sent with the first call."""
+
+    resets_at_once = True
+
+
 def _counter(user_thread: Executor) -> Hosted:
     return Hosted(user_thread, Counter)
 
@@ -98,14 +104,14 @@ class Group(LocalTrialExecutor):
             del self._actors[actor_id]
             raise
 
-    def move(self, actor_id: str, place: Place) -> None:
+    def move(self, actor_id: str, place: Place, timeout_s: float = BOUND_S) -> None:
         """Hand the only parked process on."""
         [[parked]] = filter(None, self._parked.values())
         self._parked.clear()
         self._ledger.acquire(actor_id, _ONE)
         parked.actor_id = actor_id
         self._actors[actor_id] = parked
-        parked.process.take_over(self._started(parked), place, dumps((None,), "an argument"), BOUND_S)
+        parked.process.take_over(self._started(parked), place, dumps((None,), "an argument"), timeout_s)
 
     def kill(self, actor_id: str) -> None:
         self._actors[actor_id].process.kill()

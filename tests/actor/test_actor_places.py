@@ -13,9 +13,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from actor_driver import Driver, Hosted, however_it_started
+from actor_driver import Clean, Driver, Hosted, however_it_started
 from actor_samples import FOREVER_S, Counter, Family, Sleeper
-from kit import BOUND_S, read_pids, wait_until
+from kit import BOUND_S, is_gone, read_pids, wait_until
 
 from minitune.actor.messages import CallRaised, CallReturned, Exited, Place, Started
 
@@ -184,6 +184,59 @@ def test_a_process_that_cannot_be_handed_on_is_replaced(driver: Driver, tmp_path
     driver.group.move("b", Place(str(tmp_path / "missing")))
     assert not driver.next("b").reused
     assert driver.call("b", "add", 1) == 1
+
+
+def _park_clean(driver: Driver) -> int:
+    """Park an actor with the value 7; returns its process."""
+    driver.group.start_in("a", partial(Clean, factory=Counter))
+    pid: int = driver.next("a").pid
+    assert driver.call("a", "add", 7) == 7
+    driver.group.stop("a", BOUND_S, keep=True)
+    assert driver.next("a").kind == "parked"
+    return pid
+
+
+def test_a_reset_that_cannot_fail_is_sent_with_the_first_call(driver: Driver, tmp_path: Path) -> None:
+    pid = _park_clean(driver)
+    driver.group.move("b", place_in(tmp_path / "b"))
+    assert not (tmp_path / "b" / "out").exists(), "nothing was sent"
+    started = driver.next("b")
+    assert (started.pid, started.reused) == (pid, True)
+    assert driver.call("b", "add", 1) == 8
+    assert driver.call("b", "directory") == str(tmp_path / "b")
+    assert driver.stop("b").cause == "stopped"
+
+
+@pytest.mark.parametrize("injury", ["killed", "killed and seen", "frozen", "no place"])
+def test_a_process_that_fails_with_the_first_call_is_replaced(driver: Driver, tmp_path: Path, injury: str) -> None:
+    """Started was told, and is not told again; a fresh process answers the call."""
+    pid = _park_clean(driver)
+    place = Place(str(tmp_path / "missing")) if injury == "no place" else place_in(tmp_path / "b")
+    driver.group.move("b", place, timeout_s=0.5)
+    assert driver.next("b").reused
+    if injury != "no place":
+        os.kill(pid, signal.SIGSTOP if injury == "frozen" else signal.SIGKILL)
+    if injury == "killed and seen":
+        wait_until(
+            lambda: driver.group.wait(0) == [] and driver.group.pids().get("b", pid) != pid, "there is another process"
+        )
+    assert driver.call("b", "add", 1) == 1
+    assert driver.call("b", "add", 1) == 2
+    assert driver.stop("b").cause == "stopped"
+    wait_until(lambda: driver.group.wait(0) == [] and is_gone(pid), "the process that was of no use is gone")
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_stop_before_the_first_call(driver: Driver, tmp_path: Path, keep: bool) -> None:
+    pid = _park_clean(driver)
+    driver.group.move("b", place_in(tmp_path / "b"))
+    assert driver.next("b").reused
+    driver.group.stop("b", BOUND_S, keep=keep)
+    assert driver.next("b").kind == ("parked" if keep else "stopped")
+    if keep:
+        driver.group.move("c", place_in(tmp_path / "c"))
+        assert driver.next("c").pid == pid
+        assert driver.call("c", "add", 1) == 8
 
 
 @however_it_started
