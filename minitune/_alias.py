@@ -122,6 +122,7 @@ _ALONE = "distributed training is not part of it: train in the trial by the libr
 NOT_HERE = {
     "RayTaskError": "there is no such error: an error of a trial is in Result.error",
     "ScalingConfig": "distributed training is not part of it: start what a trial needs inside the trial",
+    "_internal": "it is Ray's inside",
     "_private": "it is Ray's inside",
     "cancel": "tasks are not part of it: report done=True in the trial, or use a stopper",
     "cluster_utils": _NO_CLUSTER,
@@ -146,6 +147,7 @@ NOT_HERE = {
     "search.skopt": _SUBCLASS,
     "search.zoopt": _SUBCLASS,
     "serve": "serving is not part of it",
+    "sklearn": "it came with tune-sklearn, which is given up: fit the estimator in a function, and report its score",
     "tensorflow": _ALONE,
     "torch": _ALONE,
     "timeline": "there is no timeline: see the run's progress.csv and result.json files",

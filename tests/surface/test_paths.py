@@ -173,6 +173,8 @@ def test_a_script_in_all_dialects(tmp_path):
         ("search.hebo", "subclass"),
         ("tune.search.zoopt", "subclass"),
         ("train.xgboost", r"minitune\.integration\.xgboost"),
+        ("tune.sklearn", "tune-sklearn"),
+        ("train._internal.storage", "inside"),
     ],
 )
 def test_modules_that_are_missing_on_purpose_say_what_to_do_instead(name, instead):
