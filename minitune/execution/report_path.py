@@ -3,9 +3,9 @@
 Nearly all reports of a trial have the same keys, and numbers, short texts or None as values. So the text around the
 values is made once for all of them, and each value is turned into JSON once, for the journal and for `result.json`.
 
-What is not plain takes the general way: `TuneController._write`. That is the one place for rare cases. NaN
-and infinities are such, integers of thousands of digits, lone surrogates, very long texts, values of other types (of
-numpy, or nested), other keys, checkpoints, and decisions that say more than CONTINUE. Both ways write the same bytes.
+What is not plain takes the general way, `TuneController._write`: the one place for rare cases. Rare are NaN and
+infinities, integers of thousands of digits, lone surrogates, very long texts, values of other types (of numpy, or
+nested), other keys, checkpoints, and decisions that say more than CONTINUE. Both ways write the same bytes.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ _MAX_KEYS = 1_000
 _MAX_TEXT = 50_000
 """A report of more characters takes the general way: what is large in it may go into a file of its own."""
 _SHAPES_KEPT = 256
+_TEXT = frozenset((str,))
 _compact = json_encoder(separators=(",", ":"))
 _one_per_line = json_encoder(separators=("\n", ":"))
 """JSON with one value per line: within values there are no line breaks."""
@@ -70,14 +71,13 @@ class _Shape:
 
 @functools.lru_cache(_SHAPES_KEPT)
 def _shape_of(names: tuple[str, ...], kinds: tuple[type, ...]) -> _Shape | None:
-    """The shape of these keys and types, which many trials share; None if such reports are not plain."""
-    if not all(type(name) is str for name in names) or len(names) > _MAX_KEYS:
+    """The shape of these keys, which are texts, and types; many trials share it. None if it is not plain."""
+    if len(names) > _MAX_KEYS or CONFIG not in names or EXPERIMENT_TAG in names or codec.TAG in names:
         return None
-    if CONFIG not in names or EXPERIMENT_TAG in names or codec.TAG in names or "\\ud" in _compact(names):
+    are_plain = all(kind in codec.SCALARS or name == CONFIG for name, kind in zip(names, kinds, strict=True))
+    if not are_plain or kinds[names.index(CONFIG)] is not dict or "\\ud" in _compact(names):
         return None
-    if any(kind not in codec.SCALARS for name, kind in zip(names, kinds, strict=True) if name != CONFIG):
-        return None
-    return _Shape(names, kinds) if kinds[names.index(CONFIG)] is dict else None
+    return _Shape(names, kinds)
 
 
 class ReportPath:
@@ -110,22 +110,28 @@ class ReportPath:
         cls, trial: Trial, result: dict[str, Any], logs: Iterable[LoggerCallback], journal: Journal
     ) -> ReportPath | None:
         """The way of reports that are like `result`; None if that is not plain."""
-        shape = _shape_of(tuple(result), tuple(map(type, result.values())))
+        is_text = _TEXT.issuperset(map(type, result))
+        shape = _shape_of(tuple(result), tuple(map(type, result.values()))) if is_text else None
         return None if shape is None else cls(trial, shape, logs, journal)
 
     def fits(self, result: dict[str, Any]) -> bool:
         """Whether a result has the keys and types that this way is for."""
-        return tuple(result) == self._names and tuple(map(type, result.values())) == self._kinds
+        return (
+            tuple(result) == self._names
+            and _TEXT.issuperset(map(type, result))  # a key of another type may be equal to a text
+            and tuple(map(type, result.values())) == self._kinds
+        )
 
     def write(self, result: dict[str, Any], decision: Decision) -> bool:
-        """Write a result that fitted before plug-ins have seen it; False, and nothing is done, if it is not plain.
+        """Write a result and what was decided upon it. As in the general way the loggers write before the journal.
 
-        As in the general way the loggers write first, then the trial takes the result, then the journal.
+        Returns:
+            False if it cannot be written in this way; nothing has been done then.
         """
         trial, shape = self._trial, self._shape
         if decision != CONTINUE or decision.reason or decision.facts or trial.experiment_tag != self._tag:
             return False
-        if tuple(result) != self._names or tuple(map(type, result.values())) != self._kinds:
+        if not self.fits(result):
             return False
         values = list(result.values())
         config, values[shape.place] = values[shape.place], None
@@ -142,7 +148,7 @@ class ReportPath:
             return False
         texts = text.split("\n")
         record = self._record % (trial.report_count + 1, *texts)
-        if self._csv is not None:
+        if self._csv is not None:  # our loggers do not go by the turn: 0 will do
             del values[shape.place]
             if not self._csv.append(trial, shape.columns, values):
                 self._csv.log_trial_result(0, trial, result)

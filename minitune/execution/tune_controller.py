@@ -415,11 +415,10 @@ class TuneController:
         if self._crash_loop.counts:
             self._crash_loop.reported(trial.trial_id)
         result = trial.complete(report.metrics)
-        # Keys and types are those of the report before, nearly always: so it has the metrics, and a short way to be
-        # written. The directory is looked at now and then.
-        path = live.path if report.checkpoint is None else None
-        is_usual = path is not None and path.fits(result)
-        if not (is_usual and time.monotonic() < live.look_s) and not self._is_sound(live, result):
+        # Nearly all reports have the keys and types of the one before. So they hold the metrics, too, and there is a
+        # short way to write them. The directory of their trial is looked at once a second.
+        path = live.path if report.checkpoint is None and live.path is not None and live.path.fits(result) else None
+        if (path is None or time.monotonic() >= live.look_s) and not self._is_sound(live, result):
             return
         decision = GO_ON
         if hooks.hears_results or report.done or result.get(DONE) or trial.stopping_criterion:
@@ -427,10 +426,13 @@ class TuneController:
         live.ends_by_itself = decision == STOP
         if hooks.shows_results:
             hooks.result(trial, result)
-        is_usual = is_usual and live.requested is None and not hooks.stops_run
-        if path is None or not is_usual or not path.write(result, decision):
-            decision = self._write(live, result, decision, report.checkpoint)
+        if live.requested is not None:
+            decision, live.requested = stronger(decision, live.requested), None
+        if hooks.stops_run and decision != STOP and hooks.wants_all_stopped():
+            decision = Decision(STOP, self._why_ended())  # else one more step would be on its way when the run is ended
         live.decision = decision
+        if path is None or not path.write(result, decision):
+            self._write(live, result, report.checkpoint)
         settings = self._settings.experiments[trial.experiment_number]
         if settings.saves and self._save_is_due(trial, settings.checkpoints, result, decision):
             self._actions.save(live)
@@ -457,14 +459,8 @@ class TuneController:
             self._metrics.has_failed(missing, self._state.trials)
         return False
 
-    def _write(
-        self, live: Live, result: dict[str, Any], decision: Decision, checkpoint: CheckpointRecord | None
-    ) -> Decision:
-        """Write a result of any kind to the loggers' files and to the journal.
-
-        Returns:
-            What is to be done. This is more than `decision` if more was asked for meanwhile.
-        """
+    def _write(self, live: Live, result: dict[str, Any], checkpoint: CheckpointRecord | None) -> None:
+        """Write a result of any kind, on which it is decided, to the loggers' files and to the journal."""
         trial, hooks = live.trial, self._hooks
         hooks.log(trial, result)
         journal = self._recorder.journal if live.has_reported and checkpoint is None else None
@@ -473,15 +469,10 @@ class TuneController:
         live.has_reported = True
         result[EXPERIMENT_TAG] = trial.experiment_tag
         trial.record_result(result)
-        if live.requested is not None:
-            decision, live.requested = stronger(decision, live.requested), None
-        if hooks.stops_run and decision != STOP and hooks.wants_all_stopped():
-            decision = Decision(STOP, self._why_ended())  # else one more step would be on its way when the run is ended
-        self._recorder.result(trial, result, decision, checkpoint)
+        self._recorder.result(trial, result, live.decision, checkpoint)
         if checkpoint is not None:
             self._register(trial, checkpoint, reported=True)
             hooks.saved(trial)
-        return decision
 
     def _on_return(self, live: Live) -> None:
         """The function has returned without anything new: its last result counts again, as done."""

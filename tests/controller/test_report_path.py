@@ -40,7 +40,7 @@ class Word(str):
 
 ODD += [Float(0.25), Word("word"), signal.SIGTERM]
 NAMES = ["a%s", 'quo"te', "é", "x/y", "two\nlines", "accuracy"]
-ODD_NAMES = ["$", "\ud800", "config", "experiment_tag", "done_"]
+ODD_NAMES: list[Any] = ["$", "\ud800", "config", "experiment_tag", "done_", 5, None, (1, 2), b"bytes"]
 
 
 def reports_of(seed: int, n: int = 40) -> list[dict[str, Any]]:
@@ -61,6 +61,8 @@ def reports_of(seed: int, n: int = 40) -> list[dict[str, Any]]:
             result[rng.choice(NAMES + ODD_NAMES)] = rng.choice(PLAIN)
         if rng.random() < 0.05:
             kinds[rng.choice(names[1:])] = rng.choice(PLAIN)
+        if rng.random() < 0.05:
+            result = {Word(key): value for key, value in result.items()}
         reports.append(result)
     return reports
 
@@ -202,7 +204,7 @@ def test_the_files_are_the_same_with_plugins_of_all_kinds(compare: Callable[...,
 
     taken = compare(small, space, PLUGINS[plugins], max_concurrent_trials=2, **metric)
 
-    assert taken > 0 or plugins in ("budget", "pausing")
+    assert taken > 0 or plugins == "pausing"
 
 
 def test_a_trial_that_is_tried_again_goes_on_in_the_same_files(compare: Callable[..., int]) -> None:

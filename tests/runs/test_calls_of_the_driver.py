@@ -7,7 +7,6 @@ calls of the standard library, are not counted.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections import Counter
