@@ -296,7 +296,7 @@ def _choose(plan: Plan, found: Sequence[_Candidate]) -> str | None:
     if is_on("RESUME_FORCE"):
         return one.path if can_go_on else None
     if can_go_on:
-        way_out = "`minitune resume --force SCRIPT.py` goes on with it and draws the trials to come from the new space"
+        way_out = "`minitune resume --force SCRIPT.py` continues it and draws the trials to come from the new space"
     else:
         what = "has other parameters" if one.is_unfinished else "has ended"
         way_out = f"this run {what}, so `minitune resume --force SCRIPT.py` leaves it as it is and begins a new one"

@@ -18,33 +18,33 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "ls": ("commands.look", "List runs, or the trials of one."),
     "lsx": ("commands.look", "List runs; `ls` does it, too."),
     "show": ("commands.look", "Show a run, or all about one of its trials."),
-    "best": ("commands.look", "Show the best trial of a run: value, step, checkpoint, configuration."),
+    "best": ("commands.look", "Show the best trial of a run, with its checkpoint."),
     "compare": ("commands.look", "Put runs side by side."),
     "report": ("commands.report", "Write a report of a run into one HTML file, with plots."),
     "importance": ("commands.report", "Tell which parameters matter, and how sure that is."),
     "watch": ("commands.watch", "Watch a run from another terminal until it ends."),
-    "logs": ("commands.watch", "Show, and follow, what a trial prints."),
-    "resume": ("commands.again", "Go on with a run that was interrupted or killed."),
-    "rerun": ("commands.again", "Run one trial again, here, with a debugger at hand."),
-    "explain": ("commands.why", "Tell why each trial of a run was stopped, paused or promoted."),
-    "replay": ("commands.why", "Tell what another scheduler would have saved on a past run."),
-    "ci": ("commands.health", "Run a script, and fail if its tuning does not go well."),
-    "doctor": ("commands.health", "Tell what this machine offers to trials, and what is broken."),
-    "port": ("commands.port", "Turn a Ray Tune script into one for minitune."),
+    "logs": ("commands.watch", "Show what a trial prints; -f follows it."),
+    "resume": ("commands.again", "Continue a run that was interrupted or killed."),
+    "rerun": ("commands.again", "Run one trial again, in this process: for the debugger."),
+    "explain": ("commands.why", "Show why each trial of a run was stopped, paused or promoted."),
+    "replay": ("commands.why", "Show what another scheduler would have saved on a past run."),
+    "ci": ("commands.health", "Run a script; fail if a trial fails or a target is missed."),
+    "doctor": ("commands.health", "Check this machine: resources, versions, and whether a trial runs."),
+    "port": ("commands.port", "Change the imports of a Ray Tune script to minitune."),
     "demo": ("examples.quickstart", "Tune a small classifier on real data and measure the best model."),
     "help": ("commands.manual", "Show a page of the manual, or find a word in it."),
 }
 """Module and description of each command, by the name that users type, in the order of the help."""
 
-_GROUPS = {"ls": "look at runs", "resume": "go on with them, and debug", "explain": "understand them", "ci": "and more"}
+_GROUPS = {"ls": "look at runs", "resume": "continue and debug runs", "explain": "understand runs", "ci": "other"}
 """The headings of the help, by the command that each stands above."""
 
 ALIASES = {"list-trials": "ls", "list-experiments": "lsx"}
 """Longer names of commands, as users of Ray Tune know them."""
 
 _STATUSES = (
-    "Exit statuses: 0 all went well, 1 it could not be done, 2 the command line makes no\nsense, 3 it was done and "
-    "trials have failed, 4 the run has ended before its trials,\n130 Ctrl-C."
+    "Exit status: 0 success, 1 the command could not do its work, 2 wrong arguments,\n3 trials have failed, "
+    "4 the run ended before all trials had, 130 Ctrl-C."
 )
 
 
@@ -57,12 +57,12 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="minitune",
         description="Hyperparameter tuning on one machine.",
-        epilog="\n".join([*lines[1:], "", "`minitune COMMAND --help` tells more about one.", _STATUSES]),
+        epilog="\n".join([*lines[1:], "", "`minitune COMMAND --help` shows the arguments of a command.", _STATUSES]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"minitune {__version__}")
     parser.add_argument(
-        "command", nargs="?", choices=(*COMMANDS, *ALIASES), metavar="COMMAND", help="what to do; see below"
+        "command", nargs="?", choices=(*COMMANDS, *ALIASES), metavar="COMMAND", help="one of the commands below"
     )
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the command's own arguments")
     return parser

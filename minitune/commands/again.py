@@ -58,7 +58,7 @@ from minitune.result import TRAINING_ITERATION, Report
 from minitune.settings import is_on
 from minitune.trainable.trial_actor import make_trial_actor
 
-_BY_SCRIPT = "go on by the script that it comes from: minitune resume {}"
+_BY_SCRIPT = "continue it by its script: minitune resume {}"
 """The way out where a run has not kept its trainable."""
 
 
@@ -67,39 +67,45 @@ def add_parser(commands: Commands) -> None:
     parser = commands.add_parser(
         "rerun",
         usage="minitune rerun [options] RUN [TRIAL] [-- ARGUMENTS]",
-        description="Run one trial again, here: with its configuration, seed and start checkpoint, up to where it had "
-        "come. breakpoint() works in it. Nothing of the run is changed. It, and the script, see the arguments behind "
-        "-- as their command line (sys.argv).",
-        epilog="The exit status is 0 if the trial has not failed this time, 3 if it has, 1 if it cannot be run again.",
+        description="Run one trial again in this process, so that breakpoint() and --pdb work. It gets the same "
+        "configuration, seed and start checkpoint, and stops after as many reports. The run itself stays as it is. "
+        "The trial sees the arguments after -- as its command line (sys.argv).",
+        epilog="The exit status is 0 if the trial did not fail this time, 3 if it did, 1 if it cannot be run again.",
     )
     parser.add_argument("run", help=f"{RUN_HELP}; or a trial's directory")
     parser.add_argument("trial", nargs="?", help=TRIAL_HELP)
-    parser.add_argument("--pdb", action="store_true", help="open the debugger where it fails, or at Ctrl-C")
+    parser.add_argument("--pdb", action="store_true", help="open the debugger where the trial fails, or at Ctrl-C")
     parser.add_argument(
         "--script",
         metavar="FILE.py",
-        help="take the trainable from this script, which is run up to its fit(); by default as the run has kept it",
+        help="take the trainable from this script, which runs up to its fit() (default: the copy in the run)",
     )
-    parser.add_argument("--from-scratch", action="store_true", help="do not begin at the checkpoint that it began at")
-    parser.add_argument("--reports", type=int, metavar="N", help="stop after N reports (default: as many as it made)")
-    parser.add_argument("--keep", metavar="DIR", help="keep its files in DIR (default: they go)")
+    parser.add_argument(
+        "--from-scratch", action="store_true", help="start without the checkpoint that the trial started from"
+    )
+    parser.add_argument("--reports", type=int, metavar="N", help="stop after N reports (default: as many as before)")
+    parser.add_argument("--keep", metavar="DIR", help="keep the files of the trial in DIR (default: delete them)")
     parser.set_defaults(command=rerun, own_begins=behind_dashes)
     parser = commands.add_parser(
         "resume",
-        description="Go on with a run that was interrupted or killed. With a script, and what follows it as its own "
-        "arguments: it is run, and its fit() and run() go on with their newest unfinished runs. With a run: its "
-        "trainable is taken as the run has kept it; what follows -- is the command line (sys.argv) that it sees.",
-        epilog="The exit status is 0 if all trials have finished, 1 if it cannot go on, 3 if some have failed, 4 if "
-        "it was interrupted again; of a script its own.",
+        description="Continue a run that was interrupted or killed. Given a script: run it, with the arguments that "
+        "follow it; its fit() and run() continue their newest unfinished runs. Given a run: continue it with the copy "
+        "of the trainable that it has kept; the trainable sees the arguments after -- as its command line (sys.argv).",
+        epilog="The exit status of a script is its own. For a run it is 0 if all trials have finished, 1 if the run "
+        "cannot be continued, 3 if trials have failed, 4 if the run was interrupted again.",
     )
     parser.add_argument("target", metavar="SCRIPT.py|RUN", help="the script, or the run's directory or name")
-    parser.add_argument("--run", metavar="DIR", help="with a script: the run that is meant")
+    parser.add_argument("--run", metavar="DIR", help="with a script: the run to continue")
     parser.add_argument(
-        "--force", action="store_true", help="with a script: go on although its search space has changed since"
+        "--force", action="store_true", help="with a script: continue although its search space has changed"
     )
-    parser.add_argument("--errored", action="store_true", help="with a run: go on with failed trials, too")
-    parser.add_argument("--restart-errored", action="store_true", help="with a run: start failed trials again")
-    parser.add_argument("--add-samples", type=int, default=0, metavar="N", help="with a run: N samples more")
+    parser.add_argument(
+        "--errored", action="store_true", help="with a run: continue failed trials from their last checkpoints, too"
+    )
+    parser.add_argument(
+        "--restart-errored", action="store_true", help="with a run: start failed trials again from the beginning"
+    )
+    parser.add_argument("--add-samples", type=int, default=0, metavar="N", help="with a run: try N samples more")
 
     def own_begins(arguments: list[str]) -> int:
         target = parser.parse_known_args(arguments)[0].target
@@ -313,7 +319,7 @@ def _settled(value: Any) -> Any:
 def _post_mortem(trace: TracebackType) -> None:
     import pdb
 
-    print("the debugger is where it has failed; `up` and `down` move, `p NAME` shows, `q` leaves", flush=True)
+    print("the debugger stands where the trial failed: `up` and `down` move, `p NAME` prints, `q` quits", flush=True)
     pdb.post_mortem(trace)
 
 
@@ -322,7 +328,7 @@ def _tell_begin(run: Story, trial: Trial, origin: Origin, kept: str | None) -> N
     failure = getattr(trial.error, "summary", lambda: str(trial.error))() if trial.error is not None else ""
     print(f"trial {trial.number} ({trial.trial_id}) of {run.path}: {what}{f': {failure}' if failure else ''}")
     print(f"  config  {short_repr(trial.config)}")
-    print(f"  begins  {'from scratch' if origin.path is None else f'at {origin.path}'}, seed {trial.seed}")
+    print(f"  start   {'from scratch' if origin.path is None else f'at {origin.path}'}, seed {trial.seed}")
     if kept:
         print(f"  files   {kept}")
     sys.stdout.flush()
@@ -338,16 +344,17 @@ def _tell_end(trial: Trial, origin: Origin, again: _Rerun, *, opens_debugger: bo
 
     reports = _reports(again.reports)
     if isinstance(again.error, (bdb.BdbQuit, KeyboardInterrupt)):
-        print(f"left after {reports}")
+        print(f"quit after {reports}")
         return INTERRUPTED
     if again.error is not None:
         hint = "" if opens_debugger else "; --pdb opens the debugger there"
         print(f"failed {'again ' if trial.status == ERROR else ''}after {reports}{hint}")
         return TRIALS_FAILED
     if trial.status == ERROR:
-        print(f"did not fail this time: {reports}, and it had failed after {trial.report_count - origin.report_number}")
+        before = trial.report_count - origin.report_number
+        print(f"did not fail this time: {reports}; the last time it failed after {before}")
     elif again.is_stopped:
-        print(f"stopped after {reports}, as many as it was to make")
+        print(f"stopped after {reports}, as many as before")
     else:
         print(f"ended after {reports}")
     return 0
@@ -394,14 +401,14 @@ def _resume_run(path: str, options: argparse.Namespace) -> int:
     from minitune.tuner import Tuner
 
     if options.force:
-        raise ValueError("--force is for scripts: a run goes on with its own search space")
+        raise ValueError("--force is for scripts: a run keeps its own search space")
     run = read_run(path)
     state = state_of_run(run)
     if state.name == RUNNING:
         raise ValueError(f"{path} is {state.text}; `minitune watch {path}` shows it")
     if any(trial.experiment_number for trial in run.trials):
         raise ValueError(
-            f"{path} consists of several experiments; go on with it by its script: minitune resume SCRIPT.py"
+            f"{path} consists of several experiments; continue it by its script: minitune resume SCRIPT.py"
         )
     tuner = Tuner.restore(
         path,
@@ -420,11 +427,11 @@ def _tell_plan(run: Story, state: str, options: argparse.Namespace) -> None:
     counts = Counter(trial.shown_status for trial in run.trials)
     left = [trial for trial in run.trials if trial.status not in (TERMINATED, ERROR)]
     anew = sum(trial.report_count > 0 and not trial.checkpoints for trial in left)
-    stay = "stay as they are (--errored and --restart-errored are for them)"
-    again = "go on" if options.errored else "start again" if options.restart_errored else stay
-    parts = [f"{counts[TERMINATED]} have ended", f"{len(left)} go on"]
-    parts[-1] += f" ({anew} of them from the beginning: they have no checkpoint)" if anew else ""
+    stay = "stay as they are (--errored and --restart-errored run them again)"
+    again = "continue" if options.errored else "start again" if options.restart_errored else stay
+    parts = [f"{counts[TERMINATED]} have ended", f"{len(left)} continue"]
+    parts[-1] += f" ({anew} of them from the beginning, without a checkpoint)" if anew else ""
     parts += [f"{counts[NOT_STARTED]} were not started and stay so"] if counts[NOT_STARTED] else []
     parts += [f"{counts[ERROR]} have failed and {again}"] if counts[ERROR] else []
-    parts += [f"{options.add_samples} samples more"] if options.add_samples else []
+    parts += [f"{options.add_samples} samples come on top"] if options.add_samples else []
     print(f"{run.path}: {state}; of its {len(run.trials)} trials {', '.join(parts)}", flush=True)

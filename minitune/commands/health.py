@@ -82,30 +82,34 @@ def add_parser(commands: Commands) -> None:
     """Add the parsers of `minitune doctor` and `minitune ci`."""
     parser = commands.add_parser(
         "doctor",
-        description="Tell what this machine offers to trials, what is installed, and what is broken.",
-        epilog="The exit status is 1 if something that trials need is broken, else 0.",
+        description="Check this machine: its resources, the installed versions, and whether a trial runs.",
+        epilog="The exit status is 1 if something that trials need does not work, else 0.",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
-    parser.add_argument("--no-trial", action="store_true", help="do not try out a trial in a process of its own")
+    parser.add_argument("--no-trial", action="store_true", help="do not run a trial")
     parser.set_defaults(command=doctor)
     parser = commands.add_parser(
         "ci",
         usage="minitune ci [options] SCRIPT [-- ARGUMENTS OF THE SCRIPT]",
-        description="Run a script, and fail if a trial of its runs fails or their best value is not good enough.",
+        description="Run a script, and fail if a trial fails or if the best value misses the target.",
     )
     parser.add_argument("script", metavar="SCRIPT", help="a Python file; with -m the name of a module")
     parser.add_argument("-m", dest="module", action="store_true", help="SCRIPT is a module: run it as python -m")
-    parser.add_argument("--metric", metavar="M", help="what the target is about, such as accuracy or eval/loss")
-    parser.add_argument("--at-least", type=float, metavar="X", help="fail if the best value is below; more is better")
-    parser.add_argument("--at-most", type=float, metavar="X", help="fail if the best value is above; less is better")
+    parser.add_argument("--metric", metavar="M", help="the metric of the target, such as accuracy or eval/loss")
     parser.add_argument(
-        "--samples", type=_count, metavar="N", help="limits num_samples of each run (a grid: its rounds)"
+        "--at-least", type=float, metavar="X", help="fail if the best value is below X (the largest is the best)"
+    )
+    parser.add_argument(
+        "--at-most", type=float, metavar="X", help="fail if the best value is above X (the smallest is the best)"
+    )
+    parser.add_argument(
+        "--samples", type=_count, metavar="N", help="use at most N samples in each run (of a grid: N rounds)"
     )
     parser.add_argument(
         "--budget-s",
         type=_seconds,
         metavar="S",
-        help=f"runs end after so many seconds, counted from the script's start; {GRACE_S:g} s later it is killed",
+        help=f"end the runs S seconds after the script has started; kill the script {GRACE_S:g} s later",
     )
     parser.set_defaults(command=ci, own_begins=behind_dashes)
 
@@ -152,7 +156,7 @@ def doctor(options: argparse.Namespace) -> int:
         for problem in found.problems:
             print(f"broken: {problem}")
         if not found.problems:
-            print("all that trials need is there")
+            print("everything that trials need works")
     return 1 if found.problems else 0
 
 
@@ -443,11 +447,11 @@ def _missed(target: Target, records: list[dict[str, Any]]) -> str | None:
     if not found:
         known = ", ".join(sorted({name for record in records for name in record["extremes"]})[:20])
         return (
-            f"{target} must hold, but no trial has reported a finite number as {target.metric!r}; there are numbers "
-            f"for: {known or 'nothing'}"
+            f"expected {target}, but no trial has reported a finite number as {target.metric!r}; trials have reported "
+            f"numbers for: {known or 'nothing'}"
         )
     value = max(high for _, high in found) if target.mode == "max" else min(low for low, _ in found)
-    return None if target.is_met(value) else f"{target} must hold, but it is {value:.6g}"
+    return None if target.is_met(value) else f"expected {target}, got {value:.6g}"
 
 
 def _problems(status: int | None, records: list[dict[str, Any]], target: Target | None, script: str) -> Iterator[str]:
@@ -477,11 +481,11 @@ def _tell(summaries: list[Summary], problems: list[str], target: Target | None) 
     print()
     for one in summaries:
         print(*one.lines(), sep="\n")
-    verdict = "failed: " + "; ".join(problems) if problems else "passed" + (f": {target} holds" if target else "")
+    verdict = "failed: " + "; ".join(problems) if problems else "passed" + (f": {target}" if target else "")
     for one in summaries:
         if one.cut:  # it is no failure: the bound was asked for
             total = sum(one.counts.values())
-            verdict += f"; run {one.name} was ended early, after {total - one.cut} of {total} trials"
+            verdict += f"; run {one.name} ended early, after {total - one.cut} of {total} trials"
             waiting = one.counts.get(NOT_STARTED)
             verdict += f" ({waiting} not started)" if waiting else ""
     print(f"minitune ci {verdict}")

@@ -80,13 +80,13 @@ def add_parser(commands: Commands) -> None:
     parser = _add_listing(
         commands,
         "ls",
-        "List the runs in a directory, the newest first; or the trials of a run: status, parameters, last result. A "
-        "run may be live, or killed.",
+        "List the runs in a directory, the newest first, or the trials of a run with status, parameters and last "
+        "result. The run may still be running.",
     )
     parser.add_argument("run", nargs="?", help=f"{RUN_HELP}; or a directory of runs (default: the storage path)")
     parser.set_defaults(command=ls)
-    parser = _add_listing(commands, "lsx", "List the runs in a directory, the newest first. The same as `minitune ls`.")
-    parser.add_argument("run", nargs="?", metavar="directory", help="where to look (default: the storage path)")
+    parser = _add_listing(commands, "lsx", "List the runs in a directory, the newest first: the same as `minitune ls`.")
+    parser.add_argument("run", nargs="?", metavar="directory", help="directory of runs (default: the storage path)")
     parser.set_defaults(command=lambda options: _list(_experiments(options.run), options))
     parser = commands.add_parser(
         "show",
@@ -99,25 +99,28 @@ def add_parser(commands: Commands) -> None:
     parser.set_defaults(command=show)
     parser = commands.add_parser(
         "best",
-        description="Show the best trial of a run, as `ResultGrid.get_best_result` would choose it.",
+        description="Show the best trial of a run: the one that `ResultGrid.get_best_result` returns.",
         epilog="The exit status is 1 if there is no such run, or no trial has the metric, else 0.",
     )
     parser.add_argument("run", nargs="?", default=LAST, help=f"{RUN_HELP} (default: {LAST})")
-    parser.add_argument("--metric", help="what counts (default: as in the run)")
+    parser.add_argument("--metric", help="metric to compare by (default: as in the run)")
     parser.add_argument("--mode", choices=("min", "max"), help="default: as in the run")
     parser.add_argument(
-        "--scope", choices=SCOPES, default="last", help="which value of a trial counts (default: last; all: best ever)"
+        "--scope",
+        choices=SCOPES,
+        default="last",
+        help="value of a trial that counts (default: last; all: the best one)",
     )
     parser.add_argument("--json", action="store_true", help="one JSON object")
     parser.set_defaults(command=best)
     parser = commands.add_parser(
         "compare",
-        description="Put runs side by side: how they stand, what they tried, and the best of each.",
+        description="Put runs side by side: state, number of trials, and the best trial of each.",
         epilog="The exit status is 1 if there is no such run, or the runs optimise different metrics and --metric is "
         "not given, else 0.",
     )
     parser.add_argument("runs", nargs="+", metavar="RUN", help=RUN_HELP)
-    parser.add_argument("--metric", help="what is compared (default: as in the runs)")
+    parser.add_argument("--metric", help="metric to compare by (default: as in the runs)")
     parser.add_argument("--mode", choices=("min", "max"), help="default: as in the runs")
     parser.add_argument("--json", action="store_true", help="one JSON object for each run")
     parser.set_defaults(command=compare)
@@ -127,19 +130,21 @@ def _add_listing(commands: Commands, name: str, description: str) -> argparse.Ar
     """Add a parser with the arguments that are common to commands that show a table."""
     epilog = "The exit status is 1 if there is no such run, directory or column, else 0."
     parser = commands.add_parser(name, description=description, epilog=epilog)
-    parser.add_argument("--sort", metavar="A,B", help="columns to sort by; missing values come last")
-    parser.add_argument("--desc", action="store_true", help="the largest first")
+    parser.add_argument("--sort", metavar="A,B", help="sort by these columns; missing values come last")
+    parser.add_argument("--desc", action="store_true", help="sort in descending order")
     parser.add_argument(
         "--filter",
         metavar='"COL OP VALUE"',
         action="append",
         default=[],
-        help="only rows where this holds: OP is one of < <= == != >= >; may be given several times",
+        help="show only rows for which this holds; OP is one of < <= == != >= >; may be repeated",
     )
-    parser.add_argument("--columns", metavar="A,B", help="these columns only; x means config/x where that is clear")
-    parser.add_argument("--limit", type=_count, metavar="N", help="the first N rows only")
-    parser.add_argument("--output", metavar="FILE.csv", help="write a CSV file, of all columns, instead of a table")
-    parser.add_argument("--json", action="store_true", help="one JSON object for each row, with all columns")
+    parser.add_argument(
+        "--columns", metavar="A,B", help="show only these columns; x stands for config/x if there is no column x"
+    )
+    parser.add_argument("--limit", type=_count, metavar="N", help="show only the first N rows")
+    parser.add_argument("--output", metavar="FILE.csv", help="write all columns to a CSV file instead of a table")
+    parser.add_argument("--json", action="store_true", help="print one JSON object for each row, with all columns")
     return parser
 
 

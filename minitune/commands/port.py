@@ -33,8 +33,8 @@ def add_parser(commands: Commands) -> None:
     """Add the parser of `minitune port`."""
     parser = commands.add_parser(
         "port",
-        description="Show a Ray Tune script with its imports changed to minitune, as a diff, and what of it is missing "
-        "here, with what to do instead. The script is not run.",
+        description="Change the imports of a Ray Tune script to minitune: show the changes as a diff, and list the "
+        "names that minitune does not have, with what to use instead. The script is not run.",
         epilog="The exit status is 0 if every name was found, 1 if some are missing.",
     )
     parser.add_argument("script", metavar="SCRIPT.py")

@@ -18,7 +18,7 @@ from minitune.record.standing import FINISHED_RUN, STOPPED, RunState
 from minitune.record.story import Story, find_runs
 
 RUN_HELP = "the run's directory, its name below the storage path, or `last` for the newest one there"
-TRIAL_HELP = "the trial's number, its id (a part that only one has will do), or its name"
+TRIAL_HELP = "the trial's number, its name, or its id or a unique part of it"
 
 LAST = "last"
 """In place of a run: the newest one."""

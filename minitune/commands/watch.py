@@ -54,9 +54,9 @@ def add_parser(commands: Commands) -> None:
     """Add the parsers of `minitune watch` and `minitune logs`."""
     parser = commands.add_parser(
         "watch",
-        description="Watch a run from here until it ends: redrawn on a terminal, else a line now and then.",
-        epilog="The exit status is 0 if all its trials have finished, 3 if some have failed, 4 if it was interrupted "
-        "or killed, or if a stopper or the time budget has ended it before all of its trials were started.",
+        description="Watch a run until it ends. A terminal shows the live view, a pipe or a file a line now and then.",
+        epilog="The exit status is 0 if all trials have finished, 3 if some have failed, 4 if the run was "
+        "interrupted or killed, or if a stopper or the time budget ended it before all trials had started.",
     )
     parser.add_argument("run", nargs="?", default=LAST, help=f"{RUN_HELP} (default: {LAST})")
     parser.set_defaults(command=watch)
@@ -67,9 +67,11 @@ def add_parser(commands: Commands) -> None:
     )
     parser.add_argument("run", help=f"{RUN_HELP}; or a trial's directory")
     parser.add_argument("trial", nargs="?", help=TRIAL_HELP)
-    parser.add_argument("-f", "--follow", action="store_true", help="go on until the trial has ended")
-    parser.add_argument("--stderr", action="store_true", help="its standard error, not its standard output")
-    parser.add_argument("--file", metavar="NAME", help="another file of its directory, such as a log_to_file")
+    parser.add_argument("-f", "--follow", action="store_true", help="follow the output until the trial ends")
+    parser.add_argument("--stderr", action="store_true", help="show the standard error instead of the standard output")
+    parser.add_argument(
+        "--file", metavar="NAME", help="show another file of the trial's directory, such as that of log_to_file"
+    )
     parser.set_defaults(command=logs)
 
 
@@ -79,7 +81,7 @@ def watch(options: argparse.Namespace) -> int:
         watched = _Watched(existing_run(options.run))
         state = _show_until_end(watched)
     except KeyboardInterrupt:
-        print(f"the run goes on; `minitune watch {shlex.quote(options.run)}` shows it again", file=sys.stderr)
+        print(f"the run continues; `minitune watch {shlex.quote(options.run)}` shows it again", file=sys.stderr)
         raise
     print(f"{watched.follower.run.path}: {state.text}")
     return exit_status(watched.follower.run, state)

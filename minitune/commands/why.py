@@ -28,17 +28,21 @@ from minitune.tune_config import TuneConfig
 def add_parser(commands: Commands) -> None:
     """Add the parsers of `minitune explain` and `minitune replay`."""
     parser = commands.add_parser(
-        "explain", description="Tell why each trial of a run was stopped, paused, promoted or replaced."
+        "explain", description="Show why each trial of a run was stopped, paused, promoted or replaced."
     )
     parser.add_argument("run", nargs="?", default=LAST, help=f"{RUN_HELP} (default: {LAST})")
-    parser.add_argument("trial", nargs="?", help=f"{TRIAL_HELP}: tell all about this one")
+    parser.add_argument("trial", nargs="?", help=f"{TRIAL_HELP}: show all decisions about this trial")
     parser.add_argument("--json", action="store_true", help="one JSON object for each decision, with its facts")
     parser.set_defaults(command=explain)
     parser = commands.add_parser(
-        "replay", description="Tell what another scheduler would have used, and found, on the curves of a past run."
+        "replay",
+        description="Show how many iterations another scheduler would have used on the curves of a past run, and what "
+        "it would have found.",
     )
     parser.add_argument("run", nargs="?", default=LAST, help=f"{RUN_HELP} (default: {LAST})")
-    parser.add_argument("--scheduler", default="asha", help="its name, as for create_scheduler (default: asha)")
+    parser.add_argument(
+        "--scheduler", default="asha", help="name of the scheduler, as for create_scheduler (default: asha)"
+    )
     parser.add_argument("--max-t", type=float, help="its max_t (default: the longest curve)")
     parser.add_argument("--grace-period", type=float, help="its grace_period")
     parser.add_argument("--reduction-factor", type=float, help="its reduction_factor")
@@ -46,12 +50,16 @@ def add_parser(commands: Commands) -> None:
         "--time-attr", default=TRAINING_ITERATION, help=f"its time_attr (default: {TRAINING_ITERATION})"
     )
     parser.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", help="any other argument of it; VALUE is JSON"
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="another argument of the scheduler; VALUE is JSON",
     )
-    parser.add_argument("--workers", type=int, help="trials at a time (default: as many as in the run)")
+    parser.add_argument("--workers", type=int, help="trials that run at the same time (default: as in the run)")
     parser.add_argument("--metric", help="what is optimised (default: as in the run)")
     parser.add_argument("--mode", choices=("min", "max"), help="default: as in the run")
-    parser.add_argument("--seed", type=int, default=0, help="of the scheduler's random numbers")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the scheduler (default: 0)")
     parser.set_defaults(command=replay)
 
 
@@ -150,7 +158,7 @@ def _print_run(run: PastRun, metric: str, mode: str, fifo: Simulation) -> None:
     if run.cut:
         print(
             f"{len(run.cut)} of its {len(run.curves)} curves are cut: those trials were stopped, paused or "
-            "interrupted, or have failed. The run does not show how they would have gone on."
+            "interrupted, or they failed. The run does not show how they would have continued."
         )
 
 
@@ -176,8 +184,8 @@ def _print_savings(run: PastRun, fifo: Simulation, other: Simulation, scheduler:
     ends = sum(other.results[number].config[CURVE] in run.cut for number in returned)
     if ends:
         print(
-            f"{ends} of the cut curves were used up: there the replay takes the trial as ended, so it may well have "
-            "used more, and found something better."
+            f"The replay reached the end of {ends} of the cut curves, and ended those trials there. The scheduler may "
+            "have used more, and found something better."
         )
 
 

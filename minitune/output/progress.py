@@ -220,7 +220,7 @@ class Progress:
         """
         self._ending = f"{INTERRUPTED_BY}{signal_name}"
         shortcut = "; a second Ctrl-C kills them at once" if signal_name == "SIGINT" else ""
-        logger.warning("%s: no new trials, running ones have %g s to end%s", signal_name, grace_s, shortcut)
+        logger.warning("%s: no new trials start; running trials have %g s to end%s", signal_name, grace_s, shortcut)
 
     def tell_resume(self, signal_name: str) -> None:
         """Say how to go on with a run that a signal has ended.

@@ -81,9 +81,10 @@ class Target:
         return (self.at_least is None or value >= self.at_least) and (self.at_most is None or value <= self.at_most)
 
     def __str__(self) -> str:
-        low = "" if self.at_least is None else f"{self.at_least:g} <= "
-        high = "" if self.at_most is None else f" <= {self.at_most:g}"
-        return f"{low}best {self.metric}{high}"
+        bounds = [
+            f"{sign} {bound:g}" for sign, bound in ((">=", self.at_least), ("<=", self.at_most)) if bound is not None
+        ]
+        return f"best {self.metric} {' and '.join(bounds)}".rstrip()
 
 
 @dataclass(frozen=True)

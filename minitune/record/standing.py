@@ -60,21 +60,21 @@ def state_of(path: str, close_reason: str | None) -> RunState:
         path: Its directory.
         close_reason: Why its last driver has ended, if it has said so.
     """
-    go_on = f"`minitune resume {shlex.quote(path)}` goes on with it"
+    go_on = f"`minitune resume {shlex.quote(path)}` continues it"
     if close_reason is None:
         from minitune.record.lock import read_holder  # needs psutil
 
         holder = read_holder(RunDirectory(path).lock)
         if holder is not None:
             return RunState(RUNNING, f"running ({holder})")
-        return RunState(KILLED, f"killed: its process has died before the end; {go_on}")
+        return RunState(KILLED, f"killed: its process died before the end; {go_on}")
     if close_reason == records.INTERRUPTED:
         return RunState(INTERRUPTED_RUN, f"interrupted; {go_on}")
     if close_reason.startswith(records.ENDED):
         return RunState(STOPPED, f"stopped before its trials: {close_reason.removeprefix(records.ENDED)}")
     if close_reason == records.FINISHED:
         return RunState(FINISHED_RUN, "finished")
-    return RunState(FAILED, f"failed: an error outside of its trials has ended it; {go_on}")
+    return RunState(FAILED, f"failed: an error outside of its trials ended it; {go_on}")
 
 
 def state_of_run(run: Story) -> RunState:

@@ -233,9 +233,9 @@ def assert_best(
     )
     best = best_of_run(analysis, target)
     if best is None:
-        raise AssertionError(f"{target} must hold, but {why_no_best(analysis.trials, target.metric)}")
+        raise AssertionError(f"expected {target}, but {why_no_best(analysis.trials, target.metric)}")
     if not target.is_met(best.value):
-        raise AssertionError(f"{target} must hold, but got {best}\n(the best of {len(result_grid)} trials)")
+        raise AssertionError(f"expected {target}, got {best}\n(the best of {len(result_grid)} trials)")
     return result_grid[analysis.trials.index(best.trial)]
 
 

@@ -66,7 +66,7 @@ def test_a_trial_that_ended_well_does_again(minitune: Minitune, tmp_path: Path) 
     assert len(list((tmp_path / "kept").glob("*/checkpoint_*"))) == 3
 
     status, out, _ = minitune("rerun", "run", "1", "--reports", "1")
-    assert (status, out.splitlines()[-1]) == (0, "stopped after 1 report, as many as it was to make")
+    assert (status, out.splitlines()[-1]) == (0, "stopped after 1 report, as many as before")
 
 
 def test_a_retry_is_run_again_from_the_checkpoint_that_it_began_at(minitune: Minitune, tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_a_trial_that_was_given_another_ones_checkpoint_begins_there(minitune: M
 
     status, out, _ = minitune("rerun", tmp_path / "climbed", "0")
     assert status == 0
-    assert f"begins  at {grid[1].path}" in out
+    assert f"start   at {grid[1].path}" in out
     assert out.splitlines()[-2:] == [f"iteration 6: height={grid[0].metrics['height']:g}", out.splitlines()[-1]]
 
 
@@ -478,7 +478,7 @@ def test_of_two_runs_that_with_the_same_space_goes_on(
 
 def test_a_run_has_its_own_space_to_go_on_with(minitune: Minitune, storage: Path) -> None:
     status, _, err = minitune("resume", "run", "--force")
-    assert (status, err) == (1, "--force is for scripts: a run goes on with its own search space\n")
+    assert (status, err) == (1, "--force is for scripts: a run keeps its own search space\n")
 
 
 def half(config: dict[str, Any]) -> None:
@@ -511,7 +511,7 @@ def test_a_run_of_several_experiments_goes_on_by_its_script_only(minitune: Minit
         verbose=0,
     )
     status, _, err = minitune("resume", tmp_path / "one")
-    assert (status, "several experiments; go on with it by its script" in err) == (1, True)
+    assert (status, "several experiments; continue it by its script" in err) == (1, True)
 
 
 def train_once(config: dict[str, Any]) -> None:

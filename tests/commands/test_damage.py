@@ -74,7 +74,7 @@ def test_a_trainable_that_cannot_be_read_is_told_with_the_way_out(
     kept.unlink() if content is None else kept.write_bytes(content)
 
     for command, way_out in (
-        (["resume", tmp_path / "broken"], "go on by the script that it comes from: minitune resume FILE.py"),
+        (["resume", tmp_path / "broken"], "continue it by its script: minitune resume FILE.py"),
         (["rerun", tmp_path / "broken", "0"], "pass the script that it comes from: --script FILE.py"),
     ):
         status, out, err = minitune(*command)
@@ -90,7 +90,7 @@ def test_a_killed_run_with_a_torn_end_is_not_damaged(minitune: Minitune, storage
     (row,) = map(json.loads, minitune("lsx", tmp_path, "--json")[1].splitlines())
     assert (row["state"], row["total_trials"]) == ("killed", 3)
     assert "damaged" not in minitune("lsx", tmp_path)[1]
-    assert f"`minitune resume {tmp_path / 'killed'}` goes on with it" in minitune("ls", tmp_path / "killed")[1]
+    assert f"`minitune resume {tmp_path / 'killed'}` continues it" in minitune("ls", tmp_path / "killed")[1]
     assert "so far (the run was killed)" in minitune("best", tmp_path / "killed")[1]
 
 

@@ -148,7 +148,7 @@ def test_replay_says_that_curves_are_cut(
     assert cli.main(["replay", "stopped", "--scheduler", "fifo"]) == 0
     shown = capsys.readouterr().out
     assert "of its 9 curves are cut" in shown
-    assert "of the cut curves were used up" in shown
+    assert "of the cut curves, and ended those trials there" in shown
 
 
 def test_replay_refuses_what_it_cannot_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -316,10 +316,11 @@ def test_assert_best_returns_the_best_trial_or_says_what_it_is(tmp_path: Path) -
     with pytest.raises(AssertionError) as caught:
         assert_best(grid, "loss", at_most=0.05)
     told = str(caught.value)
-    assert told.startswith("best loss <= 0.05 must hold, but got loss = 0.1 of trial ")
+    assert told.startswith("expected best loss <= 0.05, got loss = 0.1 of trial ")
     assert "(lr=0.3)" in told
     with pytest.raises(
-        AssertionError, match="must hold, but no trial of 2 has reported 'accuracy'; reported were: loss"
+        AssertionError,
+        match=r"expected best accuracy >= 0\.5, but no trial of 2 has reported 'accuracy'; reported were: loss",
     ):
         assert_best(grid, "accuracy", at_least=0.5)
     with pytest.raises(ValueError, match="at_least or at_most must be a number"):

@@ -197,7 +197,7 @@ def test_a_report_of_a_killed_run_is_written(tmp_path: Path) -> None:
 
     text = Path(plots.write_report(run_path(), tmp_path / "report.html")).read_text(encoding="utf-8")
 
-    assert "killed: its process has died before the end" in text
+    assert "killed: its process died before the end" in text
 
 
 # -- in a browser ------------------------------------------------------------------------------------------------------
