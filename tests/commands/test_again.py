@@ -500,7 +500,7 @@ def test_a_run_goes_on_with_what_it_has_kept(minitune: Minitune, tmp_path: Path)
     assert (status, "1 have failed and stay as they are" in out) == (3, True)
 
     status, out, _ = minitune("resume", tmp_path / "half", "--errored")
-    assert (status, "1 have failed and go on" in out) == (0, True)
+    assert (status, "1 have failed and continue" in out) == (0, True)
     assert [trial.status for trial in ExperimentAnalysis(tmp_path / "half").trials] == ["TERMINATED"] * 2
 
 
