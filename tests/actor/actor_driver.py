@@ -5,12 +5,11 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
 from functools import partial
 from typing import Any
 
 import pytest
-from actor_samples import Counter
+from actor_samples import Counter, Hosted, counter
 from kit import BOUND_S
 
 from minitune.actor.launcher import start_method
@@ -20,50 +19,13 @@ from minitune.base.pickling import dumps
 from minitune.execution import local
 from minitune.execution.devices import Machine
 from minitune.execution.local import LocalTrialExecutor
-from minitune.resources import Allocation, Resources
+from minitune.resources import Resources
 
 however_it_started = pytest.mark.parametrize("start_method", [start_method()], indirect=True)
 """For tests of what is the same for every worker: they run with the usual start method only."""
 
 
 _ONE = Resources([{"CPU": 1}])
-
-
-class Hosted:
-    """An actor made of a plain object: each of its methods runs on the user's thread.
-
-    Args:
-        executor: The user's thread.
-        factory: Makes the object. It is called at once, on the calling thread, which is the user's in a worker.
-    """
-
-    def __init__(self, executor: Executor, factory: Callable[[], Any]):
-        self._executor = executor
-        self._object = factory()
-
-    def __getattr__(self, name: str) -> Callable[..., Future[Any]]:
-        method = getattr(self._object, name)
-        if not callable(method):
-            raise TypeError(f"only methods can be called, but {name!r} is a {type(method).__name__}")
-
-        def call(*args: Any) -> Future[Any]:
-            return self._executor.submit(method, *args)
-
-        return call
-
-    def reset(self, allocation: Allocation) -> bool:
-        """The object is used again as it is."""
-        return True
-
-
-class Clean(Hosted):
-    """One whose reset cannot fail: it is sent with the first call."""
-
-    resets_at_once = True
-
-
-def _counter(user_thread: Executor) -> Hosted:
-    return Hosted(user_thread, Counter)
 
 
 class Group(LocalTrialExecutor):
@@ -95,7 +57,7 @@ class Group(LocalTrialExecutor):
             raise RuntimeError(f"an actor named {actor_id!r} exists already")
         allocation = self._ledger.acquire(actor_id, _ONE)
         process = self._new_process()
-        actor = self._actors[actor_id] = local._Actor(actor_id, process, _ONE, allocation, None, "key", _counter)
+        actor = self._actors[actor_id] = local._Actor(actor_id, process, _ONE, allocation, None, "key", counter)
         data = factory if isinstance(factory, bytes) else dumps(factory, "the factory")
         boot = Boot(place or Place(), data, search_path(), tuple(sys.argv), local.MESSAGE_BYTES)
         try:

@@ -1,4 +1,4 @@
-"""Objects for actors, importable in the worker too."""
+"""Objects for actors. Each worker imports this file, so it imports no module that takes long, such as pytest."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Any
 
@@ -204,3 +205,40 @@ class NeedsTwo(Exception):
 
     def __init__(self, first: int, second: int):
         super().__init__(f"{first} and {second}")
+
+
+class Hosted:
+    """An actor made of a plain object: each of its methods runs on the user's thread.
+
+    Args:
+        executor: The user's thread.
+        factory: Makes the object. It is called at once, on the calling thread, which is the user's in a worker.
+    """
+
+    def __init__(self, executor: Executor, factory: Callable[[], Any]):
+        self._executor = executor
+        self._object = factory()
+
+    def __getattr__(self, name: str) -> Callable[..., Future[Any]]:
+        method = getattr(self._object, name)
+        if not callable(method):
+            raise TypeError(f"only methods can be called, but {name!r} is a {type(method).__name__}")
+
+        def call(*args: Any) -> Future[Any]:
+            return self._executor.submit(method, *args)
+
+        return call
+
+    def reset(self, allocation: Any) -> bool:
+        """The object is used again as it is."""
+        return True
+
+
+class Clean(Hosted):
+    """One whose reset cannot fail: it is sent with the first call."""
+
+    resets_at_once = True
+
+
+def counter(user_thread: Executor) -> Hosted:
+    return Hosted(user_thread, Counter)

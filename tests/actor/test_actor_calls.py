@@ -13,8 +13,8 @@ from functools import partial
 from typing import Any
 
 import pytest
-from actor_driver import Driver, Group, Hosted, however_it_started
-from actor_samples import Brittle, Counter, Fatal, NeedsTwo, Nester
+from actor_driver import Driver, Group, however_it_started
+from actor_samples import Brittle, Counter, Fatal, Hosted, NeedsTwo, Nester
 from kit import BOUND_S
 
 from minitune.actor.messages import CallRaised, CallReturned, Exited, Started
@@ -320,7 +320,8 @@ _SCRIPT = """
 import pickle
 from functools import partial
 from typing import Any
-from actor_driver import Group, Hosted
+from actor_driver import Group
+from actor_samples import Hosted
 from minitune.actor.messages import CallReturned
 
 print("main runs")

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from actor_driver import Driver, Group, Hosted, however_it_started
-from actor_samples import Counter, Family, Sleeper
+from actor_driver import Driver, Group, however_it_started
+from actor_samples import Counter, Family, Hosted, Sleeper
 from kit import BOUND_S, is_gone, marked_processes, read_pids, wait_until
 
 from minitune.actor import process_tree

@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from actor_driver import Clean, Driver, Hosted, however_it_started
-from actor_samples import FOREVER_S, Counter, Family, Sleeper
+from actor_driver import Driver, however_it_started
+from actor_samples import FOREVER_S, Clean, Counter, Family, Hosted, Sleeper
 from kit import BOUND_S, is_gone, read_pids, wait_until
 
 from minitune.actor.messages import CallRaised, CallReturned, Exited, Place, Started

@@ -20,8 +20,8 @@ from typing import Any
 
 import psutil
 import pytest
-from actor_driver import Driver, Group, Hosted
-from actor_samples import Counter, Family, Sleeper
+from actor_driver import Driver, Group
+from actor_samples import Counter, Family, Hosted, Sleeper
 from kit import BOUND_S, is_gone, marked_processes, read_pids, wait_until
 
 from minitune.actor import messages, packets
