@@ -147,7 +147,7 @@ NOT_HERE = {
     "search.skopt": _SUBCLASS,
     "search.zoopt": _SUBCLASS,
     "serve": "serving is not part of it",
-    "sklearn": "it came with tune-sklearn, which is given up: fit the estimator in a function, and report its score",
+    "sklearn.TuneGridSearchCV": "use TuneSearchCV with lists and n_iter, or scikit-learn's GridSearchCV",
     "tensorflow": _ALONE,
     "torch": _ALONE,
     "timeline": "there is no timeline: see the run's progress.csv and result.json files",

@@ -36,6 +36,23 @@ def test_a_run_can_be_imported_where_there_is_no_zygote(platform):
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
+@pytest.mark.parametrize(
+    ("there", "message"),
+    [
+        ("None", "needs scikit-learn (import of sklearn halted"),
+        ("types.SimpleNamespace(__version__='1.5.2')", "needs scikit-learn 1.6 or newer, but found 1.5.2"),
+    ],
+)
+def test_the_search_for_scikit_learn_tells_how_to_install_it(there, message):
+    code = (
+        f"import sys, types\nsys.modules['sklearn'] = {there}\ntry:\n    import minitune.sklearn\n"
+        "except ImportError as error:\n    print(error, error.name)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert message in done.stdout
+    assert done.stdout.endswith("install it with: pip install 'minitune[sklearn]' sklearn\n")
+
+
 ONLY_FOR_RUNS = ["cloudpickle", "psutil", "multiprocessing", "minitune._driver", "minitune.execution.tune_controller"]
 NOT_FOR_QUIET_RUNS = [
     "psutil",

@@ -38,7 +38,7 @@ LAYERS: dict[str, str] = {
     "readers": "output.* analysis.* result_grid visualization.*",
     "API": """
         <top> tuner _plan _driver _resume _run runtime simulation cli commands.* __main__
-        integration.* examples.* testing.* utils.* legacy.*
+        integration.* examples.* sklearn.* testing.* utils.* legacy.*
     """,
 }
 """Modules by layer, without the leading package name. `x.*` is package x and all below it, a bare package name its
@@ -73,7 +73,7 @@ ALSO: dict[str, set[str]] = {
 is sent by name; how output of a trial is caught; the template of a worker."""
 
 NEEDED_AT_RUN_TIME = {"cloudpickle", "psutil"}
-MAY_NEED_MORE = ("integration.", "testing.")
+MAY_NEED_MORE = ("integration.", "sklearn.", "testing.")
 """Packages that exist for another library and are only imported by those who have it."""
 
 

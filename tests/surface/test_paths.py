@@ -173,7 +173,6 @@ def test_a_script_in_all_dialects(tmp_path):
         ("search.hebo", "subclass"),
         ("tune.search.zoopt", "subclass"),
         ("train.xgboost", r"minitune\.integration\.xgboost"),
-        ("tune.sklearn", "tune-sklearn"),
         ("train._internal.storage", "inside"),
     ],
 )

@@ -1,0 +1,395 @@
+"""TuneSearchCV: an estimator that searches for the parameters of another one.
+
+It is a `BaseSearchCV` of scikit-learn, so all that follows from the results is scikit-learn's own: `cv_results_`,
+scorers, routing of metadata, tags, and the methods that the best estimator answers. Only `fit` is ours: that of the
+base class needs all candidates at once, and each of its trainings is one call. The private parts that `fit` needs have
+had their present form since scikit-learn 1.6, and a test names the newest version that was tried.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import tempfile
+import time
+from contextlib import ExitStack
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy
+from joblib import effective_n_jobs
+from sklearn.base import clone, is_classifier
+from sklearn.metrics._scorer import _MultimetricScorer
+from sklearn.model_selection import check_cv
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.model_selection._validation import _insert_error_scores, _warn_or_raise_about_fit_failures
+from sklearn.pipeline import Pipeline
+from sklearn.utils import check_random_state, indexable
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.multiclass import unique_labels
+from sklearn.utils.validation import _check_method_params
+
+from minitune.config import CheckpointConfig, FailureConfig, RunConfig
+from minitune.result import TRAINING_ITERATION
+from minitune.runtime import cluster_resources
+from minitune.schedulers import ASHAScheduler, TrialScheduler, create_scheduler
+from minitune.schedulers.pbt import PopulationBasedTraining, PopulationBasedTrainingReplay
+from minitune.search import SearchAlgorithm, Searcher
+from minitune.sklearn.candidates import PARAMS, as_space, dicts_of, drawn_ahead
+from minitune.sklearn.training import (
+    FOLDS,
+    PARTIAL_FIT,
+    SCORE,
+    CandidateTraining,
+    Evaluation,
+    Outcome,
+    StepwiseFit,
+    resource_of,
+    why_no_steps,
+)
+from minitune.trainable.util import with_parameters, with_resources
+from minitune.tune_config import TuneConfig
+from minitune.tuner import Tuner
+
+if TYPE_CHECKING:
+    from minitune.result_grid import Result, ResultGrid
+
+
+class TuneSearchCV(BaseSearchCV):  # type: ignore[misc]  # the library has no types
+    """Searches for parameters of an estimator by cross-validation, in parallel, and stops bad candidates early.
+
+    It takes the place of scikit-learn's `RandomizedSearchCV`. One trial trains and scores one candidate on all folds.
+
+    Args:
+        estimator: An estimator of scikit-learn, or a pipeline.
+        param_distributions: A dict from names of parameters to lists, domains such as `minitune.loguniform(1e-4, 1)`,
+            or distributions with a method `rvs`, such as those of scipy; or a list of such dicts, one of which is
+            drawn first.
+        n_iter: How many candidates are tried.
+        early_stopping: True stops bad candidates with `ASHAScheduler`; or a scheduler of your own. The estimator is
+            then trained in steps, see `max_iters`, and a report with the score follows each step. False trains each
+            candidate completely.
+        max_iters: The number of steps of a complete training, if `early_stopping` is set. An estimator with
+            `warm_start` and `n_estimators` grows by a share of its trees with each step. One with `partial_fit` makes
+            one pass over the data. One with `warm_start` and `max_iter` makes a share of its iterations.
+        search_alg: What chooses the candidates: the name of a searcher, such as `"tpe"`, or a `Searcher`. None draws
+            at random, the same candidates as `RandomizedSearchCV` with this `random_state` where no domain of
+            minitune is used.
+        scoring: As in `RandomizedSearchCV`. Of several metrics, searcher and scheduler see the one that `refit`
+            names, else the first.
+        n_jobs: How many candidates are trained at a time, each in a process of its own; they share the CPUs. None
+            and 1 train them in this process, -1 on each CPU one.
+        refit: As in `RandomizedSearchCV`: whether, or by which metric, the best candidate is trained on all data. It
+            is trained completely: by the estimator's `fit`, or by `max_iters` passes of `partial_fit` if that is how
+            the candidates were trained.
+        cv: As in `RandomizedSearchCV`: folds, their number, or a splitter.
+        verbose: 0 shows nothing, 1 the progress, 2 and more also what scikit-learn prints about each fit.
+        random_state: A seed of all that is random, or scikit-learn's generator.
+        error_score: The score of a fit that fails, with a warning; `"raise"` raises its exception.
+        return_train_score: Whether `cv_results_` has scores on the training data, too.
+        time_budget_s: Seconds after which the search ends; candidates without a score by then are left out.
+        storage_path: Where the run is kept, with its journal; None keeps nothing.
+        name: The name of the run's directory there.
+
+    Attributes:
+        cv_results_: As in `RandomizedSearchCV`, and `training_iteration`, the number of steps that each candidate made.
+        best_estimator_: The best candidate, trained on all data.
+        best_index_: Its index in `cv_results_`. With early stopping, only candidates that made the most steps count,
+            unless `refit` is a function.
+        best_params_: Its parameters.
+        best_score_: Its mean score.
+        scorer_: The scorer, or a dict of them.
+        n_splits_: The number of folds.
+        refit_time_: How long the last training took, in seconds.
+        multimetric_: Whether there are several metrics.
+        run_path_: The directory of the run; None if it was not kept.
+
+    Example:
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> import minitune
+        >>> from minitune.sklearn import TuneSearchCV
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = LogisticRegression(max_iter=1000)
+        >>> search = TuneSearchCV(model, {"C": minitune.loguniform(0.01, 100)}, n_iter=5, random_state=0).fit(X, y)
+        >>> sorted(search.best_params_)
+        ['C']
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **{name: rule for name, rule in BaseSearchCV._parameter_constraints.items() if name != "pre_dispatch"},
+        "param_distributions": [dict, list],
+        "n_iter": [Interval(Integral, 1, None, closed="left")],
+        "early_stopping": ["boolean", str, TrialScheduler],
+        "max_iters": [Interval(Integral, 1, None, closed="left")],
+        "search_alg": [str, Searcher, SearchAlgorithm, None],
+        "random_state": ["random_state"],
+        "time_budget_s": [Interval(Real, 0, None, closed="neither"), None],
+        "storage_path": [str, os.PathLike, None],
+        "name": [str, None],
+    }
+
+    def __init__(
+        self,
+        estimator: Any,
+        param_distributions: Any,
+        *,
+        n_iter: int = 10,
+        early_stopping: bool | str | TrialScheduler = False,
+        max_iters: int = 10,
+        search_alg: Any = None,
+        scoring: Any = None,
+        n_jobs: int | None = None,
+        refit: Any = True,
+        cv: Any = None,
+        verbose: int = 0,
+        random_state: Any = None,
+        error_score: Any = numpy.nan,
+        return_train_score: bool = False,
+        time_budget_s: float | None = None,
+        storage_path: str | os.PathLike[str] | None = None,
+        name: str | None = None,
+    ):
+        super().__init__(
+            estimator=estimator,
+            scoring=scoring,
+            n_jobs=n_jobs,
+            refit=refit,
+            cv=cv,
+            verbose=verbose,
+            error_score=error_score,
+            return_train_score=return_train_score,
+        )
+        del self.pre_dispatch  # joblib's; here candidates are drawn when there is room for them
+        self.param_distributions = param_distributions
+        self.n_iter = n_iter
+        self.early_stopping = early_stopping
+        self.max_iters = max_iters
+        self.search_alg = search_alg
+        self.random_state = random_state
+        self.time_budget_s = time_budget_s
+        self.storage_path = storage_path
+        self.name = name
+
+    def fit(self, X: Any, y: Any = None, **params: Any) -> TuneSearchCV:
+        """Search, and train the best candidate on all data. Blocks.
+
+        Args:
+            X: The data: n samples.
+            y: The n targets; None for unsupervised estimators.
+            **params: For the estimator's `fit`, the scorer and the splitter, as in `RandomizedSearchCV`. `groups` goes
+                to the splitter.
+
+        Returns:
+            This object.
+
+        Raises:
+            ValueError: If an argument is out of range, if all fits fail, or if the estimator cannot be trained in
+                steps as `early_stopping` asks.
+            TimeoutError: If no candidate has a score when the time is up.
+            KeyboardInterrupt: After Ctrl-C, when all trials have ended.
+        """
+        self._validate_params()
+        self._refuse_callbacks()
+        scorers, refit_metric = self._get_scorers()
+        X, y = indexable(X, y)
+        routed = self._get_routed_params_for_fit(_check_method_params(X, params=params))
+        split_params, fit_params = routed.splitter.split, routed.estimator.fit
+        splitter = check_cv(self.cv, y, classifier=is_classifier(self.estimator))
+        self.n_splits_ = splitter.get_n_splits(X, y, **split_params)
+        estimator = clone(self.estimator)
+        max_iters = self._max_iters_of(estimator)
+        needs_classes = max_iters is not None and y is not None and is_classifier(estimator)
+        evaluation = Evaluation(
+            estimator,
+            X,
+            y,
+            splits=list(splitter.split(X, y, **split_params)),
+            fit_arguments={
+                "scorer": scorers,
+                "fit_params": fit_params,
+                "score_params": routed.scorer.score,
+                "return_train_score": self.return_train_score,
+                "error_score": self.error_score,
+                "verbose": self.verbose,
+            },
+            max_iters=max_iters,
+            classes=unique_labels(y) if needs_classes else None,
+            metric=self.refit if isinstance(self.refit, str) else None,
+        )
+        if len(evaluation.splits) != self.n_splits_:
+            raise ValueError(
+                "cv.split and cv.get_n_splits must agree, but there are "
+                f"{len(evaluation.splits)} splits instead of {self.n_splits_}"
+            )
+        candidates, outcomes, iterations = self._search(evaluation)
+        more_results = {} if max_iters is None else {TRAINING_ITERATION: iterations}
+        results = self._format_results(candidates, self.n_splits_, outcomes, more_results)
+        first_scores = outcomes[0]["test_scores"]
+        self.multimetric_ = isinstance(first_scores, dict)
+        if callable(self.scoring) and self.multimetric_:
+            self._check_refit_for_multimetric(first_scores)
+            refit_metric = self.refit
+        if self.refit or not self.multimetric_:
+            self.best_index_ = self._select_best_index(self.refit, refit_metric, results)
+            if not callable(self.refit):
+                self.best_score_ = results[f"mean_test_{refit_metric}"][self.best_index_]
+            self.best_params_ = results["params"][self.best_index_]
+        if self.refit:
+            self._refit(evaluation, fit_params)
+        self.scorer_ = scorers._scorers if isinstance(scorers, _MultimetricScorer) else scorers
+        self.cv_results_ = results
+        return self
+
+    # -- before the search ---------------------------------------------------------------------------------------------
+
+    def _refuse_callbacks(self) -> None:
+        if vars(self).get("_skl_callbacks"):
+            raise ValueError(
+                "TuneSearchCV calls no callbacks of scikit-learn; set them on the estimator that it trains: "
+                "TuneSearchCV(estimator.set_callbacks(...), ...)"
+            )
+
+    def _max_iters_of(self, estimator: Any) -> int | None:
+        """The number of steps of each training; None for one ordinary fit.
+
+        Raises:
+            ValueError: If the estimator cannot be trained in steps. One that is itself searched for is not known yet.
+        """
+        if self.early_stopping is False:
+            return None
+        name, last = estimator.steps[-1] if isinstance(estimator, Pipeline) else ("", estimator)
+        is_searched = any(name in one for one in dicts_of(self.param_distributions))
+        if not is_searched and resource_of(last) is None:
+            raise ValueError(why_no_steps(last))
+        return int(self.max_iters)
+
+    def _scheduler(self) -> str | TrialScheduler | None:
+        """The scheduler of the run; None lets all trials go on.
+
+        Raises:
+            ValueError: If it changes parameters while they are trained.
+        """
+        scheduler = self.early_stopping
+        if isinstance(scheduler, bool):
+            return ASHAScheduler(max_t=self.max_iters) if scheduler else None
+        made = create_scheduler(scheduler) if isinstance(scheduler, str) else copy.deepcopy(scheduler)
+        if isinstance(made, (PopulationBasedTraining, PopulationBasedTrainingReplay)):
+            raise ValueError(
+                f"early_stopping must leave the parameters of a candidate as they are, but {type(made).__name__} "
+                "changes them during the training; use ASHAScheduler, HyperBandScheduler or MedianStoppingRule"
+            )
+        return made
+
+    # -- the search ----------------------------------------------------------------------------------------------------
+
+    def _search(self, evaluation: Evaluation) -> tuple[list[dict[str, Any]], list[Outcome], list[int]]:
+        """Run the trials.
+
+        Returns:
+            The candidates that were scored, the outcomes of their folds one after the other, and their steps.
+        """
+        random_state = check_random_state(self.random_state)
+        if self.search_alg is None:
+            space = drawn_ahead(self.param_distributions, self.n_iter, random_state)
+        else:
+            space = as_space(self.param_distributions)
+        seed = int(random_state.randint(2**31 - 1))
+        jobs = min(effective_n_jobs(self.n_jobs), self.n_iter)
+        with ExitStack() as closing:
+            storage_path = self.storage_path
+            if storage_path is None:
+                storage_path = closing.enter_context(tempfile.TemporaryDirectory(prefix="minitune-sklearn-"))
+            cpus = cluster_resources().get("CPU", 1.0)
+            tuner = Tuner(
+                with_resources(
+                    with_parameters(CandidateTraining, evaluation=evaluation),
+                    {"cpu": cpus // jobs if cpus >= jobs else cpus / jobs},
+                ),
+                param_space=space,
+                tune_config=TuneConfig(
+                    metric=SCORE,
+                    mode="max",
+                    # copies, since fit must leave the arguments as they are
+                    search_alg=copy.deepcopy(self.search_alg),
+                    scheduler=self._scheduler(),
+                    num_samples=1 if self.search_alg is None else self.n_iter,
+                    max_concurrent_trials=jobs,
+                    time_budget_s=self.time_budget_s,
+                    reuse_actors=True,
+                    seed=seed,
+                    executor="inline" if jobs == 1 else "local",
+                ),
+                run_config=RunConfig(
+                    name=self.name,
+                    storage_path=os.fspath(storage_path),
+                    verbose=self.verbose,
+                    checkpoint_config=CheckpointConfig(checkpoint_at_end=False),
+                    failure_config=FailureConfig(fail_fast="raise" if self.error_score == "raise" else False),
+                ),
+            )
+            grid = tuner.fit(raise_on_failed_trial=False)
+            if grid.interrupted:
+                raise KeyboardInterrupt
+            self.run_path_ = None if self.storage_path is None else grid.experiment_path
+            return self._scored(grid, evaluation)
+
+    def _scored(
+        self, grid: ResultGrid, evaluation: Evaluation
+    ) -> tuple[list[dict[str, Any]], list[Outcome], list[int]]:
+        candidates: list[dict[str, Any]] = []
+        outcomes: list[Outcome] = []
+        iterations: list[int] = []
+        for result in grid:
+            folds = result.metrics.get(FOLDS) if result.error is None else self._lost(result, evaluation)
+            if folds is not None:  # else the time was up before its first score
+                candidates.append(result.config[PARAMS])
+                outcomes += folds
+                iterations.append(result.metrics.get(TRAINING_ITERATION, 0))
+        if not candidates:
+            raise TimeoutError(
+                f"no candidate has a score after {self.time_budget_s} s; give the search a larger time_budget_s"
+            )
+        _warn_or_raise_about_fit_failures(outcomes, self.error_score)
+        if callable(self.scoring):
+            _insert_error_scores(outcomes, self.error_score)
+        return candidates, outcomes, iterations
+
+    def _lost(self, result: Result, evaluation: Evaluation) -> list[Outcome]:
+        """The outcomes of a candidate whose worker has died: those of fits that have failed."""
+        scorer = evaluation.fit_arguments["scorer"]
+        score: Any = self.error_score
+        if isinstance(scorer, _MultimetricScorer):
+            score = dict.fromkeys(scorer._scorers, score)
+        lost: Outcome = {"test_scores": score, "fit_time": 0.0, "score_time": 0.0, "fit_error": f"{result.error}\n"}
+        if self.return_train_score:
+            lost["train_scores"] = score
+        return [{**lost, "n_test_samples": len(test)} for _, test in evaluation.splits]
+
+    # -- after the search ----------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _select_best_index(refit: Any, refit_metric: str, results: dict[str, Any]) -> Any:
+        """The index of the best candidate; of those that were stopped early, no complete training is known."""
+        if callable(refit) or TRAINING_ITERATION not in results:
+            return BaseSearchCV._select_best_index(refit, refit_metric, results)
+        ranks, steps = results[f"rank_test_{refit_metric}"], results[TRAINING_ITERATION]
+        return numpy.where(steps == steps.max(), ranks, len(ranks) + 1).argmin()
+
+    def _refit(self, evaluation: Evaluation, fit_params: dict[str, Any]) -> None:
+        """Train the best candidate completely, on all data."""
+        # a clone of the parameters, too: some may be estimators
+        best = clone(evaluation.estimator).set_params(**clone(self.best_params_, safe=False))
+        target = () if evaluation.y is None else (evaluation.y,)
+        began_s = time.perf_counter()
+        last = best.steps[-1][1] if isinstance(best, Pipeline) else best
+        if evaluation.max_iters is not None and resource_of(last) == PARTIAL_FIT:
+            fit = StepwiseFit(best, evaluation.max_iters, evaluation.classes)
+            for _ in range(evaluation.max_iters):
+                fit(evaluation.X, *target, **fit_params)
+        else:
+            best.fit(evaluation.X, *target, **fit_params)
+        self.refit_time_ = time.perf_counter() - began_s
+        self.best_estimator_ = best
+        if hasattr(best, "feature_names_in_"):
+            self.feature_names_in_ = best.feature_names_in_
