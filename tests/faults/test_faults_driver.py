@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import signal
@@ -572,12 +571,8 @@ def test_sys_exit_in_a_plug_in_passes_and_the_run_can_be_resumed(script):
     assert driver.returncode == 7
     assert "Traceback" not in stderr
     for kind in kinds:
-        assert b'"type":"close","reason":"error"' in (script.storage / kind / "journal").read_bytes()
-        pids = {
-            json.loads(line[9:])["metrics"]["pid"]
-            for line in (script.storage / kind / "journal").read_bytes().splitlines()
-            if b'"type":"result"' in line
-        }
+        assert script.records(kind, type="close", reason="error")
+        pids = {record["metrics"]["pid"] for record in script.records(kind, type="result")}
         assert len(pids) == 2
         assert all(map(is_gone, pids))
     assert script.run(RESUME, *kinds) == "[0, 1] 0 False\n" * 4

@@ -12,14 +12,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import kit
 import pytest
+from kit import RUN, run_path
 
 from minitune import (
     Checkpoint,
     ResultGrid,
     RunConfig,
     Trainable,
-    TuneConfig,
     TuneError,
     Tuner,
     get_checkpoint,
@@ -30,7 +31,6 @@ from minitune import (
 from minitune.error import RunLockedError
 from minitune.record import disk, journal
 
-RUN = "run"
 REPORTS = 6
 CULPRIT = 1
 """The value of `x` of the trial in which it happens, at its second report."""
@@ -38,10 +38,6 @@ CULPRIT = 1
 
 def storage_path() -> Path:
     return Path(os.environ["MINITUNE_STORAGE_PATH"])
-
-
-def run_path() -> Path:
-    return storage_path() / RUN
 
 
 @pytest.fixture(autouse=True)
@@ -102,12 +98,7 @@ class Class(Trainable):
 
 def fit(trainable: Any, what: Callable[[], object], **run: Any) -> ResultGrid:
     _happens[:] = [what]
-    return Tuner(
-        trainable,
-        param_space={"x": grid_search([0, CULPRIT, 2, 3])},
-        tune_config=TuneConfig(executor="inline", max_concurrent_trials=2),
-        run_config=RunConfig(name=RUN, verbose=0, **run),
-    ).fit()
+    return kit.fit(trainable, {"x": grid_search([0, CULPRIT, 2, 3])}, max_concurrent_trials=2, **run)
 
 
 def check_resumed(trainable: Any, path: Path) -> None:

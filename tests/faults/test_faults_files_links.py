@@ -13,13 +13,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import kit
 import pytest
+from kit import RUN, run_path
 
 from minitune import (
     Callback,
     Checkpoint,
-    CheckpointConfig,
-    FailureConfig,
     ResultGrid,
     RunConfig,
     Trainable,
@@ -36,13 +36,8 @@ from minitune.schedulers.pbt import PERTURBED, Step, policy_path, write_step
 
 pytestmark = pytest.mark.usefixtures("hurried")
 
-RUN = "run"
 CHOSEN = 1
 """The value of `x` of the trial in whose directory a link is planted; there are one before and one after it."""
-
-
-def run_path() -> Path:
-    return Path(os.environ["MINITUNE_STORAGE_PATH"]) / RUN
 
 
 @pytest.fixture
@@ -122,18 +117,15 @@ class Class(Trainable):
 
 def fit(trainable: Any, callbacks: list[Callback], *, fails: bool = False, max_failures: int = 0) -> ResultGrid:
     frequency = 1 if trainable is Class else 0
-    return Tuner(
+    return kit.fit(
         trainable,
-        param_space={"x": grid_search([0, CHOSEN, 2]), "fails": fails},
-        tune_config=TuneConfig(executor="inline", max_concurrent_trials=2),
-        run_config=RunConfig(
-            name=RUN,
-            verbose=0,
-            callbacks=callbacks,
-            failure_config=FailureConfig(max_failures=max_failures),
-            checkpoint_config=CheckpointConfig(num_to_keep=1, checkpoint_frequency=frequency),
-        ),
-    ).fit()
+        {"x": grid_search([0, CHOSEN, 2]), "fails": fails},
+        max_concurrent_trials=2,
+        callbacks=callbacks,
+        max_failures=max_failures,
+        num_to_keep=1,
+        checkpoint_frequency=frequency,
+    )
 
 
 def others_ended_well(grid: ResultGrid) -> bool:

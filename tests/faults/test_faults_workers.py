@@ -230,8 +230,9 @@ def test_after_a_checkpoint_that_is_of_no_use_the_one_before_it_is_taken(script,
     assert (script.directory / "loaded").read_text() == loaded
     reason = "is not what its record says" if how == "empty" else "could not be loaded"
     assert len(re.findall(rf"checkpoint_000002 of trial \S+ {reason}; the one before it is used", stderr)) == 1
-    records = [json.loads(line[9:]) for line in (script.storage / "run" / "journal").read_text().splitlines()]
-    told = [(r["type"], r.get("to", r.get("checkpoint"))) for r in records if r["type"] in ("drop", "rollback")]
+    told = [
+        (r["type"], r.get("to", r.get("checkpoint"))) for r in script.records() if r["type"] in ("drop", "rollback")
+    ]
     assert ("drop", 2) in told
     again = script.run(
         PRELUDE

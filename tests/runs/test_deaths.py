@@ -483,9 +483,8 @@ def test_what_was_reported_before_death_is_recorded_first(script):
     stdout, stderr = script.finish(driver)
     assert stdout.startswith("2 "), stderr
     assert "exit code 5" in stdout
-    records = [json.loads(line[9:]) for line in (script.storage / "run" / "journal").read_text().splitlines()]
-    told = [r["metrics"]["i"] for r in records if r["type"] == "result"]
-    told += [r["status"] for r in records if r["type"] == "status"][-1:]
+    told = [r["metrics"]["i"] for r in script.records(type="result")]
+    told += [r["status"] for r in script.records(type="status")][-1:]
     assert told == [1, 2, "ERROR"]
 
 

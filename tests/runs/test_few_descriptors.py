@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kit import fit
 
-from minitune import RunConfig, TuneConfig, TuneError, Tuner, grid_search, report
+from minitune import TuneError, grid_search, report
 from minitune.base import descriptors
 from minitune.base.files import AppendFiles
 from minitune.execution import failure
@@ -231,12 +232,7 @@ def _fit_inline(**options: Any) -> Any:
     def trainable(config: dict[str, Any]) -> None:
         report({"n": 1})
 
-    return Tuner(
-        trainable,
-        param_space={"x": grid_search([0, 1])},
-        tune_config=TuneConfig(executor="inline", **options),
-        run_config=RunConfig(name="run", verbose=0),
-    ).fit()
+    return fit(trainable, {"x": grid_search([0, 1])}, **options)
 
 
 @pytest.fixture

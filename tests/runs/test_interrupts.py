@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 
@@ -192,9 +191,7 @@ def busy_workers(script) -> list[int]:
 
 def statuses(script) -> list[tuple[str, str]]:
     """Each change of a trial's status on record, with its cause."""
-    lines = (script.storage / "run" / "journal").read_bytes().splitlines(keepends=True)
-    records = [json.loads(line[9:]) for line in lines if line.endswith(b"\n")]
-    return [(record["status"], record["cause"]) for record in records if record["type"] == "status"]
+    return [(record["status"], record["cause"]) for record in script.records(type="status")]
 
 
 @pytest.mark.parametrize(
