@@ -230,10 +230,7 @@ def test_after_a_checkpoint_that_is_of_no_use_the_one_before_it_is_taken(script,
     assert (script.directory / "loaded").read_text() == loaded
     reason = "is not what its record says" if how == "empty" else "could not be loaded"
     assert len(re.findall(rf"checkpoint_000002 of trial \S+ {reason}; the one before it is used", stderr)) == 1
-    told = [
-        (r["type"], r.get("to", r.get("checkpoint"))) for r in script.records() if r["type"] in ("drop", "rollback")
-    ]
-    assert ("drop", 2) in told
+    assert script.records(type="drop", checkpoint=2)
     again = script.run(
         PRELUDE
         + REFUSES

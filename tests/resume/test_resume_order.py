@@ -115,8 +115,11 @@ DRAWING: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("period", ["0", "3600"], ids=["from its state", "told again"])
-@pytest.mark.parametrize("results", [5, 17, 30])
+@pytest.mark.parametrize(
+    ("results", "period"),
+    [(5, "0"), (17, "3600"), (30, "0"), (30, "3600")],
+    ids=["5 from its state", "17 told again", "30 from its state", "30 told again"],
+)
 @pytest.mark.parametrize("kind", DRAWING)
 def test_a_resumed_run_decides_as_the_whole_one(
     kind: str, results: int, period: str, monkeypatch: pytest.MonkeyPatch
