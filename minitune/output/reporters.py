@@ -241,6 +241,7 @@ class TuneReporterBase(ProgressReporter):
         self._raised: Trial | None = None
         self._begin_s = clock.current().monotonic()
         self._console = Console()
+        self._notebook: Cell | None = None
         self._reset()
 
     # -- set up --------------------------------------------------------------------------------------------------
@@ -339,8 +340,8 @@ class TuneReporterBase(ProgressReporter):
         return max(0.0, self._last_report_s + self._interval_s - clock.current().monotonic())
 
     def say(self, text: str) -> None:
-        """Show a message of the driver's."""
-        if self._verbose:
+        """Show a message of the driver's; in a notebook below the end of the run, once that is there."""
+        if self._verbose and not (self._notebook is not None and self._notebook.add(text)):
             self._console.write(f"{text}\n")
 
     def _parts(self, trials: Sequence[Trial], done: bool, sys_info: Sequence[str]) -> list[Part]:
@@ -580,9 +581,7 @@ class LiveReporter(ScreenReporter):
     def _reset(self) -> None:
         super()._reset()
         self._info = table.RunInfo()
-        self._notebook: Cell | None = None
-        self._end: list[Part] = []
-        self._curve = ""
+        self._notebook = None
         self._ended_before: int | None = None  # trials that had ended before a resumed run went on
         self._kinds: dict[str, Hashable] = {}
         self._ranked_by: str | None = None
@@ -636,28 +635,16 @@ class LiveReporter(ScreenReporter):
                 self._tell_start()
         if done:
             self._release(keeps=False)
-            self._end = self._parts(trials, True, sys_info)
-            self._show_end(trials)
+            parts = self._parts(trials, True, sys_info)
+            if self._notebook is None:
+                self._console.write(f"{as_text(parts, self._console.columns())}\n")
+            else:
+                metric = self._metric_of(self._shown_metrics(trials))
+                self._notebook.show_end(parts, table.curve_of(trials, metric, self._mode))
         elif self._notebook is not None or self._screen is not None:
             self._redraw(trials)
         elif time.monotonic() >= self._line_s:
             self._tell_progress(trials)
-
-    def say(self, text: str) -> None:
-        """Show a message of the driver's: above the block; at the end, below the table."""
-        if self._notebook is not None and self._end and self._verbose:
-            self._end.append(text)
-            self._show_end()
-        else:
-            super().say(text)
-
-    def _show_end(self, trials: Sequence[Trial] = ()) -> None:
-        if self._notebook is None:
-            self._console.write(f"{as_text(self._end, self._console.columns())}\n")
-            return
-        if trials:
-            self._curve = table.curve_of(trials, self._metric_of(self._shown_metrics(trials)), self._mode)
-        self._notebook.show(as_html(self._end, self._curve), as_text(self._end))
 
     def _parts(self, trials: Sequence[Trial], done: bool, sys_info: Sequence[str]) -> list[Part]:
         """The end of a run: how its trials ended, the best of them, those that failed, and where the rest is."""
@@ -874,28 +861,21 @@ class JupyterNotebookReporter(TuneReporterBase):
 
     def _reset(self) -> None:
         super()._reset()
-        self._notebook = Cell(clears=self.overwrite)  # each run has a place of its own
-        self._end: list[Part] = []
+        self._notebook = self._blocks = Cell(clears=self.overwrite)  # each run has a place of its own
 
     def report(self, trials: Sequence[Trial], done: bool, *sys_info: str) -> None:
         """Show a status block in place of the last one."""
         begin_s = time.monotonic()
         parts = self._parts(trials, done, sys_info)
-        self._end = parts if done else []
-        self._notebook.show(as_html(parts), as_text(parts))
-        self._interval_s = max(self.max_report_frequency, (time.monotonic() - begin_s) / _NOTEBOOK_SHARE)
-
-    def say(self, text: str) -> None:
-        """Show a message of the driver's: below the last block if that has come, else as printed output."""
-        if self._end and self._verbose:
-            self._end.append(text)
-            self._notebook.show(as_html(self._end), as_text(self._end))
+        if done:
+            self._blocks.show_end(parts)
         else:
-            super().say(text)
+            self._blocks.show(as_html(parts), as_text(parts))
+        self._interval_s = max(self.max_report_frequency, (time.monotonic() - begin_s) / _NOTEBOOK_SHARE)
 
     def display(self, string: str) -> None:
         """Show HTML in place of what this reporter has shown last."""
-        self._notebook.show(string, string)
+        self._blocks.show(string, string)
 
 
 def default_reporter(time_budget_s: float | None = None) -> TuneReporterBase:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
 
+from minitune.base.table import Part, as_html, as_text
 from minitune.base.text import Console, is_terminal, width_of, without_codes
 from minitune.settings import shared_variable
 
@@ -262,6 +263,19 @@ class Cell:
     def __init__(self, clears: bool = False):
         self._clears = clears
         self._handle: Any = None
+        self._end: tuple[list[Part], tuple[str, ...]] | None = None
+
+    def show_end(self, parts: Sequence[Part], *more: str) -> None:
+        """Show the end of a run: `parts`, to which `add` appends, and HTML after them."""
+        self._end = [*parts], more
+        self.show(as_html(parts, *more), as_text(parts))
+
+    def add(self, line: str) -> bool:
+        """Append a line to the end of a run; returns whether that was shown yet."""
+        if self._end is not None:
+            parts, more = self._end
+            self.show_end([*parts, line], *more)
+        return self._end is not None
 
     def show(self, html: str, text: str) -> None:
         """Show this in place of what is there.
