@@ -135,11 +135,12 @@ class TuneController:
         else:
             if state.resting:
                 state.end_rests(self._executor.now())
-            if not state.end_reason and (state.may_start or not state.live or self._recorder.disk.trouble):
-                self._launch()  # most turns bring reports, and nothing by which one more trial could start
-            if not (self._is_ordered and self._launcher.has_to_go_on) and (
-                state.live or state.unfinished or state.supply != ENDED
-            ):
+            # Most turns bring reports, and nothing by which one more trial could start.
+            is_due = state.may_start or not state.live or state.requests or self._recorder.disk.trouble
+            if is_due and not state.end_reason:
+                self._launch()
+            is_over = not (state.live or state.unfinished) and state.supply == ENDED
+            if not is_over and not (self._is_ordered and self._launcher.has_to_go_on):
                 self._apply(self._patience_s(max_wait_s))
                 if self._deadlines.are_set:
                     self._stop_overdue()
