@@ -339,6 +339,18 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/actor/worker.py",
+        "        return self._is_reusable and not self._has_leftovers()\n",
+        "        return self._is_reusable\n",
+        "tests/runs/test_reused_workers.py::test_what_a_function_leaves_behind_ends_before_the_next_trial",
+    ),
+    (
+        "minitune/actor/process.py",
+        "            self._is_told, self._first = instead.is_told, instead.call\n",
+        "            self._is_told, self._first = instead.is_told, None\n",
+        "tests/actor/test_actor_places.py::test_a_process_that_fails_with_the_first_call_is_replaced",
+    ),
+    (
+        "minitune/actor/worker.py",
         "        if any(thread.ident not in own for thread in threading.enumerate()):\n            return True\n",
         "",
         "tests/actor/test_actor_places.py::test_a_worker_with_something_left_is_not_kept",

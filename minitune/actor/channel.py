@@ -112,7 +112,7 @@ class DriverEnd(Protocol):
         Args:
             loop: The driver's loop.
             handle: Called with each message.
-            on_broken: Called at end-of-file, or when something else than messages has come: nothing more will.
+            on_broken: Called once, at end-of-file or when something else than messages has come: nothing more will.
         """
         ...
 
@@ -149,6 +149,7 @@ class Channel:
         self._loop: Loop | None = None
         self._handle: Callable[[Message], object]  # given by `watch`, like the next one
         self._on_broken: Callable[[ChannelClosedError | ProtocolError], object]
+        self._is_broken = False
         end.setblocking(False)
 
     def watch(
@@ -208,6 +209,8 @@ class Channel:
                 self._watch()
             if not mask & READ:
                 return True
+        if self._is_broken:
+            return False
         broken: ChannelClosedError | ProtocolError
         try:
             data = self._socket.recv(CHUNK_BYTES)
@@ -223,6 +226,7 @@ class Channel:
                 broken = ChannelClosedError("end of file")
             except ProtocolError as error:
                 broken = error
+        self._is_broken = True
         self.unwatch()
         self._on_broken(broken)
         return False

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import stat
+import subprocess
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +93,7 @@ def test_handlers_are_those_of_a_fresh_worker() -> None:
 
 
 def asked_to_end(config: dict[str, Any]) -> None:
-    report({"pid": os.getpid()})
+    report({"pid": os.getpid(), "is_over": int(config["x"] == 0)})
     if config["x"] == 1:
         os.kill(os.getpid(), signal.SIGTERM)
         for _ in range(1000):
@@ -100,5 +103,22 @@ def asked_to_end(config: dict[str, Any]) -> None:
 
 def test_a_signal_that_no_one_has_asked_for_ends_the_process(hurried: None) -> None:
     """It had been asked to end its first trial; it must not take this one for the same."""
-    grid = on_one_worker(asked_to_end)
+    grid = on_one_worker(asked_to_end, stop={"is_over": 1})
     assert "SIGTERM (15)" in str(grid[1].error)
+
+
+def leaves_something(config: dict[str, Any]) -> None:
+    report({"pid": os.getpid()})
+    if config["left"] == "thread":
+        threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
+    elif config["left"] == "daemon":
+        subprocess.run(["sh", "-c", "setsid sleep 3600 &"], check=True)
+
+
+@pytest.mark.usefixtures("start_method")
+def test_what_a_function_leaves_behind_ends_before_the_next_trial() -> None:
+    """A function that has returned is not asked to end; all the same its worker is looked at."""
+    space = {"left": grid_search(["nothing", "thread", "daemon", "nothing"])}
+    pids = [result.metrics["pid"] for result in fit(leaves_something, space, executor="local", reuse_actors=True)]
+    assert pids[0] == pids[1]
+    assert len(set(pids)) == 3
