@@ -7,6 +7,7 @@ import csv
 import functools
 import os
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 from minitune.base import files
@@ -25,18 +26,6 @@ _MAX_CELL = 100_000
 """Characters of a cell; longer text is cut. Python's own reader refuses cells of more than 131,072."""
 _MAX_LATE_ROWS = 10_000
 """Rows whose late values may wait in memory for the next rewriting."""
-
-
-class _Line:
-    """Takes what a csv writer writes: the formatting in C, without a file."""
-
-    def __init__(self) -> None:
-        self.text = ""
-        self.row = csv.writer(self, lineterminator="\n").writerow
-
-    def write(self, text: str) -> None:
-        """Called by the csv writer, once per row."""
-        self.text = text
 
 
 class _Table:
@@ -85,7 +74,9 @@ class CSVLoggerCallback(LoggerCallback):
     def __init__(self) -> None:
         self._files = AppendFiles()
         self._tables: dict[str, _Table] = {}
-        self._line = _Line()
+        # The csv writer formats in C, and hands each row to the `append` of a list.
+        self._rows: list[str] = []
+        self._put_row = csv.writer(SimpleNamespace(write=self._rows.append), lineterminator="\n").writerow
 
     def log_trial_result(self, iteration: int, trial: Trial, result: dict[str, Any]) -> None:
         """Append one row; where that fails, the log says so."""
@@ -198,7 +189,6 @@ class CSVLoggerCallback(LoggerCallback):
 
     def _format(self, values: list[Any]) -> str:
         """One row, ending in its only newline, so that rows can be counted and cut without parsing them."""
-        line = self._line
         for value in values:
             if (
                 type(value) in _LONG and len(value) > _MAX_CELL
@@ -206,13 +196,13 @@ class CSVLoggerCallback(LoggerCallback):
                 values = [_text(value) for value in values]
                 break
         try:
-            line.row(values)
+            self._put_row(values)
         except Exception:  # whatever an object's text raises
-            line.row([_text(value) for value in values])
-        text = line.text
+            self._put_row([_text(value) for value in values])
+        text = self._rows.pop()
         if text.count("\n") != 1 or "\r" in text or "\0" in text or len(text) > _MAX_CELL:
-            line.row([_text(value) for value in values])
-            text = line.text
+            self._put_row([_text(value) for value in values])
+            text = self._rows.pop()
         return text
 
     def _rewrite(self, key: str, table: _Table) -> None:
