@@ -80,6 +80,11 @@ def test_a_grid_and_an_analysis_show_their_trials() -> None:
         assert text.count("<circle ") == 3
 
 
+def test_where_more_is_better_the_largest_value_comes_first() -> None:
+    found = ExperimentAnalysis(grid().experiment_path, default_metric="loss", default_mode="max")
+    assert [row[3] for row in rows(found._repr_html_())[1:]] == ["2", "1", "0", "3"], "the failed one is the last"
+
+
 def test_without_a_metric_a_grid_shows_the_trials_in_their_order() -> None:
     text = checked(fit(train, {"x": tune.grid_search([2, 1])})._repr_html_())
     assert [row[2] for row in rows(text)[1:]] == ["2", "1"]
