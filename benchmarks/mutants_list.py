@@ -1301,6 +1301,18 @@ FAULTS: list[tuple[str, str, str, str]] = [
         "tests/search/test_searcher_wrappers.py::test_trials_of_a_group_share_nothing",
     ),
     (
+        "minitune/search/auto.py",
+        'policy == "last" and ',
+        "",
+        "tests/search/test_auto.py::test_where_a_scheduler_stops_trials_early_the_estimators_search_alone",
+    ),
+    (
+        "minitune/search/gaussian_process.py",
+        "            self._believe(point)\n",
+        "            pass\n",
+        "tests/search/test_auto.py::test_suggestions_that_are_pending_keep_apart",
+    ),
+    (
         "minitune/search/search_algorithm.py",
         "        if trial_id in self._live:\n"
         "            self._live.discard(trial_id)\n"
@@ -1509,5 +1521,17 @@ FAULTS: list[tuple[str, str, str, str]] = [
         "            allowed = new_keys_allowed or key in (allow_new_subkey_list or ())\n",
         "            allowed = new_keys_allowed\n",
         "tests/surface/test_utils.py::test_deep_update_says_which_keys_are_new",
+    ),
+    (
+        "minitune/visualization/history.py",
+        '            del history.points[record["number"] :]\n',
+        "            pass\n",
+        "tests/results/test_run_history.py::test_a_result_that_a_later_attempt_repeats_counts_once",
+    ),
+    (
+        "minitune/visualization/history.py",
+        "        elif kind == records.STATUS and change.step is not Step.TRAIN:\n",
+        "        elif kind == records.STATUS:\n",
+        "tests/results/test_run_history.py::test_times_of_work_follow_the_clock_of_the_run",
     ),
 ]

@@ -9,7 +9,7 @@ from typing import Any
 
 from search_tasks import Config, draw_at_random
 
-from minitune.search import TPESearch
+from minitune.search import AutoSearch, TPESearch
 from minitune.space.domains import Categorical, Float, Integer, LogUniform
 from minitune.space.parameters import Parameter, draw
 
@@ -32,10 +32,10 @@ class Random:
 
 
 class Ours:
-    """`TPESearch`."""
+    """`TPESearch`, or another searcher of ours."""
 
-    def __init__(self, space: Mapping[str, Any], seed: int, **kwargs: Any):
-        self._searcher = TPESearch(space, metric="loss", mode="min", seed=seed, **kwargs)
+    def __init__(self, space: Mapping[str, Any], seed: int, kind: type[TPESearch] = TPESearch, **kwargs: Any):
+        self._searcher = kind(space, metric="loss", mode="min", seed=seed, **kwargs)
         self._count = 0
 
     def ask(self) -> tuple[Any, Config]:
@@ -136,8 +136,11 @@ class HyperOpt:
 SEARCHERS: dict[str, tuple[str, Callable[[Mapping[str, Any], int], Asker]]] = {
     "random": ("", Random),
     OURS: ("", Ours),
+    "minitune auto": ("", lambda space, seed: Ours(space, seed, AutoSearch)),
     "Optuna random": ("optuna", lambda space, seed: Optuna(space, seed, "RandomSampler")),
     "Optuna TPE": ("optuna", Optuna),
+    "Optuna CMA-ES": ("cmaes", lambda space, seed: Optuna(space, seed, "CmaEsSampler")),
+    "Optuna GP": ("torch", lambda space, seed: Optuna(space, seed, "GPSampler")),
     "HyperOpt TPE": ("hyperopt", HyperOpt),
 }
 """By name: the package that is needed, and what makes one of (space, seed)."""

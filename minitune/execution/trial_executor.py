@@ -13,7 +13,7 @@ from minitune.actor.messages import CallRaised, CallReturned, Event, Exited, Sta
 from minitune.clock import Clock
 from minitune.resources import Resources
 
-__all__ = ["ActorFactory", "CallRaised", "CallReturned", "Event", "Exited", "Shared", "Started", "TrialExecutor"]
+__all__ = ["CallRaised", "CallReturned", "Event", "Exited", "Started"]  # what the actor layer tells
 
 ActorFactory = Callable[..., Any]
 """Makes the actor's object, in its own process or thread: `factory(user_thread, allocation=allocation)`.

@@ -13,17 +13,19 @@ from minitune.search.wrappers import ConcurrencyLimiter, Repeater
 from minitune.space.domains import grid_search
 
 if TYPE_CHECKING:
+    from minitune.search.auto import AutoSearch as AutoSearch
     from minitune.search.study import Evaluation as Evaluation
     from minitune.search.study import Study as Study
     from minitune.search.tpe import TPESearch as TPESearch
 
-_HOME = {"Evaluation": "study", "Study": "study", "TPESearch": "tpe"}
+_HOME = {"AutoSearch": "auto", "Evaluation": "study", "Study": "study", "TPESearch": "tpe"}
 """Names that are loaded at their first use, and the module below this package that has each."""
 
 __all__ = [
     "UNDEFINED_METRIC_MODE",
     "UNDEFINED_SEARCH_SPACE",
     "UNRESOLVED_SEARCH_SPACE",
+    "AutoSearch",
     "BasicVariantGenerator",
     "ConcurrencyLimiter",
     "Evaluation",

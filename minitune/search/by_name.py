@@ -15,6 +15,7 @@ from minitune.search.searcher import Searcher
 _BY_NAME = {
     "variant_generator": "basic_variant:BasicVariantGenerator",
     "random": "basic_variant:BasicVariantGenerator",
+    "auto": "auto:AutoSearch",
     "bayesopt": "bayesopt:BayesOptSearch",
     "bohb": "bohb:TuneBOHB",
     "hyperopt": "hyperopt:HyperOptSearch",

@@ -78,6 +78,9 @@ _FIRST_PART = 32
 _MOST_CONTRAST = 25
 """A bad observation makes its categories at most 1 + so many times as likely on the bad side as the others."""
 
+_PENDING_WEIGHT = 0.3
+"""What a trial without a value counts for on the bad side, where others count for 1."""
+
 _NEWEST = 25
 """So many of the newest bad observations count in full."""
 
@@ -292,16 +295,19 @@ class BadSide:
     Args:
         kernels: All observations of the group; their bandwidth may be changed.
         good: Numbers of those that are left out.
+        pending: Numbers of those of which nothing is known yet. They keep further suggestions away, but less than a
+            bad value does.
         max_count: Use only the newest so many.
     """
 
-    def __init__(self, kernels: Kernels, good: Collection[int], max_count: int | None):
+    def __init__(self, kernels: Kernels, good: Collection[int], pending: Collection[int], max_count: int | None):
         grounds, end = kernels.grounds, len(kernels.numbers)
         self._kernels = kernels
         self._first = 0 if max_count is None else max(0, end - max_count)
-        places = (bisect_left(kernels.numbers, number) for number in good)
-        self._left_out = [place for place in places if place >= self._first]
-        count = end - self._first - len(self._left_out) + 1
+        weights = [(number, 0.0) for number in good] + [(number, _PENDING_WEIGHT) for number in pending]
+        places = ((bisect_left(kernels.numbers, number), weight) for number, weight in weights)
+        self._special = [(place, weight) for place, weight in places if place >= self._first]
+        count = end - self._first - sum(not weight for _, weight in self._special) + 1
         # A rule like Scott's, so that kernels are wide where axes are many. It moves in steps: see `_LOG_STEP`.
         dimensions = len(grounds.axes) + len(grounds.sizes)
         bandwidth = 0.12 * max(1, count - 1) ** (-1 / (dimensions + 4))
@@ -341,9 +347,9 @@ class BadSide:
         weights = [1 / count + rise * index for index in range(begin - first, min(end - first, ramp))]
         weights += [1.0] * (end - first - max(begin - first, ramp))
         heights = list(map(mul, kernels.shares[begin:end], weights))
-        for place in self._left_out:
+        for place, weight in self._special:
             if begin <= place < end:
-                heights[place - begin] = 0.0
+                heights[place - begin] *= weight
         return heights
 
     def _sum(self, point: Point, begin: int, end: int, heights: Sequence[float]) -> float:
@@ -500,6 +506,10 @@ class Ranking:
         self._rungs = _Rungs() if early_stop == "rung" else None
         for observation in observations:
             self.update(observation)
+
+    def __contains__(self, number: int) -> bool:
+        """Whether the observation of this number has a rank."""
+        return number in self._ranks
 
     def __len__(self) -> int:
         """How many observations have a rank: those that ended, and those that wait with a value or have the rung."""
@@ -666,7 +676,7 @@ class Model:
         for parameter in parameters(space):
             members.setdefault(parameter.parent, []).append(parameter)
         choices = {parent[0] for parent in members if parent is not None}
-        self._groups = {parent: _Group(parent, found, choices) for parent, found in members.items()}
+        self._groups = {parent: Group(parent, found, choices) for parent, found in members.items()}
         self._count = self._count_configurations(None)
         self._tried: set[Any] = set()
 
@@ -682,6 +692,19 @@ class Model:
         for group in self._groups.values():
             group.kernels.remove(observation.number)
 
+    @property
+    def only_group(self) -> Group | None:
+        """The parameters, if all of them always exist and there is something to choose; else None."""
+        group = self._groups.get(None)
+        return group if group is not None and len(self._groups) == 1 and group.is_free else None
+
+    def configuration(self, drawn: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """The configuration with these values of the only group; None if the space is finite and it was tried."""
+        config, values = self._draw(lambda group: drawn, {})
+        if self._count is not None and frozenset(values.items()) in self._tried:
+            return None
+        return config, values
+
     def draw_prior(self, rng: random.Random, fixed: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Draw from the space.
 
@@ -694,12 +717,15 @@ class Model:
         """
         return self._draw(lambda group: group.draw_prior(rng), fixed)
 
-    def propose(self, rng: random.Random, ranking: Ranking | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    def propose(
+        self, rng: random.Random, ranking: Ranking | None, pending: Collection[int] = ()
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Draw what is most worth trying.
 
         Args:
             rng: For the draws.
             ranking: Says which observations are best; those without a rank count as bad. None: draw from the space.
+            pending: Numbers of observations of which nothing is known yet.
 
         Returns:
             The configuration and its values. If the space is finite, one that was not tried before, if that is easy.
@@ -707,7 +733,7 @@ class Model:
         sides: dict[Parent, _Sides] = {}
         for attempt in range(_ATTEMPTS):
             if ranking is not None and attempt < _ATTEMPTS / 2:
-                config, values = self._draw(lambda group: self._sample(group, rng, ranking, sides), {})
+                config, values = self._draw(lambda group: self._sample(group, rng, ranking, pending, sides), {})
             else:
                 config, values = self.draw_prior(rng, {})
             if self._count is None or len(self._tried) >= self._count or frozenset(values.items()) not in self._tried:
@@ -715,7 +741,12 @@ class Model:
         return config, values
 
     def _sample(
-        self, group: _Group, rng: random.Random, ranking: Ranking, sides: dict[Parent, _Sides]
+        self,
+        group: Group,
+        rng: random.Random,
+        ranking: Ranking,
+        pending: Collection[int],
+        sides: dict[Parent, _Sides],
     ) -> dict[str, Any]:
         if not group.is_free:
             return dict(group.single)
@@ -723,7 +754,8 @@ class Model:
             kernels = group.kernels
             best = ranking.best(kernels.points, self._gamma, _MOST_GOOD)
             good = GoodSide(kernels.grounds, [kernels.points[number] for number in best])
-            sides[group.parent] = good, BadSide(kernels, best, self._max_bad)
+            waiting = [number for number in pending if number in kernels.points]
+            sides[group.parent] = good, BadSide(kernels, best, waiting, self._max_bad)
         good, bad = sides[group.parent]
         candidates = [good.draw(rng) for _ in range(self._n_candidates)]
         if group.is_branch:
@@ -731,7 +763,7 @@ class Model:
         return group.decode(best_of(good, bad, candidates))
 
     def _draw(
-        self, sample: Callable[[_Group], dict[str, Any]], fixed: dict[str, Any]
+        self, sample: Callable[[Group], dict[str, Any]], fixed: dict[str, Any]
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         values: dict[str, Any] = {}
         drawn: dict[str, Any] = {}
@@ -763,7 +795,7 @@ class Model:
         return total
 
 
-class _Group:
+class Group:
     """Parameters that exist together.
 
     Args:
@@ -772,6 +804,8 @@ class _Group:
         choices: The names of all choices that have parameters below a category.
 
     Attributes:
+        grounds: The axes and choices.
+        kernels: The observations.
         is_free: Whether there is anything to choose.
         is_branch: Whether all that is to be chosen is which other parameters there are.
     """

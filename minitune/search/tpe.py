@@ -131,7 +131,7 @@ class TPESearch(SpaceSearcher):
             self._points_given += 1
             config, values = self._complete(model, point, rng)
         else:
-            config, values = model.propose(rng, ranking if len(ranking) >= self.n_initial_points else None)
+            config, values = self._propose(model, ranking, number, rng)
         observation = Observation(number, values)
         self._live[trial_id] = observation
         model.add(observation)
@@ -230,6 +230,14 @@ class TPESearch(SpaceSearcher):
             self._set_space(self._space)
 
     # -- within --------------------------------------------------------------------------------------------------------
+
+    def _propose(
+        self, model: Model, ranking: Ranking, number: int, rng: random.Random
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The configuration of suggestion `number`, and its values by the names of the parameters."""
+        if len(ranking) < self.n_initial_points:
+            return model.propose(rng, None)
+        return model.propose(rng, ranking, [each.number for each in self._live.values() if each.number not in ranking])
 
     def _set_space(self, space: dict[str, Any]) -> None:
         self._model = Model(space, **self._model_options)

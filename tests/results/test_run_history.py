@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kit import SavedCounter, counting, fit, journal_of, report_n, run_path, virtual_executor
+from kit import SavedCounter, fit, journal_of, report_n, report_state, restored_state, run_path, virtual_executor
 
 from minitune import Callback, ResultGrid, choice, cli, clock, grid_search, report, sample_from
 from minitune.schedulers import AsyncHyperBandScheduler, PopulationBasedTraining
@@ -85,11 +85,16 @@ class Population(SavedCounter):
 
 
 def test_a_result_that_a_later_attempt_repeats_counts_once() -> None:
-    grid = fit(counting(4, bad=[1], at=3), {"i": grid_search([1])}, max_failures=1, **OBJECTIVE)
+    def forgetful(config: dict[str, Any]) -> None:
+        """Saves its first step alone, and fails after its second one."""
+        if (begin := restored_state()) == 0:
+            report_state(1, {"score": 1})
+        report({"score": 2 + begin})
+        raise ValueError("no luck")
 
-    (trial,) = RunHistory(grid).trials
+    (trial,) = RunHistory(fit(forgetful, max_failures=1, **OBJECTIVE)).trials
 
-    assert [point.step for point in trial.points] == [1, 2]
+    assert [(point.step, point.value) for point in trial.points] == [(1, 1), (2, 3)]
     assert len(trial.spans) == 2
 
 

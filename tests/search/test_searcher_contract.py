@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from minitune.search import ConcurrencyLimiter, Repeater, Searcher, TPESearch
+from minitune.search import AutoSearch, ConcurrencyLimiter, Repeater, Searcher, TPESearch
 from minitune.space.domains import choice, loguniform
 
 pytest.register_assert_rewrite("minitune.testing.searcher_contract")
@@ -19,6 +19,13 @@ class TestTPE(SearcherContract):
 
     def make_searcher(self) -> Searcher:
         return TPESearch(n_initial_points=8)
+
+
+class TestAuto(SearcherContract):
+    learns = True
+
+    def make_searcher(self) -> Searcher:
+        return AutoSearch(n_initial_points=20)  # the contract compares the first 20 with later ones
 
 
 class TestTPEBelowCategories(SearcherContract):

@@ -1,0 +1,196 @@
+"""AutoSearch: a Gaussian process and Parzen estimators take turns, and each does what it can."""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+from typing import Any
+
+import pytest
+from kit import fit
+
+from minitune import TuneConfig, report
+from minitune.schedulers import ASHAScheduler
+from minitune.search import AutoSearch, TPESearch, create_searcher
+from minitune.space.domains import choice, lograndint, loguniform, quniform, randint, randn, uniform
+
+Config = dict[str, Any]
+
+SQUARE = {"x": uniform(0, 1), "y": uniform(0, 1), "z": uniform(0, 1)}
+MIXED = {
+    "lr": loguniform(1e-5, 1e-1),
+    "layers": randint(1, 6),
+    "units": lograndint(8, 512),
+    "drop": quniform(0, 0.5, 0.1),
+    "bias": randn(0, 1),
+    "act": choice(["relu", "tanh", "gelu"]),
+}
+
+
+def search(space: Any, kind: type[TPESearch] = AutoSearch, **settings: Any) -> TPESearch:
+    return kind(space, **{"metric": "loss", "mode": "min", "seed": 1, **settings})
+
+
+def play(searcher: TPESearch, function: Any, count: int, first: int = 0) -> list[tuple[Config, Any]]:
+    played = []
+    for number in range(first, first + count):
+        config = searcher.suggest(str(number))
+        assert isinstance(config, dict)
+        value = function(config)
+        searcher.on_trial_complete(str(number), {"loss": value}, error=value is None)
+        played.append((config, value))
+    return played
+
+
+def best(played: list[tuple[Config, Any]]) -> float:
+    return float(min(value for _, value in played if value is not None))
+
+
+def bowl(config: Config) -> float:
+    return float(sum((value - 0.3) ** 2 for value in config.values()))
+
+
+def mixed(config: Config) -> float:
+    off = (math.log10(config["lr"]) + 3) ** 2 + (config["layers"] - 2) ** 2 / 4 + config["bias"] ** 2 / 4
+    return off + (math.log2(config["units"]) - 6) ** 2 / 8 + config["drop"] + (config["act"] != "tanh")
+
+
+@pytest.mark.parametrize(("space", "function"), [(SQUARE, bowl), (MIXED, mixed)], ids=["numbers", "mixed"])
+def test_on_a_smooth_function_it_is_far_ahead_of_the_estimators(space: Any, function: Any) -> None:
+    found = {
+        kind: statistics.median(best(play(search(space, kind, seed=seed), function, 40)) for seed in range(3))
+        for kind in (AutoSearch, TPESearch)
+    }
+
+    assert found[AutoSearch] < found[TPESearch] / 2
+
+
+def test_every_value_lies_in_its_domain() -> None:
+    for config, _ in play(search(MIXED), mixed, 30):
+        assert 1e-5 <= config["lr"] <= 1e-1
+        assert config["layers"] in range(1, 6)
+        assert config["units"] in range(8, 513)
+        assert round(config["drop"] * 10, 6) in range(6)
+        assert config["act"] in ("relu", "tanh", "gelu")
+
+
+def test_the_larger_is_the_better_where_the_mode_says_so() -> None:
+    least = play(search(SQUARE), bowl, 30)
+    most = play(search(SQUARE, mode="max"), lambda config: -bowl(config), 30)
+
+    assert [config for config, _ in least] == [config for config, _ in most]
+
+
+def test_suggestions_that_are_pending_keep_apart() -> None:
+    searcher = search({"x": uniform(0, 1)}, n_initial_points=4)
+    for x, loss in ((0.0, 0.2), (0.3, 1.0), (0.6, 0.0), (0.9, 1.0)):
+        searcher.add_evaluated_point({"x": x}, loss)
+
+    first, second = [searcher.suggest(str(number)) for number in range(4)][1::2]  # those of the process
+
+    assert abs(first["x"] - second["x"]) > 0.03
+
+
+def test_a_failure_is_learned_from() -> None:
+    def fails_above(config: Config) -> float | None:
+        return None if config["x"] > 0.5 else (config["x"] - 1) ** 2
+
+    tried = [config["x"] for config, _ in play(search({"x": uniform(0, 1)}), fails_above, 40)]
+
+    assert sum(x > 0.55 for x in tried[20:]) <= 6
+    assert max(x for x in tried if x <= 0.5) > 0.48
+
+
+def test_a_run_of_failures_alone_is_searched_on() -> None:
+    assert len(play(search(SQUARE), lambda config: None, 15)) == 15
+    assert len(play(search(SQUARE), lambda config: math.nan, 15)) == 15
+
+
+def test_equal_values_everywhere_are_no_obstacle() -> None:
+    assert len(play(search(SQUARE), lambda config: 1.0, 20)) == 20
+
+
+def test_the_largest_floats_are_no_obstacle() -> None:
+    def cliff(config: Config) -> float:
+        return (1 if config["y"] > 0.5 else -1) * 1e308 if config["x"] > 0.7 else bowl(config)
+
+    assert len(play(search(SQUARE), cliff, 20)) == 20
+
+
+def test_a_cliff_does_not_hide_small_values() -> None:
+    def cliff(config: Config) -> float:
+        return 1e9 if config["x"] > 0.7 else bowl(config)
+
+    assert best(play(search(SQUARE), cliff, 40)) < 0.005
+
+
+@pytest.mark.parametrize(
+    ("space", "settings"),
+    [
+        ({"m": choice([{"a": uniform(0, 1)}, {"b": uniform(0, 1)}])}, {}),
+        ({f"x{number}": uniform(0, 1) for number in range(21)}, {}),
+        (SQUARE, {"early_stop": "depth"}),
+    ],
+    ids=["conditional", "many", "early_stop"],
+)
+def test_what_the_process_cannot_do_is_left_to_the_estimators(space: Any, settings: dict[str, Any]) -> None:
+    def function(config: Config) -> float:
+        return sum(len(str(value)) for value in config.values()) / 10
+
+    ours = play(search(space, **settings), function, 16)
+
+    assert ours == play(search(space, TPESearch, **settings), function, 16)
+
+
+def test_where_a_scheduler_stops_trials_early_the_estimators_search_alone() -> None:
+    def train(config: Config) -> None:
+        for _ in range(4):
+            report({"loss": bowl(config)})
+
+    def configs(search_alg: str) -> list[Config]:
+        grid = fit(
+            train,
+            SQUARE,
+            search_alg=search_alg,
+            num_samples=16,
+            seed=1,
+            max_concurrent_trials=1,
+            scheduler=ASHAScheduler(max_t=4),
+            metric="loss",
+            mode="min",
+        )
+        return [result.config for result in grid]
+
+    assert configs("auto") == configs("tpe")
+
+
+def test_in_a_finite_space_the_process_repeats_nothing() -> None:
+    played = play(search({"a": randint(0, 5), "b": choice("xyz")}), lambda config: config["a"], 15)
+
+    tried = [tuple(config.values()) for config, _ in played]
+    assert all(tried[number] not in tried[:number] for number in range(11, 15, 2))
+    assert len(set(tried)) >= 14  # the estimators draw a few times, and no more
+
+
+def test_a_saved_searcher_goes_on_as_it_would_have() -> None:
+    whole = play(search(SQUARE), bowl, 30)
+    first = search(SQUARE)
+    play(first, bowl, 17)
+    second = search(SQUARE, seed=99)
+
+    second.set_state(first.get_state())
+
+    assert play(second, bowl, 13, first=17) == whole[17:]
+
+
+def test_a_searcher_is_made_by_its_name_and_learns_from_known_points() -> None:
+    searcher = create_searcher("auto", metric="loss", mode="min", space=SQUARE, seed=3)
+    assert type(searcher) is AutoSearch
+    rng = random.Random(0)
+    for _ in range(30):
+        config = {name: rng.random() for name in SQUARE}
+        searcher.add_evaluated_point(config, bowl(config))
+
+    assert best(play(searcher, bowl, 6)) < 0.01
+    assert TuneConfig(search_alg="auto").search_alg == "auto"
