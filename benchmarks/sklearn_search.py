@@ -1,6 +1,6 @@
 """TuneSearchCV with early stopping beside scikit-learn's RandomizedSearchCV: time, and quality on digits held out.
 
-    python benchmarks/sklearn_search.py [--seeds N] [--candidates N] [--jobs N]
+    python benchmarks/sklearn_search.py [--seeds N] [--candidates N] [--epochs N] [--jobs N]
 
 Both try the same candidates for a network, and may train each for as many epochs. RandomizedSearchCV always does so,
 TuneSearchCV stops what is worse than others. The exit status is 1 unless TuneSearchCV is faster in the sum, and at most
@@ -27,7 +27,6 @@ from sklearn.preprocessing import StandardScaler
 import minitune
 from minitune.sklearn import TuneSearchCV
 
-EPOCHS = 54
 SPACE = {
     "mlpclassifier__learning_rate_init": loguniform(1e-5, 1),
     "mlpclassifier__alpha": loguniform(1e-6, 1),
@@ -51,6 +50,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=2, help="searches of each kind (default: 2)")
     parser.add_argument("--candidates", type=int, default=24, help="candidates of each search (default: 24)")
+    parser.add_argument("--epochs", type=int, default=54, help="epochs of a complete training (default: 54)")
     parser.add_argument("--jobs", type=int, default=1, help="n_jobs of both (default: 1)")
     options = parser.parse_args()
     took: dict[str, list[float]] = {}
@@ -58,12 +58,12 @@ def main() -> int:
     print(f"{'seed':>4}  {'search':<20} {'seconds':>8} {'accuracy':>9}")
     for seed in range(options.seeds):
         data = train_test_split(*load_digits(return_X_y=True), random_state=seed)
-        model = make_pipeline(StandardScaler(), MLPClassifier(max_iter=EPOCHS, random_state=seed))
+        model = make_pipeline(StandardScaler(), MLPClassifier(max_iter=options.epochs, random_state=seed))
         same = {"n_iter": options.candidates, "cv": 3, "n_jobs": options.jobs, "random_state": seed}
-        scheduler = minitune.ASHAScheduler(max_t=EPOCHS, grace_period=1, reduction_factor=3)
+        scheduler = minitune.ASHAScheduler(max_t=options.epochs, grace_period=1, reduction_factor=3)
         for search in (
             RandomizedSearchCV(model, SPACE, **same),
-            TuneSearchCV(model, SPACE, early_stopping=scheduler, max_iters=EPOCHS, **same),
+            TuneSearchCV(model, SPACE, early_stopping=scheduler, max_iters=options.epochs, **same),
         ):
             name = type(search).__name__
             spent_s, accuracy = measure(search, data)

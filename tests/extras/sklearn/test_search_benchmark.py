@@ -10,7 +10,7 @@ BENCHMARK = Path(__file__).resolve().parents[3] / "benchmarks" / "sklearn_search
 
 
 def test_the_benchmark_compares_both_searches() -> None:
-    command = [sys.executable, str(BENCHMARK), "--seeds", "1", "--candidates", "2"]
+    command = [sys.executable, str(BENCHMARK), "--seeds", "1", "--candidates", "2", "--epochs", "3"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stderr == ""
     assert done.returncode in (0, 1)  # with two candidates there is little to stop
