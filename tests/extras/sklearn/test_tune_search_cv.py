@@ -25,6 +25,7 @@ from sklearn.ensemble import (
 )
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 from sklearn.linear_model import LogisticRegression, SGDClassifier
+from sklearn.metrics import get_scorer
 from sklearn.model_selection import GroupKFold, RandomizedSearchCV, cross_val_score
 from sklearn.model_selection._search import BaseSearchCV
 from sklearn.model_selection._validation import _fit_and_score
@@ -38,6 +39,7 @@ import minitune
 from minitune.schedulers import FIFOScheduler, HyperBandScheduler, PopulationBasedTraining
 from minitune.search import TPESearch
 from minitune.sklearn import TuneSearchCV
+from minitune.sklearn.training import CandidateTraining, Evaluation
 
 X, Y = load_iris(return_X_y=True)
 NEAREST = KNeighborsClassifier()
@@ -161,8 +163,9 @@ def test_a_function_may_give_several_scores() -> None:
     def scoring(estimator: Any, X: Any, y: Any) -> dict[str, float]:
         return {"complexity": 1 / estimator.n_neighbors, "accuracy": estimator.score(X, y)}
 
-    search = TuneSearchCV(NEAREST, {"n_neighbors": [1, 3, 70]}, n_iter=3, cv=2, scoring=scoring, refit="accuracy")
-    search.fit(X, Y)
+    search = TuneSearchCV(NEAREST, {"n_neighbors": [0, 1, 3]}, n_iter=3, cv=2, scoring=scoring, refit="accuracy")
+    with pytest.warns(FitFailedWarning, match="2 fits failed"), pytest.warns(UserWarning, match="non-finite"):
+        search.fit(X, Y)
     assert search.best_params_["n_neighbors"] in (1, 3)
     assert search.score(X, Y) > 0.9
 
@@ -285,6 +288,31 @@ def test_bad_candidates_are_stopped_and_the_best_is_trained_on_all_data() -> Non
     assert search.score(X, Y) > 0.8
 
 
+def test_of_stopped_candidates_none_is_the_best() -> None:
+    class WorseWithTime(Faulty):
+        def partial_fit(self, X: Any, y: Any, classes: Any) -> Any:
+            self.passes = getattr(self, "passes", 0) + 1
+            return super().fit(X, y)
+
+        def score(self, X: Any, y: Any) -> float:
+            return float({"good": 1 - self.passes / 10, "bad": 0.85}[self.how])
+
+    # after one pass 0.9 against 0.85, so the second is stopped; at the end 0.6 against the 0.85 of the stopped one
+    search = TuneSearchCV(
+        WorseWithTime(),
+        [{"how": ["good"]}, {"how": ["bad"]}],
+        n_iter=2,
+        cv=2,
+        early_stopping=minitune.ASHAScheduler(max_t=4, reduction_factor=2),
+        max_iters=4,
+        random_state=1,
+    ).fit(X, Y)
+    how = [params["how"] for params in search.cv_results_["params"]]
+    assert dict(zip(how, last_steps(search), strict=True)) == {"good": 4, "bad": 1}
+    assert search.best_params_ == {"how": "good"}
+    assert search.best_score_ == pytest.approx(0.6)
+
+
 def test_iterations_are_divided_among_the_steps() -> None:
     class Counting(LogisticRegression):  # type: ignore[misc]  # the library has no types
         def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
@@ -310,6 +338,35 @@ def test_a_scheduler_that_pauses_goes_on_where_the_training_was() -> None:
     assert min(last_steps(paused)) < 9
     assert last_steps(paused)[paused.best_index_] == 9
     assert paused.best_score_ == all_steps.cv_results_["mean_test_score"][paused.best_index_]
+
+
+def test_a_checkpoint_has_the_trainings_of_all_folds(tmp_path: Path) -> None:
+    evaluation = Evaluation(
+        make_pipeline(StandardScaler(), SGDClassifier(random_state=0)),
+        X,
+        Y,
+        splits=[(range(0, 150, 2), range(1, 150, 2)), (range(1, 150, 2), range(0, 150, 2))],
+        fit_arguments={
+            "scorer": get_scorer("accuracy"),
+            "fit_params": {},
+            "score_params": {},
+            "error_score": "raise",
+            "verbose": 0,
+        },
+        max_iters=5,
+        classes=[0, 1, 2],
+        metric=None,
+    )
+    kind = minitune.with_parameters(CandidateTraining, evaluation=evaluation)
+    config = {"params": {"sgdclassifier__alpha": 0.1}}
+    first, second = kind(config), kind(config)
+    first.train()
+    first.save(str(tmp_path / "checkpoint"))
+    second.restore(str(tmp_path / "checkpoint"))
+    assert second.train()["score"] == first.train()["score"]
+    for ours, theirs in zip(second._folds, first._folds, strict=True):
+        assert ours.estimator[-1].t_ == theirs.estimator[-1].t_ == 2 * 75 + 1
+        assert (ours.estimator[-1].coef_ == theirs.estimator[-1].coef_).all()
 
 
 def test_parameters_of_fit_reach_the_last_step_of_a_pipeline() -> None:
@@ -396,7 +453,8 @@ def test_a_candidate_that_ends_its_process_has_the_error_score() -> None:
 
 def test_ctrl_c_ends_the_search() -> None:
     before = signal.getsignal(signal.SIGINT)
-    search = TuneSearchCV(Faulty(), {"how": ["interrupt"] * 5}, n_iter=5, cv=2)
+    one_fold = [(range(100), range(100, 150))]  # so one signal: a second one would raise by itself
+    search = TuneSearchCV(Faulty(), {"how": ["interrupt"] * 5}, n_iter=5, cv=one_fold, refit=False)
     with pytest.raises(KeyboardInterrupt):
         search.fit(X, Y)
     assert signal.getsignal(signal.SIGINT) is before
