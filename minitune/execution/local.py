@@ -130,7 +130,9 @@ class LocalTrialExecutor:
         self._output_names = output_names
         self._changes_directory = changes_directory
         self._preloads = preload
-        self.run_id = ahead.run_id if sys.platform == "linux" and ahead is not None else new_run_id()
+        self.run_id = new_run_id()
+        if sys.platform == "linux" and ahead is not None:
+            self.run_id = ahead.run_id
         self._loop = Loop()
         self._launcher = make_launcher(self._loop, self.run_id, keep_descendants, MESSAGE_BYTES, needed, ahead)
         self._processes: set[ActorProcess] = set()  # all that are not gone
