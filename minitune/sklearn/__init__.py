@@ -1,6 +1,6 @@
 """TuneSearchCV: scikit-learn's randomized search, with the searchers and early stopping of minitune.
 
-Nothing else of minitune imports this package, and it is the only one that needs scikit-learn.
+Nothing else of minitune imports this package.
 """
 
 from __future__ import annotations
