@@ -35,7 +35,7 @@ RunLike = Any
 """A run's directory, its `ResultGrid`, `ExperimentAnalysis` or `RunHistory`."""
 
 
-def _plotly() -> Any:
+def plotly_objects() -> Any:
     """`plotly.graph_objects`.
 
     Raises:
@@ -59,13 +59,14 @@ def _history(run: RunLike, metric: str | None, mode: str | None) -> RunHistory:
     return RunHistory(run, metric, mode)
 
 
-def _histories(runs: RunLike | Sequence[RunLike], metric: str | None, mode: str | None) -> list[RunHistory]:
+def read_histories(runs: RunLike | Sequence[RunLike], metric: str | None, mode: str | None) -> list[RunHistory]:
+    """The histories of one run or of a list of runs; see `RunHistory` for the errors."""
     found = [_history(run, metric, mode) for run in (runs if isinstance(runs, (list, tuple)) else [runs])]
     require(bool(found), "runs: at least one", runs)
     return found
 
 
-def _params(history: RunHistory, params: Sequence[str] | None) -> list[str]:
+def shown_params(history: RunHistory, params: Sequence[str] | None) -> list[str]:
     """The parameters to show: those that are asked for, or all that took more than one value."""
     if params is None:
         return [path for path in history.params if len({str(t.params.get(path)) for t in history.trials}) > 1]
@@ -75,20 +76,21 @@ def _params(history: RunHistory, params: Sequence[str] | None) -> list[str]:
 
 
 def _figure(title: str, **layout: Any) -> Figure:
-    figure = _plotly().Figure()
+    figure = plotly_objects().Figure()
     figure.update_layout(title=title, template="none", hovermode="closest", margin={"t": 60, "r": 30}, **layout)
     return figure
 
 
-def _short(value: Any) -> str:
+def short_text(value: Any) -> str:
+    """A value for people: floats with six digits."""
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _hover(history: TrialHistory, run: RunHistory) -> str:
     lines = [
         f"<b>trial {history.number}</b> {history.ended}",
-        f"{run.metric}: {_short(history.value)}",
-        *(f"{path}: {_short(value)}" for path, value in list(history.params.items())[:12]),
+        f"{run.metric}: {short_text(history.value)}",
+        *(f"{path}: {short_text(value)}" for path, value in list(history.params.items())[:12]),
     ]
     return "<br>".join([*lines, *([history.error] if history.error else [])]).replace("\n", " ")
 
@@ -135,9 +137,9 @@ class _Axis:
         ticks: list[tuple[float, str]] = []
         if is_log:
             ticks = [(float(e), f"1e{e}") for e in range(math.ceil(first), math.floor(last) + 1)]
-            ticks = ticks if len(ticks) > 1 else [(first, _short(low)), (last, _short(high))]
+            ticks = ticks if len(ticks) > 1 else [(first, short_text(low)), (last, short_text(high))]
         elif has_missing:
-            ticks = [(first + i * (last - first) / 4, _short(first + i * (last - first) / 4)) for i in range(5)]
+            ticks = [(first + i * (last - first) / 4, short_text(first + i * (last - first) / 4)) for i in range(5)]
         if has_missing:
             ticks.insert(0, (below, _NONE))
         return cls(lambda v: below if v is _Missing else place(v), ticks, False)
@@ -178,8 +180,8 @@ def plot_optimization_history(
         ValueError: If there is no metric or mode, or `by` is none of the two.
     """
     require(by in ("trial", "time"), 'by: "trial" or "time"', by)
-    histories = _histories(runs, metric, mode)
-    go, first, alone = _plotly(), histories[0], len(histories) == 1
+    histories = read_histories(runs, metric, mode)
+    go, first, alone = plotly_objects(), histories[0], len(histories) == 1
     figure = _figure("Optimization history" if by == "trial" else "Optimization history over time")
     figure.update_xaxes(title="trial" if by == "trial" else "seconds since the first trial began")
     figure.update_yaxes(title=first.metric)
@@ -229,7 +231,7 @@ def plot_intermediate_values(run: RunLike, *, metric: str | None = None, mode: s
         ValueError: If there is no metric or mode.
     """
     history = _history(run, metric, mode)
-    go = _plotly()
+    go = plotly_objects()
     with_curve = [t for t in history.trials if any(math.isfinite(p.value) for p in t.points)]
     chosen = _thinned(with_curve, history, _CURVES)
     title = "Learning curves" if len(chosen) == len(with_curve) else f"Learning curves of {len(chosen)} trials"
@@ -293,7 +295,7 @@ def plot_parallel_coordinate(
         ValueError: If there is no metric or mode, or no such parameter.
     """
     history = _history(run, metric, mode)
-    names = _params(history, params)
+    names = shown_params(history, params)
     trials = _thinned(history.scored(), history, _POINTS)
     figure = _figure("Parallel coordinates")
     dimensions: list[dict[str, Any]] = [{"label": history.metric, "values": [t.value for t in trials]}]
@@ -308,7 +310,7 @@ def plot_parallel_coordinate(
         "showscale": True,
         "colorbar": {"title": {"text": history.metric}},
     }
-    figure.add_trace(_plotly().Parcoords(dimensions=dimensions, line=line, labelangle=-20, labelside="bottom"))
+    figure.add_trace(plotly_objects().Parcoords(dimensions=dimensions, line=line, labelangle=-20, labelside="bottom"))
     return figure
 
 
@@ -329,7 +331,7 @@ def plot_slice(
         ValueError: If there is no metric or mode, or no such parameter.
     """
     history = _history(run, metric, mode)
-    names = _params(history, params)
+    names = shown_params(history, params)
     names = names[:_PANELS] if params is None else names
     trials = _thinned(history.scored(), history, _POINTS)
     figure = _figure("Slices", showlegend=False)
@@ -356,7 +358,9 @@ def _points(
         "colorbar": {"title": {"text": "trial"}},
     }
     hover = [_hover(t, history) for t in trials]
-    return _plotly().Scatter(x=x, y=y, mode="markers", marker=marker, text=hover, hoverinfo="text", name="trials")
+    return plotly_objects().Scatter(
+        x=x, y=y, mode="markers", marker=marker, text=hover, hoverinfo="text", name="trials"
+    )
 
 
 def plot_contour(
@@ -376,7 +380,7 @@ def plot_contour(
         ValueError: If there is no metric or mode, no such parameter, or only one of them.
     """
     history = _history(run, metric, mode)
-    names = _params(history, params)
+    names = shown_params(history, params)
     names = names[:4] if params is None else names
     require(len(names) >= 2, "params: at least two parameters that took more than one value", names)
     return _matrix(history, names, "Contours", _contour_of_cells)
@@ -399,21 +403,17 @@ def plot_rank(
         ValueError: If there is no metric or mode, no such parameter, or only one of them.
     """
     history = _history(run, metric, mode)
-    names = _params(history, params)
+    names = shown_params(history, params)
     names = names[:4] if params is None else names
     require(len(names) >= 2, "params: at least two parameters that took more than one value", names)
-    return _matrix(history, names, "Ranks", _nothing)
-
-
-def _nothing(*_: Any) -> None:
-    """`plot_rank` has no background."""
+    return _matrix(history, names, "Ranks", None)
 
 
 def _matrix(
     history: RunHistory,
     names: list[str],
     title: str,
-    background: _Background,
+    background: _Background | None,
 ) -> Figure:
     """A panel for each pair of parameters, with a point for each trial."""
     trials = _thinned(history.scored(), history, _POINTS)
@@ -428,7 +428,7 @@ def _matrix(
     figure.update_layout(height=max(450, 360 * math.ceil(len(pairs) / columns)))
     for at, (x, y) in enumerate(pairs):
         row, column = at // columns + 1, at % columns + 1
-        behind = background(places[x], places[y], [t.value for t in trials])
+        behind = background(places[x], places[y], [t.value for t in trials]) if background is not None else None
         if behind is not None:
             behind.update(colorscale=_SCALE, reversescale=history.mode == "min", showscale=at == 0)
             behind.update(colorbar={"title": {"text": history.metric}})
@@ -440,7 +440,7 @@ def _matrix(
             marker |= {"color": "black", "opacity": 0.5}
         hover = [_hover(t, history) for t in trials]
         points = {"x": places[x], "y": places[y], "mode": "markers", "marker": marker, "text": hover}
-        figure.add_trace(_plotly().Scatter(**points, hoverinfo="text"), row, column)
+        figure.add_trace(plotly_objects().Scatter(**points, hoverinfo="text"), row, column)
         figure.update_xaxes(axes[x].layout(x), row=row, col=column)
         figure.update_yaxes(axes[y].layout(y), row=row, col=column)
     return figure
@@ -460,7 +460,7 @@ def _contour_of_cells(x: list[float], y: list[float], z: list[float]) -> Any:
     columns = sorted({cell[0] for cell in sums})
     rows = sorted({cell[1] for cell in sums})
     means = [[_mean(sums.get((column, row))) for column in columns] for row in rows]
-    return _plotly().Contour(
+    return plotly_objects().Contour(
         x=[low[0] + (column + 0.5) * cells[0] for column in columns],
         y=[low[1] + (row + 0.5) * cells[1] for row in rows],
         z=means,
@@ -487,7 +487,7 @@ def plot_edf(runs: RunLike | Sequence[RunLike], *, metric: str | None = None, mo
         FileNotFoundError: If there is no run.
         ValueError: If there is no metric or mode.
     """
-    histories = _histories(runs, metric, mode)
+    histories = read_histories(runs, metric, mode)
     figure = _figure("Empirical distribution of the objective", showlegend=True)
     figure.update_xaxes(title=histories[0].metric)
     figure.update_yaxes(title="share of trials", range=[0, 1])
@@ -495,7 +495,7 @@ def plot_edf(runs: RunLike | Sequence[RunLike], *, metric: str | None = None, mo
         values = sorted(t.value for t in history.scored())
         shares = [(i + 1) / len(values) for i in range(len(values))]
         line = {"shape": "hv", "color": color}
-        figure.add_trace(_plotly().Scatter(x=values, y=shares, mode="lines", line=line, name=history.name))
+        figure.add_trace(plotly_objects().Scatter(x=values, y=shares, mode="lines", line=line, name=history.name))
     return figure
 
 
@@ -535,7 +535,7 @@ def plot_pareto_front(run: RunLike, metrics: Sequence[str], modes: Sequence[str]
     for name, wanted, color in (("dominated", False, _QUIET), ("front", True, _BEST)):
         of_kind = [i for i in range(len(trials)) if (i in front) is wanted]
         figure.add_trace(
-            _plotly().Scatter(
+            plotly_objects().Scatter(
                 x=[values[i][0] for i in of_kind],
                 y=[values[i][1] for i in of_kind],
                 mode="markers",
@@ -576,7 +576,7 @@ def plot_timeline(run: RunLike, *, metric: str | None = None, mode: str | None =
         groups.setdefault(trial.ended.partition(" at ")[0], []).append((row, begin, end, trial))
     for (ended, bars), color in zip(sorted(groups.items()), _RUN_COLORS * len(groups), strict=False):
         figure.add_trace(
-            _plotly().Bar(
+            plotly_objects().Bar(
                 y=[row for row, *_ in bars],
                 base=[begin - history.first_s for _, begin, _, _ in bars],
                 x=[end - begin for _, begin, end, _ in bars],
@@ -614,7 +614,7 @@ def plot_lineage(run: RunLike, *, metric: str | None = None, mode: str | None = 
     for trial in trials:
         x += [0, trial.points[-1].step, None]
         y += [trial.number, trial.number, None]
-    go = _plotly()
+    go = plotly_objects()
     figure.add_trace(go.Scatter(x=x, y=y, mode="lines", line={"color": _QUIET}, hoverinfo="skip", name="training"))
     points = [(p, t) for t in _thinned(trials, history, _CURVES) for p in t.points if math.isfinite(p.value)]
     marker = {
@@ -625,7 +625,7 @@ def plot_lineage(run: RunLike, *, metric: str | None = None, mode: str | None = 
         "colorbar": {"title": {"text": history.metric}},
         "size": 6,
     }
-    text = [f"trial {t.number}, step {p.step:g}: {_short(p.value)}" for p, t in points]
+    text = [f"trial {t.number}, step {p.step:g}: {short_text(p.value)}" for p, t in points]
     steps = {"x": [p.step for p, _ in points], "y": [t.number for _, t in points]}
     figure.add_trace(go.Scatter(**steps, mode="markers", marker=marker, text=text, hoverinfo="text", name="results"))
     copies = [(copy, t) for t in history.trials for copy in t.copies if copy.donor != t.number]
@@ -665,7 +665,7 @@ def plot_param_importances(
     figure.update_xaxes(title=f"importance for {history.metric} (shares of 1)", rangemode="tozero")
     names = list(reversed(found.mean))
     figure.add_trace(
-        _plotly().Bar(
+        plotly_objects().Bar(
             x=[found.mean[name] for name in names],
             y=names,
             orientation="h",

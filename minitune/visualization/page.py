@@ -54,8 +54,8 @@ def write_report(
         ValueError: If a run has no metric or mode and none is given.
         TuneError: If a journal cannot be read.
     """
-    figures._plotly()
-    histories = figures._histories(runs, metric, mode)
+    figures.plotly_objects()
+    histories = figures.read_histories(runs, metric, mode)
     from plotly.offline import get_plotlyjs
 
     plots: list[Figure] = []
@@ -116,7 +116,7 @@ def _comparison(histories: list[RunHistory], plots: list[Figure]) -> str:
             history.name,
             len(history.trials),
             sum(trial.failed for trial in history.trials),
-            f"{history.metric}={figures._short(best.value)}" if best else "",
+            f"{history.metric}={figures.short_text(best.value)}" if best else "",
             best.number if best else "",
             f"{history.worked_s:.1f}",
             history.state.name,
@@ -151,12 +151,12 @@ def _section(history: RunHistory, number: int, plots: list[Figure]) -> str:
         facts.insert(2, ("not drawn", history.not_drawn))
     parts = [f"<section><h2>{html.escape(history.name)}</h2>{_facts(facts)}"]
     if best is not None:
-        rows = [(path, figures._short(value)) for path, value in best.params.items()]
+        rows = [(path, figures.short_text(value)) for path, value in best.params.items()]
         parts.append(
             f"<h3>Best trial: {best.number}</h3>"
             + _facts(
                 [
-                    (history.metric, figures._short(best.value)),
+                    (history.metric, figures.short_text(best.value)),
                     *rows,
                     ("ended", ": ".join(filter(None, (best.ended, best.why)))),
                 ]
@@ -181,7 +181,7 @@ def _plots_of(history: RunHistory) -> list[Figure]:
     plots = [figures.plot_optimization_history(history)]
     if any(len(trial.points) > 1 for trial in history.trials):
         plots.append(figures.plot_intermediate_values(history))
-    params, scored = figures._params(history, None), len(history.scored())
+    params, scored = figures.shown_params(history, None), len(history.scored())
     if params and scored:
         order = params
         plots.append(figures.plot_parallel_coordinate(history))
