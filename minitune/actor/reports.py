@@ -185,13 +185,17 @@ class ReportPipe:
         self._host.leave_unheard()
 
     def _frame_of(self, last_word: Any) -> Outgoing:
+        """The frame of the last word. What a signal handler raises outside of the `try` has `end` repeated."""
         limit_bytes = self._host.check()
         if not isinstance(last_word, BaseException):
-            try:
-                kind = Finished if self._host.may_be_kept() else Returned
-                return Outgoing(kind(self._number, pickled(last_word)), limit_bytes)
-            except BaseException as error:
-                last_word = error
+            kind = Finished if self._host.may_be_kept() else Returned
+            failures: list[BaseException] = []
+            while len(failures) < _ATTEMPTS:  # see `pickled`
+                try:
+                    return Outgoing(kind(self._number, dump_value(last_word)), limit_bytes)
+                except BaseException as error:
+                    failures.append(error)
+            last_word = failures[-1]
         return Outgoing(Raised(self._number, RemoteError.of(last_word)), limit_bytes)
 
     def _finish(self, exchange: _Exchange) -> None:
