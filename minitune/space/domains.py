@@ -15,6 +15,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
+from itertools import repeat
 from typing import Any, TypeVar
 
 from minitune.base.checks import shown
@@ -479,15 +480,21 @@ def is_grid(value: Any) -> bool:
     return isinstance(value, dict) and len(value) == 1 and GRID_KEY in value
 
 
-def fits(space: Any, value: Any) -> bool:
-    """Whether `value` is what `space`, any part of a search space, could resolve to."""
+def fits(space: Any, value: Any, by_functions: bool = True) -> bool:
+    """Whether `value` is what `space`, any part of a search space, could resolve to.
+
+    Args:
+        space: The part.
+        value: Any value.
+        by_functions: Whether the user's functions, which may give anything, count.
+    """
     domain = as_domain(space)
     if domain is not None:
-        return domain.is_valid(value)
+        return domain.is_valid(value) and (by_functions or not domain.is_function())
     if isinstance(space, dict) and isinstance(value, dict):
-        return space.keys() == value.keys() and all(fits(space[key], value[key]) for key in space)
+        return space.keys() == value.keys() and all(fits(space[key], value[key], by_functions) for key in space)
     if isinstance(space, (list, tuple)) and isinstance(value, (list, tuple)):
-        return len(space) == len(value) and all(map(fits, space, value))
+        return len(space) == len(value) and all(map(fits, space, value, repeat(by_functions)))
     return is_same(space, value)
 
 

@@ -106,7 +106,7 @@ def values_of(space: Any, config: Any, on_outside: Callable[[Parameter, Any], No
     Returns:
         Values by the parameters' names, for a choice the index of the category. If several categories could have given
         the value, the first of those that fit best: the same object, an equal one of its type, an equal one, one
-        whose domains give it, one of which it is a part.
+        whose domains give it, one whose functions may give it, one of which it is a part.
 
     Raises:
         ValueError: If there is a grid; or, without `on_outside`, a value that the parameter cannot have.
@@ -214,6 +214,7 @@ def _category(categories: Any, value: Any) -> int | None:
         lambda category: category is value,
         lambda category: type(category) is type(value) and is_same(category, value),
         lambda category: is_same(category, value),
+        lambda category: fits(category, value, by_functions=False),
         lambda category: fits(category, value),
         lambda category: _is_part(category, value),
     )

@@ -83,6 +83,14 @@ def test_a_part_of_a_configuration_gives_a_part_of_the_values(config: Any, value
     assert values_of(CONDITIONAL, config) == values
 
 
+def test_a_category_whose_function_may_give_anything_comes_after_one_that_has_the_value() -> None:
+    whatever = {"kind": domains.sample_from(lambda config: 1), "size": domains.uniform(0, 9)}
+    space = {"part": domains.choice([whatever, {"kind": "fixed", "size": domains.randint(0, 9)}])}
+
+    assert values_of(space, {"part": {"kind": "fixed", "size": 3}}) == {"part": 1, "part/1/size": 3}
+    assert values_of(space, {"part": {"kind": "other", "size": 3}}) == {"part": 0, "part/0/size": 3}
+
+
 def test_a_category_is_found_by_the_closest_likeness() -> None:
     like_one = {"x": domains.choice([True, 1, 1.0, "1"])}
 
