@@ -139,7 +139,7 @@ class _Axis:
             ticks = [(float(e), f"1e{e}") for e in range(math.ceil(first), math.floor(last) + 1)]
             ticks = ticks if len(ticks) > 1 else [(first, short_text(low)), (last, short_text(high))]
         elif has_missing:
-            ticks = [(first + i * (last - first) / 4, short_text(first + i * (last - first) / 4)) for i in range(5)]
+            ticks = [(at, f"{at:.3g}") for at in (first + i * (last - first) / 4 for i in range(5))]
         if has_missing:
             ticks.insert(0, (below, _NONE))
         return cls(lambda v: below if v is _Missing else place(v), ticks, False)
@@ -661,7 +661,7 @@ def plot_param_importances(
     """
     history = _history(run, metric, mode)
     found = importances or get_param_importances(history, params=params)
-    figure = _figure(f"Parameter importances: {found.confidence}")
+    figure = _figure(f"Parameter importances<br><sub>{found.confidence}</sub>")
     figure.update_xaxes(title=f"importance for {history.metric} (shares of 1)", rangemode="tozero")
     names = list(reversed(found.mean))
     figure.add_trace(
