@@ -41,7 +41,7 @@ Vector = tuple[float, ...]
 
 
 class Scales:
-    """What the process has learned of the length scales; it goes on from suggestion to suggestion.
+    """The length scales that the process has learned. Each suggestion starts from those of the one before.
 
     Attributes:
         logs: For each parameter the logarithm of the inverse squared length scale, at last that of the noise.

@@ -379,11 +379,7 @@ def plot_contour(
         FileNotFoundError: If there is no run.
         ValueError: If there is no metric or mode, no such parameter, or only one of them.
     """
-    history = _history(run, metric, mode)
-    names = shown_params(history, params)
-    names = names[:4] if params is None else names
-    require(len(names) >= 2, "params: at least two parameters that took more than one value", names)
-    return _matrix(history, names, "Contours", _contour_of_cells)
+    return _matrix(_history(run, metric, mode), params, "Contours", _contour_of_cells)
 
 
 def plot_rank(
@@ -402,20 +398,19 @@ def plot_rank(
         FileNotFoundError: If there is no run.
         ValueError: If there is no metric or mode, no such parameter, or only one of them.
     """
-    history = _history(run, metric, mode)
-    names = shown_params(history, params)
-    names = names[:4] if params is None else names
-    require(len(names) >= 2, "params: at least two parameters that took more than one value", names)
-    return _matrix(history, names, "Ranks", None)
+    return _matrix(_history(run, metric, mode), params, "Ranks", None)
 
 
 def _matrix(
     history: RunHistory,
-    names: list[str],
+    params: Sequence[str] | None,
     title: str,
     background: _Background | None,
 ) -> Figure:
     """A panel for each pair of parameters, with a point for each trial."""
+    names = shown_params(history, params)
+    names = names[:4] if params is None else names
+    require(len(names) >= 2, "params: at least two parameters that took more than one value", names)
     trials = _thinned(history.scored(), history, _POINTS)
     order = {t.number: i for i, t in enumerate(sorted(trials, key=lambda t: history.sign * t.value))}
     ranks = [order[t.number] / max(len(trials) - 1, 1) for t in trials]
