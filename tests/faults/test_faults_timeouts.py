@@ -62,7 +62,7 @@ def test_trials_that_do_not_report_are_ended_with_their_stacks_and_children(scri
         grid = tune.Tuner(
             trainable,
             param_space={"way": tune.grid_search(list(WAYS))},
-            tune_config=tune.TuneConfig(report_timeout_s=0.5),
+            tune_config=tune.TuneConfig(report_timeout_s=2),
             run_config=tune.RunConfig(name="run", verbose=0),
         ).fit()
         print(json.dumps({r.config["way"]: [type(r.error).__name__, str(r.error), r.metrics["i"]] for r in grid}))
@@ -74,7 +74,7 @@ def test_trials_that_do_not_report_are_ended_with_their_stacks_and_children(scri
     assert len(seen) == 4
     for way, (error, text, last) in seen.items():
         assert (error, last) == ("TrialTimeoutError", 2)
-        assert "report_timeout_s=0.5: no report for 0.5 s (last: iteration 3)" in text
+        assert "report_timeout_s=2: no report for 2 s (last: iteration 3)" in text
         assert way == "freeze" or f"in {way}" in text
     (output,) = script.storage.glob("run/*way=wait_with_a_child*/stdout")
     assert is_gone(int(output.read_text()))
@@ -95,7 +95,7 @@ def test_a_trial_that_takes_too_long_is_ended_even_if_it_reports(script):
         grid = tune.Tuner(
             trainable,
             param_space={"x": tune.grid_search([0, 1])},
-            tune_config=tune.TuneConfig(trial_timeout_s=0.7, max_concurrent_trials=1),
+            tune_config=tune.TuneConfig(trial_timeout_s=2, max_concurrent_trials=1),
             run_config=tune.RunConfig(verbose=0),
         ).fit()
         assert grid[1].error is None and grid[1].metrics["i"] == 0
@@ -103,7 +103,7 @@ def test_a_trial_that_takes_too_long_is_ended_even_if_it_reports(script):
     """
     text = script.run(source)
     assert text.startswith("TrialTimeoutError ")
-    assert "trial_timeout_s=0.7: not done after 0.7 s (last: " in text  # on a busy machine there may be none yet
+    assert "trial_timeout_s=2: not done after 2 s (last: " in text
 
 
 @pytest.mark.usefixtures("short_grace")
@@ -118,11 +118,11 @@ def test_a_trainable_that_hangs_when_it_is_set_up_is_ended(script):
             def step(self):
                 return {}
 
-        config = tune.TuneConfig(trial_timeout_s=0.5)
+        config = tune.TuneConfig(trial_timeout_s=3)
         print(tune.Tuner(Hangs, tune_config=config, run_config=tune.RunConfig(verbose=0)).fit()[0].error)
     """
     text = script.run(source)
-    assert "not done after 0.5 s (last: none)" in text
+    assert "not done after 3 s (last: none)" in text
     assert "in setup" in text
 
 
@@ -139,7 +139,7 @@ def test_a_broken_limit_is_a_failure_that_is_retried(script):
 
         grid = tune.Tuner(
             trainable,
-            tune_config=tune.TuneConfig(report_timeout_s=0.4),
+            tune_config=tune.TuneConfig(report_timeout_s=2),
             run_config=tune.RunConfig(name="run", verbose=0, failure_config=tune.FailureConfig(max_failures=1)),
         ).fit()
         assert grid.num_errors == 0 and grid[0].metrics["attempt"] == 2
