@@ -74,7 +74,7 @@ def test_trials_that_do_not_report_are_ended_with_their_stacks_and_children(scri
     assert len(seen) == 4
     for way, (error, text, last) in seen.items():
         assert (error, last) == ("TrialTimeoutError", 2)
-        assert "report_timeout_s=2: no report for 2 s (last: iteration 3)" in text
+        assert "report_timeout_s=2: no report for 2.0 s (last: iteration 3)" in text
         assert way == "freeze" or f"in {way}" in text
     (output,) = script.storage.glob("run/*way=wait_with_a_child*/stdout")
     assert is_gone(int(output.read_text()))
@@ -103,7 +103,7 @@ def test_a_trial_that_takes_too_long_is_ended_even_if_it_reports(script):
     """
     text = script.run(source)
     assert text.startswith("TrialTimeoutError ")
-    assert "trial_timeout_s=2: not done after 2 s (last: " in text
+    assert "trial_timeout_s=2: not done after 2.0 s (last: " in text
 
 
 @pytest.mark.usefixtures("short_grace")
@@ -122,7 +122,7 @@ def test_a_trainable_that_hangs_when_it_is_set_up_is_ended(script):
         print(tune.Tuner(Hangs, tune_config=config, run_config=tune.RunConfig(verbose=0)).fit()[0].error)
     """
     text = script.run(source)
-    assert "not done after 3 s (last: none)" in text
+    assert "not done after 3.0 s (last: none)" in text
     assert "in setup" in text
 
 
