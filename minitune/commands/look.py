@@ -213,14 +213,17 @@ def _list(listing: _Listing, options: argparse.Namespace) -> int:
 
 
 def _trials(name: str) -> _Listing:
-    from minitune.output.table import infer_metrics
+    from minitune.output.table import cut_short, ending, infer_metrics
 
     run, state = read_standing(existing_run(name))
-    rows = [_row(trial) for trial in run.trials]
+    cut = cut_short(run.trials) if state.name in (FINISHED_RUN, STOPPED) else {}
+    rows = [_row(trial, ending(trial, trial.trial_id in cut)) for trial in run.trials]
+    has_ends = any(row["ended"] for row in rows)
     searched = sorted({f"{CONFIG}/{name}" for trial in run.trials for name in trial.evaluated_params})
     own = infer_metrics(run.trials, [run.metric] if run.metric else [], 4)
     metrics = [*([run.metric] if run.metric else []), *own]
     shown = ["trial", TRIAL_ID, "status", *searched, *metrics, TRAINING_ITERATION, TIME_TOTAL_S]
+    shown[3:3] = ["ended"] if has_ends else []
     more = (
         f", {run.not_drawn} not drawn{'' if state.name in (FINISHED_RUN, STOPPED) else ' yet'}" if run.not_drawn else ""
     )
@@ -229,7 +232,7 @@ def _trials(name: str) -> _Listing:
     return _Listing(rows, shown, heading, vital)
 
 
-def _row(trial: Trial) -> Row:
+def _row(trial: Trial, ended: str) -> Row:
     from minitune.analysis.experiment_analysis import flat_row
 
     result = {key: value for key, value in trial.last_result.items() if key not in (CONFIG, TRIAL_ID)}
@@ -238,6 +241,7 @@ def _row(trial: Trial) -> Row:
         "trial": trial.number,
         TRIAL_ID: trial.trial_id,
         "status": trial.shown_status,
+        "ended": ended if trial.shown_status in _ENDED_STATUSES else None,
         **flat_row(result),
         **automatic,
         **flat_row({CONFIG: trial.config}),

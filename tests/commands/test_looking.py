@@ -48,10 +48,10 @@ def test_a_table_goes_to_a_csv_file(minitune: Minitune, tmp_path: Path) -> None:
     assert (status, out) == (0, f"3 rows are in {tmp_path / 'f.csv'}\n")
     with open(tmp_path / "f.csv", newline="") as file:
         table = list(csv.DictReader(file))
-    assert [(row["status"], row["config/x"], row["loss"]) for row in table] == [
-        ("TERMINATED", "0", "1"),
-        ("TERMINATED", "1", "2"),
-        ("ERROR", "2", "2"),
+    assert [(row["status"], row["ended"], row["config/x"], row["loss"]) for row in table] == [
+        ("TERMINATED", "finished", "0", "1"),
+        ("TERMINATED", "finished", "1", "2"),
+        ("ERROR", "failed", "2", "2"),
     ]
 
 

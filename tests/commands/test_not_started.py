@@ -107,6 +107,7 @@ def test_the_console_shows_them(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_ls_shows_them_without_a_directory(minitune: Minitune) -> None:
     rows = listed(minitune, "ls", "drawn")
     assert [row["status"] for row in rows] == ["TERMINATED"] * 2 + ["not started"] * 4
+    assert [row["ended"] for row in rows] == ["finished", "cut short at 1"] + ["not started"] * 4
     assert [row["logdir"] is None for row in rows] == [False] * 2 + [True] * 4
     waiting = listed(minitune, "ls", "drawn", "--filter", "status == not started", "--columns", "trial,logdir")
     assert [row["trial"] for row in waiting] == [2, 3, 4, 5]
