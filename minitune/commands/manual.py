@@ -71,15 +71,17 @@ def _page_named(words: str, names: list[str]) -> str | None:
 
 
 def _places(words: str, pages: dict[str, str]) -> list[tuple[str, str]]:
-    """Page and heading of each section that has all the words: those with the words in their headings first."""
-    wanted = words.lower().split()
+    """Return page and heading of each section that contains all the words, those with them in the heading first.
+
+    A word matches only at the beginning of a word of the page: "ci" must not find "scikit-learn".
+    """
+    wanted = [re.compile(rf"(?<!\w){re.escape(word)}", re.IGNORECASE) for word in words.split()]
     found = []
     for page in sorted(pages):
         for heading, body in _sections(pages[page]):
-            title, text = heading.lower(), body.lower()
-            if all(word in title or word in text for word in wanted):
-                in_title = sum(word in title for word in wanted)
-                found.append((-in_title, -sum(map(text.count, wanted)), page, heading))
+            if all(word.search(heading) or word.search(body) for word in wanted):
+                in_title = sum(word.search(heading) is not None for word in wanted)
+                found.append((-in_title, -sum(len(word.findall(body)) for word in wanted), page, heading))
     return [(page, heading) for _, _, page, heading in sorted(found)]
 
 

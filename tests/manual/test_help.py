@@ -36,6 +36,12 @@ def test_a_word_is_found_with_headings_first(capsys: pytest.CaptureFixture[str])
     assert ["index", "How do I"] in [line.split(maxsplit=1) for line in lines[2:]]
 
 
+def test_a_word_is_found_only_where_a_word_begins(capsys: pytest.CaptureFixture[str]) -> None:
+    places = [line.split() for line in printed(capsys, "ci").splitlines()[1:]]
+    assert places[0] == ["testing", "Testing", "and", "CI"]
+    assert ["scikit-learn", "scikit-learn"] not in places
+
+
 def test_words_need_not_stand_beside_each_other(capsys: pytest.CaptureFixture[str]) -> None:
     assert "  resources  GPUs" in printed(capsys, "memory", "quarter").splitlines()
 
