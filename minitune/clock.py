@@ -1,7 +1,7 @@
 """The current clock: the real one, or the executor's.
 
-Everything that reads or spends time in a run (controller, stoppers, schedulers, reporters, trainables) asks
-`current()`. The controller sets it from its executor for the length of a run, so that the same code runs thousands of
+Everything that reads or spends time in a run (controller, stoppers, schedulers, reporters, trainables) takes
+`clock.current`. The driver sets it from its executor for the length of a run. So the same code runs thousands of
 trials in a second of real time on a virtual clock.
 """
 
@@ -70,12 +70,8 @@ class VirtualClock:
 
 
 REAL = RealClock()
-_current: Clock = REAL
-
-
-def current() -> Clock:
-    """The clock of the run that this process is in; the real one outside of runs."""
-    return _current
+current: Clock = REAL
+"""The clock of the run that this process is in; the real one outside of runs. Read it anew each time: it changes."""
 
 
 @contextmanager
@@ -85,9 +81,9 @@ def use(clock: Clock) -> Iterator[None]:
     Args:
         clock: The clock to install. The previous one comes back at the end.
     """
-    global _current
-    previous, _current = _current, clock
+    global current
+    previous, current = current, clock
     try:
         yield
     finally:
-        _current = previous
+        current = previous

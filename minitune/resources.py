@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from numbers import Integral, Real
 from typing import Any
 
@@ -213,7 +214,7 @@ class Allocation:
 
     bundles: tuple[BundleAllocation, ...] = ()
 
-    @property
+    @cached_property
     def gpu_ids(self) -> tuple[str, ...]:
         """Ids of all devices of the trial, each once."""
         found: dict[str, None] = {}

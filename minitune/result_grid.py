@@ -243,11 +243,16 @@ class ResultGrid(Sequence[Result]):
                 "of a directory is ExperimentAnalysis(path)"
             )
         self._analysis = experiment_analysis
-        self._results = [Result.of(trial, checkpoint_config or CheckpointConfig()) for trial in self._analysis.trials]
+        self._checkpoint_config = checkpoint_config or CheckpointConfig()
         self.interrupted = interrupted
 
+    @cached_property
+    def _results(self) -> list[Result]:
+        """Made when they are first asked for: a large run has many, and most scripts want the best one only."""
+        return [Result.of(trial, self._checkpoint_config) for trial in self._analysis.trials]
+
     def __len__(self) -> int:
-        return len(self._results)
+        return len(self._analysis.trials)
 
     @overload
     def __getitem__(self, i: int) -> Result: ...

@@ -11,7 +11,7 @@ Look at minitune from the nearest place from which the behaviour shows:
 | a script of a user, from outside       | the fixture `script`, see `Script`; `wait_until`, `is_gone`  | 0.5 s |
 
 A run in this process takes place on the inline executor: user code runs inside `fit`, one trial at a time, and needs no
-process. With `executor=virtual_executor()` its time is virtual too: `clock.current().sleep(3600)` returns at once, and
+process. With `executor=virtual_executor()` its time is virtual too: `clock.current.sleep(3600)` returns at once, and
 an hour has passed. So policies, limits and budgets are tried without waiting, and each run of a test is the same.
 
     def test_a_trial_is_retried_from_its_checkpoint() -> None:
@@ -164,7 +164,7 @@ def _configs(settings: Mapping[str, Any]) -> tuple[TuneConfig, RunConfig]:
 
 
 def virtual_executor(cpus: float = 4) -> InlineTrialExecutor:
-    """An inline executor on whose clock only `clock.current().sleep` takes time."""
+    """An inline executor on whose clock only `clock.current.sleep` takes time."""
     return InlineTrialExecutor(Machine({"CPU": cpus}, ()), VirtualClock())
 
 

@@ -112,7 +112,7 @@ class ExperimentAnalysis:
             except FileNotFoundError as error:
                 raise ValueError(str(error)) from error
             path, trials = run.path, run.trials
-        good = isinstance(trials, Iterable) and all(isinstance(trial, Trial) for trial in trials)
+        good = isinstance(trials, Iterable) and all(issubclass(kind, Trial) for kind in set(map(type, trials)))
         require(good, "trials: None or a list of Trial objects, such as those of another analysis", trials)
         self.experiment_path = path
         self.trials = list(trials)

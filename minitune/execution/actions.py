@@ -178,7 +178,8 @@ class TrialActions:
     def let_go(self, live: Live, *, keep: bool = True) -> None:
         """Take the worker away from its trial; its next attempt waits until the worker is gone."""
         self._state.let_go(live)
-        self._deadlines.forget(live.actor_id)
+        if self._deadlines.are_set:
+            self._deadlines.forget(live.actor_id)
         self._executor.stop(live.actor_id, self._settings.grace_s, keep=keep and self._settings.reuse_actors)
 
     def move(self, trial: Trial, step: Step, reason: str) -> None:
@@ -328,7 +329,7 @@ class Reuse:
             trial: The trial; its directory is there, and its start on record.
             earlier: Whose result it gets.
         """
-        trial.start_time = clock.current().time()
+        trial.start_time = clock.current.time()
         self._hooks.started(trial)
         self._actions.move(trial, Step.TRAIN, f"has the configuration of trial {earlier.name}")
         result = trial.complete({**earlier.last_result, TRIAL_ID: trial.trial_id})

@@ -210,12 +210,14 @@ class CrashLoop:
 
     Attributes:
         counts: Whether a trial has failed so since the last result.
+        has_come_up: Whether a worker of the run was ever ready. The controller sets it.
     """
 
     def __init__(self) -> None:
         self.counts = False
+        self.has_come_up = False
         self._in_row: dict[str, tuple[int, float]] = {}  # by trial, since its last result: failures, seconds of rest
-        self._never_up: set[str] | None = set()
+        self._never_up: set[str] = set()  # the trials that have failed at their start before that
         self._restarts: deque[tuple[float, str]] = deque(maxlen=_STORM + 1)
         self._num_quick = 0
 
@@ -239,7 +241,7 @@ class CrashLoop:
                 result; or if no worker of the run has come up so far and three trials have failed so. It names the
                 common cause.
         """
-        if starting and self._never_up is not None:
+        if starting and not self.has_come_up:
             self._never_up.add(trial_id)
             if len(self._never_up) >= _NEVER_UP:
                 raise CrashLoopError(
@@ -261,10 +263,6 @@ class CrashLoop:
                 "can be resumed"
             )
         return rest_s
-
-    def came_up(self) -> None:
-        """A worker is ready."""
-        self._never_up = None
 
     def reported(self, trial_id: str) -> None:
         """A trial has reported a result."""

@@ -7,7 +7,7 @@ Arguments, configurations and replies still cross by pickle, so that what works 
 no working directory, no environment, no output capture and no kill.
 
 Time may be virtual: the calls of all actors then run side by side on a clock that jumps to the next end of a call.
-How long a call takes is what its code spends by `clock.current().sleep(seconds)`. `wait` lets no more virtual time
+How long a call takes is what its code spends by `clock.current.sleep(seconds)`. `wait` lets no more virtual time
 pass than its timeout, so time limits end a simulated run as they would end a real one.
 """
 

@@ -160,18 +160,21 @@ class Launcher:
 
     def _start_one(self) -> bool:
         """Start the scheduler's choice, or else the first waiting trial that there is room for."""
-        if self._chooses_in_order and not (self._state.queue or self._state.paused):
+        state = self._state
+        candidates = state.queue.heads()
+        if not (candidates or state.paused) and self._chooses_in_order:
             return False
-        chosen = self._hooks.choose()
-        if self._state.requests:
-            self._actions.run_requests()  # what it asked for about those that wait must be true before they start
-        candidates = self._state.queue.heads()
-        if chosen is not None and candidates[:1] != [chosen] and self._state.is_startable(chosen):
-            candidates = [chosen, *(trial for trial in candidates if trial is not chosen)]
+        if not (candidates and self._chooses_in_order):  # else it would choose the first of them
+            chosen = self._hooks.choose()
+            if state.requests:
+                self._actions.run_requests()  # what it asked for about those that wait must be true before they start
+                candidates = state.queue.heads()
+            if chosen is not None and candidates[:1] != [chosen] and state.is_startable(chosen):
+                candidates = [chosen, *(trial for trial in candidates if trial is not chosen)]
         for trial in candidates:
             try:
                 has_room = self._executor.can_start(trial.resources, waiter=trial.trial_id)
-                if not has_room and not self._state.live and not self._state.leaving:
+                if not has_room and not state.live and not state.leaving:
                     self._drop_claims(candidates)  # the free rest is kept for one that is not chosen
                     has_room = self._executor.can_start(trial.resources, waiter=trial.trial_id)
             except TuneError as error:  # a worker that cannot be killed has taken its resources with it
@@ -230,7 +233,8 @@ class Launcher:
             return True
         now_s = self._executor.now()
         self._state.live[trial.actor_id] = Live(trial, trial.actor_id, begun_s=now_s)
-        self._state.deadlines.begin(trial.actor_id, TRIAL, now_s)
+        if self._state.deadlines.are_set:
+            self._state.deadlines.begin(trial.actor_id, TRIAL, now_s)
         return True
 
     def _lacks_descriptors(self, error: OSError) -> bool:

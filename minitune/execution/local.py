@@ -146,6 +146,7 @@ class LocalTrialExecutor:
         self._just_ended: set[str] = set()  # told by the last wait
         self._losses: Counter[str] = Counter()  # by trial: so many actors in a row were lost with what carried them
         self._parked: dict[tuple[str, Resources], list[_Actor]] = {}
+        self._reset_timeout_s = number_setting("FUNCTION_THREAD_TIMEOUT_S")
         self._parked_limit = max(1, int(machine.totals.get(CPU, 1)))
         self._is_short = False  # of descriptors, which has been said
 
@@ -329,8 +330,7 @@ class LocalTrialExecutor:
         if args is None:
             actor.process.stop(0.0)
         elif actor.process.phase is Phase.PARKED:  # else it has died
-            timeout_s = number_setting("FUNCTION_THREAD_TIMEOUT_S")
-            actor.process.take_over(self._started(actor), self._place(actor), args, timeout_s)
+            actor.process.take_over(self._started(actor), self._place(actor), args, self._reset_timeout_s)
             return True
         actor.process = self._new_process()
         return False

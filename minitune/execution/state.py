@@ -121,9 +121,10 @@ class TrialQueue:
         return iter([trial for _, trial in entries])
 
     def push(self, trial: Trial) -> None:
-        """Put `trial` at the end."""
-        self._places[trial.trial_id] = trial.resources
-        self._groups.setdefault(trial.resources, {})[trial.trial_id] = (next(self._arrivals), trial)
+        """Put `trial` at the end; one that is there already stays where it is."""
+        if trial.trial_id not in self._places:
+            self._places[trial.trial_id] = trial.resources
+            self._groups.setdefault(trial.resources, {})[trial.trial_id] = (next(self._arrivals), trial)
 
     def remove(self, trial: Trial) -> None:
         """Take `trial` out; nothing happens if it is not there."""
@@ -255,6 +256,7 @@ class RunState:
         leaving: Actor ids by trial id, where the actor was let go and has not exited yet.
         cut_short: By actor id, the trials whose actor was let go while a call was in flight and has not exited yet.
         counts: Number of trials by public status.
+        num_pending: Trials that wait for a worker and do not rest, those included whose last actor has not exited yet.
         donations: By trial id, the checkpoint of another trial that a trial goes on from for now.
         end_reason: Why the run is being ended; empty while it goes on.
         interrupted: Whether it is ended so that it can be resumed.
@@ -283,12 +285,7 @@ class RunState:
         self.unfinished: dict[str, Trial] = {}
         self.may_start = True
         self.to_end: list[tuple[Trial, str]] = []
-        self._num_queued = 0
-
-    @property
-    def num_pending(self) -> int:
-        """Trials that wait for a worker, those included whose last actor is still on its way out."""
-        return self._num_queued - len(self.resting)
+        self.num_pending = 0
 
     def add(self, trial: Trial) -> None:
         """Take in a trial, whatever its phase."""
@@ -298,7 +295,7 @@ class RunState:
         if trial.phase not in FINISHED:
             self.unfinished[trial.trial_id] = trial
         if trial.phase is Phase.QUEUED:
-            self._num_queued += 1
+            self.num_pending += 1
         self._index(trial)
 
     def replace(self, old: Trial, fresh: Trial) -> None:
@@ -328,13 +325,13 @@ class RunState:
         if after not in OWNS_ACTOR:
             self.may_start = True
         if before is Phase.QUEUED:
-            self._num_queued -= 1
             self.queue.remove(trial)
-            self.resting.pop(trial.trial_id, None)
+            if self.resting.pop(trial.trial_id, None) is None:
+                self.num_pending -= 1
         elif before is Phase.PAUSED:
             self.paused.pop(trial.trial_id, None)
         if after is Phase.QUEUED:
-            self._num_queued += 1
+            self.num_pending += 1
         if after in FINISHED:
             self.unfinished.pop(trial.trial_id, None)
         else:
@@ -352,8 +349,6 @@ class RunState:
         self.may_start = True
         self.live.pop(live.actor_id, None)
         self.leaving[live.trial.trial_id] = live.actor_id
-        self.queue.remove(live.trial)
-        self.paused.pop(live.trial.trial_id, None)
 
     def has_left(self, trial_id: str) -> None:
         """The trial's last actor is gone for good; if the trial has not ended, it may be started again."""
@@ -365,6 +360,8 @@ class RunState:
 
     def rest(self, trial: Trial, until_s: float) -> None:
         """Do not start a QUEUED trial before this time of the executor's clock."""
+        if trial.trial_id not in self.resting:
+            self.num_pending -= 1
         self.resting[trial.trial_id] = until_s
         self.queue.remove(trial)
 
@@ -373,6 +370,7 @@ class RunState:
         for trial_id in [trial_id for trial_id, until_s in self.resting.items() if until_s <= now_s]:
             self.may_start = True
             del self.resting[trial_id]
+            self.num_pending += 1
             self._index(self.unfinished[trial_id])
 
     @property
@@ -411,7 +409,7 @@ class RunState:
     def _index(self, trial: Trial) -> None:
         if trial.trial_id in self.leaving or trial.trial_id in self.resting:
             return
-        if trial.phase is Phase.QUEUED and trial not in self.queue:
+        if trial.phase is Phase.QUEUED:
             self.queue.push(trial)
         elif trial.phase is Phase.PAUSED:
             self.paused.setdefault(trial.trial_id, trial)

@@ -56,6 +56,7 @@ logger = logging.getLogger("minitune")
 STOPPER_ENDS = "the stopper has ended the run"
 INTERRUPTED_BY = "interrupted by "
 _FAIL_FAST = "fail_fast: "
+_RETURNED = Decision(STOP, HAS_RETURNED)
 EARLY_ENDS = (INTERRUPTED_BY, STOPPER_ENDS, _FAIL_FAST)
 """How the reasons begin for which trials end that the end of the run cuts short."""
 _ASK_AGAIN_S = 0.002
@@ -378,7 +379,7 @@ class TuneController:
         """The worker is ready: restore if there is something to restore, then pull."""
         if self._setbacks.are_there:
             self._setbacks.started()
-        self._crash_loop.came_up()
+        self._crash_loop.has_come_up = True
         trial = live.trial
         live.allocation, live.ready_s, trial.pid = event.allocation, self._executor.now(), event.pid
         trial.start_time = self._executor.clock.time()
@@ -480,7 +481,7 @@ class TuneController:
         trial = live.trial
         live.ends_by_itself = True
         trial.returns()
-        live.decision = Decision(STOP, HAS_RETURNED)
+        live.decision = _RETURNED
         if self._saves_at_end(trial) and trial.report_count:
             self._actions.save(live)
         else:

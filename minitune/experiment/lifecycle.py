@@ -145,8 +145,3 @@ STAGES: dict[Phase | None, str] = {
 
 OWNS_ACTOR = frozenset({Phase.STARTING, Phase.RESTORING, Phase.TRAINING, Phase.SAVING})
 FINISHED = frozenset({Phase.TERMINATED, Phase.ERROR})
-
-
-def after(phase: Phase, step: Step) -> Phase | None:
-    """The phase that `step` leads to from `phase`, or None if the table forbids it."""
-    return TRANSITIONS[phase].get(step)

@@ -23,7 +23,7 @@ from minitune.base.files import StorageContext
 from minitune.checkpoint import Checkpoint, CheckpointRecord
 from minitune.error import TrialError, TuneError
 from minitune.experiment import lifecycle
-from minitune.experiment.lifecycle import ERROR, FINISHED, STATUS, Phase, Step, after
+from minitune.experiment.lifecycle import ERROR, FINISHED, STATUS, TRANSITIONS, Phase, Step
 from minitune.experiment.metric_analysis import MetricAnalysis
 from minitune.resources import Resources
 from minitune.result import (
@@ -221,14 +221,14 @@ class Trial:
         Raises:
             TuneError: If the table forbids the step; nothing has changed then, and the text holds the story.
         """
-        phase = after(self.phase, step)
+        phase = TRANSITIONS[self.phase].get(step)
         if phase is None:
             raise TuneError(
                 f"trial {self.trial_id} cannot take step {step.name} in phase {self.phase.name}"
                 f"{f' ({reason})' if reason else ''}; its story:\n{self.format_story()}"
             )
         self.phase = phase
-        self.story.append((clock.current().time(), phase, reason or step.name))
+        self.story.append((clock.current.time(), phase, reason or step.name))
         if len(self.story) > _STORY_LENGTH:
             del self.story[0]
 

@@ -96,7 +96,7 @@ class Progress:
         self._loop_end_s: float | None = None
         self._took_s: float | None = None
         self._ending = ""
-        self._begin_s = clock.current().monotonic()
+        self._begin_s = clock.current.monotonic()
         self._verbose = verbose
         self._print_errors = print_errors
         self._raises = raises
@@ -120,7 +120,7 @@ class Progress:
             call_plugin(
                 self._reporter.setup,
                 None,
-                start_time=clock.current().time(),
+                start_time=clock.current.time(),
                 total_samples=total_samples,
                 metric=self._tune_config.metric,
                 mode=self._tune_config.mode,
@@ -154,7 +154,7 @@ class Progress:
 
     def loop_ends(self) -> None:
         """All trials have ended; what follows is tidying up."""
-        self._loop_end_s = clock.current().monotonic()
+        self._loop_end_s = clock.current.monotonic()
 
     def stop(self) -> float:
         """The driver's work is done. Returns how long it took, in seconds.
@@ -162,7 +162,7 @@ class Progress:
         Only the first call looks at the clock, so all that is said of this time agrees.
         """
         if self._took_s is None:
-            self._took_s = clock.current().monotonic() - self._begin_s
+            self._took_s = clock.current.monotonic() - self._begin_s
         return self._took_s
 
     def end(

@@ -239,7 +239,7 @@ class TuneReporterBase(ProgressReporter):
         self._verbose = 1
         self._prints_errors = True
         self._raised: Trial | None = None
-        self._begin_s = clock.current().monotonic()
+        self._begin_s = clock.current.monotonic()
         self._console = Console()
         self._notebook: Cell | None = None
         self._reset()
@@ -273,7 +273,7 @@ class TuneReporterBase(ProgressReporter):
         if self.sort_by_metric and not (self._metric and self._mode):
             logger.warning("sort_by_metric has no effect without metric and mode")
         self._total_samples = total_samples if total_samples is not None else self._total_samples
-        now = clock.current()
+        now = clock.current
         self._begin_s = now.monotonic() - (max(0.0, now.time() - start_time) if start_time is not None else 0.0)
         self._reset()
 
@@ -288,7 +288,7 @@ class TuneReporterBase(ProgressReporter):
 
     def _elapsed_s(self) -> float:
         """How long the run has been going on, or took."""
-        return clock.current().monotonic() - self._begin_s if self._took_s is None else self._took_s
+        return clock.current.monotonic() - self._begin_s if self._took_s is None else self._took_s
 
     def prefer_best(self) -> None:
         """Show the best terminated trials first if the run tells metric and mode; else those that ended last."""
@@ -325,7 +325,7 @@ class TuneReporterBase(ProgressReporter):
         """True at the start, when the interval is over, and at the end."""
         if not self._verbose or self._console.is_off:
             return False
-        now_s = clock.current().monotonic()
+        now_s = clock.current.monotonic()
         if done or self._last_report_s is None or now_s - self._last_report_s >= self._interval_s:
             self._last_report_s = now_s
             return True
@@ -337,7 +337,7 @@ class TuneReporterBase(ProgressReporter):
             return None
         if self._last_report_s is None:
             return 0.0
-        return max(0.0, self._last_report_s + self._interval_s - clock.current().monotonic())
+        return max(0.0, self._last_report_s + self._interval_s - clock.current.monotonic())
 
     def say(self, text: str) -> None:
         """Show a message of the driver's; in a notebook below the end of the run, once that is there."""
@@ -607,7 +607,7 @@ class LiveReporter(ScreenReporter):
 
     def seconds_left(self) -> float | None:
         """Seconds until the next redraw, or line, is due."""
-        if not self._verbose or self._console.is_off or clock.current() is not clock.REAL:
+        if not self._verbose or self._console.is_off or clock.current is not clock.REAL:
             return None
         return self._seconds_left()
 
@@ -776,7 +776,7 @@ class LiveReporter(ScreenReporter):
     def _row(self, trial: Trial, metrics: Sequence[str]) -> Row:
         result, time_s = trial.last_result, trial.last_result.get(TIME_TOTAL_S)
         if time_s is None and trial.start_time is not None:
-            time_s = clock.current().time() - trial.start_time
+            time_s = clock.current.time() - trial.start_time
         values = {name: table.look_up(result, name) for name in metrics}
         return Row(
             trial.name,

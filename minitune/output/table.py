@@ -412,7 +412,7 @@ def time_line(running_s: float) -> str:
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
     ran = f"{f'{days} days, ' if days else ''}{hours:02}:{minutes:02}:{hundredths // 100:02}.{hundredths % 100:02}"
-    return f"Current time: {datetime.fromtimestamp(clock.current().time()):%Y-%m-%d %H:%M:%S} (running for {ran})"
+    return f"Current time: {datetime.fromtimestamp(clock.current.time()):%Y-%m-%d %H:%M:%S} (running for {ran})"
 
 
 def total_time_line(total_s: float, loop_s: float) -> str:

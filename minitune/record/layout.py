@@ -224,7 +224,7 @@ def clean_name(text: str) -> str:
 
 def date_text() -> str:
     """The date and time of the current clock, as names and files show it."""
-    return _date_of_second(int(clock.current().time()))
+    return _date_of_second(int(clock.current.time()))
 
 
 @lru_cache(maxsize=1)
@@ -311,13 +311,19 @@ def _check_writable(path: str) -> None:
     os.unlink(probe)
 
 
-def create_trial_directory(run_path: str, trial: Trial, dirname_creator: Callable[[Trial], str] | None = None) -> str:
+def create_trial_directory(
+    run_path: str,
+    trial: Trial,
+    dirname_creator: Callable[[Trial], str] | None = None,
+    characters: int | None = None,
+) -> str:
     """Make the directory of a trial.
 
     Args:
         run_path: The run's directory.
         trial: The trial.
         dirname_creator: The user's own function for the name, or None for `<trial_name>_<experiment_tag>_<date>`.
+        characters: How many of the trial's name and tag are used; by default `identifier_limit`.
 
     Returns:
         The directory's name below the run's; four hex digits were appended if the name was taken.
@@ -329,7 +335,7 @@ def create_trial_directory(run_path: str, trial: Trial, dirname_creator: Callabl
     if dirname_creator is not None:
         wanted = check_name(str(dirname_creator(trial)), f"the directory's name of trial {trial.trial_id}")
     else:
-        wanted = _default_directory_name(trial)
+        wanted = _default_directory_name(trial, identifier_limit() if characters is None else characters)
     name, tries = wanted, 0
     while True:
         path = os.path.join(run_path, name)
@@ -347,11 +353,11 @@ def create_trial_directory(run_path: str, trial: Trial, dirname_creator: Callabl
     return name
 
 
-def _default_directory_name(trial: Trial) -> str:
+def _default_directory_name(trial: Trial, characters: int) -> str:
     if trial.custom_trial_name:
         check_trial_name(trial.custom_trial_name)
     identifier = f"{trial.name}_{trial.experiment_tag}" if trial.experiment_tag else trial.name
-    return f"{_cut(clean_name(identifier), identifier_limit())}_{date_text()}"
+    return f"{_cut(clean_name(identifier), characters)}_{date_text()}"
 
 
 def check_trial_name(name: str) -> str:

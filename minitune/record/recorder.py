@@ -29,6 +29,7 @@ from minitune.record.layout import (
     clean_trial_directory,
     create_trial_directory,
     date_text,
+    identifier_limit,
     remove_error_pickle,
 )
 from minitune.resources import Resources
@@ -90,6 +91,7 @@ class Recorder:
         self._checkpoints = checkpoints
         self._dirname_creators = dirname_creators
         self._is_strict = is_strict
+        self._name_characters = identifier_limit()
         self.is_closed = False
         self._pid = os.getpid()
         # by trial id, what plug-ins may change, as it is on record
@@ -189,7 +191,7 @@ class Recorder:
         """
         if trial.custom_dirname is None:
             creator = self._dirname_creators[trial.experiment_number]
-            trial.custom_dirname = create_trial_directory(self.run.path, trial, creator)
+            trial.custom_dirname = create_trial_directory(self.run.path, trial, creator, self._name_characters)
         else:
             fault = self.directory_fault(trial)
             if fault is not None:
@@ -282,7 +284,8 @@ class Recorder:
             with _told("error.pkl of trial %s could not be removed: %s", trial):
                 remove_error_pickle(trial.local_path)
         self._known.pop(trial.trial_id, None)
-        self._drop(self._checkpoints.trial_ended(trial))
+        if trial.checkpoints:
+            self._drop(self._checkpoints.trial_ended(trial))
 
     # -- checkpoints -----------------------------------------------------------------------------------------------
 

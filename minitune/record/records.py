@@ -85,7 +85,7 @@ def run(
         "space_keys": list(space_keys),
         "trainable": trainable,
         "versions": {"python": python, **versions},
-        "at": clock.current().time(),
+        "at": clock.current.time(),
     }
     if total_samples is not None:
         record["total_samples"] = total_samples
@@ -101,7 +101,7 @@ def opened(pid: int, start_time: float, boot_id: str, host: str) -> Record:
         boot_id: Identifies the machine's boot, likewise.
         host: The machine's name.
     """
-    at = clock.current().time()
+    at = clock.current.time()
     return {KIND: OPEN, "pid": pid, "start_time": start_time, "boot_id": boot_id, "host": host, "at": at}
 
 
@@ -159,7 +159,7 @@ def start(trial: str, attempt: int, checkpoint: int | None, directory: str = "")
         checkpoint: Number of the checkpoint that it goes on from, or None.
         directory: Name of the trial's directory below the run's.
     """
-    at = clock.current().time()
+    at = clock.current.time()
     return {KIND: START, "trial": trial, "attempt": attempt, "checkpoint": checkpoint, "directory": directory, "at": at}
 
 
@@ -244,7 +244,7 @@ def status(trial: str, status: str, cause: str = "", sum_of_results: Mapping[str
         sum_of_results: The sum of the trial's results so far, if there are many: see `Trial.sum_up`. A
             reader that knows it need not read them.
     """
-    record = {KIND: STATUS, "trial": trial, "status": status, "cause": cause, "at": clock.current().time()}
+    record = {KIND: STATUS, "trial": trial, "status": status, "cause": cause, "at": clock.current.time()}
     if sum_of_results is not None:
         record[SUM] = sum_of_results
     return record
@@ -309,7 +309,7 @@ def close(reason: str, took_s: float | None = None) -> Record:
         took_s: How long it was at work, in seconds by a clock that cannot be set; the field is there only if that is
             known.
     """
-    record = {KIND: CLOSE, "reason": reason, "at": clock.current().time()}
+    record = {KIND: CLOSE, "reason": reason, "at": clock.current.time()}
     return record if took_s is None else {**record, "took_s": took_s}
 
 

@@ -522,7 +522,7 @@ class TimeoutStopper(Stopper):
         """Take the time since the last reading off the budget, once the clock runs."""
         if self._last_check_s is None and not start:
             return
-        now_s = clock.current().monotonic()
+        now_s = clock.current.monotonic()
         self._remaining_s -= now_s - (now_s if self._last_check_s is None else self._last_check_s)
         self._last_check_s = now_s
 

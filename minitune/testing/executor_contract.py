@@ -123,8 +123,8 @@ class Account:
         return self._user_thread.submit(self._spend, duration_s)
 
     def _spend(self, duration_s: float) -> float:
-        clock.current().sleep(duration_s)
-        return clock.current().monotonic()
+        clock.current.sleep(duration_s)
+        return clock.current.monotonic()
 
 
 def fail_deep_inside(kind: str, message: str) -> None:
@@ -332,7 +332,7 @@ class Reusable:
         if outcome == "exit":
             raise SystemExit(3)
         if outcome == "slow":
-            clock.current().sleep(0.75)
+            clock.current.sleep(0.75)
         if not isinstance(allocation, Allocation):
             raise TypeError(f"the last argument of reset() must be an Allocation, but got {allocation!r}")
         self._history.append(name)

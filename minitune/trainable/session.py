@@ -367,7 +367,7 @@ class AutoFields:
 
     def begin(self) -> None:
         """The user's code goes on now: the time before was spent waiting and does not count."""
-        self._began_s = clock.current().monotonic()
+        self._began_s = clock.current.monotonic()
 
     def fill(self, metrics: Mapping[str, Any], about_checkpoint: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Count one iteration and complete its result.
@@ -379,7 +379,7 @@ class AutoFields:
         Returns:
             A new dict: the user's metrics followed by the automatic keys.
         """
-        now = clock.current()
+        now = clock.current
         time_s = now.time()
         result = dict(metrics)
         own_s = now.monotonic() - self._began_s
@@ -444,7 +444,7 @@ class AutoFields:
             timestamp: Seconds since the epoch; by default that of `now`.
             debug_metrics_only: Only the keys of `DEBUG_METRICS`.
         """
-        time_s = clock.current().time() if now is None else now.timestamp()
+        time_s = clock.current.time() if now is None else now.timestamp()
         fields: dict[str, Any] = {
             TIMESTAMP: int(time_s) if timestamp is None else timestamp,
             TRIAL_ID: self._trial_id,

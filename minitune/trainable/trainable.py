@@ -88,9 +88,9 @@ class Trainable:
         self._tune_last_result: dict[str, Any] = {}
         self._tune_own_directory: str | None = None
         self._tune_fields = self._tune_new_fields()
-        began_s = clock.current().monotonic()
+        began_s = clock.current.monotonic()
         self.setup(copy.deepcopy(self.config))
-        spent_s = clock.current().monotonic() - began_s
+        spent_s = clock.current.monotonic() - began_s
         if spent_s > SLOW_SETUP_S:
             logger.warning(
                 "setup of %s took %.1f s; with reuse_actors=True and reset_config() it is done once per worker",

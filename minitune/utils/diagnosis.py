@@ -48,11 +48,11 @@ class warn_if_slow:
         self._start_s = 0.0
 
     def __enter__(self) -> warn_if_slow:
-        self._start_s = clock.current().monotonic()
+        self._start_s = clock.current.monotonic()
         return self
 
     def __exit__(self, *_: object) -> None:
-        duration_s = clock.current().monotonic() - self._start_s
+        duration_s = clock.current.monotonic() - self._start_s
         if not self.disable and duration_s > self.threshold:
             self.too_slow = True
             logger.warning(self.message.format(name=self.name, duration=duration_s))

@@ -9,7 +9,7 @@ import pytest
 
 from minitune.error import TuneError
 from minitune.execution.state import Live, RunState, TrialQueue
-from minitune.experiment.lifecycle import FINISHED, OWNS_ACTOR, STATUS, Phase, Step, after
+from minitune.experiment.lifecycle import FINISHED, OWNS_ACTOR, STATUS, TRANSITIONS, Phase, Step
 from minitune.experiment.trial import Trial
 from minitune.resources import Resources
 
@@ -27,7 +27,7 @@ def make(number: int, request: int = 0) -> Trial:
 def test_status_follows_the_table_and_an_illegal_step_changes_nothing(steps: list[Step]) -> None:
     trial, phase, story = make(0), Phase.QUEUED, []
     for step in steps:
-        following = after(phase, step)
+        following = TRANSITIONS[phase].get(step)
         if following is None:
             with pytest.raises(TuneError) as caught:
                 trial.move(step, "no")
@@ -110,7 +110,7 @@ def test_the_indices_of_a_run_stay_true(data: Any) -> None:
 
 def walk(state: RunState, trial: Trial, step: Step, gone: list[Live]) -> None:
     """One step as the driver takes it: an actor comes with START, and is let go before the trial leaves it."""
-    following = after(trial.phase, step)
+    following = TRANSITIONS[trial.phase].get(step)
     before = trial.phase
     if following is None:
         with pytest.raises(TuneError):

@@ -62,7 +62,7 @@ def test_a_trial_that_asks_for_too_much_does_not_end_the_search(search_alg: Any)
 
 def sleeping(config: dict[str, Any]) -> None:
     for n in range(1, 10):
-        clock.current().sleep(config["seconds"])
+        clock.current.sleep(config["seconds"])
         report({"n": n})
 
 

@@ -375,7 +375,7 @@ def test_the_time_budget_ends_the_run_with_all_hooks_and_partial_results() -> No
     def trainable(config: dict[str, Any]) -> None:
         n = 0
         while True:
-            clock.current().sleep(10)
+            clock.current.sleep(10)
             n += 1
             report({"n": n})
 
@@ -456,7 +456,7 @@ def test_what_ends_a_worker_is_on_record_before_it_is_asked_to_end() -> None:
 
     def trainable(config: dict[str, Any]) -> None:
         for n in range(restored_state() + 1, 9):
-            clock.current().sleep(config["seconds"])
+            clock.current.sleep(config["seconds"])
             report_state(n, {"n": n})
 
     fit(

@@ -233,7 +233,7 @@ def test_of_two_pauses_the_one_that_does_more_counts() -> None:
 
     def trainable(config: dict[str, Any]) -> None:
         for n in range(restored_state() + 1, 4):
-            clock.current().sleep(config["seconds"])
+            clock.current.sleep(config["seconds"])
             report_state(n, {"n": n, "cpus": get_context().get_trial_resources().required_resources["CPU"]})
 
     def decide(context: Any, trial: Trial, result: dict[str, Any]) -> Any:

@@ -117,7 +117,7 @@ def test_a_run_that_was_ended_for_good_stays_ended(how: str) -> None:
     def trainable(config: dict[str, Any]) -> None:
         runs.append(1)
         for n in range(1, 9):
-            clock.current().sleep(1)
+            clock.current.sleep(1)
             if how == "fail fast" and n == 3:
                 raise ValueError("no luck")
             report({"n": n})

@@ -35,7 +35,7 @@ def mixed(config: dict[str, Any]) -> None:
     """Trials that end in all ways, by number."""
     kind = config["i"] % 5
     for n in range(1, 5):
-        clock.current().sleep(1)
+        clock.current.sleep(1)
         if kind == 1 and n == 3:
             raise RuntimeError("no luck")
         report({"n": n, "done": kind == 2 and n == 2})
@@ -89,7 +89,7 @@ def test_also_when_the_run_is_cut_short(how: str) -> None:
 
     def trainable(config: dict[str, Any]) -> None:
         for n in range(1, 30):
-            clock.current().sleep(1)
+            clock.current.sleep(1)
             if how == "fail fast" and config["i"] == 2 and n == 4:
                 raise RuntimeError("no luck")
             report({"n": n})

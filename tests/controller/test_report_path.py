@@ -76,13 +76,13 @@ def _like(value: Any, rng: random.Random) -> Any:
 
 def reporting(config: dict[str, Any]) -> None:
     for result in reports_of(config["seed"]):
-        clock.current().sleep(0.25)
+        clock.current.sleep(0.25)
         report(dict(result))
 
 
 def small(config: dict[str, Any]) -> None:
     for n in range(20):
-        clock.current().sleep(0.5)
+        clock.current.sleep(0.5)
         report({"loss": 1 / (n + config["x"])})
 
 
@@ -150,7 +150,7 @@ def test_the_files_are_the_same_for_each_rare_value_among_plain_ones(compare: Ca
 
     def rarely(config: dict[str, Any]) -> None:
         for value in [*plain, *plain, *(one for each in rare for one in (each, plain[0])), *plain]:
-            clock.current().sleep(1)
+            clock.current.sleep(1)
             report({"loss": 1.0, "value": value})
 
     assert compare(rarely, {}) >= len(plain) + len(rare) - 2
@@ -225,7 +225,7 @@ def test_a_trial_that_is_tried_again_goes_on_in_the_same_files(compare: Callable
 
     def failing(config: dict[str, Any]) -> None:
         for n in range(8):
-            clock.current().sleep(1)
+            clock.current.sleep(1)
             report({"loss": n, "x": config["x"]})
             if n == 5 and os.environ["MINITUNE_STORAGE_PATH"] not in failed:
                 failed.add(os.environ["MINITUNE_STORAGE_PATH"])

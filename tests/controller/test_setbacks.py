@@ -140,7 +140,7 @@ def test_three_trials_that_cannot_start_end_the_run_if_nothing_ever_has():
     for first_comes_up in (False, True):
         loop = CrashLoop()
         if first_comes_up:
-            loop.came_up()
+            loop.has_come_up = True
         for _ in range(5):
             for trial in "ab":
                 loop.rest_s(trial, "ImportError: no", 0.0, starting=True)

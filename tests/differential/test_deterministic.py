@@ -62,7 +62,7 @@ class Slow(Trainable):
         self.fails = get_context().get_attempt() <= config.get("failures", 0)
 
     def step(self) -> dict[str, Any]:
-        clock.current().sleep(self.jitter.choice((0.01, 1, 5)) * self.jitter.random())
+        clock.current.sleep(self.jitter.choice((0.01, 1, 5)) * self.jitter.random())
         if self.fails and self.iteration == 3:
             raise ValueError("an attempt fails")
         return {"loss": loss(self.config, self.iteration + 1)}
@@ -231,7 +231,7 @@ def test_processes_that_race_and_die(tmp_path: Path, monkeypatch: pytest.MonkeyP
 class Hanging(Slow):
     def step(self) -> dict[str, Any]:
         if self.fails and self.iteration == 2:
-            clock.current().sleep(10_000)
+            clock.current.sleep(10_000)
         return super().step()
 
 
@@ -330,7 +330,7 @@ def test_an_interrupt_is_not_held_up(tmp_path: Path, caplog: pytest.LogCaptureFi
     class Stuck(Slow):
         def step(self) -> dict[str, Any]:
             if stuck and self.iteration == 2 and self.trial_id.endswith("1"):
-                clock.current().sleep(10_000)
+                clock.current.sleep(10_000)
             return super().step()
 
     executor = InlineTrialExecutor(Machine({"CPU": WINDOW}, ()), VirtualClock())

@@ -634,7 +634,7 @@ class Resets(Trainable):
         return {"resets": self.resets, "done": True}
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
-        clock.current().sleep(1.0)
+        clock.current.sleep(1.0)
         self.resets += 1
         return True
 

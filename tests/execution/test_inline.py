@@ -16,7 +16,8 @@ import pytest
 from kit import Script
 
 import minitune
-from minitune.clock import VirtualClock, current
+from minitune import clock
+from minitune.clock import VirtualClock
 from minitune.execution.devices import Machine
 from minitune.execution.inline import InlineTrialExecutor
 from minitune.execution.trial_executor import CallReturned, Exited
@@ -128,7 +129,7 @@ def test_resources_are_held_until_the_virtual_end(watch: Watch, tmp_path: Path) 
 
 def _simulated(config: dict[str, Any]) -> None:
     for step in range(1, 10):
-        current().sleep(config["step_s"])
+        clock.current.sleep(config["step_s"])
         minitune.report({"loss": config["x"] / step})
 
 

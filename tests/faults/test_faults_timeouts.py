@@ -150,7 +150,7 @@ def test_a_broken_limit_is_a_failure_that_is_retried(script):
 def sleeping(config):
     """Sleeps before each of its reports, so many seconds of the executor's clock."""
     for i, seconds in enumerate(config["seconds"]):
-        clock.current().sleep(seconds)
+        clock.current.sleep(seconds)
         report({"i": i})
 
 
@@ -189,13 +189,13 @@ def test_a_limit_ends_with_the_attempt_that_it_is_for(settings, attempts):
     starts = []
 
     def trainable(config):
-        starts.append(clock.current().monotonic())
+        starts.append(clock.current.monotonic())
         for i in range(restored_state(), 2):
-            clock.current().sleep(1)
+            clock.current.sleep(1)
             if "max_failures" in settings and get_context().get_attempt() == 1 and i == 1:
                 raise ValueError("for once")
             report_state(i + 1, {"i": i})
-        clock.current().sleep(0.5)
+        clock.current.sleep(0.5)
 
     limits = {"trial_timeout_s": 3, "report_timeout_s": 2}
     grid = fit(trainable, num_samples=3, executor=virtual_executor(1), **limits, **settings)
@@ -213,7 +213,7 @@ def test_a_limit_that_is_none_is_refused(name):
 def test_a_save_is_no_report_that_is_late():
     class SavesSlowly(SavedCounter):
         def save_checkpoint(self, checkpoint_dir):
-            clock.current().sleep(5)
+            clock.current.sleep(5)
             return super().save_checkpoint(checkpoint_dir)
 
     limits = {"report_timeout_s": 3, "checkpoint_frequency": 1}
@@ -226,7 +226,7 @@ def test_a_report_that_the_driver_had_no_time_to_read_is_not_late():
     class HoldsTheDriverUp(Callback):
         def on_trial_result(self, iteration, trials, trial, result, **info):
             if trial.number == 0:
-                clock.current().sleep(10)
+                clock.current.sleep(10)
 
     grid = fit(
         sleeping,

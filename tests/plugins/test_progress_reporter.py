@@ -78,7 +78,7 @@ def ready(reporter: CLIReporter | None = None, **kwargs: Any) -> CLIReporter:
     reporter = reporter or blocks()
     levels = {"verbose": kwargs.pop("verbose", 1), "print_errors": kwargs.pop("print_errors", True)}
     reporter.configure(**levels)
-    reporter.setup(start_time=clock.current().time(), **{"total_samples": 3, "metric": "loss", "mode": "min", **kwargs})
+    reporter.setup(start_time=clock.current.time(), **{"total_samples": 3, "metric": "loss", "mode": "min", **kwargs})
     return reporter
 
 
@@ -88,7 +88,7 @@ def ready(reporter: CLIReporter | None = None, **kwargs: Any) -> CLIReporter:
 def test_the_end_of_a_small_run() -> None:
     with clock.use(clock.VirtualClock(1_000_000.0)):
         reporter = ready()
-        clock.current().sleep(3661.239)
+        clock.current.sleep(3661.239)
         text = show(reporter, [finished(0, 0.5), finished(1, 0.25, acc=True), finished(2, math.nan)], done=True)
     lines = text.splitlines()
     assert lines[0] == "== Status =="
@@ -282,10 +282,10 @@ def test_blocks_come_at_the_start_after_the_interval_and_at_the_end() -> None:
         assert reporter.should_report([])
         assert not reporter.should_report([])
         assert reporter.seconds_left() == 30
-        clock.current().sleep(29)
+        clock.current.sleep(29)
         assert not reporter.should_report([])
         assert reporter.seconds_left() == 1
-        clock.current().sleep(1)
+        clock.current.sleep(1)
         assert reporter.should_report([])
         assert reporter.should_report([], done=True)
 

@@ -175,7 +175,7 @@ def test_maximum_iteration_counts_its_calls_per_trial() -> None:
 
 def test_timeout_runs_from_the_first_question_and_survives_a_resume() -> None:
     with clock.use(clock.VirtualClock(100.0)) as _:
-        now = clock.current()
+        now = clock.current
         stopper = TimeoutStopper(datetime.timedelta(seconds=10))
         assert stopper.seconds_left() == 10  # which starts nothing
         now.sleep(1000)

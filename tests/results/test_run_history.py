@@ -46,7 +46,7 @@ def test_a_history_has_parameters_curves_and_ends() -> None:
 
 def test_times_of_work_follow_the_clock_of_the_run() -> None:
     def slow(config: dict[str, Any]) -> None:
-        clock.current().sleep(config["i"])
+        clock.current.sleep(config["i"])
         report({"score": 1})
 
     history = RunHistory(fit(slow, {"i": grid_search([1, 2])}, executor=virtual_executor(1), **OBJECTIVE))

@@ -77,7 +77,7 @@ def test_what_has_come_after_the_last_state_is_told_to_the_searcher(
 
     def slowly(config: dict[str, Any]) -> None:
         for n in range(1, reports + 1):
-            clock.current().sleep(6 / reports)
+            clock.current.sleep(6 / reports)
             report({"n": n, "score": n})
 
     def executor() -> Any:
@@ -309,7 +309,7 @@ def test_a_resumed_run_has_the_rest_of_its_time(monkeypatch: pytest.MonkeyPatch)
 
     def trainable(config: dict[str, Any]) -> None:
         for n in range(1, 100):
-            clock.current().sleep(1)
+            clock.current.sleep(1)
             report({"n": n})
 
     class Interrupt(Callback):

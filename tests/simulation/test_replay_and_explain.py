@@ -92,7 +92,7 @@ class EndsAtOne(Callback):
 
 def slow(config: dict[str, Any]) -> None:
     for _ in range(3):
-        clock.current().sleep(10.0)
+        clock.current.sleep(10.0)
         report({"loss": config["x"]})
 
 
