@@ -863,7 +863,8 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/execution/actions.py",
-        "        self._state.let_go(live)\n        self._deadlines.forget(live.actor_id)\n",
+        "        self._state.let_go(live)\n        if self._deadlines.are_set:\n"
+        "            self._deadlines.forget(live.actor_id)\n",
         "        self._state.let_go(live)\n",
         "tests/faults/test_faults_timeouts.py::test_limits_hold_on_a_virtual_clock",
     ),

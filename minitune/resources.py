@@ -210,9 +210,16 @@ class BundleAllocation:
 
 @dataclass(frozen=True)
 class Allocation:
-    """The resources that a trial has: one entry per bundle of its request, in the same order."""
+    """The resources that a trial has.
+
+    Attributes:
+        bundles: One per bundle of its request, in the same order.
+        env: Environment variables for the trial's own process, to be set before any user code is imported. It sees all
+            devices of the trial, and has the threads of the first bundle.
+    """
 
     bundles: tuple[BundleAllocation, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def gpu_ids(self) -> tuple[str, ...]:

@@ -43,7 +43,7 @@ from minitune.commands.selecting import (
 )
 from minitune.error import format_traceback, user_traceback
 from minitune.execution.inline import MainThreadExecutor
-from minitune.execution.ledger import Ledger, allocation_env
+from minitune.execution.ledger import Ledger
 from minitune.execution.local import ORIG_WORKING_DIR
 from minitune.execution.state import GRACE_S
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, TERMINATED
@@ -264,7 +264,7 @@ class _Rerun:
             config=trial.config,
             failures=trial.num_failures - (trial.status == ERROR),  # before the attempt that is repeated
         )
-        with _surroundings(own, allocation_env(allocation, os.environ)):
+        with _surroundings(own, allocation.env):
             thread = threading.Thread(target=self._drive, args=(info, allocation, start), name="minitune-rerun")
             thread.start()
             self._main.run()

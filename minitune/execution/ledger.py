@@ -196,29 +196,29 @@ class WaitingLine:
     Costs grow with the number of distinct requests, not with that of waiters, and only the 32 oldest requests are
     watched. A waiter behind the oldest of its group may count as overtaken by one that came before it. Then it is owed
     somewhat early, never late.
+
+    Attributes:
+        requests: By waiter, the resources that it waits for. Most of the time there is no waiter.
     """
 
     def __init__(self) -> None:
+        self.requests: dict[str, Resources] = {}
         self._groups: dict[Resources, _Group] = {}
-        self._requests: dict[str, Resources] = {}
         self._places = itertools.count()
-
-    def __contains__(self, waiter: str) -> bool:
-        return waiter in self._requests
 
     def join(self, waiter: str, request: Resources) -> None:
         """Put `waiter` at the end; one that stands in the line already keeps its place, unless its request changed."""
-        known = self._requests.get(waiter)
+        known = self.requests.get(waiter)
         if known is not None and (known is request or known == request):
             return
         self.leave(waiter)
         group = self._groups.setdefault(request, _Group(request))
         group.members[waiter] = (next(self._places), group.overtaken)
-        self._requests[waiter] = request
+        self.requests[waiter] = request
 
     def leave(self, waiter: str) -> None:
         """Take `waiter` out; nothing happens if it does not wait."""
-        request = self._requests.pop(waiter, None)
+        request = self.requests.pop(waiter, None)
         if request is None:
             return
         group = self._groups[request]
@@ -234,7 +234,7 @@ class WaitingLine:
             has_room: Whether a request would find room. A waiter that has room is not overtaken: the scheduler has
                 chosen another one.
         """
-        request = self._requests.get(admitted)
+        request = self.requests.get(admitted)
         place = self._groups[request].members[admitted][0] if request is not None else None
         for group in self._watched():
             is_earlier = place is None or group.oldest()[1] < place
@@ -363,7 +363,7 @@ class Ledger:
         """
         demand = self._demand(request)
         placement = self._place(demand, gpu_ids)
-        owed = self._owed()
+        owed = self._owed() if self._line.requests else None
         if owed is not None and owed[0] == waiter:
             self._asks_in_vain.clear()
         elif owed is not None and placement is not None and not self._leaves_room(demand, placement, owed[1]):
@@ -415,9 +415,10 @@ class Ledger:
             raise RuntimeError(
                 f"there is no room for {request!r}{devices}, free is {self.free()}; ask can_acquire first"
             )
-        waiter = holder if holder in self._line else holder.rpartition("#")[0]
-        self._line.note_admission(waiter, self._has_room)
-        self.forget(waiter)
+        if self._line.requests:
+            waiter = holder if holder in self._line.requests else holder.rpartition("#")[0]
+            self._line.note_admission(waiter, self._has_room)
+            self._line.leave(waiter)
         self._move(self._free, self._gpu_free, demand, placement, -1)
         self._holdings[holder] = _Holding(demand, placement)
         return _allocation(request, placement, self._environ)
@@ -598,21 +599,6 @@ def _total_units(amount: float) -> int:
     return int(amount) * UNIT if amount == int(amount) else math.floor(amount * UNIT + 1e-6)
 
 
-def allocation_env(allocation: Allocation, environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables to set in the environment of a trial's own process, before any user code is imported.
-
-    Args:
-        allocation: The trial's resources. Its process sees all of the trial's devices, and has the threads of the
-            first bundle.
-        environ: The environment that it inherits; what the user has set there stays.
-
-    Returns:
-        The variables to set.
-    """
-    cpus = allocation.bundles[0].cpus if allocation.bundles else 0
-    return _env(cpus, allocation.gpu_ids or None, environ)
-
-
 def _allocation(request: Resources, placement: Placement, environ: Mapping[str, str]) -> Allocation:
     bundles = []
     for bundle, devices in zip(request.bundles, placement or ((),) * len(request.bundles), strict=True):
@@ -620,11 +606,14 @@ def _allocation(request: Resources, placement: Placement, environ: Mapping[str, 
         bundles.append(
             BundleAllocation(
                 resources=dict(bundle),
-                gpus=tuple(GpuShare(device, fraction) for device in devices),
+                gpus=tuple(GpuShare(device, fraction) for device in devices) if devices else (),
                 env=_env(bundle.get(CPU, 0), devices if placement else None, environ),
             )
         )
-    return Allocation(tuple(bundles))
+    if len(bundles) == 1:
+        return Allocation((bundles[0],), bundles[0].env)
+    devices = tuple(dict.fromkeys(itertools.chain.from_iterable(placement)))
+    return Allocation(tuple(bundles), _env(bundles[0].cpus, devices or None, environ))
 
 
 def _env(cpus: float, gpu_ids: Sequence[str] | None, environ: Mapping[str, str]) -> dict[str, str]:

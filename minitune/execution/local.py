@@ -32,7 +32,7 @@ from minitune.base.shared_values import SharedFile, Spot, ValueFile, read_value
 from minitune.clock import Clock
 from minitune.error import HINT, RemoteError, TuneError
 from minitune.execution.devices import Machine
-from minitune.execution.ledger import Ledger, allocation_env
+from minitune.execution.ledger import Ledger
 from minitune.execution.trial_executor import ActorFactory, CallRaised, CallReturned, Event, Exited, Shared, Started
 from minitune.resources import CPU, GPU, Allocation, Resources
 from minitune.settings import number_setting
@@ -337,7 +337,7 @@ class LocalTrialExecutor:
 
     def _place(self, actor: _Actor) -> Place:
         """Where the actor works, where its output goes and what its environment holds."""
-        env: dict[str, str | None] = {**allocation_env(actor.allocation, os.environ)}
+        env: dict[str, str | None] = {**actor.allocation.env}
         if actor.directory is None:
             return Place(env=env)
         if self._changes_directory:

@@ -128,15 +128,18 @@ class BasicVariantGenerator(SearchAlgorithm):
 
     def next_trial(self) -> Trial | None:
         """See `SearchAlgorithm.next_trial`."""
-        if self.is_finished() or 0 < self.max_concurrent <= len(self._live) - len(self._paused):
+        if self._finished or 0 < self.max_concurrent <= len(self._live) - len(self._paused):
             return None
-        while self._tables[self._current][0].is_exhausted():
+        while self._current < len(self._tables) and self._tables[self._current][0].is_exhausted():
             self._current += 1
+        if self._current == len(self._tables):
+            return None
         table, maker = self._tables[self._current]
         variant = self._next_admitted(table, self._filters[self._current])
         if variant is None:
             return None
-        trial = maker.make(variant.config, variant.evaluated_params, format_tag(maker.count, variant.resolved_vars))
+        tag = format_tag(maker.ids.count, variant.resolved_vars)
+        trial = maker.make(variant.config, variant.evaluated_params, tag)
         self._live.add(trial.trial_id)
         return trial
 

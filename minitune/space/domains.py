@@ -123,7 +123,7 @@ class Sampler:
 
     def sample(self, domain: Domain, config: Any = None, size: int = 1, random_state: Any = None) -> Any:
         """Draw `size` values: the value itself for size 1, else a list. See `minitune.space.domains.Domain.sample`."""
-        rng = random_generator(random_state)
+        rng = random_state if isinstance(random_state, random.Random) else random_generator(random_state)
         if size == 1:
             return self.draw(domain, config[0] if isinstance(config, list) and config else config, rng)
         configs = config if isinstance(config, list) else [config] * size
@@ -272,7 +272,8 @@ class Domain:
         Returns:
             One value, or a list of `size` values for a `size` other than 1.
         """
-        return self.get_sampler().sample(self, config=config, size=size, random_state=random_state)
+        sampler = self.sampler if self.sampler is not None else self.default_sampler_cls()
+        return sampler.sample(self, config=config, size=size, random_state=random_state)
 
     def is_grid(self) -> bool:
         """Whether all values are to be tried."""
@@ -583,7 +584,8 @@ class Float(Domain):
     def draw_uniform(self, rng: random.Random) -> float:
         """See `Domain.draw_uniform`."""
         share = rng.random()
-        return self._below_upper(self.lower * (1.0 - share) + self.upper * share)
+        value = self.lower * (1.0 - share) + self.upper * share
+        return value if self.lower <= value < self.upper else self._below_upper(value)
 
     def draw_loguniform(self, rng: random.Random) -> float:
         """See `Domain.draw_loguniform`."""

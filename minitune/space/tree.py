@@ -9,9 +9,10 @@ from __future__ import annotations
 import numbers
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from copy import copy
 from enum import Enum
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -81,7 +82,11 @@ def copy_tree(value: Any) -> Any:
     """Copy dicts, lists and tuples; domains, grids and other leaves stay the same objects."""
     if isinstance(value, dict) and not is_grid(value):
         if type(value) is dict or isinstance(value, AttributeDict):
-            return {key: copy_tree(member) for key, member in dict.items(value)}
+            copied = {}
+            for key, member in dict.items(value):
+                is_leaf = type(member) in _PLAIN or isinstance(member, Domain)
+                copied[key] = member if is_leaf else copy_tree(member)
+            return copied
         mapping = copy(value)
         for key, member in value.items():
             mapping[key] = copy_tree(member)
@@ -183,12 +188,13 @@ def leaves(tree: Any, paths: list[Path]) -> dict[Path, Any]:
         paths: Paths, none below another.
     """
     found: dict[Path, Any] = {}
-    waiting = [(path, get_value(tree, path)) for path in reversed(paths)]
-    while waiting:
-        path, value = waiting.pop()
+    for path in paths:
+        value = tree
+        for key in path:
+            value = value[key]
         if isinstance(value, dict) and value:
-            keys = sorted(value, key=lambda key: path_key((key,)), reverse=True)
-            waiting += [((*path, key), value[key]) for key in keys]
+            keys = sorted(value, key=lambda key: path_key((key,)))
+            found |= leaves(tree, [(*path, key) for key in keys])
         else:
             found[path] = value
     return found
@@ -275,23 +281,41 @@ def format_vars(resolved_vars: Mapping[Path, Any]) -> str:
     Returns:
         `"width=64,..."`, sorted by path. Floats have four digits; objects are given by name.
     """
-    pairs = sorted(resolved_vars.items(), key=lambda item: path_key(item[0]))
-    return ",".join(f"{_tag_text(path[-1])}={_tag_text(value)}" for path, value in pairs)
+    return _tag_of(sorted(resolved_vars.items(), key=lambda item: path_key(item[0])))
 
 
-def format_tag(counter: int, resolved_vars: Mapping[Path, Any]) -> str:
-    """A trial's tag: `"<counter>_k=v,k2=v2"`, or the counter alone if nothing is searched."""
-    return f"{counter}_{format_vars(resolved_vars)}" if resolved_vars else str(counter)
+def format_tag(counter: int, searched: Mapping[Path, Any]) -> str:
+    """A trial's tag: `"<counter>_k=v,k2=v2"`, or the counter alone if nothing is searched.
+
+    Args:
+        counter: The trial's number.
+        searched: Values by path, in the order of `leaves`.
+    """
+    return f"{counter}_{_tag_of(searched.items())}" if searched else str(counter)
+
+
+def _tag_of(pairs: Iterable[tuple[Path, Any]]) -> str:
+    parts = []
+    for path, value in pairs:
+        name = _name_text(path[-1]) if type(path[-1]) is str else _tag_text(path[-1])
+        parts.append(f"{name}={_tag_text(value)}")
+    return ",".join(parts)
 
 
 def _tag_text(value: Any) -> str:
     """A value as text for a tag; characters that a file name may not have become `_`."""
+    if type(value) is float:
+        return f"{value:.4g}"
     try:
         text = _value_text(value)
     except Exception:  # no text of that many digits, a list in itself, or whatever an object's methods raise
         text = type(value).__name__
     is_number = isinstance(value, numbers.Real) and not isinstance(value, numbers.Integral)
     return text if is_number else re.sub(r"[^a-zA-Z0-9_-]+", "_", text).strip("_")
+
+
+_name_text = lru_cache(maxsize=1_000)(_tag_text)
+"""The same for the names of parameters, which are those of all other trials."""
 
 
 def _value_text(value: Any) -> str:

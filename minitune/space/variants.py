@@ -34,6 +34,7 @@ from minitune.space.tree import (
     format_vars,
     get_value,
     has_unresolved_values,
+    is_plain,
     leaves,
     overlay,
     path_key,
@@ -185,10 +186,11 @@ class VariantTable:
             ValueError: If a function fails.
         """
         at = self.position
-        if self.is_exhausted():
+        if at.round >= self._rounds:
             return None
+        plan = self._plan_of_round()
         if self._branches is None:
-            self._branches = self._plan_of_round().expand(at.point, self._rng(at.round, at.point))
+            self._branches = plan.expand(at.point, self._rng(at.round, at.point))
             for _ in range(at.branch):
                 next(self._branches, None)
             self._ahead = next(self._branches, None)
@@ -200,7 +202,7 @@ class VariantTable:
         if self._ahead is None:  # on to the next point
             self._branches = None
             at.point, at.branch = at.point + 1, 0
-            if at.point >= self._plan_of_round().grid_size:
+            if at.point >= plan.grid_size:
                 at.round, at.point = at.round + 1, 0
                 self._round_plan = None
         return variant
@@ -278,8 +280,11 @@ class _Plan:
 
     def expand(self, index: int, rng: random.Random) -> Iterator[Variant]:
         """The variants of grid point `index`: one, unless a value that it takes holds another grid."""
-        config, todo = _choose(copy_tree(self.space), self._grids, index)
-        for resolved in _expand(config, self._others + todo, rng):
+        config, todo = copy_tree(self.space), self._others
+        if self._grids:
+            config, found = _choose(config, self._grids, index)
+            todo = todo + found
+        for resolved in _expand(config, todo, rng):
             yield Variant(leaves(resolved, self._searched), resolved)
 
     def with_constants(self, rng: random.Random) -> _Plan:
@@ -365,21 +370,25 @@ def complete(config: dict[str, Any], rng: random.Random) -> dict[str, Any]:
 # -- resolving -------------------------------------------------------------------------------------------------
 
 
-def _expand(config: Any, todo: _Unresolved, rng: random.Random) -> Iterator[Any]:
+def _expand(config: Any, todo: _Unresolved, rng: random.Random) -> Iterable[Any]:
     """Resolve `todo` in `config`, which is changed: one configuration, or several if a grid comes up."""
     config, grids, functions = _draw(config, todo, rng)
     if grids:
         grids.sort(key=lambda item: path_key(item[0]))
-        for index in range(_combinations(grids)):
-            branch, found = _choose(copy_tree(config), grids, index)
-            yield from _expand(branch, found + functions, rng)
-        return
-    config, left, found = _call(config, functions, rng)
-    _check_progress(left, found)
-    if found:
-        yield from _expand(config, found + left, rng)
-    else:
-        yield config
+        return _branch(config, grids, functions, rng)
+    if functions:
+        config, left, found = _call(config, functions, rng)
+        _check_progress(left, found)
+        if found:
+            return _expand(config, found + left, rng)
+    return (config,)
+
+
+def _branch(config: Any, grids: _Grids, functions: _Unresolved, rng: random.Random) -> Iterator[Any]:
+    """The configurations for each point of `grids`."""
+    for index in range(_combinations(grids)):
+        branch, found = _choose(copy_tree(config), grids, index)
+        yield from _expand(branch, found + functions, rng)
 
 
 def _choose(config: Any, grids: _Grids, index: int) -> tuple[Any, _Unresolved]:
@@ -404,9 +413,11 @@ def _draw(config: Any, todo: _Unresolved, rng: random.Random) -> tuple[Any, _Gri
         elif domain.is_function():
             functions.append((path, domain))
         else:
-            value = copy_tree(domain.sample(random_state=rng))
+            value = domain.sample(random_state=rng)
+            if not is_plain((value,)):
+                value = copy_tree(value)
+                queue.extend(find_unresolved(value, path))
             config = assign_value(config, path, value)
-            queue.extend(find_unresolved(value, path))
     return config, grids, functions
 
 

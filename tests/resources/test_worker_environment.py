@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
-from minitune.execution.ledger import Ledger, allocation_env
+from minitune.execution.ledger import Ledger
 from minitune.resources import Resources
 
 
-def env_of(request: Resources, environ: dict[str, str], gpus: tuple[str, ...] = ("2", "3")) -> dict[str, str]:
-    return allocation_env(Ledger({"CPU": 8}, gpus, environ=environ).acquire("holder", request), environ)
+def env_of(request: Resources, environ: dict[str, str], gpus: tuple[str, ...] = ("2", "3")) -> Mapping[str, str]:
+    return Ledger({"CPU": 8}, gpus, environ=environ).acquire("holder", request).env
 
 
 @pytest.mark.parametrize(("cpus", "threads"), [(0, "1"), (0.5, "1"), (1, "1"), (2.9, "2"), (4, "4")])
@@ -53,7 +55,7 @@ def test_each_bundle_has_an_environment_for_its_child() -> None:
     assert first["CUDA_VISIBLE_DEVICES"] == "2"
     assert second["CUDA_VISIBLE_DEVICES"] == "3"
     assert [env["OMP_NUM_THREADS"] for env in (head, first, second)] == ["1", "2", "4"]
-    own = allocation_env(allocation, {})
+    own = allocation.env
     assert own["CUDA_VISIBLE_DEVICES"] == "2,3", "the trial's own process sees all that it holds"
     assert own["OMP_NUM_THREADS"] == "1"
 
