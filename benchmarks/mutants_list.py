@@ -432,8 +432,8 @@ FAULTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "minitune/analysis/experiment_analysis.py",
-        "        self.default_metric = default_metric or (DEFAULT_METRIC if default_mode else None)",
-        "        self.default_metric = default_metric",
+        "            default_metric = default_metric or (DEFAULT_METRIC if default_mode else None)",
+        "            default_metric = default_metric",
         "tests/results/test_analysis.py::test_the_default_metric",
     ),
     (

@@ -54,8 +54,7 @@ from minitune.resources import GPU
 from minitune.result import TIME_SINCE_RESTORE, TIME_THIS_ITER_S, TIME_TOTAL_S, TIMESTAMP, flatten
 from minitune.schedulers import create_scheduler
 from minitune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
-from minitune.search import create_searcher
-from minitune.search.basic_variant import BasicVariantGenerator
+from minitune.search.by_name import chosen_searcher
 from minitune.search.filters import REUSE, Rules
 from minitune.search.search_algorithm import SearchAlgorithm, SearchGenerator
 from minitune.search.searcher import Searcher, call_set_search_properties
@@ -372,14 +371,13 @@ def open_run(
     plan: Plan, run: RunDirectory, *, is_new: bool, listen: Callable[[records.Record], None] | None = None
 ) -> OpenRun:
     """The run's directory as a context; `listen` gets each record of the trials."""
-    tune = plan.tune_config
     return OpenRun(
         run,
         is_new=is_new,
         checkpoints=[experiment.checkpoints() for experiment in plan.experiments],
         durability=plan.run_config.durability,
-        metric=tune.metric,
-        mode=tune.mode,
+        metric=plan.goal.metric,
+        mode=plan.goal.mode,
         dirname_creators=[experiment.trial_dirname_creator for experiment in plan.experiments],
         listen=listen,
     )
@@ -540,7 +538,7 @@ def load_libraries(plan: Plan) -> None:
         ValueError: If the plan's searcher or a callback is none.
         ImportError: If the library of that searcher is not installed.
     """
-    chosen_search_alg(plan)
+    chosen_searcher("search_alg", plan.tune_config.search_alg)
     _loggers(check_callbacks(plan.run_config.callbacks or ()))
 
 
@@ -555,7 +553,7 @@ def build_components(plan: Plan, seed: int) -> Components:
         ValueError: If metric or mode are set in two places, or something is no plug-in.
     """
     reporter = build_reporter(plan)
-    search_alg = chosen_search_alg(plan)
+    search_alg = chosen_searcher("search_alg", plan.tune_config.search_alg)
     scheduler = build_scheduler(plan, seed, search_alg)
     stops_early = type(scheduler).on_trial_result is not TrialScheduler.on_trial_result
     return Components(
@@ -573,7 +571,7 @@ def build_scheduler(plan: Plan, seed: int, search_alg: Searcher | SearchAlgorith
     Args:
         plan: The plan.
         seed: The base seed.
-        search_alg: See `chosen_search_alg`. The scheduler may refuse it.
+        search_alg: As `chosen_searcher` returns it. The scheduler may refuse it.
 
     Raises:
         ValueError: If it is none, metric and mode are set in two places, or it does not go with the rest of the plan.
@@ -593,33 +591,14 @@ def build_scheduler(plan: Plan, seed: int, search_alg: Searcher | SearchAlgorith
         **plan.experiment.public_spec,
         "searcher": type(searcher).__name__ if isinstance(searcher, Searcher) else None,
         "reuse_actors": tune.reuse_actors,
+        "objectives": dict(plan.goal.objectives),
     }
-    if not scheduler.set_search_properties(tune.metric, tune.mode, **spec):
+    if not scheduler.set_search_properties(plan.goal.metric, plan.goal.mode, **spec):
         raise ValueError(
             f"metric and mode must be set in one place, but both {type(scheduler).__name__} and TuneConfig have them "
             f"(TuneConfig: metric={tune.metric!r}, mode={tune.mode!r}); leave them out of one"
         )
     return scheduler
-
-
-def chosen_search_alg(plan: Plan) -> Searcher | SearchAlgorithm:
-    """The searcher or search algorithm of the plan, as the user has made it, or made by its name.
-
-    Raises:
-        ValueError: If it is none, or there is none of that name.
-        ImportError: If the library of the one with that name is not installed.
-    """
-    search_alg = plan.tune_config.search_alg
-    if search_alg is None:
-        return BasicVariantGenerator()
-    if isinstance(search_alg, str):
-        search_alg = create_searcher(search_alg)
-    if not isinstance(search_alg, (Searcher, SearchAlgorithm)):
-        raise ValueError(
-            f"search_alg must be a Searcher, a SearchAlgorithm or the name of one, but got {shown(search_alg)}"
-            f"{of_class(search_alg)}"
-        )
-    return search_alg
 
 
 def build_search_alg(
@@ -630,7 +609,7 @@ def build_search_alg(
     Args:
         plan: The plan.
         seed: The base seed.
-        search_alg: See `chosen_search_alg`.
+        search_alg: As `chosen_searcher` returns it.
         stops_early: Whether the run's scheduler may end trials before their time, which the searcher is told.
 
     Raises:
@@ -812,7 +791,8 @@ def _clocks(plan: Plan, components: Components) -> Iterator[str]:
         yield type(components.stopper).__name__
     for name in sorted({name for one in plan.experiments for name in one.stopping_criterion} & {*_TIMES}):
         yield f"the stop criterion {name!r}"
-    if components.scheduler.metric in _TIMES or tune.metric in _TIMES:
-        yield f"the metric {components.scheduler.metric or tune.metric!r}"
+    for metric in dict.fromkeys((components.scheduler.metric, *plan.goal.metrics)):
+        if metric in _TIMES:
+            yield f"the metric {metric!r}"
     if any(one.max_failures < 0 for one in plan.experiments):
         yield "max_failures=-1, since a trial that fails again and again rests before it is tried again"

@@ -26,7 +26,7 @@ from minitune.base.checks import require_texts
 from minitune.base.text import warn_once
 from minitune.config import CheckpointConfig, FailureConfig, RunConfig
 from minitune.experiment.experiment import Experiment
-from minitune.experiment.trial import TrialMaker
+from minitune.experiment.trial import Goal, TrialMaker
 from minitune.settings import setting
 from minitune.tune_config import TuneConfig
 
@@ -107,6 +107,11 @@ class Plan:
     def experiment(self) -> Experiment:
         """The first experiment."""
         return self.experiments[0]
+
+    @property
+    def goal(self) -> Goal:
+        """What is optimised."""
+        return Goal.of(self.tune_config.metric, self.tune_config.mode)
 
     @property
     def makers(self) -> list[TrialMaker]:

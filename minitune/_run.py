@@ -19,7 +19,7 @@ from minitune.config import CheckpointConfig, FailureConfig, ResumeConfig, Resum
 from minitune.error import TuneError, as_cause
 from minitune.experiment.experiment import Experiment, convert_to_experiments
 from minitune.experiment.lifecycle import TERMINATED
-from minitune.experiment.trial import Trial
+from minitune.experiment.trial import Metric, Trial
 from minitune.record.layout import RunDirectory, is_run
 from minitune.resources import Resources
 from minitune.settings import is_on
@@ -44,8 +44,8 @@ def run(
     run_or_experiment: Any,
     *,
     name: str | None = None,
-    metric: str | None = None,
-    mode: str | None = None,
+    metric: Metric = None,
+    mode: Metric = None,
     stop: Any = None,
     time_budget_s: int | float | datetime.timedelta | None = None,
     config: Any = None,
@@ -88,8 +88,8 @@ def run(
             Those of a list run together, in one directory under the first one's name; what an `Experiment` says of
             itself counts, not the argument of the same name here.
         name: The run's name.
-        metric: The metric to optimise.
-        mode: `"min"` or `"max"`.
+        metric: The metric to optimise, or a list of metrics; see `TuneConfig`.
+        mode: `"min"` or `"max"`, or a list of these.
         stop: When a trial stops.
         time_budget_s: When the run stops.
         config: The search space.

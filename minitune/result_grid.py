@@ -319,7 +319,8 @@ class ResultGrid(Sequence[Result]):
         """The outcome of the best trial; a tie goes to the earlier one.
 
         Args:
-            metric: The metric; by default that of the `TuneConfig`. A lone trial needs none.
+            metric: The metric; by default that of the `TuneConfig`. A lone trial needs none. With several
+                objectives one of them must be named; see `get_front`, too.
             mode: `"min"` or `"max"`; by default that of the `TuneConfig`.
             scope: Which value counts: `last`, `all` (best ever), `avg`, `last-5-avg` or `last-10-avg`.
             filter_nan_and_inf: Leave out trials whose value is not finite.
@@ -337,6 +338,22 @@ class ResultGrid(Sequence[Result]):
             counts = f" ({self.num_errors} of them have failed)" if 0 < self.num_errors < len(self) else ""
             raise RuntimeError(f"{self._analysis._why_no_best(metric)}{way_out}{counts}") from failed
         return self._results[self._analysis.trials.index(best)]
+
+    def get_front(self, metric: list[str] | None = None, mode: list[str] | None = None) -> list[Result]:
+        """The Pareto front: the outcomes that no other one beats, in order of submission.
+
+        One outcome beats another if its last values are not worse in any objective, and better in one. Trials without a
+        finite value of each objective are left out.
+
+        Args:
+            metric: The objectives; by default those of the `TuneConfig`.
+            mode: `"min"` or `"max"` for each; `"obs"` leaves one out.
+
+        Raises:
+            ValueError: If they are not known, or no lists of one length.
+        """
+        front = {trial.trial_id for trial in self._analysis._front(metric, mode)}
+        return [result for trial, result in zip(self._analysis.trials, self, strict=True) if trial.trial_id in front]
 
     def to_html(self, path: str | os.PathLike[str], metric: str | None = None, mode: str | None = None) -> str:
         """Write a report of the run into one HTML file: plots, importances, errors and a table of all trials.

@@ -224,7 +224,7 @@ def simulate(
     executor = SimulatedExecutor(_machine(num_workers, resources), _opener(curve), costs)
     tune.seed, tune.executor = costs.seed, executor
     plan = _plan(curve, param_space, tune, configured, resources_per_trial, can_save)
-    log = _Log(executor, tune.metric, _not_negative("suggestion_cost_s", suggestion_cost_s))
+    log = _Log(executor, plan.goal.metric, _not_negative("suggestion_cost_s", suggestion_cost_s))
     outcome = _SimulatedDriver(plan, log).run()
     analysis = ExperimentAnalysis(
         outcome.run.path, trials=outcome.trials, default_metric=tune.metric, default_mode=tune.mode
@@ -243,8 +243,8 @@ def simulate(
         num_steps=usage.steps,
         num_checkpoints=usage.checkpoints,
         num_failures=usage.failures,
-        metric=tune.metric,
-        mode=tune.mode,
+        metric=plan.goal.metric,
+        mode=plan.goal.mode,
     )
 
 
@@ -332,8 +332,9 @@ class _SimulatedDriver(Driver):
             callbacks = self.components.callbacks
             self.components.callbacks = [one for one in callbacks if not isinstance(one, LoggerCallback)]
             checkpoints = [experiment.checkpoints() for experiment in plan.experiments]
-            tune = plan.tune_config
-            opened = MemoryRun(run, checkpoints=checkpoints, metric=tune.metric, mode=tune.mode, listen=log.listen)
+            opened = MemoryRun(
+                run, checkpoints=checkpoints, metric=plan.goal.metric, mode=plan.goal.mode, listen=log.listen
+            )
         else:
             run = create_run_directory(first.storage_path, first.name, trainable_name=first.trainable_name)
             opened = self.enter(open_run(plan, run, is_new=True, listen=log.listen))

@@ -19,7 +19,7 @@ from minitune.base.checks import (
 from minitune.base.text import warn_once
 from minitune.config import Config
 from minitune.config import ResumeConfig as ResumeConfig
-from minitune.experiment.trial import Trial
+from minitune.experiment.trial import Metric, Trial, check_objectives
 
 EXECUTORS = ("local", "inline")
 
@@ -29,8 +29,10 @@ class TuneConfig(Config):
     """What is searched for, and how.
 
     Attributes:
-        mode: `"min"` or `"max"`.
-        metric: The metric that is optimised, such as `"eval/loss"`.
+        mode: `"min"` or `"max"`; for several objectives a list of these, in which `"obs"` marks one that is only
+            observed.
+        metric: The metric that is optimised, such as `"eval/loss"`, or a list of metrics for several objectives. The
+            searcher must know several then. A scheduler that compares trials must have one of them as its own metric.
         search_alg: A `Searcher` or `SearchAlgorithm`, or the name of one; None means random and grid search.
         scheduler: A `TrialScheduler`, or the name of one; None means first in, first out.
         num_samples: How often the space is sampled (the whole grid each time); -1 means without end.
@@ -70,8 +72,8 @@ class TuneConfig(Config):
         ValueError: If a value breaks its rule.
     """
 
-    mode: str | None = None
-    metric: str | None = None
+    mode: Metric = None
+    metric: Metric = None
     search_alg: Any = None
     scheduler: Any = None
     num_samples: int = 1
@@ -91,8 +93,11 @@ class TuneConfig(Config):
     preload: bool = True
 
     def _check(self) -> None:
-        require(self.mode in (None, "min", "max"), "mode: None, 'min' or 'max'", self.mode)
-        require_metric("metric", self.metric)
+        if isinstance(self.metric, (list, tuple)):
+            _check_several(self.metric, self.mode)
+        else:
+            require_metric("metric", self.metric)
+            require(self.mode in (None, "min", "max"), "mode: None, 'min' or 'max'", self.mode)
         if isinstance(self.search_alg, str):
             from minitune.search.by_name import check_searcher_name
 
@@ -135,3 +140,16 @@ class TuneConfig(Config):
     def budget_s(self) -> float | None:
         """The time budget in seconds, or None."""
         return duration_s(self.time_budget_s, "time_budget_s")
+
+
+def _check_several(metric: Sequence[Any], mode: Any) -> None:
+    """Refuse what are no several objectives.
+
+    Raises:
+        ValueError: If there are fewer than two, one is named twice, or each is only observed.
+    """
+    check_objectives(list(metric), mode)
+    good = len(metric) > 1 and len(set(metric)) == len(metric)
+    require(good, "metric: the name of one metric, or a list of at least two different ones", metric)
+    if mode is None or all(each == "obs" for each in mode):
+        raise ValueError(f"mode must have 'min' or 'max' for each of the objectives {list(metric)}, but got {mode!r}")

@@ -25,7 +25,17 @@ from minitune.base.files import local_path
 from minitune.checkpoint import Checkpoint
 from minitune.config import refuse_out_of_scope
 from minitune.error import TuneError
-from minitune.experiment.trial import Trial, best_of, best_trial, check_mode, is_number, why_no_best
+from minitune.experiment.trial import (
+    Goal,
+    Metric,
+    Trial,
+    best_of,
+    best_trial,
+    check_mode,
+    check_objectives,
+    is_number,
+    why_no_best,
+)
 from minitune.record import journal
 from minitune.record.codec import Pickled
 from minitune.record.layout import RunDirectory
@@ -78,8 +88,8 @@ class ExperimentAnalysis:
         storage_filesystem: Accepted for Ray Tune's signature; only None is possible.
         trials: Its trials; by default they are read from the directory, without the trainable.
         default_metric: The metric of the `best_...` members; by default, if there is a mode, `_metric`, under which a
-            returned number is reported.
-        default_mode: `"min"` or `"max"`.
+            returned number is reported. A list for several objectives, none of which is the default then.
+        default_mode: `"min"` or `"max"`; a list for a list of metrics.
 
     Raises:
         ValueError: If the mode is none, or the directory holds no run.
@@ -96,15 +106,19 @@ class ExperimentAnalysis:
         *,
         storage_filesystem: None = None,
         trials: Sequence[Trial] | None = None,
-        default_metric: str | None = None,
-        default_mode: str | None = None,
+        default_metric: Metric = None,
+        default_mode: Metric = None,
     ):
         refuse_out_of_scope(storage_filesystem, None, None)
-        require_metric("default_metric", default_metric)
-        if default_mode is not None:
-            check_mode(default_mode)
-        self.default_metric = default_metric or (DEFAULT_METRIC if default_mode else None)
-        self.default_mode = default_mode
+        if isinstance(default_metric, (list, tuple)):
+            check_objectives(default_metric, default_mode)
+        else:
+            require_metric("default_metric", default_metric)
+            if default_mode is not None:
+                check_mode(str(default_mode))
+            default_metric = default_metric or (DEFAULT_METRIC if default_mode else None)
+        self._goal = Goal.of(default_metric, default_mode)
+        self.default_metric, self.default_mode = self._goal.metric, self._goal.mode
         path = local_path(experiment_checkpoint_path)
         if trials is None:
             try:
@@ -137,7 +151,7 @@ class ExperimentAnalysis:
         """Shown by notebooks."""
         from minitune.output.table import run_html
 
-        return run_html(self.trials, self.default_metric, self.default_mode, self.experiment_path)
+        return run_html(self.trials, self._goal, self.experiment_path)
 
     # -- all trials ------------------------------------------------------------------------------------------------
 
@@ -210,12 +224,12 @@ class ExperimentAnalysis:
         Raises:
             ValueError: If default metric and mode are not known.
         """
-        return self.get_best_trial(*self._goal(None, None))
+        return self.get_best_trial(*self._one_goal(None, None))
 
     @property
     def best_config(self) -> dict[str, Any] | None:
         """The configuration of the best trial; see `best_trial`."""
-        return self.get_best_config(*self._goal(None, None))
+        return self.get_best_config(*self._one_goal(None, None))
 
     @property
     def best_result(self) -> dict[str, Any]:
@@ -240,7 +254,7 @@ class ExperimentAnalysis:
     @property
     def best_checkpoint(self) -> Checkpoint | None:
         """The best kept checkpoint of the best trial; raises as `best_result` does."""
-        return self.get_best_checkpoint(self._require_best(), *self._goal(None, None))
+        return self.get_best_checkpoint(self._require_best(), *self._one_goal(None, None))
 
     def get_best_trial(
         self, metric: str | None = None, mode: str | None = None, scope: str = "last", filter_nan_and_inf: bool = True
@@ -270,10 +284,23 @@ class ExperimentAnalysis:
         require_metric("metric", metric)
         require_flag("filter_nan_and_inf", filter_nan_and_inf)
         wanted = metric or self.default_metric
-        if len(self.trials) == 1 and (wanted in (None, DEFAULT_METRIC) or not (mode or self.default_mode)):
+        is_known = mode or self._goal.one(wanted, None)[1]
+        if len(self.trials) == 1 and (wanted in (None, DEFAULT_METRIC) or not is_known):
             return self.trials[0]
-        metric, mode = self._goal(metric, mode)
+        metric, mode = self._one_goal(metric, mode)
         return best_trial(self.trials, metric, mode, scope, filter_nan_and_inf)
+
+    def _front(self, metric: list[str] | None, mode: list[str] | None) -> list[Trial]:
+        """See `ResultGrid.get_front`."""
+        if metric is None and mode is None:
+            metric, mode = (list(each) if isinstance(each, list) else None for each in self._goal.given)
+        if not isinstance(metric, (list, tuple)) or not isinstance(mode, (list, tuple)):
+            raise ValueError(
+                f"metric and mode must be lists of one length for a front, but got metric={metric!r}, mode={mode!r}; "
+                "pass them here, or when the run is made: TuneConfig(metric=[...], mode=[...])"
+            )
+        check_objectives(metric, mode)
+        return Goal.of(metric, mode).front(self.trials)
 
     def _why_no_best(self, metric: str | None) -> str:
         return why_no_best(self.trials, metric or self.default_metric or DEFAULT_METRIC)
@@ -299,7 +326,7 @@ class ExperimentAnalysis:
             ValueError: If the mode is not known, or `trial` is none.
         """
         require(isinstance(trial, Trial), "trial: one of this analysis' trials", trial)
-        metric, mode = self._goal(metric or self.default_metric or TRAINING_ITERATION, mode)
+        metric, mode = self._one_goal(metric or self.default_metric or TRAINING_ITERATION, mode)
         scored = ((flatten(kept.metrics).get(metric), kept) for kept in trial.checkpoints)
         best = best_of(((value, kept) for value, kept in scored if is_number(value)), mode)
         if best is None:
@@ -337,9 +364,14 @@ class ExperimentAnalysis:
         trial = trial or self.get_best_trial(metric, mode)
         return None if trial is None else self.get_best_checkpoint(trial, TRAINING_ITERATION, "max")
 
-    def _goal(self, metric: str | None, mode: str | None) -> tuple[str, str]:
+    def _one_goal(self, metric: str | None, mode: str | None) -> tuple[str, str]:
         require_metric("metric", metric)
-        metric, mode = metric or self.default_metric, mode or self.default_mode
+        metric, mode = self._goal.one(metric or None, mode)
+        if metric is None and self._goal.objectives:
+            raise ValueError(
+                f"metric must be one of the run's objectives, {self._goal}: with several there is no best trial; pass "
+                "metric=..., or ask the ResultGrid for get_front()"
+            )
         if metric is None or mode is None:
             raise ValueError(
                 f"metric and mode must be known, but got metric={metric!r}, mode={mode!r}; pass them here, or when "
@@ -349,7 +381,7 @@ class ExperimentAnalysis:
         return metric, mode
 
     def _require_best(self) -> Trial:
-        best = self._find_best(*self._goal(None, None))
+        best = self._find_best(*self._one_goal(None, None))
         if best is None:
             raise ValueError(f"{self._why_no_best(None)} ({self.experiment_path})")
         return best

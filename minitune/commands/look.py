@@ -220,15 +220,15 @@ def _trials(name: str) -> _Listing:
     rows = [_row(trial, ending(trial, trial.trial_id in cut)) for trial in run.trials]
     has_ends = any(row["ended"] for row in rows)
     searched = sorted({f"{CONFIG}/{name}" for trial in run.trials for name in trial.evaluated_params})
-    own = infer_metrics(run.trials, [run.metric] if run.metric else [], 4)
-    metrics = [*([run.metric] if run.metric else []), *own]
+    own = infer_metrics(run.trials, run.goal.metrics, 4)
+    metrics = [*run.goal.metrics, *own]
     shown = ["trial", TRIAL_ID, "status", *searched, *metrics, TRAINING_ITERATION, TIME_TOTAL_S]
     shown[3:3] = ["ended"] if has_ends else []
     more = (
         f", {run.not_drawn} not drawn{'' if state.name in (FINISHED_RUN, STOPPED) else ' yet'}" if run.not_drawn else ""
     )
     heading = f"{run.path}: {len(rows)} {'trial' if len(rows) == 1 else 'trials'}{more}, {state.text}"
-    vital = ["trial", *([run.metric] if run.metric else own[:1]), *searched, "status"]
+    vital = ["trial", *(run.goal.metrics or own[:1]), *searched, "status"]
     return _Listing(rows, shown, heading, vital)
 
 
@@ -274,7 +274,8 @@ def _experiments(where: str | None) -> _Listing:
         row["left"] = sum(count for status, count in counts.items() if status not in _ENDED_STATUSES)
         row["not_drawn"] = seen.not_drawn
         row |= {"begun": _date(seen.begun_s), "last_updated": _date(seen.updated_s)}
-        row |= {"trainable": seen.trainable_name, "metric": seen.metric, "mode": seen.mode, "path": path}
+        metric, mode = seen.goal.given
+        row |= {"trainable": seen.trainable_name, "metric": metric, "mode": mode, "path": path}
         dated.append((seen.begun_s, row))
     rows = [row for _, row in sorted(dated, key=lambda pair: -pair[0])]
     counted = ["total_trials", "terminated", "error", "not_started", "left", "not_drawn"]
@@ -416,7 +417,9 @@ def show(options: argparse.Namespace) -> int:
 def best(options: argparse.Namespace) -> int:
     """Run `minitune best`."""
     run, state = read_standing(existing_run(options.run))
-    metric, mode = options.metric or run.metric, options.mode or run.mode
+    metric, mode = run.goal.one(options.metric, options.mode)
+    if metric is None and run.goal.objectives:
+        raise ValueError(f"{run.path} has several objectives, {run.goal}, so that none is best; pass --metric")
     if metric is None or mode is None:
         raise ValueError(f"{run.path} does not say what is best; pass --metric and --mode")
     _tell(_about_best(run, state, metric, mode, options.scope), options.json)
@@ -430,7 +433,7 @@ def compare(options: argparse.Namespace) -> int:
         ValueError: If the runs optimise different metrics and none is given.
     """
     found = [read_standing(existing_run(name)) for name in options.runs]
-    goals = {(options.metric or run.metric, options.mode or run.mode) for run, _ in found}
+    goals = {run.goal.one(options.metric, options.mode) for run, _ in found}
     metric, mode = goals.pop()
     if goals or metric is None or mode is None:
         raise ValueError("the runs do not agree on what is best; pass --metric and --mode")
@@ -482,16 +485,22 @@ def _about_run(run: Story, state: RunState) -> Facts:
         "run": run.path,
         "state": _Said(state.name, state.text),
         "trainable": run.trainable_name,
-        "optimised": f"{run.metric} ({run.mode})" if run.metric else None,
+        "optimised": str(run.goal) or None,
         "seed": run.seed,
         "versions": _Said(run.versions, ", ".join(f"{name} {version}" for name, version in run.versions.items())),
         "begun": _date(run.begun_s),
         "last updated": _date(run.updated_s),
         "trials": _Said(counts, ", ".join(f"{n} {status}" for status, n in sorted(counts.items())) or "none yet"),
     }
-    found = best_trial(run.trials, run.metric, run.mode) if run.metric and run.mode else None
-    if found is not None and run.metric:
-        facts["best"] = _Said(found.trial_id, f"trial {_named(found)}: {run.metric}={_short(_last(found, run.metric))}")
+    metric, mode = run.goal.metric, run.goal.mode
+    found = best_trial(run.trials, metric, mode) if metric and mode else None
+    if found is not None and metric:
+        facts["best"] = _Said(found.trial_id, f"trial {_named(found)}: {metric}={_short(_last(found, metric))}")
+    if run.goal.objectives:
+        front = run.goal.front(run.trials)
+        facts["front"] = _Said(
+            [one.trial_id for one in front], ", ".join(str(one.number) for one in front) or "none yet"
+        )
     failed = [trial for trial in run.trials if trial.status == ERROR]
     if failed:
         lines = [f"trial {_named(trial)}: {trial.error and trial.error.summary()}" for trial in failed[:_ERRORS_SHOWN]]
@@ -515,7 +524,7 @@ def _about_trial(run: Story, state: RunState, trial: Trial, decisions: Sequence[
         "iteration": trial.last_result.get(TRAINING_ITERATION),
         "seconds": trial.last_result.get(TIME_TOTAL_S),
         "metrics": metrics_of(trial.last_result),
-        "checkpoints": [_about_checkpoint(trial, kept, run.metric, is_short=True) for kept in trial.checkpoints],
+        "checkpoints": [_about_checkpoint(trial, kept, run.goal.metric, is_short=True) for kept in trial.checkpoints],
         "decisions": [_Said(_as_data(decision), str(decision)) for decision in decisions],
     }
     text = last_error_text(trial.local_path) if trial.num_failures else ""

@@ -98,7 +98,7 @@ def _show_until_end(watched: _Watched) -> RunState:
     reporter = LiveReporter()
     reporter.configure(verbose=1, print_errors=True)
     begin_s = run.opened_s if is_live else time.time() - run.elapsed_s
-    reporter.setup(begin_s, run.total_samples, run.metric, run.mode)
+    reporter.setup(begin_s, run.total_samples, *run.goal.given)
     reporter.note_run(info)
     told = _Told(run.trials)
     try:

@@ -20,7 +20,7 @@ from minitune.checkpoint import Checkpoint
 from minitune.decision import CONTINUE, STOP, Decision
 from minitune.error import ConstraintError, TuneError, dual_error
 from minitune.execution.state import Request, RunState
-from minitune.experiment.trial import Trial
+from minitune.experiment.trial import Metric, Trial
 from minitune.logger import LoggerCallback, forwards_to_nothing, split_plain
 from minitune.resources import CPU, GPU, Resources
 from minitune.result import DEFAULT_METRIC, DONE, flatten
@@ -243,16 +243,18 @@ class Hooks:
         self.turns_loop = self._has_timer or self.hears_turns
         self.hears_results = self._tells_both or self._asks_stopper
 
-    def metrics(self, of_run: str | None) -> tuple[str, ...]:
+    def metrics(self, of_run: Metric) -> tuple[str, ...]:
         """The metrics that a result must hold: those of run, scheduler and searcher, by flattened name."""
         searched = self.search_alg.metric
         required = self.scheduler.required_attrs
         if of_run == self.scheduler.metric and of_run not in required:  # a scheduler that lets results without it pass
             of_run = None
-        named = [of_run, *required, *(searched if isinstance(searched, (list, tuple)) else [searched])]
+        named = list(required)
+        for metric in (of_run, searched):
+            named += metric if isinstance(metric, (list, tuple)) else [metric or ""]
         return tuple(dict.fromkeys(name for name in named if name and name != DEFAULT_METRIC))
 
-    def goes_by_bare_number(self, of_run: str | None) -> bool:
+    def goes_by_bare_number(self, of_run: Metric) -> bool:
         """Whether a mode is known and no metric: then the number counts that a trainable returns in place of a dict."""
         named = (of_run, self.scheduler.metric, self.search_alg.metric)
         return self.scheduler._mode is not None and all(name in (None, DEFAULT_METRIC) for name in named)

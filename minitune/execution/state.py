@@ -20,7 +20,7 @@ from minitune.decision import CONTINUE, Decision
 from minitune.execution.failure import Deadlines, Overdue, Setbacks
 from minitune.execution.trial_executor import Shared
 from minitune.experiment.lifecycle import FINISHED, OWNS_ACTOR, STATUS, Phase, Step
-from minitune.experiment.trial import KeptCheckpoint, Trial
+from minitune.experiment.trial import KeptCheckpoint, Metric, Trial
 from minitune.resources import Allocation, Resources
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class RunSettings:
     Attributes:
         run_name: The run's name.
         experiments: Those of each experiment, in order; `Trial.experiment_number` is an index of it.
-        metric: The run's metric, or None.
+        metric: The run's metric, a list of them, or None.
         seed: The base seed.
         failure: Whether a failure ends the run.
         max_concurrent_trials: At most so many trials run at a time; None means no limit.
@@ -75,7 +75,7 @@ class RunSettings:
 
     run_name: str = ""
     experiments: Sequence[TrialSettings] = ()
-    metric: str | None = None
+    metric: Metric = None
     seed: int = 0
     failure: FailureConfig = field(default_factory=FailureConfig)
     max_concurrent_trials: int | None = None

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from minitune import clock
 from minitune._alias import submodules
 from minitune.base import files
+from minitune.base.checks import require, shown
 from minitune.base.files import StorageContext
 from minitune.checkpoint import Checkpoint, CheckpointRecord
 from minitune.error import TrialError, TuneError
@@ -61,6 +62,11 @@ _NAMES_SHOWN, _NAME_LENGTH = 10, 40
 _BEHIND_CONFIG = (TIME_SINCE_RESTORE, ITERATIONS_SINCE_RESTORE, TIMESTEPS_SINCE_RESTORE, "perf")
 """The keys that follow `config` in a result: `result.json` shows the keys in the order of Ray Tune."""
 _T = TypeVar("_T")
+
+MODES = ("min", "max", "obs")
+"""Of objectives; `obs` marks one of several that is only observed."""
+Metric = str | list[str] | None
+"""The name of a metric, or a list of names for several objectives; None while it is not known."""
 
 
 @dataclass(frozen=True)
@@ -686,6 +692,106 @@ def check_mode(mode: str) -> None:
     """
     if mode not in ("min", "max"):
         raise ValueError(f"mode must be 'min' or 'max', but got {mode!r}")
+
+
+def check_objectives(metric: Metric, mode: Metric) -> None:
+    """Check a metric and a mode, single or lists.
+
+    Raises:
+        ValueError: If a mode is unknown, or the lists differ in length.
+    """
+    metrics = metric if isinstance(metric, (list, tuple)) else [metric]
+    named = metric is None or all(isinstance(each, str) for each in metrics)
+    require(named, "metric: None, a metric's name or a list of names", metric)
+    modes = mode if isinstance(mode, (list, tuple)) else [mode]
+    if mode is not None and not all(each in MODES for each in modes):
+        raise ValueError(f"mode must be one of {', '.join(MODES)}, or a list of them, but got {shown(mode)}")
+    if metric is None or mode is None:
+        return
+    is_list = isinstance(metric, (list, tuple))
+    if is_list != isinstance(mode, (list, tuple)) or (is_list and len(metric) != len(mode)):
+        raise ValueError(
+            f"metric and mode must both be text or lists of one length, but got metric={metric!r}, mode={mode!r}"
+        )
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What a run optimises.
+
+    Attributes:
+        metric: Of a run with one objective; None if it is not known.
+        mode: Likewise, `"min"` or `"max"`.
+        objectives: The modes by metric, of a run with several objectives. `"obs"` marks one that is only observed.
+            Then `metric` and `mode` are None.
+    """
+
+    metric: str | None = None
+    mode: str | None = None
+    objectives: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, metric: Metric, mode: Metric) -> Goal:
+        """The goal that a `TuneConfig` with these has."""
+        if isinstance(metric, str) or metric is None:
+            return cls(metric, mode if isinstance(mode, str) else None)
+        return cls(objectives=dict(zip(metric, mode or (), strict=True)))
+
+    @property
+    def given(self) -> tuple[Metric, Metric]:
+        """Metric and mode as `of` takes them."""
+        if self.objectives:
+            return list(self.objectives), list(self.objectives.values())
+        return self.metric, self.mode
+
+    @property
+    def metrics(self) -> list[str]:
+        """The names of all objectives."""
+        return list(self.objectives) or ([self.metric] if self.metric else [])
+
+    def one(self, metric: str | None, mode: str | None) -> tuple[str | None, str | None]:
+        """The metric and mode of a caller who has named both, one or none; the run fills in the rest as it can."""
+        metric = self.metric if metric is None else metric
+        known = self.mode or (None if metric is None else self.objectives.get(metric))
+        return metric, mode or (None if known == "obs" else known)
+
+    def __str__(self) -> str:
+        """`loss (min)`, or `loss (min), seconds (min)`; empty if nothing is known."""
+        if self.objectives:
+            return ", ".join(f"{name} ({mode})" for name, mode in self.objectives.items())
+        return f"{self.metric} ({self.mode})" if self.metric else ""
+
+    def front(self, trials: Iterable[Trial]) -> list[Trial]:
+        """The trials whose last values no other trial beats; see `non_dominated`. Those without a finite one are out.
+
+        Args:
+            trials: The trials; those that have failed count too, as for `best_trial`.
+        """
+        signs = {name: 1 if mode == "max" else -1 for name, mode in self.objectives.items() if mode != "obs"}
+        scored = []
+        for trial in trials:
+            values = [trial.analysis.get(name, "last") for name in signs]
+            scores = [sign * v for sign, v in zip(signs.values(), values, strict=True) if v is not None]
+            if len(scores) == len(values) and all(map(math.isfinite, scores)):
+                scored.append((scores, trial))
+        return non_dominated(scored)
+
+
+def non_dominated(scored: Sequence[tuple[Sequence[float], _T]]) -> list[_T]:
+    """The items that no other one beats: one that is not worse in any score, and better in one. The order is kept.
+
+    Args:
+        scored: Pairs of scores, larger is better, and item.
+    """
+    front: list[int] = []
+    # An item can only be beaten by one before it in this order, and then by one of the front: so those suffice.
+    for index in sorted(range(len(scored)), key=lambda each: list(scored[each][0]), reverse=True):
+        own = scored[index][0]
+        if not any(
+            scored[each][0] != own and all(b >= a for a, b in zip(own, scored[each][0], strict=True)) for each in front
+        ):
+            front.append(index)
+    return [scored[index][1] for index in sorted(front)]
 
 
 def best_trial(

@@ -30,7 +30,7 @@ from minitune.base.table import Part, as_html, as_text, format_cell, left_out_li
 from minitune.base.text import Console, broken, duration, without_moves
 from minitune.error import MissingMetricError
 from minitune.experiment.lifecycle import ERROR, PAUSED, PENDING, RUNNING, TERMINATED, Phase
-from minitune.experiment.trial import Trial, best_trial, check_mode
+from minitune.experiment.trial import Goal, Metric, Trial, best_trial, check_mode
 from minitune.output import table
 from minitune.output.live import (
     ErrorKind,
@@ -87,8 +87,8 @@ class ProgressReporter:
         self,
         start_time: float | None = None,
         total_samples: int | None = None,
-        metric: str | None = None,
-        mode: str | None = None,
+        metric: Metric = None,
+        mode: Metric = None,
         **kwargs: Any,
     ) -> None:
         """Take over what is known at the start of the run. The driver calls it before all else but `configure`.
@@ -234,6 +234,7 @@ class TuneReporterBase(ProgressReporter):
         self._parameter_columns = _columns("parameter_columns", self.parameter_columns, {})
         self._total_samples = total
         self._interval_s = self.max_report_frequency
+        self._goal = Goal()
         self._metric, self._mode = self.metric, self.mode
         self._prefers_best = self.sort_by_metric
         self._verbose = 1
@@ -260,14 +261,16 @@ class TuneReporterBase(ProgressReporter):
         self,
         start_time: float | None = None,
         total_samples: int | None = None,
-        metric: str | None = None,
-        mode: str | None = None,
+        metric: Metric = None,
+        mode: Metric = None,
         **kwargs: Any,
     ) -> None:
         """See `ProgressReporter.setup`. Metric and mode that the reporter was made with stay."""
-        if mode is not None:
-            check_mode(mode)
-        self._metric, self._mode = self.metric or metric, self.mode or mode
+        goal = Goal.of(metric, mode)
+        if goal.mode is not None:
+            check_mode(goal.mode)
+        self._goal = Goal() if self.metric or self.mode else goal
+        self._metric, self._mode = self.metric or goal.metric, self.mode or goal.mode
         if self._mode and not self._metric:
             self._metric = DEFAULT_METRIC
         if self.sort_by_metric and not (self._metric and self._mode):
@@ -380,8 +383,10 @@ class TuneReporterBase(ProgressReporter):
         columns = dict(self._metric_columns)
         if self._infers:
             names = table.infer_metrics(trials, columns, self.infer_limit)
-            if self._metric and self._metric not in {*columns, *names}:
-                names = [self._metric, *names[: self.infer_limit - 1]]
+            optimised = list(self._goal.objectives) or ([self._metric] if self._metric else [])
+            missing = [name for name in optimised if name not in {*columns, *names}]
+            if missing:
+                names = [*missing, *names[: max(0, self.infer_limit - len(missing))]]
             columns.update(zip(names, names, strict=True))
         return columns
 
@@ -497,8 +502,8 @@ class ScreenReporter(TuneReporterBase):
         self,
         start_time: float | None = None,
         total_samples: int | None = None,
-        metric: str | None = None,
-        mode: str | None = None,
+        metric: Metric = None,
+        mode: Metric = None,
         **kwargs: Any,
     ) -> None:
         """See `ProgressReporter.setup`. Takes the terminal, until `close`."""
@@ -656,8 +661,9 @@ class LiveReporter(ScreenReporter):
         parts: list[Part] = [f"{number} in {self._elapsed_s():.2f} s: {table.ending_counts(trials, self._info.cut)}"]
         if self._info.ending:
             parts.append(f"Ended early: {self._info.ending}")
-        parts += table.best_line(trials, metric, self._mode, list(self._parameter_columns))
-        shown = table.best_and_failed(trials, metric, self._mode, _MAX_FINAL_ROWS, _MAX_FAILED_ROWS)
+        best = self._goal if self._goal.objectives else Goal(metric, self._mode)
+        parts += table.best_line(trials, best, list(self._parameter_columns))
+        shown = table.best_and_failed(trials, best, _MAX_FINAL_ROWS, _MAX_FAILED_ROWS)
         if any(trial.last_result for trial in shown):
             endings = {trial.trial_id: table.ending(trial, trial.trial_id in self._info.cut) for trial in shown}
             length, parameters = self.max_column_length, self._parameter_columns
@@ -671,6 +677,9 @@ class LiveReporter(ScreenReporter):
         total, path = self._total(), self._info.path
         count = "trials without end" if total is None else "1 trial" if total == 1 else f"{total} trials"
         goal = f" ({self._mode} {self._metric})" if self._metric and self._mode else ""
+        goal = (
+            f" ({', '.join(f'{m} {n}' for n, m in self._goal.objectives.items())})" if self._goal.objectives else goal
+        )
         count += f", of which {self._ended_before} have ended" if self._ended_before else ""
         self.say(f"Run of {count}{goal}; results in {path}")
         if self._info.outputs:

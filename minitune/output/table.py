@@ -31,7 +31,7 @@ from minitune.base.table import (
 from minitune.execution.hooks import STOP_CRITERION, TRAINABLE_ENDED
 from minitune.execution.tune_controller import EARLY_ENDS
 from minitune.experiment.lifecycle import ERROR, NOT_STARTED, PAUSED, PENDING, RUNNING, TERMINATED
-from minitune.experiment.trial import HAS_RETURNED, Trial, best_trial
+from minitune.experiment.trial import HAS_RETURNED, Goal, Trial, best_trial
 from minitune.result import (
     AUTO_RESULT_KEYS,
     CONFIG,
@@ -289,25 +289,34 @@ def best_trials(trials: Iterable[Trial], metric: str, mode: str, count: int) -> 
     return heapq.nsmallest(count, (trial for trial in trials if rank(trial) < math.inf), key=rank)
 
 
-def best_and_failed(
-    trials: Iterable[Trial], metric: str | None, mode: str | None, max_best: int, max_failed: int
-) -> list[Trial]:
-    """The best trials, the best first, then some of those that failed."""
+def best_and_failed(trials: Iterable[Trial], goal: Goal, max_best: int, max_failed: int) -> list[Trial]:
+    """The best trials, the best first, or with several objectives the front; then some of those that failed."""
     by_failure: dict[bool, list[Trial]] = {True: [], False: []}
     for trial in trials:
         by_failure[trial.status == ERROR].append(trial)
-    return [*heapq.nsmallest(max_best, by_failure[False], key=rank_by(metric, mode)), *by_failure[True][:max_failed]]
+    front = {trial.trial_id for trial in goal.front(by_failure[False])} if goal.objectives else ()
+    by_metric = rank_by(goal.metric, goal.mode)
+
+    def rank(trial: Trial) -> float:
+        return float(trial.trial_id not in front) if goal.objectives else by_metric(trial)
+
+    return [*heapq.nsmallest(max_best, by_failure[False], key=rank), *by_failure[True][:max_failed]]
 
 
-def best_line(trials: Sequence[Trial], metric: str | None, mode: str | None, names: Sequence[str] = ()) -> list[str]:
+def best_line(trials: Sequence[Trial], goal: Goal, names: Sequence[str] = ()) -> list[str]:
     """`Best: loss=0.1 with lr=0.01 (trial 1234_00003)`; empty without a metric, or if no trial has a value of it.
+
+    With several objectives it says how many trials are on the front.
 
     Args:
         trials: All trials.
-        metric: What is optimised.
-        mode: `min` or `max`.
+        goal: What is optimised.
         names: The parameters to show; by default all.
     """
+    if goal.objectives:
+        count = len(goal.front(trials))
+        return [f"Front: {count} trial{'' if count == 1 else 's'} that no other one beats in {goal}"] if count else []
+    metric, mode = goal.metric, goal.mode
     best = best_trial(trials, metric, mode) if metric and mode else None
     if best is None or metric is None:
         return []
@@ -317,26 +326,25 @@ def best_line(trials: Sequence[Trial], metric: str | None, mode: str | None, nam
     return [f"Best: {metric}={value}{' with ' if config else ''}{config} (trial {best.trial_id})"]
 
 
-def run_html(trials: Sequence[Trial], metric: str | None, mode: str | None, path: str) -> str:
+def run_html(trials: Sequence[Trial], goal: Goal, path: str) -> str:
     """The trials of a run as HTML, for a notebook: how they ended, the best of them, those that failed.
 
     Args:
         trials: All trials.
-        metric: What is optimised, or None.
-        mode: `min` or `max`, or None.
+        goal: What is optimised.
         path: The run's directory.
     """
     cut = cut_short(trials)
     parts: list[Part] = [f"{len(trials)} trial{'' if len(trials) == 1 else 's'}: {ending_counts(trials, cut)}"]
-    parts += best_line(trials, metric, mode)
-    shown = best_and_failed(trials, metric, mode, MAX_ROWS - _MAX_FAILED_ROWS, _MAX_FAILED_ROWS)
-    own = [*([metric] if metric else []), *infer_metrics(trials, [metric] if metric else [], 4)]
+    parts += best_line(trials, goal)
+    shown = best_and_failed(trials, goal, MAX_ROWS - _MAX_FAILED_ROWS, _MAX_FAILED_ROWS)
+    own = [*goal.metrics, *infer_metrics(trials, goal.metrics, 4)]
     columns = {**dict(zip(own, own, strict=True)), TRAINING_ITERATION: "iter", TIME_TOTAL_S: "total time (s)"}
     if shown:
         endings = {trial.trial_id: ending(trial, trial.trial_id in cut) for trial in shown}
-        parts.append(trial_table(shown, {}, columns, 20, metric, endings))
+        parts.append(trial_table(shown, {}, columns, 20, goal.metric, endings))
     parts += left_out_line(len(trials) - len(shown), "get_dataframe() or dataframe() has all")
-    return as_html([*parts, f"Results: {path}"], curve_of(trials, metric, mode))
+    return as_html([*parts, f"Results: {path}"], curve_of(trials, goal.metric, goal.mode))
 
 
 def curve_of(trials: Iterable[Trial], metric: str | None, mode: str | None) -> str:

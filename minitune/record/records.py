@@ -54,8 +54,8 @@ Record = dict[str, Any]
 def run(
     name: str,
     *,
-    metric: str | None,
-    mode: str | None,
+    metric: str | list[str] | None,
+    mode: str | list[str] | None,
     seed: int | None,
     space_keys: Iterable[str],
     trainable: str,
@@ -66,8 +66,8 @@ def run(
 
     Args:
         name: The run's name.
-        metric: The metric to optimise, or None.
-        mode: `"max"`, `"min"` or None.
+        metric: The metric to optimise, a list of several, or None.
+        mode: `"max"`, `"min"` or None; a list for a list of metrics.
         seed: The run's seed, or None.
         space_keys: The flattened keys of the search space.
         trainable: The trainable's name.

@@ -52,7 +52,7 @@ from minitune.experiment.lifecycle import (
     Phase,
     Step,
 )
-from minitune.experiment.trial import HAS_RETURNED, Trial
+from minitune.experiment.trial import HAS_RETURNED, Goal, Trial
 from minitune.record import codec, journal, records
 from minitune.record.layout import RunDirectory, is_run, last_error_text
 from minitune.resources import Resources
@@ -149,8 +149,7 @@ class Story:
         final: By trial id, the reason of a final result that is on record, while the end of the trial is not.
         origins: By trial id, what the last attempt of the trial has started from.
         grafts: By trial id, the last such start that was from another trial's checkpoint.
-        metric: The run's metric, or None.
-        mode: Its mode, or None.
+        goal: What it optimises.
         trainable_name: The trainable's name.
         space_keys: The flattened keys of its search space.
         seed: Its base seed.
@@ -173,8 +172,7 @@ class Story:
         self.final: dict[str, str] = {}
         self.origins: dict[str, Origin] = {}
         self.grafts: dict[str, Origin] = {}
-        self.metric: str | None = None
-        self.mode: str | None = None
+        self.goal = Goal()
         self.trainable_name = ""
         self.space_keys: list[str] = []
         self.seed: int | None = None
@@ -274,7 +272,7 @@ class Story:
 
     def _on_run(self, change: Change) -> None:
         record = change.record
-        self.metric, self.mode = record["metric"], record["mode"]
+        self.goal = Goal.of(record["metric"], record["mode"])
         self.trainable_name, self.space_keys = record.get("trainable", ""), record.get("space_keys", [])
         self.seed, self.versions = record.get("seed"), record.get("versions", {})
         self.total_samples = record.get("total_samples")
@@ -890,7 +888,9 @@ class Decisions:
         """Take one change; those that decide nothing are passed over."""
         kind, trial = change.kind, change.trial
         if kind == records.RUN:
-            self._sign = {"max": 1, "min": -1}.get(change.record["mode"], 0)
+            self._sign = {"max": 1, "min": -1}.get(
+                Goal.of(change.record["metric"], change.record["mode"]).mode or "", 0
+            )
         if trial is None:
             return
         if (told := self._told.get(trial.trial_id)) is None:
@@ -1004,8 +1004,8 @@ class PastRun:
         configs: By trial id, the configurations.
         cut: Ids of the trials of which more could be known: they were stopped, paused, interrupted or have failed
             before their own end, which is that of the trainable, of a stop criterion, or of the longest curve.
-        metric: The run's metric, or None.
-        mode: Its mode, or None.
+        metric: The run's metric; None if there is none, or several objectives.
+        mode: Its mode, likewise.
         took_s: How long its drivers were at work, in seconds, all of them together.
         num_workers: How many of its trials ran at a time, at most.
     """
@@ -1044,7 +1044,7 @@ class PastRun:
             raise run.lost_journal()
         if not any(past.curves.values()):
             raise TuneError(f"the run in {directory} has no results yet")
-        past.metric, past.mode, past.took_s = story.metric, story.mode, story.worked_s
+        past.metric, past.mode, past.took_s = story.goal.metric, story.goal.mode, story.worked_s
         curves.close()
         return past
 

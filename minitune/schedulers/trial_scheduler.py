@@ -137,9 +137,10 @@ class TrialScheduler:
         Args:
             metric: The run's metric, or None.
             mode: `min` or `max`, or None.
-            **spec: The experiment's public settings (`stop`, `num_samples`, `time_budget_s`), and two facts about the
-                run: the name of the `searcher`'s class (None if configurations come from the search space alone), and
-                `reuse_actors`.
+            **spec: The experiment's public settings (`stop`, `num_samples`, `time_budget_s`), and three facts about
+                the run: the name of the `searcher`'s class (None if configurations come from the search space alone),
+                `reuse_actors`, and `objectives`: of a run with several, whose `metric` and `mode` are None here, the
+                modes by metric.
 
         Returns:
             False if metric or mode has been set here already, so that the two could contradict each other.
@@ -287,8 +288,16 @@ class MetricScheduler(FIFOScheduler):
         """See `TrialScheduler.set_search_properties`.
 
         Raises:
-            ValueError: If no mode is known afterwards.
+            ValueError: If no mode is known afterwards, or the run has several objectives and this has none of its own.
         """
+        several: dict[str, str] = spec.get("objectives") or {}
+        if several and (self._metric is None or self._mode is None):
+            name, kind = next((name for name, mode in several.items() if mode != "obs"), ""), type(self).__name__
+            raise ValueError(
+                f"{kind} compares trials by one metric, but the run has several objectives ({', '.join(several)}): "
+                f"name the one by which it decides, such as {kind}(metric={name!r}, mode={several[name]!r}), or use "
+                "no scheduler"
+            )
         if not super().set_search_properties(metric, mode, **spec):
             return False
         self._require_mode()

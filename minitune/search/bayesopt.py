@@ -10,7 +10,6 @@ from minitune.base.checks import is_whole, require
 from minitune.search.foreign import (
     SpaceSearcher,
     check_library,
-    check_one_goal,
     evaluated_values,
     nested,
     quantized,
@@ -70,7 +69,6 @@ class BayesOptSearch(SpaceSearcher):
         analysis: Any = None,
     ):
         check_library(self, "bayes_opt.acquisition", "bayesopt", "bayesian-optimization 2 or later")
-        check_one_goal(metric, mode)
         require(space is None or isinstance(space, Mapping), "space: None or a dict", space)
         require(is_whole(random_state), "random_state: an int", random_state)
         super().__init__(metric, mode, points_to_evaluate, random_state)

@@ -49,6 +49,8 @@ class TuneBOHB(TPESearch):
         ... )
     """
 
+    _TAKES_SEVERAL = False
+
     def __init__(
         self,
         space: Any = None,

@@ -8,7 +8,7 @@ import logging
 from typing import Any
 
 from minitune._alias import NOT_HERE
-from minitune.base.checks import did_you_mean, shown
+from minitune.base.checks import did_you_mean, of_class, shown
 from minitune.search.search_algorithm import SearchAlgorithm
 from minitune.search.searcher import Searcher
 
@@ -47,6 +47,28 @@ def check_searcher_name(search_alg: Any) -> str:
             "minitune.search.Searcher"
         )
     return name
+
+
+def chosen_searcher(argument: str, choice: Any) -> Searcher | SearchAlgorithm:
+    """The searcher that a run or a study was given: an object as it is, or made by its name.
+
+    Args:
+        argument: The argument's name, for the error text.
+        choice: A `Searcher`, a `SearchAlgorithm`, the name of one, or None for random and grid search.
+
+    Raises:
+        ValueError: If it is none, or there is none of that name.
+        ImportError: If the library of the one with that name is not installed.
+    """
+    found = (
+        create_searcher("random" if choice is None else choice) if choice is None or isinstance(choice, str) else choice
+    )
+    if not isinstance(found, (Searcher, SearchAlgorithm)):
+        raise ValueError(
+            f"{argument} must be None, a Searcher, a SearchAlgorithm or the name of one, but got {shown(found)}"
+            f"{of_class(found)}"
+        )
+    return found
 
 
 def create_searcher(search_alg: str, **kwargs: Any) -> Searcher | SearchAlgorithm:

@@ -36,10 +36,14 @@ class SpaceSearcher(Searcher):
         seed: Of all draws, if the user gives one: it takes precedence over the run's.
     """
 
+    _TAKES_SEVERAL = False
+    """Whether the searcher can have several objectives."""
+
     def __init__(
         self, metric: Metric, mode: str | list[str] | None, points_to_evaluate: Any, seed: int | None = None
     ) -> None:
         super().__init__(metric, mode)
+        self._check_goal()
         self._points = checked_points(points_to_evaluate)
         self._is_seeded_by_user = seed is not None
         self._seed = seed
@@ -60,12 +64,24 @@ class SpaceSearcher(Searcher):
         """See `Searcher.set_search_properties`.
 
         Raises:
-            ValueError: If the searcher cannot search the space.
+            ValueError: If the searcher cannot search the space, or cannot have several objectives.
         """
         super().set_search_properties(metric, mode, config, **spec)
+        self._check_goal()
         if not self._has_own_space:
             self._set_space(config or {})
         return not self._has_own_space
+
+    def _check_goal(self) -> None:
+        """Refuse several objectives, or a mode that is only observed, if there can be one only."""
+        if self._TAKES_SEVERAL:
+            return
+        if isinstance(self._metric, (list, tuple)):
+            raise ValueError(
+                f"metric must be the name of one metric for {type(self).__name__}, but got {shown(self._metric)}; "
+                "AutoSearch, TPESearch, OptunaSearch and random search take several"
+            )
+        require(self._mode in (None, "min", "max"), "mode: None, 'min' or 'max'", self._mode)
 
     def set_seed(self, seed: int) -> None:
         """See `Searcher.set_seed`."""
@@ -113,16 +129,6 @@ def check_library(searcher: Searcher, module: str, extra: str, package: str = ""
             f"{type(searcher).__name__} needs {package or module} ({error}); install it with: pip install "
             f"'minitune[{extra}]', or use TPESearch, which needs nothing"
         ) from error
-
-
-def check_one_goal(metric: Any, mode: Any) -> None:
-    """Refuse several objectives.
-
-    Raises:
-        ValueError: If `metric` is no name, or `mode` neither `min` nor `max`; both may be None.
-    """
-    require(metric is None or isinstance(metric, str), "metric: None or the name of one metric", metric)
-    require(mode in (None, "min", "max"), "mode: None, 'min' or 'max'", mode)
 
 
 # -- values in a library's terms ---------------------------------------------------------------------------------------

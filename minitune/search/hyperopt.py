@@ -11,7 +11,6 @@ from minitune.base.checks import is_real, is_whole, require, shown
 from minitune.search.foreign import (
     SpaceSearcher,
     check_library,
-    check_one_goal,
     counted,
     evaluated_values,
     indices_of,
@@ -58,7 +57,6 @@ class HyperOptSearch(SpaceSearcher):
         check_library(self, "hyperopt.utils", "hyperopt", "hyperopt")
         import hyperopt
 
-        check_one_goal(metric, mode)
         require(is_whole(n_initial_points) and n_initial_points >= 1, "n_initial_points: an int >= 1", n_initial_points)
         require(is_real(gamma) and 0 < gamma < 1, "gamma: a number with 0 < gamma < 1", gamma)
         good = random_state_seed is None or is_whole(random_state_seed)

@@ -10,7 +10,6 @@ from minitune.result import unflatten
 from minitune.search.foreign import (
     SpaceSearcher,
     check_library,
-    check_one_goal,
     counted,
     evaluated_values,
     indices_of,
@@ -56,7 +55,6 @@ class NevergradSearch(SpaceSearcher):
         check_library(self, "nevergrad", "nevergrad")
         import nevergrad as ng
 
-        check_one_goal(metric, mode)
         super().__init__(metric, mode, points_to_evaluate)
         good = optimizer_kwargs is None or isinstance(optimizer_kwargs, Mapping)
         require(good, "optimizer_kwargs: None or a dict", optimizer_kwargs)

@@ -239,6 +239,8 @@ class OptunaSearch(SpaceSearcher):
         ValueError: If an argument breaks its rule, or Optuna cannot search the space.
     """
 
+    _TAKES_SEVERAL = True
+
     def __init__(
         self,
         space: Mapping[str, Any] | Callable[[Any], Mapping[str, Any] | None] | None = None,

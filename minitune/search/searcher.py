@@ -16,16 +16,14 @@ from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
 
-from minitune.base.checks import require, shown
+from minitune.base.checks import shown
 from minitune.experiment.lifecycle import ERROR
-from minitune.experiment.trial import Trial
+from minitune.experiment.trial import Metric as Metric
+from minitune.experiment.trial import Trial, check_objectives
 from minitune.result import DONE, flatten
 
 logger = logging.getLogger("minitune")
 
-MODES = ("min", "max", "obs")
-
-Metric = str | list[str] | None
 Suggestion = dict[str, Any] | str | None
 
 
@@ -58,7 +56,7 @@ class Searcher:
     _mode: str | list[str] | None = None
 
     def __init__(self, metric: Metric = None, mode: str | list[str] | None = None):
-        check_mode(metric, mode)
+        check_objectives(metric, mode)
         self._metric = metric
         self._mode = mode
 
@@ -356,27 +354,6 @@ class TriedConfig(dict[str, Any]):
 
 
 # -- shared with the search algorithms --------------------------------------------------------------------------
-
-
-def check_mode(metric: Metric, mode: str | list[str] | None) -> None:
-    """Check a metric and a mode, single or lists.
-
-    Raises:
-        ValueError: If a mode is unknown, or the lists differ in length.
-    """
-    metrics = metric if isinstance(metric, (list, tuple)) else [metric]
-    named = metric is None or all(isinstance(each, str) for each in metrics)
-    require(named, "metric: None, a metric's name or a list of names", metric)
-    modes = mode if isinstance(mode, (list, tuple)) else [mode]
-    if mode is not None and not all(each in MODES for each in modes):
-        raise ValueError(f"mode must be one of {', '.join(MODES)}, or a list of them, but got {shown(mode)}")
-    if metric is None or mode is None:
-        return
-    is_list = isinstance(metric, (list, tuple))
-    if is_list != isinstance(mode, (list, tuple)) or (is_list and len(metric) != len(mode)):
-        raise ValueError(
-            f"metric and mode must both be text or lists of one length, but got metric={metric!r}, mode={mode!r}"
-        )
 
 
 def require_mode(searcher: Searcher) -> None:

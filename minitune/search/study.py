@@ -10,13 +10,12 @@ from typing import Any
 
 from minitune.base.checks import check_num_samples, is_real, is_whole, require, require_flag, shown
 from minitune.base.table import MAX_ROWS, Column, Part, Table, as_html, curve, left_out_line
-from minitune.experiment.trial import Trial, TrialMaker
+from minitune.experiment.trial import Trial, TrialMaker, check_objectives, non_dominated
 from minitune.result import DEFAULT_METRIC, DONE, TRAINING_ITERATION, flatten
-from minitune.search.basic_variant import BasicVariantGenerator
-from minitune.search.by_name import create_searcher
+from minitune.search.by_name import chosen_searcher
 from minitune.search.filters import MAX_TRIES, REUSE, Rules
 from minitune.search.search_algorithm import PlainExperiment, SearchAlgorithm, SearchGenerator
-from minitune.search.searcher import Metric, Searcher, call_set_search_properties, check_mode
+from minitune.search.searcher import Metric, Searcher, call_set_search_properties
 from minitune.space.domains import component_seed, draw_global_seed
 from minitune.space.parameters import config_key
 from minitune.space.tree import copy_tree
@@ -48,7 +47,8 @@ class Study:
 
     Args:
         space: The search space; constants and nothing else if the searcher has a space of its own.
-        searcher: A `Searcher`, a `SearchAlgorithm`, or the name of one; None means random and grid search.
+        searcher: As `TuneConfig(search_alg=...)`: a `Searcher`, a `SearchAlgorithm`, or the name of one; None means
+            random and grid search.
         metric: Name of the metric that is optimised, or a list of names for several objectives. Without a name, values
             are told as plain numbers.
         mode: `"min"` or `"max"`, or a list of these.
@@ -82,17 +82,10 @@ class Study:
     ):
         require(isinstance(space, Mapping), "space: a dict", space)
         require(seed is None or is_whole(seed), "seed: None or an int", seed)
-        check_mode(metric, mode)
+        check_objectives(metric, mode)
         rules = Rules.of(on_duplicate, constraints)
-        found = create_searcher(searcher) if isinstance(searcher, str) else searcher
-        if found is None:
-            self._search_alg: SearchAlgorithm = BasicVariantGenerator()
-        elif isinstance(found, Searcher):
-            self._search_alg = SearchGenerator(found)
-        else:
-            good = isinstance(found, SearchAlgorithm)
-            require(good, "searcher: None, a Searcher, a SearchAlgorithm or the name of one", found)
-            self._search_alg = found
+        found = chosen_searcher("searcher", searcher)
+        self._search_alg = SearchGenerator(found) if isinstance(found, Searcher) else found
         self._metric, self._mode = metric, mode
         self._reuses = rules.on_duplicate == REUSE
         self._open: dict[str, tuple[Trial, dict[str, Any]]] = {}
@@ -207,14 +200,7 @@ class Study:
         Raises:
             ValueError: If there is no mode.
         """
-        scored = self._scored()
-        return [
-            one
-            for scores, one in scored
-            if not any(
-                other != scores and all(b >= a for a, b in zip(scores, other, strict=True)) for other, _ in scored
-            )
-        ]
+        return non_dominated(self._scored())
 
     def _repr_html_(self) -> str:
         """Shown by notebooks: the best evaluations of a single objective, else the latest ones."""

@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from minitune.base.checks import is_real, is_whole, require, shown
+from minitune.experiment.trial import check_objectives
 from minitune.result import DEFAULT_METRIC, TRAINING_ITERATION
 from minitune.search.foreign import SpaceSearcher, checked_rewards, evaluated_values, nested
 from minitune.search.parzen import EarlyStop, Model, Observation, Ranking, check_early_stop
-from minitune.search.searcher import Metric, Suggestion, TriedConfig, check_mode, no_space, require_mode
+from minitune.search.searcher import Metric, Suggestion, TriedConfig, no_space, require_mode
 from minitune.space.parameters import Parameter, parameters, values_of
 from minitune.space.tree import assign_value, copy_tree, get_value, overlay
 
@@ -63,6 +64,8 @@ class TPESearch(SpaceSearcher):
         True
     """
 
+    _TAKES_SEVERAL = True
+
     def __init__(
         self,
         space: Mapping[str, Any] | None = None,
@@ -109,7 +112,7 @@ class TPESearch(SpaceSearcher):
         takes_space = super().set_search_properties(metric, mode, config, **spec)
         self._stops_early = bool(spec.get("stops_early"))
         require_mode(self)
-        check_mode(self._metric, self._mode)
+        check_objectives(self._metric, self._mode)
         check_early_stop(self.early_stop, isinstance(self._metric, (list, tuple)))
         return takes_space
 

@@ -17,7 +17,7 @@ from minitune.base.checks import shown
 from minitune.base.files import local_path
 from minitune.base.table import short_repr
 from minitune.experiment.lifecycle import ERROR, Step
-from minitune.experiment.trial import Trial, best_of, check_mode, is_number
+from minitune.experiment.trial import Goal, Trial, best_of, check_mode, is_number
 from minitune.output.table import cut_short, ending, last_line, look_up, metrics_of
 from minitune.record import journal, records
 from minitune.record.layout import RunDirectory
@@ -128,7 +128,7 @@ class RunHistory:
     def __init__(self, source: Any, metric: str | None = None, mode: str | None = None):
         analysis = getattr(source, "_analysis", source)  # a ResultGrid has one; its module imports this one
         if isinstance(analysis, ExperimentAnalysis):
-            metric, mode = metric or analysis.default_metric, mode or analysis.default_mode
+            metric, mode = analysis._goal.one(metric, mode)
             source = analysis.experiment_path
         if not isinstance(source, (str, os.PathLike)):
             raise TypeError(f"run: a run's directory, ResultGrid or ExperimentAnalysis, but got {shown(source)}")
@@ -143,7 +143,7 @@ class RunHistory:
             reader.take(change)
         if not story.trials and directory.has_trials():
             raise directory.lost_journal()
-        self.metric, self.mode = self._objective(reader, mode or story.mode)
+        self.metric, self.mode = self._objective(reader, story.goal.one(reader.metric, mode)[1], story.goal)
         self.state = state_of(self.path, story.close_reason)
         reader.end_spans(story.updated_s)
         if self.state.name != RUNNING:
@@ -160,12 +160,14 @@ class RunHistory:
             history.error = last_line(trial)
             history.metrics = flatten({name: value for name, value in trial.last_result.items() if name != CONFIG})
 
-    def _objective(self, reader: _Reader, mode: str | None) -> tuple[str, str]:
+    def _objective(self, reader: _Reader, mode: str | None, goal: Goal) -> tuple[str, str]:
         """The metric and the mode.
 
         Raises:
             ValueError: If one of them is not known, or the mode is none.
         """
+        if reader.metric is None and goal.objectives:
+            raise ValueError(f"the run in {self.path} has several objectives, {goal}; pass metric=, one of them")
         if reader.metric is None:
             results = [history.trial.last_result for history in reader.trials.values()]
             names = sorted({name for result in results for name in metrics_of(result)})
@@ -229,7 +231,7 @@ class _Reader:
         """Take the next change."""
         kind, record, trial = change.kind, change.record, change.trial
         if kind == records.RUN:
-            self.metric = self.metric or record["metric"]
+            self.metric = self.metric or Goal.of(record["metric"], record["mode"]).metric
         elif kind == records.OPEN:
             self.end_spans(None)
         if trial is None:

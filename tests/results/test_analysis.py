@@ -122,7 +122,7 @@ def test_a_run_can_be_read_while_it_goes_on() -> None:
     run = read_run(Path(os.environ["MINITUNE_STORAGE_PATH"], "run", "journal"))
 
     assert seen == [("RUNNING", 0), ("RUNNING", 1), ("RUNNING", 2)]
-    assert (run.metric, run.mode, run.trials[0].status) == ("n", "max", "TERMINATED")
+    assert (run.goal.metric, run.goal.mode, run.trials[0].status) == ("n", "max", "TERMINATED")
     assert run.close_reason is not None
 
 

@@ -1,0 +1,202 @@
+"""Runs with several objectives: the front, the best by one of them, and what shows a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kit import fit, resume, run_path
+
+import minitune as tune
+from minitune.__main__ import main
+from minitune.schedulers import ASHAScheduler, FIFOScheduler, MedianStoppingRule, ResourceChangingScheduler
+from minitune.search.by_name import _BY_NAME
+from minitune.simulation import simulate
+
+TWO = {"metric": ["cost", "gain"], "mode": ["min", "max"]}
+POINTS = [(1, 1), (2, 3), (3, 2), (4, 4), (0, 0), (2, 3)]
+ON_FRONT = [0, 1, 3, 4, 5]
+"""Of POINTS: (3, 2) costs more than (2, 3) and gains less; equal ones do not beat each other."""
+
+
+def trade(config: dict[str, Any]) -> dict[str, float]:
+    cost, gain = POINTS[config["n"]]
+    return {"cost": float(cost), "gain": float(gain)}
+
+
+def curve(config: dict[str, Any]) -> dict[str, float]:
+    return {"cost": float(config["x"] ** 2), "gain": float(-((config["x"] - 2) ** 2))}
+
+
+def points(**settings: Any) -> tune.ResultGrid:
+    return fit(trade, {"n": tune.grid_search(list(range(len(POINTS))))}, **{**TWO, **settings})
+
+
+def test_the_front_has_what_no_other_trial_beats() -> None:
+    assert [result.config["n"] for result in points().get_front()] == ON_FRONT
+
+
+def test_a_front_of_other_metrics_than_the_run_s() -> None:
+    grid = points(metric="cost", mode="min")
+    assert [r.config["n"] for r in grid.get_front(["cost", "gain"], ["min", "max"])] == ON_FRONT
+    assert [r.config["n"] for r in grid.get_front(["cost", "gain"], ["min", "obs"])] == [4]
+    with pytest.raises(ValueError, match=r"must be lists of one length for a front, but got metric=None"):
+        grid.get_front()
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), None])
+def test_trials_without_a_value_are_not_on_the_front(bad: float | None) -> None:
+    def train(config: dict[str, Any]) -> dict[str, Any]:
+        return {"cost": -1.0 if config["n"] else 1.0, "gain": bad if config["n"] else 1.0}
+
+    grid = fit(train, {"n": tune.grid_search([0, 1])}, **TWO)
+    assert [result.config["n"] for result in grid.get_front()] == [0]
+
+
+def test_the_best_result_is_that_of_a_named_objective() -> None:
+    grid = points()
+    with pytest.raises(ValueError, match=r"one of the run's objectives, cost \(min\), gain \(max\): .*get_front\(\)"):
+        grid.get_best_result()
+    assert grid.get_best_result("cost").config == {"n": 4}
+    assert grid.get_best_result(metric="gain").config == {"n": 3}
+    assert grid.get_best_result(metric="gain", mode="min").config == {"n": 4}
+
+
+def test_each_objective_must_be_reported() -> None:
+    grid = fit(lambda config: {"cost": 1.0}, {}, **TWO)
+    assert "'gain' must be in every reported result" in str(grid.errors[0])
+
+
+@pytest.mark.parametrize("name", ["tpe", "auto", "random", "variant_generator", None])
+def test_searchers_of_several_objectives(name: str | None) -> None:
+    grid = fit(curve, {"x": tune.uniform(-5, 5)}, search_alg=name, num_samples=14, seed=1, **TWO)
+    assert grid.num_terminated == 14
+    assert all(-0.5 <= result.config["x"] <= 2.5 for result in grid.get_front() if len(grid.get_front()) > 1)
+
+
+def test_a_searcher_of_one_objective_says_which_ones_take_several() -> None:
+    with pytest.raises(ValueError, match=r"one metric for TuneBOHB, but got \['cost', 'gain'\]; AutoSearch, TPESearch"):
+        fit(curve, {"x": tune.uniform(-5, 5)}, search_alg="bohb", **TWO)
+
+
+@pytest.mark.parametrize("scheduler", [ASHAScheduler(), MedianStoppingRule(), "hyperband"])
+def test_a_scheduler_that_compares_needs_one_of_them(scheduler: Any) -> None:
+    way_out = r"compares trials by one metric.*\(cost, gain\): name .*\(metric='cost', mode='min'\)"
+    with pytest.raises(ValueError, match=way_out):
+        points(scheduler=scheduler)
+
+
+def test_a_scheduler_goes_by_one_of_them() -> None:
+    def train(config: dict[str, Any]) -> Any:
+        for _ in range(4):
+            tune.report({"cost": float(config["x"]), "gain": 1.0})
+
+    scheduler = ASHAScheduler(metric="cost", mode="min", max_t=4, grace_period=1, reduction_factor=2)
+    grid = fit(train, {"x": tune.grid_search([1, 2, 3, 4])}, scheduler=scheduler, **TWO)
+    assert [result.metrics["training_iteration"] for result in grid] == [4, 1, 1, 1]
+    assert "cost" in str(grid[1].decisions[0])
+
+
+@pytest.mark.parametrize("scheduler", [FIFOScheduler(), ResourceChangingScheduler()])
+def test_schedulers_that_compare_nothing(scheduler: Any) -> None:
+    assert points(scheduler=scheduler).num_terminated == len(POINTS)
+
+
+@pytest.mark.parametrize(
+    ("metric", "mode", "text"),
+    [
+        (["a"], ["min"], "metric must be the name of one metric, or a list of at least two different ones"),
+        (["a", "a"], ["min", "min"], "a list of at least two different ones"),
+        (["a", "b"], "min", "must both be text or lists of one length"),
+        (["a", "b"], ["min"], "must both be text or lists of one length"),
+        (["a", "b"], None, r"mode must have 'min' or 'max' for each of the objectives \['a', 'b'\], but got None"),
+        (["a", "b"], ["obs", "obs"], "mode must have 'min' or 'max'"),
+        (["a", 2], ["min", "min"], "a list of names, but got"),
+        ("a", ["min", "max"], "mode must be None, 'min' or 'max'"),
+        (None, ["min", "max"], "mode must be None, 'min' or 'max'"),
+        ("a", "obs", "mode must be None, 'min' or 'max'"),
+    ],
+)
+def test_what_are_no_objectives(metric: Any, mode: Any, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        tune.TuneConfig(metric=metric, mode=mode)
+
+
+def test_a_resumed_run_has_them_still() -> None:
+    fit(curve, {"x": tune.uniform(-5, 5)}, search_alg="tpe", num_samples=12, seed=1, **TWO)
+    grid = resume(curve, add_samples=3)
+    assert len(grid) == 15
+    assert grid.get_front()
+
+
+def test_a_simulation_has_them() -> None:
+    grid = simulate(
+        lambda config: [(curve(config), 1.0)],
+        param_space={"x": tune.uniform(-5, 5)},
+        tune_config=tune.TuneConfig(num_samples=8, **TWO),
+    ).results
+    assert grid.get_front()
+
+
+def test_the_end_of_a_run_shows_the_front_first(capsys: pytest.CaptureFixture[str]) -> None:
+    points(verbose=1)
+    shown = capsys.readouterr().out
+    assert "(min cost, max gain)" in shown
+    assert "Front: 5 trials that no other one beats in cost (min), gain (max)" in shown
+    assert [line.split("|")[3].strip() for line in shown.splitlines() if "finished |" in line] == [*"01345", "2"]
+
+
+def test_a_notebook_shows_the_front() -> None:
+    html = points()._repr_html_()
+    assert "Front: 5 trials" in html
+    assert "cost (min), gain (max)" in html
+
+
+def test_commands_show_them(capsys: pytest.CaptureFixture[str]) -> None:
+    points()
+    path = str(run_path())
+    assert main(["ls", path]) == 0
+    assert "cost" in capsys.readouterr().out
+    assert main(["show", path]) == 0
+    shown = capsys.readouterr().out
+    assert "cost (min), gain (max)" in shown
+    assert "0, 1, 3, 4, 5" in shown
+    assert main(["lsx", str(run_path().parent), "--json"]) == 0
+    assert '"metric": ["cost", "gain"], "mode": ["min", "max"]' in capsys.readouterr().out
+    assert main(["watch", path]) == 0
+    assert "Front: 5 trials" in capsys.readouterr().out
+
+
+def test_commands_that_ask_for_the_best_need_one_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+    points()
+    path = str(run_path())
+    assert main(["best", path]) != 0
+    assert "several objectives, cost (min), gain (max), so that none is best; pass --metric" in capsys.readouterr().err
+    assert main(["best", path, "--metric", "gain"]) == 0
+    assert "max of gain" in capsys.readouterr().out
+    assert main(["compare", path, path, "--metric", "gain"]) == 0
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in _BY_NAME if name not in ("bayesopt", "hyperopt", "nevergrad", "optuna")]
+)
+def test_a_study_and_a_run_take_the_same_names(name: str) -> None:
+    space = {"x": tune.uniform(0, 1)}
+    study = tune.search.Study(space, name, metric="loss", mode="min", num_samples=3, seed=5)
+    asked = []
+    while (config := study.ask()) is not None:
+        asked.append(config["x"])
+        study.tell(config, config["x"])
+    grid = fit(
+        lambda config: {"loss": config["x"]}, space, metric="loss", mode="min", search_alg=name, num_samples=3, seed=5
+    )
+    assert [result.config["x"] for result in grid] == asked
+
+
+@pytest.mark.parametrize("name", ["hebo", "unknown", 5])
+def test_a_study_and_a_run_refuse_the_same_names(name: Any) -> None:
+    with pytest.raises(ValueError, match=r"is not supported|must be") as of_study:
+        tune.search.Study({"x": tune.uniform(0, 1)}, name)
+    with pytest.raises(ValueError, match="search_alg") as of_run:
+        fit(curve, {"x": tune.uniform(0, 1)}, search_alg=name)
+    assert str(of_study.value).replace("searcher must", "search_alg must") == str(of_run.value)
