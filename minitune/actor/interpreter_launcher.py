@@ -58,6 +58,7 @@ class InterpreterLauncher:
     """
 
     hello_s = INTERPRETER_HELLO_S
+    importing = ""
 
     def __init__(
         self,

@@ -44,6 +44,9 @@ class Listener(Protocol):
 class Launcher(Protocol):
     """Makes processes, watches them and kills their trees. Nothing blocks but `close`."""
 
+    importing: str
+    """The package that a preload imports at this moment, if that takes long; else empty."""
+
     @property
     def hello_s(self) -> float:
         """How long a worker may take to its first word."""

@@ -9,7 +9,8 @@ It talks to the driver over one inherited socket pair whose packets keep their b
 
     driver -> zygote                              zygote -> driver
     setup  keep_descendants, modules, sys_path
-    preload  (+ file with a pickled function)     preloaded  error, why it must not be used
+    preload  (+ file with a pickled function)     importing  name of a package, while that takes long
+                                                  preloaded  error, why it must not be used
     fork  token, marker  (+ channel end)          forked  token, pid  (+ pidfd)  |  refused  token, reason
                                                   |  forbidden  token, reason  (+ channel end)
     signal  token, number, whole group
@@ -32,6 +33,7 @@ import traceback
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from types import FrameType
 from typing import NoReturn
 
 if sys.platform != "linux":
@@ -378,11 +380,17 @@ class Zygote:
 
     @contextmanager
     def _watching_driver(self) -> Iterator[None]:
-        """Die with the driver while foreign code keeps the loop from looking."""
+        """Die with the driver while foreign code keeps the loop from looking. Tell it which package is imported."""
+        told = ""
 
-        def look(number: int, frame: object) -> None:
+        def look(number: int, frame: FrameType | None) -> None:
+            nonlocal told
             if select.select([self._driver], [], [], 0)[0]:
                 self._end_all()
+            name = _package_in_import(frame)
+            if name not in ("", told):
+                told = name
+                self._tell(["importing", name])
 
         signal.signal(signal.SIGALRM, look)
         signal.setitimer(signal.ITIMER_REAL, DRIVER_CHECK_S, DRIVER_CHECK_S)
@@ -407,6 +415,19 @@ def main(descriptor: int, driver_pid: int) -> NoReturn:
             raise
         os._exit(FORBIDDEN_EXIT)
     worker.main(zygote.serve())
+
+
+def _package_in_import(frame: FrameType | None) -> str:
+    """The package that a stack imports: the outermost that was installed, else the outermost; empty if it has none."""
+    outermost = installed = ""
+    while frame is not None:
+        name = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if frame.f_code.co_name == "<module>" and name != "__main__":
+            outermost = name
+            if "-packages" in frame.f_code.co_filename:  # site-packages, or Debian's dist-packages
+                installed = name
+        frame = frame.f_back
+    return installed or outermost
 
 
 def _drain(descriptor: int) -> None:

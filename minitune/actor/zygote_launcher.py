@@ -104,6 +104,7 @@ class ZygoteLauncher:
         self._preloads: list[bytes] = []
         self._preloading = 0
         self._preload_timer: Timer | None = None
+        self.importing = ""
         self._held: dict[str, _Launched] = {}
         self._tokens = map(str, itertools.count(1))
         self._spare: _Launched | None = None
@@ -498,7 +499,11 @@ class ZygoteLauncher:
         if packet is None:
             return False
         (kind, *fields), descriptors = packet
+        if kind == "importing":
+            (self.importing,) = fields
+            return True
         if kind == "preloaded":
+            self.importing = ""
             self._on_preloaded(template, *fields)
             return True
         launched = self._launched.get(fields[0])

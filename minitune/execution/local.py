@@ -156,6 +156,11 @@ class LocalTrialExecutor:
         """See `TrialExecutor.resources`."""
         return self._ledger.totals(), self._ledger.free()
 
+    @property
+    def importing(self) -> str:
+        """The package that is imported for all workers at this moment, if that takes long; else empty."""
+        return self._launcher.importing
+
     def share(self, value: Any) -> Shared:
         """Store `value` in a file. Workers map the large buffers in it; the rest is preloaded if that is wanted."""
         if self._values is None:

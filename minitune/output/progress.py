@@ -137,7 +137,15 @@ class Progress:
             totals, free = self._executor.resources()
             cut = cut_short(trials) if done else ()
             info = RunInfo(
-                self._run.path, memory(), totals, free, self._scheduler.debug_string(), self._outputs, self._ending, cut
+                self._run.path,
+                memory(),
+                totals,
+                free,
+                self._scheduler.debug_string(),
+                self._outputs,
+                self._ending,
+                cut,
+                getattr(self._executor, "importing", ""),  # an executor need not know
             )
             call_plugin(self._reporter.note_run, None, info)
             call_plugin(self._reporter.report, None, trials, done, *info.lines(done))

@@ -762,7 +762,7 @@ class LiveReporter(ScreenReporter):
             running=[self._row(trial, names) for trial in statuses[RUNNING][:_MAX_RUNNING_ROWS]],
             errors=self._error_kinds(statuses[ERROR]),
             resources=self._info.used(),
-            starting=_what_starts(trials),
+            starting=_what_starts(trials, self._info.importing),
             note=self._info.ending,
         )
 
@@ -826,14 +826,15 @@ def _part_done(trial: Trial) -> float | None:
     return max(parts, default=None)
 
 
-def _what_starts(trials: Sequence[Trial]) -> str:
+def _what_starts(trials: Sequence[Trial], importing: str) -> str:
     """What goes on while no trial has begun; empty afterwards."""
     count = 0
     for trial in trials:
         if trial.status != PENDING or trial.last_result:
             return ""
         count += trial.phase is Phase.STARTING
-    return f"starting {count} worker{'' if count == 1 else 's'} (loading the trainable)" if count else ""
+    what = f"importing {importing}" if importing else "loading the trainable"
+    return f"starting {count} worker{'' if count == 1 else 's'} ({what})" if count else ""
 
 
 # -- notebooks --------------------------------------------------------------------------------------------------------

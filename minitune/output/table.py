@@ -79,6 +79,7 @@ class RunInfo:
         outputs: Names of the files in a trial's directory that its prints go to; empty if they are shown, or not known.
         ending: Why the run ends before its trials, such as `interrupted by SIGINT`; empty if it does not.
         cut: The ids of the trials that the end of the run has cut short.
+        importing: The package that is imported for all workers at this moment; empty: none, or not known.
     """
 
     path: str = ""
@@ -89,6 +90,7 @@ class RunInfo:
     outputs: Sequence[str] = ()
     ending: str = ""
     cut: Collection[str] = ()
+    importing: str = ""
 
     def lines(self, done: bool) -> list[str]:
         """The lines of a status block: what `ProgressReporter.report` gets as `sys_info`.

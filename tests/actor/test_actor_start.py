@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import logging
 import os
 import random
@@ -348,6 +349,31 @@ def _load_numpy() -> None:
 
 def _state_of_numpy() -> Any:
     return vars(sys.modules["numpy.random"])["state"]
+
+
+def test_the_package_that_a_preload_imports_is_known_while_that_takes_long(zygote: Driver, tmp_path: Path) -> None:
+    """It comes from a folder of installed packages; the user's own module, which imports it, tells less."""
+    installed = tmp_path / "site-packages"
+    installed.mkdir()
+    os.mkfifo(tmp_path / "gate")
+    (installed / "heavy.py").write_text(f"open({str(tmp_path / 'gate')!r}).read()\n")
+    (tmp_path / "users_own.py").write_text("import heavy\n")
+    zygote.group.preload(partial(_import_from, [str(installed), str(tmp_path)], "users_own"))
+    zygote.group.start_in("a", partial(Hosted, factory=Counter))
+    wait_until(lambda: zygote.group.wait(0.05) or zygote.group.importing == "heavy")
+    (tmp_path / "gate").write_text("")
+    assert isinstance(zygote.next("a"), Started)
+    assert zygote.group.importing == ""
+    assert zygote.call("a", "call", partial(_is_imported, "heavy"))
+
+
+def _import_from(folders: list[str], name: str) -> None:
+    sys.path[:0] = folders
+    importlib.import_module(name)
+
+
+def _is_imported(name: str) -> bool:
+    return name in sys.modules
 
 
 def test_a_file_that_a_preload_has_opened_keeps_its_number(zygote: Driver, tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from minitune.experiment.trial import Trial
 from minitune.output.live import ErrorKind, Row, Snapshot, progress_text, render, seconds_left
 from minitune.output.reporters import ProgressReporter, default_reporter
 from minitune.output.screen import Screen, open_screen
+from minitune.output.table import RunInfo
 
 ROW = Row("train_日本_00001", {"lr": 0.1, "opt/decay": 1e-5}, {"loss": 0.5, "acc": 1}, 3, 62.0, 1, "running")
 FULL = Snapshot(
@@ -292,10 +293,14 @@ def test_the_end_of_a_long_run_on_a_small_terminal(terminal: Terminal) -> None:
     assert "9moretrialswiththesameerror" in "".join(lines).replace(" ", "")
 
 
-def test_before_a_trial_begins_the_view_says_what_goes_on(terminal: Terminal, now_s: list[float]) -> None:
+@pytest.mark.parametrize(("importing", "what"), [("", "loading the trainable"), ("torch", "importing torch")])
+def test_before_a_trial_begins_the_view_says_what_goes_on(
+    terminal: Terminal, now_s: list[float], importing: str, what: str
+) -> None:
     trials = [make_trial(number) for number in range(3)]
     with terminal:
         reporter = ready()
+        reporter.note_run(RunInfo(importing=importing))
         reporter.report(trials, False)
         for trial in trials[:2]:
             trial.move(Step.START)
@@ -305,7 +310,7 @@ def test_before_a_trial_begins_the_view_says_what_goes_on(terminal: Terminal, no
         now_s[0] += 2
         reporter.report(trials, False)
         reporter.close()
-    has_line = ["starting 2 workers (loading the trainable)" in frame for frame in terminal.frames]
+    has_line = [f"starting 2 workers ({what})" in frame for frame in terminal.frames]
     assert has_line[-3:] == [False, True, False]
 
 
