@@ -12,7 +12,7 @@ import time
 
 import psutil
 import pytest
-from kit import HURRIED, descendants_of, is_gone
+from kit import HURRIED, descendants_of, is_gone, scaled_s
 
 PRELUDE = (
     """
@@ -37,9 +37,11 @@ PRELUDE = (
     + HURRIED
 )
 
-RESUME = (
+RESUME = (  # the rest of a run needs no workers: those have tests in `runs`
     PRELUDE
     + """
+    os.environ["MINITUNE_EXECUTOR"] = "inline"
+
     def quick(config):
         return {"x": config["x"]}
     slow = quick
@@ -52,7 +54,7 @@ RESUME = (
 
 
 def assert_gone(processes: list[psutil.Process]) -> None:
-    psutil.wait_procs(processes, timeout=5)
+    psutil.wait_procs(processes, timeout=scaled_s(5))
     assert all(is_gone(process.pid) for process in processes)
 
 
@@ -255,7 +257,7 @@ def test_a_run_that_cannot_print_is_completed(script, place, buffered):
 
 
 def test_a_driver_that_was_stopped_takes_no_one_for_late(script):
-    """The trials report every 10 ms and may take 0.5 s; the driver is frozen for longer than that."""
+    """The trials report every 10 ms and may take 2 s; the driver is frozen for longer than that."""
     driver = script.start(
         PRELUDE
         + """
@@ -264,14 +266,14 @@ def test_a_driver_that_was_stopped_takes_no_one_for_late(script):
             report({"i": i})
             time.sleep(0.01)
 
-    results = tuner_of(trainable, report_timeout_s=0.5).fit()
+    results = tuner_of(trainable, report_timeout_s=2).fit()
     print([r.metrics["i"] for r in results], [r.error for r in results])
     """,
         MINITUNE_NUM_CPUS="2",
     )
     script.wait_for_reports(2)
     driver.send_signal(signal.SIGSTOP)
-    until = time.monotonic() + 0.8
+    until = time.monotonic() + 2.2
     script.wait_until(lambda: time.monotonic() > until)
     driver.send_signal(signal.SIGCONT)
     stdout, stderr = script.finish(driver)
@@ -393,17 +395,18 @@ FORKING = """
     from minitune.schedulers import FIFOScheduler
     from minitune.search import BasicVariantGenerator
 
-    leaves, executor = sys.argv[1:]
+    executor, ways = sys.argv[1], sys.argv[2:]
     driver, codes, reports = os.getpid(), {}, 0
 
     def fork(who):
         \"\"\"Once for each hook; the parent waits until the child has left `fit` and has ended.\"\"\"
         if os.getpid() != driver or who in codes or reports < 3:
             return
+        leaves = ways[len(codes) % len(ways)]
         codes[who] = None
         child = os.fork()
         if child:
-            codes[who] = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            codes[who] = f"{leaves} {os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])}"
         elif leaves == "raise":
             raise ValueError("mine")
         elif leaves == "exit":
@@ -462,21 +465,23 @@ FORKING = """
 
 
 @pytest.mark.parametrize(
-    ("leaves", "code", "executor"),
-    [("raise", 1, "inline"), ("exit", 7, "inline"), ("return", 1, "inline"), ("return", 1, "local")],
+    ("executor", "ways", "ends"),
+    [("inline", ["raise", "exit"], ["exit 7", "raise 1"]), ("local", ["return"], ["return 1"])],
+    ids=["inline", "local"],
 )
-def test_a_child_that_a_plug_in_forks_ends_nothing_of_the_run(script, leaves, code, executor):
-    driver = script.start(PRELUDE + FORKING, leaves, executor, MINITUNE_NUM_CPUS="1", MINITUNE_GLOBAL_CHECKPOINT_S="0")
+def test_a_child_that_a_plug_in_forks_ends_nothing_of_the_run(script, executor, ways, ends):
+    """In each hook the child leaves in one of these ways, by turns."""
+    driver = script.start(PRELUDE + FORKING, executor, *ways, MINITUNE_NUM_CPUS="1", MINITUNE_GLOBAL_CHECKPOINT_S="0")
     stdout, stderr = script.finish(driver)
     assert stdout.splitlines() == [
         "ended by the driver",
         "closed by the driver",
         "[4, 4, 4] 0 {'an': 'object'}",
-        f"11 [{code}]",
+        f"11 {ends}",
     ], stderr
     kinds = [record["type"] for record in script.records()]
     assert [kinds.count(kind) for kind in ("open", "result", "close")] == [1, 15, 1]
-    if leaves == "return":
+    if ways == ["return"]:
         assert stderr.count("TuneError: ") == stderr.count("has forked, and the child came back from it") == 11
 
 

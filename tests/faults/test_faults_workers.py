@@ -186,8 +186,7 @@ REFUSES = """
             if self.i == 4 and not os.path.exists(os.path.join(sys.argv[1], "failed")):
                 open(os.path.join(sys.argv[1], "failed"), "w").close()
                 if "empty" in sys.argv:
-                    [newest] = [d for d in os.listdir(".") if d.endswith("_000002")]
-                    open(os.path.join(newest, "i"), "w").close()
+                    open(os.path.join(get_context().get_trial_dir(), "checkpoint_000002", "i"), "w").close()
                 raise RuntimeError("once")
             return {"i": self.i, "done": self.i == 6}
 
@@ -217,30 +216,22 @@ def test_after_a_checkpoint_that_is_of_no_use_the_one_before_it_is_taken(script,
         PRELUDE
         + REFUSES
         + """
-    [result] = fit(Saves, [0], int(sys.argv[2]), CheckpointConfig(checkpoint_frequency=1))
-    print(result.error, result.metrics["i"], "")
+    [result] = results = fit(Saves, [0], int(sys.argv[2]), CheckpointConfig(checkpoint_frequency=1))
+    [again] = Tuner.restore(results.experiment_path, Saves).get_results()
+    print(result.error, result.metrics["i"], again.metrics["i"], again.metrics["training_iteration"])
     """,
         str(script.directory),
         str(max_failures),
         how,
         TUNE_RESTORE_RETRY_NUM=free,
+        MINITUNE_EXECUTOR="local" if how == "die" else "inline",
     )
     stdout, stderr = script.finish(process)
-    assert stdout.split() == ["None", "6"], stderr
+    assert stdout == "None 6 6 6\n", stderr
     assert (script.directory / "loaded").read_text() == loaded
     reason = "is not what its record says" if how == "empty" else "could not be loaded"
     assert len(re.findall(rf"checkpoint_000002 of trial \S+ {reason}; the one before it is used", stderr)) == 1
     assert script.records(type="drop", checkpoint=2)
-    again = script.run(
-        PRELUDE
-        + REFUSES
-        + """
-    [result] = Tuner.restore(os.path.join(os.environ["MINITUNE_STORAGE_PATH"], "run"), Saves).get_results()
-    print(result.metrics["i"], result.metrics["training_iteration"])
-    """,
-        str(script.directory),
-    )
-    assert again == "6 6\n"
 
 
 def test_the_only_checkpoint_is_not_given_up_for_being_refused(script):
@@ -322,7 +313,7 @@ def test_what_cannot_be_killed_is_named_and_keeps_its_resources(script):
             time.sleep(0.01)
 
     trainable = with_resources(trainable, lambda config: {"cpu": config["x"]})
-    results = fit(trainable, [1, 0.5, 0.75, 2], report_timeout_s=0.3, max_concurrent_trials=1)
+    results = fit(trainable, [1, 0.5, 0.75, 2], report_timeout_s=2, max_concurrent_trials=1)
     print(json.dumps([str(r.error) for r in results] + [results[0].metrics["pid"]]))
     """,
         MINITUNE_NUM_CPUS="2",
@@ -427,7 +418,7 @@ FAMILY = (
             time.sleep(600)
 
     order = ["returns", "raises", "killed", "late", "stopped", "looks"]
-    results = fit(trainable, order, stop={"stop": 1}, report_timeout_s=2, max_concurrent_trials=1)
+    results = fit(trainable, order, stop={"stop": 1}, report_timeout_s=4, max_concurrent_trials=1)
     print(json.dumps([[r.metrics["looked_at"], r.metrics["alive"], r.error is None] for r in results]))
 """
 )

@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import psutil
-from kit import records_in
+from kit import records_in, scaled_s
 
 RUN = """
     import os, sys
@@ -43,7 +43,7 @@ def test_restore_finishes_the_basic_experiment(script):
     workers = psutil.Process(driver.pid).children(recursive=True) if driver.poll() is None else []
     driver.send_signal(signal.SIGKILL)
     script.finish(driver)
-    _, alive = psutil.wait_procs(workers, timeout=5)
+    _, alive = psutil.wait_procs(workers, timeout=scaled_s(5))
     assert not alive, "the workers die with their driver"
 
     before = records_in(journal)
