@@ -183,7 +183,7 @@ def test_no_worker_is_forked_ahead_where_there_is_no_room_for_it(
     assert spares_of(zygote) == []
 
 
-@pytest.mark.parametrize("number", [errno.EPERM, errno.EACCES, errno.ENOSYS], ids=errno.errorcode.get)
+@pytest.mark.parametrize("number", [errno.EPERM, errno.ENOSYS], ids=errno.errorcode.get)
 def test_where_forking_is_never_allowed_workers_are_new_interpreters(
     zygote: Driver, number: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -479,7 +479,7 @@ print("fine")
 """
 
 
-@pytest.mark.parametrize("flags", [["-O"], ["-W", "error"], ["-X", "dev", "-W", "error"], ["-s", "-B"]], ids=" ".join)
+@pytest.mark.parametrize("flags", [["-O"], ["-X", "dev", "-W", "error", "-s", "-B"]], ids=" ".join)
 def test_interpreter_flags_reach_the_workers(start_method: str, tmp_path: Path, flags: list[str]) -> None:
     done = run_script(_PLAIN, tmp_path, *flags)
     assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")
@@ -523,8 +523,6 @@ def test_a_system_with_less(tmp_path: Path) -> None:
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(_LESS)
     done = run_script(_PLAIN, tmp_path, PYTHONPATH=os.pathsep.join([str(tmp_path / "site"), PYTHONPATH]))
-    assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")
-    done = run_script(_LESS + _PLAIN, tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")
 
 

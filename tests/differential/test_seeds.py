@@ -89,10 +89,10 @@ def test_the_table_is_the_same_with_any_number_of_workers(
     how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tables = {}
-    for workers in (1, 2, 8):
+    for workers in (1, 8):
         monkeypatch.setenv("MINITUNE_NUM_CPUS", str(workers))
-        tables[workers] = table(how, workers, 7, tmp_path, reuse_actors=workers == 2)
-    assert tables[1] == tables[2] == tables[8]
+        tables[workers] = table(how, workers, 7, tmp_path, reuse_actors=workers == 1)
+    assert tables[1] == tables[8]
 
     monkeypatch.setenv("MINITUNE_NUM_CPUS", "8")
     other = table(how, 0, 8, tmp_path, executor="inline")

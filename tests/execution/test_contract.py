@@ -18,18 +18,11 @@ from minitune.testing.executor_contract import TrialExecutorContract  # noqa: E4
 
 OF_WORKERS = {
     "test_functions_and_classes_of_the_caller_travel",
-    "test_user_code_of_two_actors_runs_at_the_same_time",
-    "test_a_factory_that_raises",
-    "test_a_stopped_actor_unwinds",
-    "test_the_replies_of_an_actor_that_dies_come_first",
-    "test_a_killed_actor",
-    "test_an_actor_that_does_not_stop_is_killed",
     "test_a_shared_value_is_loaded_once_per_process",
     "test_a_parked_actor_is_used_again",
-    "test_a_parked_actor_that_has_died",
-    "test_shutdown_leaves_nothing",
 }
-"""The part of the contract that the way in which workers start may change."""
+"""The part of the contract that the way in which workers start may change. The tests of actors try their starts, calls
+and deaths by each way."""
 
 
 class Contract(TrialExecutorContract):
@@ -57,7 +50,7 @@ class TestLocal(Contract):
 
 
 class TestLocalWithNewInterpreters(TestLocal):
-    """How a worker starts, works, dies and goes. The rest of the contract is the driver's side, the same as above."""
+    """What a worker has when it starts. The rest of the contract is the driver's side, the same as above."""
 
     @pytest.fixture(autouse=True)
     def start_method(self, monkeypatch: pytest.MonkeyPatch, storage_of_its_own: None) -> None:

@@ -270,8 +270,7 @@ def test_a_resume_mends_no_file_through_a_link(name: str, outside: Path, caplog:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no FIFOs")
-@pytest.mark.parametrize("kind", ["a symbolic link", "a FIFO"])
-@pytest.mark.parametrize("name", ["stdout", "stderr"])
+@pytest.mark.parametrize(("name", "kind"), [("stdout", "a symbolic link"), ("stderr", "a FIFO")])
 def test_a_workers_output_goes_through_no_link_and_waits_for_no_one(
     script: Any, outside: Path, name: str, kind: str
 ) -> None:

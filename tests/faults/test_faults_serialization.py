@@ -310,7 +310,8 @@ def test_what_is_no_report_at_all_is_refused_and_metrics_may_change_their_type(s
         print(json.dumps([[r.metrics.get("caught"), r.metrics.get("y"), r.metrics.get("_metric"), str(r.error)]
                           for r in results]))
     print(results.get_best_result().metrics["y"], results[0].metrics["z"])
-    """
+    """,
+        MINITUNE_EXECUTOR="inline",
     )
     reports, returns, steps, changes = map(json.loads, stdout.splitlines()[:4])
     names = ["list", "str", "float", "set", "object"]
@@ -372,18 +373,19 @@ def test_a_searcher_that_cannot_be_saved_is_passed_again_after_a_kill(script, fa
     print([r.metrics["y"] for r in results], searcher.told)
     """
     )
-    process = script.start(source, "fit", fault, MINITUNE_GLOBAL_CHECKPOINT_S="0")
+    inline = {"MINITUNE_EXECUTOR": "inline"}
+    process = script.start(source, "fit", fault, MINITUNE_GLOBAL_CHECKPOINT_S="0", **inline)
     _, stderr = script.finish(process)
     assert process.returncode == -signal.SIGKILL, stderr
     assert stderr.count("cannot be saved") == 1, stderr
     if fault == "lock":
-        process = script.start(source, "restore", fault)
+        process = script.start(source, "restore", fault, **inline)
         _, stderr = script.finish(process)
         assert process.returncode == 1
         assert "TuneError" in stderr.splitlines()[-1]
         assert "search_alg" in stderr.splitlines()[-1]
     expected = [0, 10, 20, 30, 40, 50]
-    assert script.run(source, "again", fault) == f"{expected} {expected}\n"
+    assert script.run(source, "again", fault, **inline) == f"{expected} {expected}\n"
 
 
 # -- one end -----------------------------------------------------------------------------------------------------------

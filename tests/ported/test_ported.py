@@ -22,8 +22,8 @@ _BOUND_S = scaled_s(60)
 
 # These run in processes as users' scripts do. The others run inline, where the same is decided five times as fast.
 IN_PROCESSES = {
-    *("asha_class", "checkpoints", "class_retry", "context", "errors", "function_report", "function_retry", "names"),
-    *("pbt_function", "pipeline", "put_get", "reuse_actors", "run_resume", "with_parameters"),
+    *("checkpoints", "class_retry", "context", "errors", "function_report", "names", "pbt_function", "pipeline"),
+    *("put_get", "reuse_actors", "with_parameters"),
 }
 
 # What a script says otherwise here, on purpose: where in its outcome, and what is said here.
@@ -147,7 +147,8 @@ def saying(
     ("name", "how"),
     [
         *((name, "file") for name in NAMES),
-        *((name, how) for name in ("function_report", "class_retry") for how in ("stdin", "cells")),
+        ("function_report", "stdin"),
+        ("class_retry", "cells"),
     ],
 )
 def test_a_script_has_the_outcome_that_it_has_under_ray_tune(

@@ -30,7 +30,7 @@ def test_a_band_is_that_of_the_paper(gates: ModuleType) -> None:
     assert gates.band(81, 3) == (143, 1581)
 
 
-@pytest.mark.parametrize("first", range(0, 50, 10))
+@pytest.mark.parametrize("first", [0, 10])
 def test_hyperband_under_random_settings(gates: ModuleType, first: int) -> None:
     assert [problem for seed in range(first, first + 10) for problem in gates.run_random_setting(seed)] == []
 
