@@ -253,12 +253,6 @@ def _package(directory: Path, files: dict[str, str]) -> Path:
     return directory / PACKAGE
 
 
-def test_a_module_without_a_layer_is_found(tmp_path: Path) -> None:
-    (message,) = unmapped(_package(tmp_path, {"error.py": "", "surprise.py": ""}))
-
-    assert message.startswith("surprise has no layer: add it to LAYERS in test_layers.py")
-
-
 def test_forbidden_imports_are_found_wherever_they_stand(tmp_path: Path) -> None:
     root = _package(
         tmp_path,
@@ -300,29 +294,3 @@ def test_forbidden_imports_are_found_wherever_they_stand(tmp_path: Path) -> None
         "tuner:1 (API) must not import actor.channel (actor)",
         "tuner:2 imports gone, which does not exist",
     ]
-
-
-def test_cycles_are_found_also_through_type_only_and_inner_imports(tmp_path: Path) -> None:
-    root = _package(
-        tmp_path,
-        {
-            "error.py": "import typing\nif typing.TYPE_CHECKING:\n    from minitune import result\n",
-            "result.py": "def f():\n    import minitune.clock\n",
-            "clock.py": "from .error import TuneError\n",
-        },
-    )
-
-    assert cycle(root) == ["clock", "error", "result", "clock"]
-
-
-def test_eager_optional_imports_are_found(tmp_path: Path) -> None:
-    root = _package(
-        tmp_path,
-        {
-            "space.py": "import math\nimport numpy.random\ndef f():\n    import pandas\n",
-            "integration/keras.py": "import keras\n",
-            "error.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import numpy\nimport psutil\n",
-        },
-    )
-
-    assert foreign(root) == ["space:2 imports numpy.random as soon as it is imported: do it where it is used"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Callable
 from typing import Any
 
@@ -96,14 +95,13 @@ class Nine(Searcher):
 # -- trainables and searchers ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("reuse", [False, True])
 @pytest.mark.parametrize("kind", TRAINABLES)
 @pytest.mark.parametrize("make", [hyperband, promoting])
 def test_every_kind_of_trainable_is_put_aside_and_taken_up_again(
-    make: Callable[[], Any], kind: str, reuse: bool, caplog: pytest.LogCaptureFixture
+    make: Callable[[], Any], kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "minitune"):
-        grid = fit(TRAINABLES[kind], NINE, scheduler=make(), reuse_actors=reuse)
+        grid = fit(TRAINABLES[kind], NINE, scheduler=make(), reuse_actors=make is hyperband)
     assert grid.num_terminated == 9
     assert levels(grid)[-1] == 9
     if make is hyperband:
@@ -114,8 +112,9 @@ def test_every_kind_of_trainable_is_put_aside_and_taken_up_again(
     assert len(lost) == ("nsaved" in kind), "said once"
 
 
-@pytest.mark.parametrize("limit", [1, 2, None])
-@pytest.mark.parametrize("stop", [None, {"training_iteration": 9}, MaximumIterationStopper(9)])
+@pytest.mark.parametrize(
+    ("stop", "limit"), [(None, 1), ({"training_iteration": 9}, 2), (MaximumIterationStopper(9), None)]
+)
 def test_a_searcher_a_limit_and_a_criterion_at_max_t_leave_hyperband_what_it_is(stop: Any, limit: int | None) -> None:
     settings: dict[str, Any] = {"scheduler": hyperband(), "max_concurrent_trials": limit, "stop": stop}
     grid = fit(Saved, search_alg=Nine(), num_samples=9, **settings)
@@ -191,12 +190,9 @@ def test_fewer_trials_than_a_bracket_and_values_that_are_none() -> None:
 @pytest.mark.parametrize(
     ("results", "how", "period"),
     [
-        (1, "raise", "auto"),
         (9, "raise", "0"),
         (9, "SIGINT", "auto"),
-        (10, "raise", "auto"),
-        (14, "SIGINT", "auto"),
-        (20, "raise", "0"),
+        (14, "raise", "auto"),
     ],
 )
 def test_an_interrupted_bracket_goes_on_as_if_nothing_had_happened(
@@ -213,33 +209,15 @@ def test_an_interrupted_bracket_goes_on_as_if_nothing_had_happened(
     assert scheduler.get_state()["brackets"] == []
 
 
-@pytest.mark.parametrize(
-    ("variant", "results", "how"),
-    [("stop", 5, "raise"), ("stop", 11, "SIGINT"), ("promote", 5, "SIGINT"), ("promote", 11, "raise")],
-)
-def test_asha_goes_on_after_an_interrupt(variant: str, results: int, how: str) -> None:
-    cut(saved, NINE, results=results, how=how, scheduler=promoting(variant=variant))
-    scheduler = promoting(variant=variant)
+@pytest.mark.parametrize(("results", "how"), [(5, "SIGINT"), (11, "raise")])
+def test_asha_that_promotes_goes_on_after_an_interrupt(results: int, how: str) -> None:
+    cut(saved, NINE, results=results, how=how, scheduler=promoting())
+    scheduler = promoting()
     grid = resume(saved, callbacks=(), scheduler=scheduler)
     assert grid.num_terminated == 9
     assert levels(grid)[-1] == 9
     assert scheduler.get_state()["standings"] == {}
-    if variant == "promote":
-        assert sum(levels(grid)) < 30
-
-
-@pytest.mark.parametrize("how", ["raise", "SIGINT"])
-def test_the_median_rule_goes_on_after_an_interrupt(how: str) -> None:
-    def make() -> MedianStoppingRule:
-        return MedianStoppingRule("training_iteration", "score", "max", grace_period=2, min_samples_required=2)
-
-    whole = make()
-    fit(saved, NINE, scheduler=whole, stop={"n": 6}, name="whole", max_concurrent_trials=1)
-    cut(saved, NINE, results=20, how=how, scheduler=make(), stop={"n": 6}, max_concurrent_trials=1)
-    scheduler = make()
-    resume(saved, stop={"n": 6}, scheduler=scheduler, max_concurrent_trials=1)
-    assert scheduler.debug_string() == whole.debug_string()
-    assert len(scheduler.get_state()["curves"]) == 9
+    assert sum(levels(grid)) < 30
 
 
 def test_failed_trials_that_are_tried_again_and_new_ones_find_a_place() -> None:
@@ -275,8 +253,7 @@ def test_trials_without_end_under_a_time_budget() -> None:
         assert len(done.results) > 2
 
 
-@pytest.mark.parametrize("workers", [1, 4, 16])
-@pytest.mark.parametrize("limit", [None, 2])
+@pytest.mark.parametrize(("workers", "limit"), [(1, None), (16, 2)])
 def test_a_full_band_costs_what_it_costs_in_the_paper(workers: int, limit: int | None) -> None:
     def curve(config: dict[str, Any]) -> Any:
         return [({"score": config["x"]}, 1.0 + config["x"])] * 200
@@ -288,8 +265,14 @@ def test_a_full_band_costs_what_it_costs_in_the_paper(workers: int, limit: int |
     assert sum(result.metrics["training_iteration"] == 81 for result in done.results) == 10
 
 
-@pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan"), 10**400, None])
-@pytest.mark.parametrize("make", [hyperband, promoting, lambda: promoting(variant="stop")])
+@pytest.mark.parametrize(
+    ("make", "value"),
+    [
+        *((hyperband, value) for value in (float("inf"), float("-inf"), float("nan"), 10**400, None)),
+        (promoting, float("nan")),
+        (lambda: promoting(variant="stop"), float("inf")),
+    ],
+)
 def test_values_at_the_edge_go_through_a_whole_run(make: Callable[[], Any], value: Any) -> None:
     def train(config: dict[str, Any]) -> None:
         for i in range(restored_state() + 1, 100):
@@ -303,33 +286,6 @@ def test_values_at_the_edge_go_through_a_whole_run(make: Callable[[], Any], valu
 
 
 # -- schedulers of users ------------------------------------------------------------------------------------------
-
-
-class LoggedASHA(ASHAScheduler):
-    """As users write it: looks at what the rule decided, and has a say of its own."""
-
-    def __init__(self, *args: Any, **kwargs: Any):
-        super().__init__(*args, **kwargs)
-        self.decisions: list[tuple[str, int, str]] = []
-
-    def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
-        super().on_trial_add(tune_controller, trial)
-        self.decisions.append((trial.trial_id, 0, "ADD"))
-
-    def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
-        decision = super().on_trial_result(tune_controller, trial, result)
-        if decision == self.CONTINUE and result["training_iteration"] >= 5 and self._metric == "score":
-            decision = self.STOP
-        self.decisions.append((trial.trial_id, result["training_iteration"], decision))
-        return decision
-
-
-def test_a_users_subclass_of_asha() -> None:
-    scheduler = LoggedASHA(metric="score", mode="max", max_t=9, reduction_factor=3)
-    grid = fit(saved, NINE, scheduler=scheduler)
-    assert max(levels(grid)) == 5
-    assert sum(decision == "ADD" for *_, decision in scheduler.decisions) == 9
-    assert sum(decision == "STOP" for *_, decision in scheduler.decisions) == 9
 
 
 class TopHalf(FIFOScheduler):
@@ -386,9 +342,3 @@ def test_those_that_are_dropped_while_they_wait_are_told_why() -> None:
     ranks = sorted(cause for cause in causes if "at training_iteration 1," in cause)
     assert [cause.partition(" of")[0] for cause in ranks] == [f"rank {rank}" for rank in range(4, 10)]
     assert all(cause.endswith("cutoff 6") for cause in ranks)
-
-
-def test_random_values_and_a_random_order_do_not_matter() -> None:
-    order = list(range(9))
-    random.Random(3).shuffle(order)
-    assert levels(fit(Saved, {"x": grid_search(order)}, scheduler=hyperband(), max_concurrent_trials=3)) == HALVED

@@ -89,7 +89,7 @@ def storm(seed: int) -> tuple[Simulation, int, bool]:
     return simulation, num_samples, failure_rate > 0
 
 
-@pytest.mark.parametrize("first", range(0, 40, 10))
+@pytest.mark.parametrize("first", [0, 10])
 def test_every_population_comes_to_its_end(first: int) -> None:
     for seed in range(first, first + 10):
         simulation, num_samples, may_fail = storm(seed)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -343,23 +342,6 @@ def test_debug_string_tells_how_far_the_brackets_are() -> None:
     assert lines[1] == "Round #0:"
     assert lines[2] == "  Bracket(Max Size (n)=9, Milestone (r)=1, completed=3.7%): {PAUSED: 2, PENDING: 7}"
     assert lines[3] == "  Bracket(Max Size (n)=5, Milestone (r)=3, completed=0.0%): {PENDING: 1}"
-
-
-def test_a_restored_scheduler_decides_as_the_first_would(tmp_path: Path) -> None:
-    def half_way() -> Band:
-        band = Band([3, 5, 1, 7, 8, 2, 4, 0, 6])
-        band.report_all(range(5), 1)
-        return band
-
-    first, second = half_way(), half_way()
-    first.scheduler.save(str(tmp_path / "s"))
-    second.scheduler = HyperBandScheduler(metric="score", mode="max", max_t=9)
-    second.scheduler.restore(str(tmp_path / "s"))
-    for band in (first, second):
-        band.report_all(range(5, 9), 1)
-        assert band.asked_to_stop() == [0, 1, 2, 5, 6, 7]
-        assert band.chosen() == 4
-    assert first.scheduler.get_state() == second.scheduler.get_state()
 
 
 def test_a_driver_that_died_before_it_could_stop_those_who_were_dropped_stops_them_later() -> None:

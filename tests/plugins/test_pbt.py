@@ -131,12 +131,6 @@ def test_a_metric_that_no_one_has_named_is_asked_for_by_that_word() -> None:
         scheduler.on_trial_result(context, trial, {"training_iteration": 4, "score": 1.0})
 
 
-def test_a_searcher_is_refused() -> None:
-    with pytest.raises(ValueError, match="takes no search algorithm, but got Mine"):
-        pbt().set_search_properties(None, None, searcher="Mine")
-    assert pbt().set_search_properties(None, None, searcher=None)
-
-
 def test_hyperparameters_that_a_config_lacks_are_drawn() -> None:
     scheduler = pbt(hyperparam_mutations={"lr": uniform(1, 2), "model": {"width": [8]}, "kind": choice(["a"])})
     trial = make_trial(0, config={"model": {"depth": 3}}, evaluated_params={"model/depth": 3})

@@ -45,7 +45,7 @@ def save_period(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 # -- searchers -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("results", [1, 3, 4, 7, 8])
+@pytest.mark.parametrize("results", [1, 4, 7])
 @pytest.mark.parametrize("limited", [False, True])
 def test_a_searcher_goes_on_where_it_was_and_hears_each_thing_once(
     results: int, limited: bool, save_period: str
@@ -68,7 +68,7 @@ class SavedLearner(Learner):
         return super().get_state()
 
 
-@pytest.mark.parametrize(("reports", "results"), [*((3, results) for results in range(3, 12)), (40, 100)])
+@pytest.mark.parametrize(("reports", "results"), [(3, 3), (3, 6), (3, 8), (3, 11), (40, 100)])
 def test_what_has_come_after_the_last_state_is_told_to_the_searcher(
     reports: int, results: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,7 +223,7 @@ class Ranks(FIFOScheduler):
         return self.CONTINUE
 
 
-@pytest.mark.parametrize("results", [2, 5, 8])
+@pytest.mark.parametrize("results", [2, 8])
 def test_a_scheduler_finds_its_trials_again(results: int, save_period: str) -> None:
     cut(counting(3), {"i": 1}, results=results, scheduler=Ranks(), num_samples=3, **ONE_BY_ONE)
 
@@ -338,7 +338,7 @@ class Third(Stopper):
         return self.count % 3 == 0
 
 
-@pytest.mark.parametrize("results", [1, 2, 4, 5])
+@pytest.mark.parametrize("results", [1, 4])
 def test_a_stopper_counts_each_result_once(results: int, save_period: str) -> None:
     whole = fit(counting(9), {"i": 1}, num_samples=3, name="whole", stop=Third(), **ONE_BY_ONE)
     cut(counting(9), {"i": 1}, results=results, num_samples=3, stop=Third(), **ONE_BY_ONE)

@@ -253,19 +253,6 @@ def test_what_could_not_be_recorded_has_to_be_passed_again() -> None:
     assert len(resume(counting(1), tune_config=settings)) == 3
 
 
-@pytest.mark.parametrize("content", [b"", b"garbage", None])
-def test_a_run_without_its_settings_is_no_new_start(content: bytes | None) -> None:
-    fit(counting(1), GRID)
-    tuner = run_path() / "tuner.pkl"
-    if content is None:
-        tuner.unlink()
-    else:
-        tuner.write_bytes(content)
-    assert Tuner.can_restore(run_path())
-    with pytest.raises(TuneError, match=r"tuner\.pkl"):
-        restore(counting(1))
-
-
 def test_run_goes_on_with_the_same_trainable_only() -> None:
     cut(counting(3), GRID, results=4, max_concurrent_trials=1)
     analysis = run(counting(3), config=GRID, name=RUN, verbose=0, resume="AUTO", max_concurrent_trials=1)
@@ -276,14 +263,6 @@ def test_run_goes_on_with_the_same_trainable_only() -> None:
 
     with pytest.raises(ValueError, match="'counter'"):
         run(another, config=GRID, name=RUN, verbose=0, resume=True)
-
-
-def test_a_run_without_its_journal_is_no_new_start() -> None:
-    fit(counting(1), GRID)
-    (run_path() / "journal").unlink()
-    assert Tuner.can_restore(run_path())
-    with pytest.raises(TuneError, match="journal is missing"):
-        resume(counting(1))
 
 
 def test_changes_by_a_scheduler_survive() -> None:
