@@ -46,9 +46,9 @@ def test_a_run_that_does_not_raise_shows_one_traceback(script: Script) -> None:
 
 
 @pytest.mark.parametrize(
-    "call", ["tuner.fit(raise_on_failed_trial=True)", "tune.run(train, config=space, verbose=run.verbose)"]
+    ("call", "verbose"),
+    [("tuner.fit(raise_on_failed_trial=True)", "1"), ("tune.run(train, config=space, verbose=run.verbose)", "0")],
 )
-@pytest.mark.parametrize("verbose", ["0", "1"])
 def test_a_failure_that_is_raised_is_shown_by_the_exception(script: Script, call: str, verbose: str) -> None:
     status, stdout, stderr = told(script, call, VERBOSE=verbose)
     assert status == 1
@@ -59,8 +59,7 @@ def test_a_failure_that_is_raised_is_shown_by_the_exception(script: Script, call
     assert (stdout == "") is (verbose == "0")
 
 
-@pytest.mark.parametrize("executor", ["inline", "local"])
-@pytest.mark.parametrize("verbose", ["0", "1"])
+@pytest.mark.parametrize(("executor", "verbose"), [("inline", "0"), ("local", "1")])
 def test_the_failure_that_ends_the_run_at_once_is_shown_by_the_exception(
     script: Script, executor: str, verbose: str
 ) -> None:

@@ -68,7 +68,7 @@ class SavedLearner(Learner):
         return super().get_state()
 
 
-@pytest.mark.parametrize(("reports", "results"), [(3, 3), (3, 6), (3, 8), (3, 11), (40, 100)])
+@pytest.mark.parametrize(("reports", "results"), [*((3, results) for results in range(3, 12)), (40, 100)])
 def test_what_has_come_after_the_last_state_is_told_to_the_searcher(
     reports: int, results: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -309,8 +309,7 @@ def test_the_driver_is_held_up_for_few_draws_while_no_configuration_has_been_fou
     assert never.calls == 2_000
 
 
-@pytest.mark.parametrize("is_resumed", [False, True])
-@pytest.mark.parametrize("kind", ["random", "tpe"])
+@pytest.mark.parametrize(("kind", "is_resumed"), [("random", True), ("tpe", False)])
 def test_once_a_configuration_has_been_found_rare_ones_are_searched_for_longer(kind: str, is_resumed: bool) -> None:
     seldom = Patient(1, 9_000)
     made = algorithm(kind, seldom)
