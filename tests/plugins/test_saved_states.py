@@ -129,7 +129,7 @@ def _shown(value: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("kind", "seed"), [(kind, seed) for kind in SCHEDULERS for seed in range(1 if kind == "pb2" else 3)]
+    ("kind", "seed"), [(kind, seed) for kind in SCHEDULERS for seed in range(1 if kind == "pb2" else 6)]
 )
 def test_a_scheduler_with_a_saved_state_goes_on_like_the_first(kind: str, seed: int) -> None:
     first, rng = SCHEDULERS[kind](), random.Random(seed)
