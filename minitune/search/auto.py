@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import random
+from itertools import islice
 from typing import Any
 
-from minitune.base.checks import is_real
-from minitune.search.gaussian_process import GaussianProcess, Scales
-from minitune.search.parzen import Model, Observation, Ranking
+from minitune.search.gaussian_process import MOST_POINTS, GaussianProcess, Scales
+from minitune.search.parzen import Model, Ranking
 from minitune.search.tpe import TPESearch
 
 _MOST_PARAMETERS = 20
@@ -42,24 +41,25 @@ class AutoSearch(TPESearch):
         self, model: Model, ranking: Ranking, number: int, rng: random.Random
     ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Every other suggestion is that of the process."""
-        group, policy = model.only_group, self._policy
-        if number % 2 and group is not None and policy == "last" and len(ranking) >= self.n_initial_points:
+        group = model.only_group
+        is_plain = group is not None and self._policy == "last" and isinstance(self._mode, str)
+        if number % 2 and group is not None and is_plain and len(ranking) >= self.n_initial_points:
             grounds, points = group.grounds, group.kernels.points
-            sign = {"min": 1.0, "max": -1.0}.get(str(self._mode))
-            ended = [each for each in self._ended if each.number in points]
-            values = [math.nan if sign is None else _value_of(each, sign) for each in ended]
-            if len(grounds.axes) + len(grounds.sizes) <= _MOST_PARAMETERS and any(v == v for v in values):
+            better = ranking.best(points, 0.5, MOST_POINTS // 2)
+            if better and len(grounds.axes) + len(grounds.sizes) <= _MOST_PARAMETERS:
+                others = (each.number for each in reversed(self._ended))
+                newest = (other for other in others if other in points and other not in better)
+                known = [*better, *islice(newest, MOST_POINTS - len(better))]
+                live = [each.number for each in self._live.values()]
                 self._scales = self._scales or Scales()
-                pending = [points[each.number] for each in self._live.values() if each.number in points]
-                known = [points[each.number] for each in ended]
-                process = GaussianProcess(grounds, known, values, pending, self._scales, rng)
+                process = GaussianProcess(
+                    grounds,
+                    [points[each] for each in known],
+                    [ranking.value(each) for each in known],
+                    [points[each] for each in live if each in points and each not in ranking],
+                    self._scales,
+                    rng,
+                )
                 if (found := model.configuration(group.decode(process.suggest()))) is not None:
                     return found
         return super()._propose(model, ranking, number, rng)
-
-
-def _value_of(observation: Observation, sign: float) -> float:
-    """The value, smaller is better; NaN for a failure."""
-    value = observation.value
-    has_value = not observation.has_failed and is_real(value) and math.isfinite(value)
-    return sign * value if has_value else math.nan

@@ -10,9 +10,9 @@ Where trials are pending, their points count as if their means had been observed
 Le Riche and Carraro, 2010). This leaves all means as they are, and takes the uncertainty around the points away, so
 that parallel suggestions keep away from each other.
 
-What keeps it cheap without numpy: at most `_MOST` points; length scales are found by a short random search that goes on
-from those of the suggestion before, on the best and newest points alone; and the variance of a candidate, which costs
-most, is computed only if a bound of its improvement is promising.
+What keeps it cheap without numpy: at most `MOST_POINTS` points; length scales are found by a short random search that
+goes on from those of the suggestion before, on some of the points; and the variance of a candidate, which costs most,
+is computed only as far as a bound of its improvement is promising.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from operator import mul
 
 from minitune.search.parzen import Grounds, Point
 
-_MOST, _MOST_FITTED = 100, 50
-"""So many points the model has at most, and so many its length scales are found on."""
-_FITS, _FIRST_FITS = 10, 30
+MOST_POINTS, _MOST_FITTED = 100, 50
+"""So many points the model should have at most, and so many its length scales are found on."""
+_FITS, _FIRST_FITS = 6, 30
 """How many length scales are tried for a suggestion, and for the first one."""
 _NOISE, _LEAST_NOISE = 1e-3, 1e-6
 """Share of the variance that is noise: what the search begins with, and the least."""
@@ -34,6 +34,8 @@ _RANDOM, _NEAR, _STARTS, _STEPS = 80, 5, 3, 6
 """Candidates from the space, near each of the best points and scale, those that are refined, and draws in a step."""
 _SCALES = (0.2, 0.05, 0.01)
 _REFINEMENTS = (0.1, 0.05, 0.02, 0.008, 0.003, 0.001)
+_BLOCK = 16
+"""So many points take their share from the variance of a candidate before it is looked at whether it can still win."""
 _SQRT_5, _SQRT_HALF = math.sqrt(5), math.sqrt(0.5)
 _LOG_SQRT_2PI = math.log(2 * math.pi) / 2
 
@@ -57,8 +59,8 @@ class GaussianProcess:
 
     Args:
         grounds: The space.
-        points: Where it was measured.
-        values: The values; smaller is better. At least one is not NaN; NaN stands for a failure.
+        points: Where it was measured, the better half first and best first, then the others, newest first.
+        values: The values; smaller is better. The first is not NaN; NaN stands for a failure.
         pending: Where it is being measured.
         scales: Those of the suggestion before; they are moved on.
         rng: For all draws.
@@ -76,13 +78,14 @@ class GaussianProcess:
         self._grounds = grounds
         self._rng = rng
         self._parameters = len(grounds.axes) + len(grounds.sizes)
-        ranked = sorted(range(len(values)), key=lambda i: (values[i] != values[i], values[i]))
-        kept = _best_and_newest(ranked, _MOST)
-        self._best = [points[i] for i in ranked[:4]]
-        self._values = _standardised([values[i] for i in kept])
+        self._best = points[:4]
+        self._values = _standardised(values)
         self._least = min(self._values)
-        inputs = [self._coordinates(points[i]) for i in kept]
-        few = _best_and_newest(sorted(range(len(kept)), key=self._values.__getitem__), _MOST_FITTED)
+        inputs = [self._coordinates(point) for point in points]
+        few = [*range(len(inputs))]
+        if len(few) > _MOST_FITTED:
+            middle, half = len(few) // 2, _MOST_FITTED // 2
+            few = [*few[:half], *few[middle : middle + half]]
         self._learn(scales, [inputs[i] for i in few], [self._values[i] for i in few])
         self._weights = self._weights_of(scales.logs)
         self._noise = math.exp(scales.logs[-1])
@@ -209,18 +212,15 @@ class GaussianProcess:
         most = self._variance * max(1e-10, 1 - nearest * nearest / (1 + self._noise))  # from the nearest point alone
         if _log_expected(gain, math.sqrt(most)) <= least:
             return -math.inf
+        # What is left of the variance falls with each point, and the best points, near which one looks, come first.
         solved: list[float] = []
-        for value, known in zip(row, self._rows, strict=True):
-            solved.append((value - sum(map(mul, solved, known))) / known[-1])
-        return _log_expected(gain, math.sqrt(self._variance * max(1e-10, 1 - sum(map(mul, solved, solved)))))
-
-
-def _best_and_newest(ranked: Sequence[int], most: int) -> list[int]:
-    """At most so many numbers, in order: half of them the best, the others the newest of the rest."""
-    if len(ranked) <= most:
-        return sorted(ranked)
-    best = ranked[: most // 2]
-    return sorted([*best, *sorted(ranked[most // 2 :])[-(most - len(best)) :]])
+        for begin in range(0, len(row), _BLOCK):
+            for value, known in zip(row[begin : begin + _BLOCK], self._rows[begin : begin + _BLOCK], strict=True):
+                solved.append((value - sum(map(mul, solved, known))) / known[-1])
+            left = self._variance * max(1e-10, 1 - sum(map(mul, solved, solved)))
+            if (gain_left := _log_expected(gain, math.sqrt(left))) <= least:
+                return -math.inf
+        return gain_left
 
 
 def _standardised(values: Sequence[float]) -> list[float]:

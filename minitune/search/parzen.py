@@ -72,8 +72,9 @@ _FAR_SDS = 6.0
 _LOG_STEP = 0.05
 """The shared bandwidth moves on a grid with such steps, so that scaled coordinates can be kept."""
 
-_FIRST_PART = 32
-"""So many of the newest bad observations are looked at first."""
+_FIRST_PART, _LARGEST_PART = 32, 128
+"""So many of the newest bad observations are looked at first. Each part after that goes back twice as far, but looks at
+no more than about `_LARGEST_PART`: of the old observations a sample says enough of where they lie."""
 
 _MOST_CONTRAST = 25
 """A bad observation makes its categories at most 1 + so many times as likely on the bad side as the others."""
@@ -297,26 +298,29 @@ class BadSide:
         good: Numbers of those that are left out.
         pending: Numbers of those of which nothing is known yet. They keep further suggestions away, but less than a
             bad value does.
-        max_count: Use only the newest so many.
+        max_count: Use only the newest so many; None: all, but a sample of those that are old.
     """
 
     def __init__(self, kernels: Kernels, good: Collection[int], pending: Collection[int], max_count: int | None):
         grounds, end = kernels.grounds, len(kernels.numbers)
         self._kernels = kernels
         self._first = 0 if max_count is None else max(0, end - max_count)
+        self._spans: list[range] = []
+        size = _FIRST_PART
+        while end > self._first:
+            # Odd steps: where two searchers take turns, even ones would miss all that one of them suggested.
+            step = max(1, size // _LARGEST_PART - 1)
+            begin = max(self._first, end - size)
+            self._spans.append(range(begin + -begin % step, end, step))  # an observation stays in or out
+            end, size = end - size, 2 * size
         weights = [(number, 0.0) for number in good] + [(number, _PENDING_WEIGHT) for number in pending]
         places = ((bisect_left(kernels.numbers, number), weight) for number, weight in weights)
-        self._special = [(place, weight) for place, weight in places if place >= self._first]
-        count = end - self._first - sum(not weight for _, weight in self._special) + 1
+        self._special = [each for each in places if any(each[0] in span for span in self._spans)]
+        count = sum(map(len, self._spans)) - sum(not weight for _, weight in self._special) + 1
         # A rule like Scott's, so that kernels are wide where axes are many. It moves in steps: see `_LOG_STEP`.
         dimensions = len(grounds.axes) + len(grounds.sizes)
         bandwidth = 0.12 * max(1, count - 1) ** (-1 / (dimensions + 4))
         kernels.set_bandwidth(math.exp(round(math.log(bandwidth) / _LOG_STEP) * _LOG_STEP))
-        self._spans: list[tuple[int, int]] = []
-        size = _FIRST_PART
-        while end > self._first:
-            self._spans.append((max(self._first, end - size), end))
-            end, size = end - size, 2 * size
         self._heights: list[list[float]] = []
         contrast = max(1, min(count, _MOST_CONTRAST))
         self._choices, self._log_odds = len(grounds.sizes), math.log(contrast + 1)
@@ -329,33 +333,33 @@ class BadSide:
 
     def parts(self, point: Point) -> Iterator[float]:
         """The parts that observations add to the density: first the newest, then more and more older ones at a time."""
-        for number, (begin, end) in enumerate(self._spans):
+        for number, span in enumerate(self._spans):
             if number == len(self._heights):
-                self._heights.append(self._heights_of(begin, end))
-            yield self._sum(point, begin, end, self._heights[number])
+                self._heights.append(self._heights_of(span))
+            yield self._sum(point, span, self._heights[number])
 
     def log_density(self, log_prior: float, added: float) -> float:
         """Logarithm of the density, up to a constant: `added` to that of the domain's kernel."""
         return _log_sum([log_prior, self._log_norm + math.log(added)]) if added else log_prior
 
-    def _heights_of(self, begin: int, end: int) -> list[float]:
-        """Heights of the kernels `begin` to `end`: the older ones weigh less, from 1 / count, the newest in full."""
-        first, kernels = self._first, self._kernels
+    def _heights_of(self, span: range) -> list[float]:
+        """Heights of kernels: the older ones weigh less, from 1 / count, the newest in full."""
+        first, kernels, step = self._first, self._kernels, span.step
         count = len(kernels.numbers) - first
         ramp = max(0, count - _NEWEST)
         rise = (1 - 1 / count) / max(ramp - 1, 1) if count else 0.0
-        weights = [1 / count + rise * index for index in range(begin - first, min(end - first, ramp))]
-        weights += [1.0] * (end - first - max(begin - first, ramp))
-        heights = list(map(mul, kernels.shares[begin:end], weights))
+        weights = [step / count + step * rise * (place - first) for place in span if place < first + ramp]
+        weights += [float(step)] * (len(span) - len(weights))
+        heights = list(map(mul, kernels.shares[span.start : span.stop : step], weights))
         for place, weight in self._special:
-            if begin <= place < end:
-                heights[place - begin] *= weight
+            if place in span:
+                heights[span.index(place)] *= weight
         return heights
 
-    def _sum(self, point: Point, begin: int, end: int, heights: Sequence[float]) -> float:
-        kernels, exp = self._kernels, math.exp
+    def _sum(self, point: Point, span: range, heights: Sequence[float]) -> float:
+        kernels, exp, part = self._kernels, math.exp, slice(span.start, span.stop, span.step)
         places = tuple(map(mul, point.places, kernels.factors))
-        distances = map(math.dist, repeat(places), kernels.scaled[begin:end])
+        distances = map(math.dist, repeat(places), kernels.scaled[part])
         if not self._choices:
             return float(sum([height * exp(-0.5 * d * d) for d, height in zip(distances, heights, strict=True)]))
         bits, odds, choices = point.bits, self._log_odds, self._choices
@@ -363,7 +367,7 @@ class BadSide:
             sum(
                 [
                     height * exp(((own & bits).bit_count() - choices) * odds - 0.5 * d * d)
-                    for d, height, own in zip(distances, heights, kernels.bits[begin:end], strict=True)
+                    for d, height, own in zip(distances, heights, kernels.bits[part], strict=True)
                 ]
             )
         )
@@ -542,6 +546,11 @@ class Ranking:
             return _pareto_best([rank for rank in own if rank[0] != WORST], min(math.ceil(share * len(own)), most))
         own = list(islice(found, math.ceil(most / share)))  # with more of them it is `most` that counts
         return [number for key, _, number in own[: min(math.ceil(share * len(own)), most)] if key != WORST]
+
+    def value(self, number: int) -> float:
+        """What an observation of one objective that has a rank counts with: smaller is better; NaN if it is worst."""
+        key = self._ranks[number][0]
+        return math.nan if key == WORST else key[0]
 
     def _place(self, observation: Observation) -> None:
         old, new = self._ranks.get(observation.number), self._rank(observation)

@@ -42,7 +42,8 @@ class TPESearch(SpaceSearcher):
         n_initial_points: The model is used once so many trials have finished.
         gamma: Share of the finished trials that counts as good; 25 at most do.
         n_candidates: How many draws are compared for each suggestion.
-        max_bad: Use only the newest so many of the others, which bounds the cost of a suggestion.
+        max_bad: Use only the newest so many of the others. By default old ones are not forgotten, but from about 500 on
+            there is a sample of them: the older they are, the fewer are looked at, and each stands for more.
         early_stop: How trials that ran for different lengths compare. `"last"`: by their last values. `"depth"`: those
             that came further are better, then by value. `"rung"`: by the value at the highest step that at least ten
             trials have reached, running ones included; the others count as bad. A function of a trial's list of

@@ -1,4 +1,7 @@
-"""Ranking: whatever becomes of trials, the best are those that sorting all of them gives, and it looks at few."""
+"""Ranking: whatever becomes of trials, the best are those that sorting all of them gives, and it looks at few.
+
+So does the model of the others.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,10 @@ from typing import Any
 
 import pytest
 
-from minitune.search.parzen import Observation, Ranking
+from minitune.search import parzen
+from minitune.search.parzen import BadSide, Grounds, Kernels, Observation, Ranking
+from minitune.space.domains import uniform
+from minitune.space.parameters import Axis
 
 
 def report(observation: Observation, value: Any, step: int) -> None:
@@ -79,3 +85,35 @@ def test_few_are_looked_at_however_many_there_are() -> None:
     best = Ranking(["min"], "last", finished()).best(numbers, 0.2, 25)
     assert best == list(range(4_999, 4_974, -1))
     assert numbers.asked <= 126
+
+
+class CountingList(list[Any]):
+    """Counts how many members are handed out."""
+
+    handed_out = 0
+
+    def __getitem__(self, index: Any) -> Any:
+        found = super().__getitem__(index)
+        self.handed_out += len(found) if isinstance(index, slice) else 1
+        return found
+
+
+def test_of_many_bad_observations_a_sample_gives_the_density(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng, count, good = random.Random(0), 20_000, range(0, 20_000, 999)
+    kernels = Kernels(Grounds([Axis(uniform(0, 1))] * 2, [2]))
+    for number in range(count):
+        # Searchers that take turns: one searches the left half and the first category, the other one the rest.
+        turn = number % 2
+        kernels.add(number, kernels.grounds.pack((0.5 * turn + 0.5 * rng.random(), rng.random()), [turn]))
+    points = [kernels.grounds.pack((place / 16, 0.5), [place // 8]) for place in range(1, 16)]
+
+    def densities() -> list[float]:
+        bad = BadSide(kernels, good, [count - 1, 16], None)
+        return [bad.log_density(kernels.grounds.log_prior(point), sum(bad.parts(point))) for point in points]
+
+    densities()  # from here on the kernels are scaled
+    kernels.scaled = CountingList(kernels.scaled)
+    sampled = densities()
+    assert kernels.scaled.handed_out <= len(points) * 2_000
+    monkeypatch.setattr(parzen, "_LARGEST_PART", count)
+    assert sampled == pytest.approx(densities(), abs=1.0)
