@@ -45,13 +45,11 @@ class Member:
     """One live trial in a bracket.
 
     Attributes:
-        bracket: Its bracket.
         rung: Index of the level that it is on its way to, or waits at.
         time: How far it was at its last arrival.
         entry: What it brought there; None as long as it has not arrived at its level.
     """
 
-    bracket: Bracket
     rung: int = 0
     time: float = -math.inf
     entry: Entry | None = None
@@ -148,13 +146,12 @@ class Bracket:
         """How many trials it takes, or have come to the present level."""
         return self.capacity if self.is_open else self.entered
 
-    def add(self, trial_id: str) -> Member:
+    def add(self, trial_id: str) -> None:
         """Take in a new trial; the last one fills the bracket."""
-        member = self.members[trial_id] = Member(self)
+        self.members[trial_id] = Member()
         self.entered += 1
         if self.entered >= self.capacity:
             self.is_open = False
-        return member
 
     def remove(self, trial_id: str, status: str) -> None:
         """A trial has ended."""
@@ -229,7 +226,7 @@ class Bracket:
         bracket = cls(state["index"], state["band"], state["capacity"], list(state["times"]), eta)
         bracket.is_open, bracket.rung, bracket.entered = state["is_open"], state["rung"], state["entered"]
         for trial_id, (rung, time, entry) in state["members"].items():
-            bracket.members[trial_id] = Member(bracket, rung, time, Entry(*entry) if entry else None)
+            bracket.members[trial_id] = Member(rung, time, Entry(*entry) if entry else None)
         bracket._arrived = sum(member.entry is not None for member in bracket.members.values())
         bracket.ready, bracket.leaving = dict.fromkeys(state["ready"]), dict.fromkeys(state["leaving"])
         bracket.ended = dict(state["ended"])
@@ -336,12 +333,12 @@ class HyperBandScheduler(MetricScheduler):
         if at < bracket.times[member.rung]:
             return CONTINUE
         self._at_milestone(result, bracket.times[member.rung])
-        if at >= self._max_t and (self._stop_last_trials or bracket.is_at_end):
-            if not self._stop_last_trials:
-                return CONTINUE
+        if at >= self._max_t and self._stop_last_trials:
             reason = f"{self._time_attr} {number_text(at)} {REACHES_MAX_T}{number_text(self._max_t)}"
             facts = {"time": at, "rung": self._max_t, "bracket": bracket.index, "band": bracket.band}
             return Decision(decision.STOP, reason, facts={"rule": "hyperband", **facts})
+        if at >= self._max_t and bracket.is_at_end:
+            return CONTINUE
         if member.entry is not None:
             return Decision(decision.PAUSE, "back at the level where it waits for the others")
         entry = Entry(-self._score_of(result), self._arrivals, trial.trial_id)

@@ -393,10 +393,9 @@ class PopulationBasedTraining(MetricScheduler):
     def on_trial_add(self, tune_controller: SchedulerContext, trial: Trial) -> None:
         """Take in a member and complete its configuration; one that is tried again may need another's checkpoint."""
         super().on_trial_add(tune_controller, trial)
-        self._trials[trial.trial_id] = trial
-        member = self._population.members.get(trial.trial_id)
-        if member is None:
-            member = self._population.add(trial.trial_id, trial.experiment_tag.partition(PERTURBED)[0])
+        is_new = trial.trial_id not in self._population.members
+        member = self._member(trial)
+        if is_new:
             config, drawn = fill(trial.config, self._explorer.mutations, self._rng)  # what the configuration lacks
             if drawn:
                 trial.set_config(config)
@@ -660,7 +659,7 @@ class PopulationBasedTraining(MetricScheduler):
         """Explore: what a member that takes over a donor's state is to go on with, and what was changed."""
         return self._explorer.explore(donor_config, self._rng)
 
-    # -- small things ------------------------------------------------------------------------------------------------
+    # -- results and members ------------------------------------------------------------------------------------------
 
     def _time_of(self, result: dict[str, Any]) -> float | None:
         """How far a trial is; None if the result lacks metric or time, which may be so."""
@@ -695,7 +694,7 @@ class PopulationBasedTraining(MetricScheduler):
         return f"rank {facts['rank']} of {facts['of']} at {where} ({facts['metric']}={value})"
 
     def _member(self, trial: Trial) -> Member:
-        """The member of a running trial; a new one if the population does not know it."""
+        """The member of a trial; a new one if the population does not know it."""
         self._trials[trial.trial_id] = trial
         return self._population.members.get(trial.trial_id) or self._population.add(
             trial.trial_id, trial.experiment_tag.partition(PERTURBED)[0]

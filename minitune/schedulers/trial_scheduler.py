@@ -26,9 +26,10 @@ WORST = float("-inf")
 """The score of NaN, None, non-numbers and infinities on the bad side: below every number, equal among themselves."""
 
 CONTINUE = Decision(decision.CONTINUE)
+"""Go on, without a reason. It is one shared object, since most results get it."""
+
 REACHES_MAX_T = "has reached max_t="
 """In the reason of a decision that ends a trial which has had all its time."""
-"""Go on, without a reason. It is one shared object, since most results get it."""
 
 
 class ResourceTotals(Protocol):
