@@ -38,7 +38,7 @@ from operator import mul
 from pathlib import Path
 from typing import Any
 
-from schedulers import EPOCHS, read_digits
+from schedulers import EPOCHS, read_curves
 from search_engines import IMPORTS, OURS, SEARCHERS, Asker
 from search_tasks import TASKS, Config, Task
 
@@ -135,7 +135,7 @@ class Digits:
     """The curves of any configuration: between those of the nearest of the thousand that were trained."""
 
     def __init__(self) -> None:
-        self._curves = read_digits()
+        self._curves = read_curves("digits")
         with gzip.open(Path(__file__).with_name("digits_curves.json.gz"), "rt", encoding="utf-8") as file:
             table = json.load(file)
         self._places = [self._place(dict(zip(table["names"], row, strict=True))) for row in table["rows"]]

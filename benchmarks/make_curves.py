@@ -1,0 +1,191 @@
+"""Make the tables of learning curves: the loss of 1,000 random configurations after each of 27 epochs.
+
+    python benchmarks/make_curves.py digits              # whether the table beside this file can be made again
+    python benchmarks/make_curves.py diabetes --write    # make it anew
+
+`digits`: the log-loss of a network of one hidden layer on scikit-learn's digits. The curves are smooth, and those that
+are low early are low at the end. `diabetes`: the squared error of boosted trees on scikit-learn's diabetes data, in
+units of the variance; an epoch is four trees. The curves cross: a high learning rate leads early and overfits, a low
+one leads late. Half of the data or less is for training, other data for the loss.
+
+All follows from seeds but the seconds per epoch, which are CPU time. It takes some minutes, and needs scikit-learn.
+Other versions of numpy and other CPUs round differently, and some networks then take another way.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"  # numpy and scikit-learn read them at import
+
+import argparse
+import gzip
+import json
+import math
+import random
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.datasets import load_diabetes, load_digits
+from sklearn.ensemble import GradientBoostingRegressor
+
+EPOCHS, CONFIGURATIONS = 27, 1_000
+Draw = Callable[[random.Random], Any]
+
+
+def _log(low: float, high: float) -> Draw:
+    return lambda rng: math.exp(rng.uniform(math.log(low), math.log(high)))
+
+
+def _log_int(low: int, high: int) -> Draw:
+    draw = _log(low - 0.5, high + 0.5)
+    return lambda rng: min(high, max(low, round(draw(rng))))
+
+
+def _uniform(low: float, high: float) -> Draw:
+    return lambda rng: rng.uniform(low, high)
+
+
+def _any_of(*values: Any) -> Draw:
+    return lambda rng: rng.choice(values)
+
+
+@cache
+def data_of(name: str) -> tuple[Any, Any, Any]:
+    """Inputs, targets, and the order in which they are dealt out."""
+    x, y = (load_digits if name == "digits" else load_diabetes)(return_X_y=True)
+    return x, y, np.random.RandomState(0).permutation(len(y))
+
+
+def train_network(config: dict[str, Any], seed: int) -> Iterator[float]:
+    """The log-loss on 500 digits after each epoch of stochastic gradient descent with momentum on 800 others."""
+    x, y, order = data_of("digits")
+    x, y, x_test, y_test = x[order[:800]] / 16, y[order[:800]], x[order[800:1300]] / 16, y[order[800:1300]]
+    wanted, rng, hidden = np.eye(10)[y], np.random.RandomState(seed), config["hidden"]
+    is_relu = config["act"] == "relu"
+    w1, b1 = rng.randn(64, hidden) * config["init"] * np.sqrt(2 / 64), np.zeros(hidden)
+    w2, b2 = rng.randn(hidden, 10) * config["init"] * np.sqrt(2 / hidden), np.zeros(10)
+    weights = [w1, b1, w2, b2]
+    velocities = [np.zeros_like(each) for each in weights]
+
+    def forward(images: Any) -> tuple[Any, Any]:
+        inner = images @ w1 + b1
+        inner = np.maximum(inner, 0) if is_relu else np.tanh(inner)
+        outer = inner @ w2 + b2
+        return inner, outer - outer.max(1, keepdims=True)
+
+    while True:
+        shuffled = rng.permutation(len(y))
+        for begin in range(0, len(y), config["batch"]):
+            batch = shuffled[begin : begin + config["batch"]]
+            inner, outer = forward(x[batch])
+            outer = np.exp(outer)
+            outer = (outer / outer.sum(1, keepdims=True) - wanted[batch]) / len(batch)
+            back = (outer @ w2.T) * ((inner > 0) if is_relu else (1 - inner * inner))
+            steps = (
+                x[batch].T @ back + config["wd"] * w1,
+                back.sum(0),
+                inner.T @ outer + config["wd"] * w2,
+                outer.sum(0),
+            )
+            for weight, velocity, step in zip(weights, velocities, steps, strict=True):
+                velocity *= config["momentum"]
+                velocity -= config["lr"] * step
+                weight += velocity
+        _, outer = forward(x_test)
+        yield float((np.log(np.exp(outer).sum(1)) - outer[np.arange(len(y_test)), y_test]).mean())
+
+
+def train_trees(config: dict[str, Any], seed: int) -> Iterator[float]:
+    """The squared error on half of the data after each four trees that are fitted to the other half."""
+    x, y, order = data_of("diabetes")
+    y = (y - y.mean()) / y.std()
+    train, test = order[: len(y) // 2], order[len(y) // 2 :]
+    model = GradientBoostingRegressor(n_estimators=4 * EPOCHS, random_state=seed, **config).fit(x[train], y[train])
+    for count, guess in enumerate(model.staged_predict(x[test]), 1):
+        if count % 4 == 0:
+            yield float(((guess - y[test]) ** 2).mean())
+
+
+TABLES: dict[str, tuple[dict[str, Draw], Callable[[dict[str, Any], int], Iterator[float]]]] = {
+    "digits": (
+        {
+            "lr": _log(1e-4, 1.0),
+            "momentum": _uniform(0.0, 0.99),
+            "wd": _log(1e-6, 1e-1),
+            "hidden": _log_int(8, 128),
+            "batch": _any_of(16, 32, 64, 128),
+            "act": _any_of("relu", "tanh"),
+            "init": _log(0.1, 3.0),
+        },
+        train_network,
+    ),
+    "diabetes": (
+        {
+            "learning_rate": _log(0.01, 1.0),
+            "max_depth": lambda rng: rng.randint(1, 8),
+            "subsample": _uniform(0.3, 1.0),
+            "min_samples_leaf": _log_int(1, 30),
+            "max_features": _uniform(0.05, 1.0),
+        },
+        train_trees,
+    ),
+}
+"""How each parameter is drawn, and what trains a configuration with a seed."""
+
+
+def make(name: str) -> dict[str, Any]:
+    """A table: losses in units of 1e-5, each as its difference from the one before; None where there is no number."""
+    space, train = TABLES[name]
+    rng, rows = random.Random(7), []
+    for seed in range(CONFIGURATIONS):
+        config = {parameter: draw(rng) for parameter, draw in space.items()}
+        begin_s = time.process_time()
+        with np.errstate(all="ignore"):  # a network may diverge
+            losses = [loss for _, loss in zip(range(EPOCHS), train(config, seed), strict=False)]
+        seconds = (time.process_time() - begin_s) / EPOCHS
+        before, deltas = 0, []
+        for loss in losses:
+            now = round(round(loss, 5) * 1e5) if math.isfinite(loss) else None
+            deltas.append(None if now is None else now - before)
+            before = before if now is None else now
+        values = [float(f"{value:.4g}") if isinstance(value, float) else value for value in config.values()]
+        rows.append([*values, round(seconds * 1e5), deltas])
+    return {"names": [*space, "seconds_per_epoch_e5", "loss_e5_deltas"], "rows": rows}
+
+
+def main() -> int:
+    """Make a table; returns the exit status, 1 if more than a tenth of its curves is not near those that are there."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("table", choices=tuple(TABLES), help="which one")
+    parser.add_argument("--write", action="store_true", help="put it beside this file instead of comparing it")
+    options = parser.parse_args()
+    path = Path(__file__).with_name(f"{options.table}_curves.json.gz")
+    table = make(options.table)
+    if options.write:
+        path.write_bytes(gzip.compress(json.dumps(table, separators=(",", ":")).encode(), mtime=0))
+        print(f"{path}: {len(table['rows'])} curves, {path.stat().st_size:,} bytes")
+        return 0
+    there = json.loads(gzip.decompress(path.read_bytes()))
+    pairs = list(zip(table["rows"], there["rows"], strict=True))
+    same = sum(new[:-2] == old[:-2] and new[-1] == old[-1] for new, old in pairs)
+    close = sum(new[:-2] == old[:-2] and _are_close(new[-1], old[-1]) for new, old in pairs)
+    print(f"{path.name}: of {len(pairs)} curves {same} are the same, and {close} differ by 1 % at most")
+    return int(close < 0.9 * len(pairs))
+
+
+def _are_close(deltas: list[int | None], others: list[int | None]) -> bool:
+    """Whether two curves have no number at the same epochs, and elsewhere losses that differ by 1 % at most."""
+    curves = [list(accumulate(delta or 0 for delta in each)) for each in (deltas, others)]
+    at = [[delta is None for delta in each] for each in (deltas, others)]
+    return at[0] == at[1] and all(abs(new - old) <= 0.01 * old for new, old in zip(*curves, strict=True))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
