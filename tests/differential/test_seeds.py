@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -97,23 +96,3 @@ def test_the_table_is_the_same_with_any_number_of_workers(
     monkeypatch.setenv("MINITUNE_NUM_CPUS", "8")
     other = table(how, 0, 8, tmp_path, executor="inline")
     assert [row[0] for row in other] != [row[0] for row in tables[8]]
-
-
-def test_a_run_leaves_the_global_generator_alone_and_takes_its_seed_from_there_if_it_has_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MINITUNE_NUM_CPUS", "8")
-    before = random.getstate()
-    try:
-        seeded = table("random", 1, 7, tmp_path)
-        assert random.getstate() == before
-        tables = []
-        for run in ("first", "second"):
-            random.seed(3)
-            if "numpy" in sys.modules:  # then its global generator is asked
-                sys.modules["numpy"].random.seed(3)
-            tables.append(table("random", 2, None, tmp_path / run))
-        assert tables[0] == tables[1]
-        assert tables[0] != seeded
-    finally:
-        random.setstate(before)

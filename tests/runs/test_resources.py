@@ -100,27 +100,6 @@ def test_a_request_that_can_never_be_met_is_refused_before_any_worker_starts(scr
     assert not list((script.storage / "run").glob("trainable_*"))
 
 
-def test_a_request_that_depends_on_the_config_fails_its_own_trial_alone(script):
-    stdout = script.run(
-        """
-        from minitune import RunConfig, TuneError, Tuner, grid_search, with_resources
-
-        def trainable(config):
-            return {"cpus": config["cpus"]}
-
-        trainable = with_resources(trainable, lambda config: {"cpu": config["cpus"]})
-        results = Tuner(trainable, param_space={"cpus": grid_search([1, 99, 2])}, run_config=RunConfig(verbose=0)).fit()
-        print([result.metrics.get("cpus") for result in results])
-        print(isinstance(results[1].error, TuneError), results[1].error)
-        """,
-        MINITUNE_NUM_CPUS="2",
-    )
-    metrics, error = stdout.splitlines()
-    assert metrics == "[1, None, 2]"
-    assert error.startswith("True ")
-    assert "CPU: 99 asked, 2 there" in error
-
-
 # -- devices and threads -----------------------------------------------------------------------------------------------
 
 PROBE = """
