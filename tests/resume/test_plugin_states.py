@@ -22,6 +22,7 @@ from minitune import (
     Trial,
     TuneConfig,
     TuneError,
+    _driver,
     clock,
     report,
     uniform,
@@ -82,7 +83,8 @@ def test_what_has_come_after_the_last_state_is_told_to_the_searcher(
 
     def executor() -> Any:
         made = virtual_executor()
-        monkeypatch.setattr(plugin_states, "time", made.clock)  # when it is time to save is told by this clock
+        for module in (plugin_states, _driver):  # this clock tells when it is time to save
+            monkeypatch.setattr(module, "time", made.clock)
         return made
 
     settings: dict[str, Any] = {"num_samples": 4, **ONE_BY_ONE}
