@@ -340,29 +340,6 @@ def test_what_report_has_returned_for_is_on_record_when_the_driver_is_killed(scr
     assert list(live.values()) == [list(range(1, 101))] * 2
 
 
-def test_a_driver_that_is_killed_while_a_trial_holds_the_interpreters_lock_in_c(script):
-    driver = script.start(
-        PRELUDE
-        + """
-    import ctypes
-
-    def slow(config):
-        report({"i": 1})
-        open(os.path.join(STORAGE, f"stuck-{config['x']}"), "w").close()
-        ctypes.PyDLL(None).sleep(600)
-
-    tuner_of(slow).fit()
-    """,
-        MINITUNE_NUM_CPUS="2",
-    )
-    script.wait_until(lambda: len(list(script.storage.glob("stuck-*"))) == 2)
-    workers = descendants_of(driver)
-    assert len(workers) >= 2
-    driver.kill()
-    assert_gone(workers)
-    assert script.run(RESUME) == "[0, 1] 0 False\n"
-
-
 def test_a_run_whose_carrier_dies_again_and_again_ends_with_the_cause(script):
     if os.environ.get("MINITUNE_START_METHOD") == "interpreter":
         pytest.skip("there is none")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 
 import pytest
 from kit import PRELUDE, control_group, is_gone
@@ -77,33 +76,6 @@ def test_half_a_report_does_not_count_and_delays_no_one_else(script, number):
 
 
 # -- signals and memory ------------------------------------------------------------------------------------------------
-
-
-def test_every_fatal_signal_is_called_by_its_name(script):
-    stdout = script.run(
-        PRELUDE
-        + """
-    import faulthandler, mmap
-
-    def trainable(config):
-        faulthandler.disable()
-        if config["x"] == "SIGABRT":
-            os.abort()
-        if config["x"] == "SIGBUS":
-            with tempfile.TemporaryFile(dir=".") as file:
-                file.write(bytes(8192))
-                file.flush()
-                view = mmap.mmap(file.fileno(), 8192)
-                file.truncate(0)
-                view[5000]
-        os.kill(os.getpid(), getattr(signal, config["x"]))
-
-    print(json.dumps([str(r.error) for r in fit(trainable, ["SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGTERM"])]))
-    """
-    )
-    first_lines = [error.splitlines()[0] for error in json.loads(stdout)]
-    for line, name in zip(first_lines, ["SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGTERM"], strict=True):
-        assert f"died: {name} ({int(getattr(signal, name))})" in line
 
 
 def test_no_memory_is_an_ordinary_error_and_costs_the_worker(script):
@@ -245,6 +217,7 @@ def test_the_only_checkpoint_is_not_given_up_for_being_refused(script):
     """,
         str(script.directory),
         "refuse",
+        MINITUNE_EXECUTOR="inline",
     )
     stdout, stderr = script.finish(process)
     assert stdout == "True checkpoint_000000\n", stderr
@@ -265,6 +238,7 @@ def test_a_setup_that_fails_counts_like_any_failure(script):
     print(type(result.error).__mro__[1].__name__, isinstance(result.error, ValueError), result.error)
     """,
         str(script.directory),
+        MINITUNE_EXECUTOR="inline",
     )
     assert stdout.startswith("WorkerStartError True the trainable could not be loaded or set up:")
     assert "not today" in stdout

@@ -42,21 +42,6 @@ def test_a_grid_of_names_prints_its_status_and_its_first_result_in_few_lines(scr
     assert len(lines) <= 40
 
 
-def test_run_samples_a_space(script):
-    stdout = script.run("""
-        from minitune import run, uniform
-
-        def trainable(config):
-            return {"score": config["x"], "other_data": ...}
-
-        analysis = run(trainable, config={"x": uniform(0, 1)}, num_samples=10)
-        scores = [result["score"] for result in analysis.results.values()]
-        assert len(set(scores)) == 10 and all(0 <= score < 1 for score in scores)
-        print(len(analysis.trials), analysis.get_best_config("score", "max") == {"x": max(scores)})
-    """)
-    assert stdout.splitlines()[-1] == "10 True"
-
-
 def test_a_callback_gets_turns_while_trials_say_nothing(script):
     script.run("""
         import os
@@ -86,21 +71,6 @@ def test_a_callback_gets_turns_while_trials_say_nothing(script):
             path = os.path.join(directory, "ten turns")
             run(silent, callbacks=[Turns()], verbose=0)
     """)
-
-
-def test_verbose_0_prints_nothing(script):
-    process = script.start("""
-        from minitune import RunConfig, Tuner, grid_search
-
-        def trainable(config):
-            if config["x"] == 1:
-                raise ValueError("on purpose")
-            return {"score": 1}
-
-        Tuner(trainable, param_space={"x": grid_search([0, 1])}, run_config=RunConfig(verbose=0)).fit()
-    """)
-    assert script.finish(process) == ("", "")
-    assert process.returncode == 0
 
 
 def test_a_failed_trial_shows_the_users_traceback_and_frames_alone(script):

@@ -544,32 +544,6 @@ def test_whatever_an_exception_is_its_name_message_and_traceback_arrive(script):
     assert circle[0]
 
 
-def test_a_metric_that_cannot_travel_is_refused_in_the_users_own_line(script):
-    stdout = script.run(
-        PRELUDE
-        + """
-    import socket
-
-    def trainable(config):
-        bad = [threading.Lock, lambda: (i for i in []), socket.socket][config["x"]]
-        try:
-            report({"fine": 1, "outer": {"bad": bad()}})
-        except TypeError as error:
-            report({"caught": str(error)})
-        report({"worse": bad()})
-
-    print(json.dumps([[r.metrics["caught"], str(r.error)] for r in fit(trainable, [0, 1, 2])]))
-    """
-    )
-    for (caught, error), kind in zip(json.loads(stdout), ("lock", "generator", "socket"), strict=True):
-        assert "outer" in caught
-        assert "bad" in caught
-        assert kind in caught
-        assert 'report({"worse": bad()})' in error
-        assert error.splitlines()[-1].startswith("TypeError: ")
-        assert "worse" in error.splitlines()[-1]
-
-
 AWKWARD = """
     import datetime, decimal, enum, math, pathlib, uuid
 

@@ -8,7 +8,6 @@ import sys
 import textwrap
 from pathlib import Path
 
-import psutil
 import pytest
 from kit import PRELUDE, is_gone
 
@@ -213,40 +212,6 @@ def test_a_run_that_ends_waits_for_no_stuck_trial(script):
     assert stdout.endswith(" 4\n")
     assert {path.name for path in script.directory.glob("*.unwound")} == {f"{kind}.unwound" for kind in kinds[:3]}
     assert all(is_gone(int(path.read_text())) for path in script.directory.glob("*.pid"))
-
-
-def test_a_frozen_worker_is_killed_by_a_stop_and_goes_on_without_one(script):
-    driver = script.start(PRELUDE + """
-    def trainable(config):
-        report({"y": 1, "pid": os.getpid()})
-        with open(os.path.join(sys.argv[1], f"{config['x']}.pid"), "w") as file:
-            file.write(f"{os.getpid()}\\n")
-        while not os.path.exists(os.path.join(sys.argv[1], "go on")):
-            time.sleep(0.005)
-        report({"y": 2, "pid": os.getpid()})
-
-    class WhenTold(Stopper):
-        def __call__(self, trial_id, result):
-            return False
-
-        def stop_all(self):
-            return os.path.exists(os.path.join(sys.argv[1], "end"))
-
-    show(fit(trainable, ["goes on", "stays frozen"], stop=WhenTold()))
-    """, str(script.directory), MINITUNE_FORCE_TRIAL_CLEANUP_S="0.1", MINITUNE_NUM_CPUS="2")  # fmt: skip
-    files = [script.directory / f"{x}.pid" for x in ("goes on", "stays frozen")]
-    script.wait_until(lambda: all(file.exists() and file.read_text().endswith("\n") for file in files))
-    workers = [psutil.Process(int(file.read_text())) for file in files]
-    for worker in workers:
-        worker.suspend()
-    (script.directory / "go on").touch()
-    workers[0].resume()
-    script.wait_until(lambda: not workers[0].is_running())
-    assert workers[1].status() == psutil.STATUS_STOPPED
-    (script.directory / "end").touch()
-    stdout, stderr = script.finish(driver)
-    assert json.loads(stdout) == [[2, "None"], [1, "None"]], stderr
-    assert not workers[1].is_running()
 
 
 def test_cleaning_up_that_raises_or_hangs_changes_no_status(script):

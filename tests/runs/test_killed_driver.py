@@ -67,14 +67,3 @@ def test_restore_finishes_the_basic_experiment(script):
         rows = [json.loads(line) for line in path.read_text().splitlines()]
         recorded = [r for r in after if r["type"] == "result" and r["trial"] == rows[0]["trial_id"]]
         assert len(rows) == len(recorded), "one row for each record"
-
-
-def test_restore_of_what_is_no_run_names_the_path(script):
-    process = script.start("""
-        from minitune import Tuner
-        Tuner.restore("nowhere", lambda config: None)
-    """)
-    _, stderr = script.finish(process)
-    assert process.returncode == 1
-    assert "RunNotFoundError: there is no run in" in stderr
-    assert "nowhere" in stderr
