@@ -249,6 +249,7 @@ def test_a_stopped_worker_holds_up_no_one(driver: Driver) -> None:
     assert len(driver.next("frozen").value) == 30_000_000
 
 
+@however_it_started
 def test_random_numbers_differ_between_workers(driver: Driver) -> None:
     driver.start("a")
     driver.start("b")
