@@ -108,11 +108,6 @@ class Session:
         self._unreported: CheckpointRecord | None = None
         self.at_end: list[Callable[[bool], None]] = []
         self._next_checkpoint = info.next_checkpoint
-        self._pid = os.getpid()
-
-    def is_of_this_process(self) -> bool:
-        """False in a process that the trial has forked: the way to the driver belongs to its parent."""
-        return self._pid == os.getpid()
 
     def seed_generators(self, iteration: int) -> None:
         """Seed the process's global random generators from the trial's seed, if they are the trial's.
@@ -252,8 +247,17 @@ _of_thread = _OfThread()
 
 def current_session() -> Session | None:
     """The session of the calling thread, or of its process; None outside of trials."""
-    session = _of_thread.session or _of_process
-    return session if session is not None and session.is_of_this_process() else None
+    return _of_thread.session or _of_process
+
+
+def _forget_sessions() -> None:
+    """There is no session in a process that a trial has forked: the way to the driver belongs to its parent."""
+    global _of_process
+    _of_thread.session = _of_process = None
+
+
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_forget_sessions)
 
 
 def report(metrics: dict[str, Any] | None = None, *, checkpoint: Checkpoint | None = None, **legacy: Any) -> None:
