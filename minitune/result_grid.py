@@ -22,14 +22,12 @@ from minitune.analysis.experiment_analysis import (
 )
 from minitune.base.checks import require, shown
 from minitune.base.files import local_path
-from minitune.base.table import as_html, facts, short_repr
 from minitune.checkpoint import Checkpoint
 from minitune.config import CheckpointConfig, refuse_out_of_scope
 from minitune.error import TuneError, trial_error_of_text
 from minitune.experiment.lifecycle import ERROR, TERMINATED
 from minitune.experiment.trial import Trial, best_of, check_mode, is_number
 from minitune.record.layout import last_error_text
-from minitune.record.story import TrialDecision, read_decisions, read_run
 from minitune.result import AUTO_RESULT_KEYS, CHECKPOINT_DIR_NAME, CONFIG, DONE, EXPERIMENT_TAG, TRIAL_ID, flatten
 
 if TYPE_CHECKING:
@@ -37,6 +35,7 @@ if TYPE_CHECKING:
 
     import pandas
 
+    from minitune.record.story import TrialDecision
     from minitune.visualization.importances import Importances
 
 logger = logging.getLogger("minitune")
@@ -119,6 +118,8 @@ class Result:
             RuntimeError: If the directory is missing, or there are no results in it.
             ValueError: If a file system is given.
         """
+        from minitune.record.story import read_run
+
         refuse_out_of_scope(storage_filesystem, None, None)
         directory = local_path(path)
         if not os.path.isdir(directory):
@@ -172,6 +173,8 @@ class Result:
         Raises:
             FileNotFoundError: If there is no journal.
         """
+        from minitune.record.story import read_decisions
+
         run_path, name = os.path.split(self.path)
         return list(read_decisions(run_path).by_directory.get(name, ()))
 
@@ -212,6 +215,8 @@ class Result:
 
     def _repr_html_(self) -> str:
         """Shown by notebooks."""
+        from minitune.base.table import as_html, facts, short_repr
+
         own = {key: value for key, value in self.metrics.items() if key not in _HIDDEN_KEYS}
         parts = facts("metric", flatten(own)) + facts("parameter", flatten(self.config))
         if self.checkpoint is not None:

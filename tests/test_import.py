@@ -56,10 +56,13 @@ def test_the_search_for_scikit_learn_tells_how_to_install_it(there, message):
 ONLY_FOR_RUNS = ["cloudpickle", "psutil", "multiprocessing", "minitune._driver", "minitune.execution.tune_controller"]
 NOT_FOR_QUIET_RUNS = [
     "psutil",
+    "multiprocessing",
+    "minitune.base.table",
     "minitune.output.reporters",
     "minitune.output.table",
     "minitune._resume",
     "minitune.record.replay",
+    "minitune.record.story",
 ]
 QUIET_RUN = f"""
 import sys

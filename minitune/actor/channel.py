@@ -60,40 +60,22 @@ class ChannelClosedError(Exception):
         return cls(str(error), is_ours=error.errno in (errno.EBADF, errno.ENOTSOCK))
 
 
-def socket_pair() -> tuple[socket.socket, socket.socket]:
-    """The two ends of a new `multiprocessing.Pipe`, as sockets. Neither is inherited by programs that are started.
-
-    Raises:
-        OSError: If there are no descriptors left.
-    """
-    from multiprocessing import Pipe  # here, since a worker never needs it
-
-    first, second = Pipe()
-    try:
-        ours = socket.socket(fileno=os.dup(first.fileno()))
-        try:
-            return ours, socket.socket(fileno=os.dup(second.fileno()))
-        except OSError:
-            ours.close()
-            raise
-    finally:
-        first.close()
-        second.close()
-
-
 def worker_sockets() -> tuple[list[socket.socket], list[socket.socket]]:
     """The two ends of a worker's control channel and of its report pipe: those of the driver, and those of the worker.
 
+    No program that is started inherits one of them by itself.
+
     Raises:
         OSError: If there are no descriptors left.
     """
-    control = socket_pair()
+    ours, theirs = socket.socketpair()
     try:
-        return tuple(map(list, zip(control, socket_pair(), strict=True)))  # type: ignore[return-value]  # two of two
+        our_reports, their_reports = socket.socketpair()
     except OSError:
-        for end in control:
-            end.close()
+        ours.close()
+        theirs.close()
         raise
+    return [ours, our_reports], [theirs, their_reports]
 
 
 class DriverEnd(Protocol):

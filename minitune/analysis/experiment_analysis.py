@@ -39,7 +39,6 @@ from minitune.experiment.trial import (
 from minitune.record import journal
 from minitune.record.codec import Pickled
 from minitune.record.layout import RunDirectory
-from minitune.record.story import Story, read_reports, read_run
 from minitune.result import (
     CHECKPOINT_DIR_NAME,
     CONFIG,
@@ -121,6 +120,8 @@ class ExperimentAnalysis:
         self.default_metric, self.default_mode = self._goal.metric, self._goal.mode
         path = local_path(experiment_checkpoint_path)
         if trials is None:
+            from minitune.record.story import read_run  # which the script of a run does not need
+
             try:
                 run = read_run(path)
             except FileNotFoundError as error:
@@ -140,6 +141,8 @@ class ExperimentAnalysis:
         Raises:
             JournalCorruptError: If the record has been damaged.
         """
+        from minitune.record.story import Story
+
         try:
             story = Story(self.experiment_path, details=False)
             next(story.follow(journal.read(RunDirectory(self.experiment_path).journal)), None)
@@ -434,6 +437,8 @@ def recorded_rows(directory: str) -> list[Row] | None:
     Raises:
         TuneError: If the journal has been damaged, or cannot be read.
     """
+    from minitune.record.story import read_reports
+
     run_path, name = os.path.split(directory)
     try:
         rows = read_reports(run_path).of(name)
